@@ -1,0 +1,41 @@
+//! `everseen add`: remember lines.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::claims::claim_all;
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::memory::Memory;
+use crate::output::{Output, tell};
+
+/// Remember lines
+///
+/// Prints nothing but a summary, on standard error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store; `everseen create` makes one
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    #[command(flatten)]
+    memory: Memory,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen add blocked.ever blocklist.txt
+  zcat old-urls.gz | everseen add visited.ever";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let input = Input::open(&args.items)?;
+    let store = args.memory.options().open(&args.store)?;
+
+    let claimed = claim_all(store, input, Output::none(), u64::MAX)?;
+    let tally = claimed.outcome.tally;
+    tell(format_args!("{} lines, {} new", tally.items, tally.kept));
+    Ok(claimed.outcome.exit_code())
+}

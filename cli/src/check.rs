@@ -1,0 +1,70 @@
+//! `everseen check`: which lines were seen?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Options, Store};
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::output::Output;
+use crate::pipeline::{self, Ending, Job};
+
+/// Print the lines seen before, and remember nothing
+///
+/// Like grep, the exit status is 0 if a line was printed, 1 if none was, and 2 after an error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    /// Print the lines that were not seen before
+    #[arg(short = 'v', long)]
+    invert: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen check blocked.ever hosts.txt                    the hosts that are blocked
+  everseen check -v visited.ever < links.txt > todo.txt    the links not visited yet
+  echo example.org | everseen check blocked.ever && echo blocked";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let input = Input::open(&args.items)?;
+    let output = Output::stdout()?;
+    input.ensure_apart_from(&output)?;
+    let store = Options::new().open_read_only(&args.store)?;
+
+    let mut lookup = Lookup {
+        store,
+        invert: args.invert,
+    };
+    let outcome = pipeline::run(
+        input,
+        &mut lookup,
+        output,
+        if args.invert { "unseen" } else { "seen" },
+    )?;
+    lookup.store.close()?;
+    Ok(match outcome.ending {
+        Ending::Done if outcome.tally.kept == 0 => ExitCode::from(1),
+        _ => outcome.exit_code(),
+    })
+}
+
+struct Lookup {
+    store: Store,
+    invert: bool,
+}
+
+impl Job for Lookup {
+    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        let seen = self.store.contains_batch(items)?;
+        keep.extend(seen.into_iter().map(|seen| seen != self.invert));
+        Ok(())
+    }
+}

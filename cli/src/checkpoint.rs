@@ -1,0 +1,29 @@
+//! `everseen checkpoint`: bring the log into the filter file.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::error::CliError;
+use crate::memory::Memory;
+
+/// Bring everything that was logged into the filter file, which is then the whole store
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    #[command(flatten)]
+    memory: Memory,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen checkpoint visited.ever && cp visited.ever backup/";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let store = args.memory.options().open(&args.store)?;
+    store.checkpoint()?;
+    store.close()?;
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,125 @@
+//! The job of `dedup` and `add`: to claim items in a store, and to commit the claims.
+
+use std::time::{Duration, Instant};
+
+use everseen::{Store, Verdict};
+
+use crate::error::CliError;
+use crate::input::Input;
+use crate::output::Output;
+use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
+
+/// What came of claiming all items of an input.
+pub struct Claimed {
+    pub outcome: Outcome,
+    /// The time it took, until the store was closed.
+    pub elapsed: Duration,
+    /// Items that another process has claimed and not committed yet.
+    pub pending: u64,
+}
+
+impl Claimed {
+    /// Items that were known.
+    pub fn seen(&self) -> u64 {
+        self.outcome.tally.items - self.outcome.tally.kept - self.pending
+    }
+}
+
+/// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, closes the store.
+pub fn claim_all(
+    store: Store,
+    input: Input,
+    output: Output,
+    commit_every: u64,
+) -> Result<Claimed, CliError> {
+    let started = Instant::now();
+    let mut claims = Claims::new(store, commit_every);
+    let outcome = pipeline::run(input, &mut claims, output, "new")?;
+    // Unread items are not committed: dropping the store gives them up.
+    if outcome.ending != Ending::Unread {
+        claims.store.close()?;
+    }
+    Ok(Claimed {
+        outcome,
+        elapsed: started.elapsed(),
+        pending: claims.pending,
+    })
+}
+
+struct Claims {
+    store: Store,
+    transactional: bool,
+    commit_every: u64,
+    /// Most new items that may be uncommitted.
+    quota: u64,
+    /// Items, and new ones among them, since the last commit.
+    items: u64,
+    new: u64,
+    /// When the first of the new ones came.
+    since: Option<Instant>,
+    pending: u64,
+    /// The verdicts of one batch, kept for their memory.
+    verdicts: Vec<Verdict>,
+}
+
+impl Claims {
+    fn new(store: Store, commit_every: u64) -> Self {
+        Claims {
+            transactional: store.stats().transactional,
+            quota: store.transaction_quota(),
+            store,
+            commit_every,
+            items: 0,
+            new: 0,
+            since: None,
+            pending: 0,
+            verdicts: Vec::new(),
+        }
+    }
+}
+
+impl Job for Claims {
+    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        self.verdicts.clear();
+        let claimed = self.store.claim_batch(items, &mut self.verdicts);
+        self.items += self.verdicts.len() as u64;
+        for verdict in &self.verdicts {
+            let is_new = *verdict == Verdict::New;
+            self.new += u64::from(is_new);
+            self.pending += u64::from(*verdict == Verdict::Pending);
+            keep.push(is_new);
+        }
+        if self.new > 0 && self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
+        claimed
+    }
+
+    fn room(&self) -> usize {
+        let left = self.quota.saturating_sub(self.new);
+        // Batches are not to shrink toward the quota: many a batch brings nothing new.
+        let left = if self.new > 0 && left < BATCH as u64 {
+            0
+        } else {
+            left.max(1)
+        };
+        let room = left.min(self.commit_every.saturating_sub(self.items));
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+
+    fn uncommitted_since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.transactional
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        if self.new > 0 {
+            self.store.commit()?;
+        }
+        (self.items, self.new, self.since) = (0, 0, None);
+        Ok(())
+    }
+}

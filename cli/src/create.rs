@@ -1,0 +1,98 @@
+//! `everseen create`: make a store.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Hash, Kind, Options};
+
+use crate::error::CliError;
+use crate::human;
+use crate::output::tell;
+use crate::size;
+
+/// Make a store; never overwrites
+///
+/// With a capacity it has its full size from the start and refuses keys beyond. Without one it grows.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store's file
+    store: PathBuf,
+
+    /// Most keys it will hold, such as 50_000_000, 50M or 5e7; if it is to grow, keys of its first layer
+    #[arg(long, value_name = "N", value_parser = size::positive_count)]
+    capacity: Option<u64>,
+
+    /// Rate at which unseen keys may be taken for seen ones [default: 1e-6]
+    #[arg(long, value_name = "P", value_parser = size::rate, conflicts_with = "bits_per_key")]
+    fpr: Option<f64>,
+
+    /// Bits to spend on a key, instead of a rate
+    #[arg(long, value_name = "B", value_parser = size::bits)]
+    bits_per_key: Option<f64>,
+
+    /// How keys are kept: bloom, or scalable, which grows [default: bloom with a capacity, else scalable]
+    #[arg(long)]
+    kind: Option<Kind>,
+
+    /// Hash function of the keys: highway resists keys chosen by an enemy; xxh3 and murmur3 don't [default: highway]
+    #[arg(long)]
+    hash: Option<Hash>,
+
+    /// Key of the hash function, 64 hexadecimal digits [default: random]
+    #[arg(long, value_name = "HEX", value_parser = size::seed)]
+    seed: Option<[u8; 32]>,
+
+    /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
+    #[arg(long)]
+    transactional: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen create visited.ever --transactional             grows; for a crawler's visited set
+  everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
+  everseen create ids.ever --capacity 1e9 --bits-per-key 16";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let mut options = Options::new().transactional(args.transactional);
+    if let Some(capacity) = args.capacity {
+        options = options.capacity(capacity);
+    }
+    if let Some(fpr) = args.fpr {
+        options = options.fpr(fpr);
+    }
+    if let Some(bits) = args.bits_per_key {
+        options = options.bits_per_key(bits);
+    }
+    if let Some(kind) = args.kind {
+        options = options.kind(kind);
+    }
+    if let Some(hash) = args.hash {
+        options = options.hash(hash);
+    }
+    if let Some(seed) = args.seed {
+        options = options.seed(seed);
+    }
+    let store = options.create(&args.store)?;
+    let stats = store.stats();
+    store.close()?;
+
+    let capacity = stats.capacity.map_or("grows".to_owned(), |keys| {
+        format!("{} keys", human::thousands(keys))
+    });
+    tell(format_args!(
+        "made {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
+        args.store.display(),
+        stats.kind,
+        if stats.transactional {
+            ", transactional"
+        } else {
+            ""
+        },
+        human::rate(stats.fpr_target),
+        stats.hash,
+        human::bytes(stats.bytes),
+    ));
+    Ok(ExitCode::SUCCESS)
+}

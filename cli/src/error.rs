@@ -1,0 +1,71 @@
+//! Everything that ends a command with exit status 2; each message is one line.
+
+use std::io;
+use std::path::PathBuf;
+
+/// Why a command gave up.
+#[derive(Debug, thiserror::Error)]
+pub enum CliError {
+    #[error(
+        "{path}: no such store; make one with `everseen create {path}`",
+        path = path.display()
+    )]
+    NoStore { path: PathBuf },
+
+    #[error(transparent)]
+    Store(everseen::Error),
+
+    #[error(transparent)]
+    Plan(#[from] everseen::sizing::SizingError),
+
+    #[error("{name}: {source}")]
+    Input { name: String, source: io::Error },
+
+    #[error("{name}: is a folder; name the files in it")]
+    InputIsFolder { name: String },
+
+    #[error(
+        "{name}: is the output as well, so it would be read without end; write to another file"
+    )]
+    InputIsOutput { name: String },
+
+    #[error(
+        "{name}: the item that starts at byte {offset} is longer than {limit}; are items separated another way (-0)?"
+    )]
+    ItemTooLong {
+        name: String,
+        offset: u64,
+        limit: String,
+    },
+
+    #[error("the thread that reads the input died; what was read before is done")]
+    ReaderDied,
+
+    #[error("standard output: {0}")]
+    Output(io::Error),
+
+    #[error("could not {action}: {source}")]
+    System {
+        action: &'static str,
+        source: io::Error,
+    },
+
+    #[error("{0}")]
+    Usage(&'static str),
+}
+
+impl CliError {
+    /// Whether nobody reads the output any more, which is a reader's right and no error.
+    pub fn is_closed_output(&self) -> bool {
+        matches!(self, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe)
+    }
+}
+
+impl From<everseen::Error> for CliError {
+    fn from(error: everseen::Error) -> Self {
+        match error {
+            everseen::Error::NotFound { path } => CliError::NoStore { path },
+            other => CliError::Store(other),
+        }
+    }
+}

@@ -1,0 +1,138 @@
+//! Numbers as people read them.
+
+use std::time::Duration;
+
+const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
+
+/// `1234567` as `1,234,567`.
+pub fn thousands(number: u64) -> String {
+    let digits = number.to_string();
+    let mut text = String::with_capacity(digits.len() + digits.len() / 3);
+    for (i, digit) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// `1572864` as `1.5 MiB`.
+pub fn bytes(number: u64) -> String {
+    if number < 1024 {
+        return format!("{number} bytes");
+    }
+    let mut value = number as f64 / 1024.0;
+    let mut unit = 0;
+    // 1023.95 and above would be shown as 1024.0.
+    while value >= 1023.95 && unit + 1 < UNITS.len() {
+        value /= 1024.0;
+        unit += 1;
+    }
+    format!("{value:.1} {}", UNITS[unit])
+}
+
+/// A rate with three significant digits at most: `1e-6`, `9.97e-7`.
+pub fn rate(rate: f64) -> String {
+    let text = format!("{rate:.2e}");
+    match text.split_once('e') {
+        _ if rate == 0.0 => "0".to_owned(),
+        Some((mantissa, exponent)) => {
+            let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
+            format!("{mantissa}e{exponent}")
+        }
+        None => text,
+    }
+}
+
+/// How many of something came in each second.
+pub fn per_second(count: u64, time: Duration) -> u64 {
+    // A time of zero makes it large, and the cast stops at the largest integer.
+    (count as f64 / time.as_secs_f64().max(1e-9)).round() as u64
+}
+
+/// Bytes as hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// Seconds since 1970 as `2001-09-09 01:46:40 UTC`.
+pub fn utc(seconds: u64) -> String {
+    let (days, second) = (seconds / 86_400, seconds % 86_400);
+    // Years of 365.2425 days that begin in March, so that the leap day is the last; 719,468 days before 1970 is March of year 0.
+    let days = days + 719_468;
+    let (era, day_of_era) = (days / 146_097, days % 146_097);
+    let year_of_era =
+        (day_of_era - day_of_era / 1_460 + day_of_era / 36_524 - day_of_era / 146_096) / 365;
+    let day_of_year = day_of_era - (365 * year_of_era + year_of_era / 4 - year_of_era / 100);
+    let month_from_march = (5 * day_of_year + 2) / 153;
+    let day = day_of_year - (153 * month_from_march + 2) / 5 + 1;
+    let month = if month_from_march < 10 {
+        month_from_march + 3
+    } else {
+        month_from_march - 9
+    };
+    let year = era * 400 + year_of_era + u64::from(month <= 2);
+    let (hour, minute, second) = (second / 3_600, second / 60 % 60, second % 60);
+    format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers() {
+        for (number, text) in [
+            (0, "0"),
+            (999, "999"),
+            (1000, "1,000"),
+            (1_234_567, "1,234,567"),
+        ] {
+            assert_eq!(thousands(number), text);
+        }
+        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
+    }
+
+    #[test]
+    fn sizes() {
+        for (number, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1.0 KiB"),
+            (1_048_575, "1.0 MiB"),
+            (3 << 19, "1.5 MiB"),
+            (u64::MAX, "16.0 EiB"),
+        ] {
+            assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn rates() {
+        for (number, text) in [
+            (0.0, "0"),
+            (1e-6, "1e-6"),
+            (9.97123e-7, "9.97e-7"),
+            (0.5, "5e-1"),
+            (1.0, "1e0"),
+        ] {
+            assert_eq!(rate(number), text);
+        }
+        assert_eq!(rate(f64::NAN), "NaN");
+    }
+
+    #[test]
+    fn dates() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_000_000_000, "2001-09-09 01:46:40 UTC"),
+            (1_709_251_199, "2024-02-29 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+        assert!(utc(u64::MAX).ends_with(" UTC"));
+    }
+}

@@ -1,0 +1,239 @@
+//! `everseen info`: what is in a store?
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Commit, LayerStats, Options, Stats};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::human::{bytes, hex, rate, thousands, utc};
+use crate::output::{print, print_json};
+
+/// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen info visited.ever
+  everseen info --json visited.ever | jq .keys";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let store = Options::new().open_read_only(&args.store)?;
+    let stats = store.stats();
+    store.close()?;
+    if args.json {
+        print_json(&Json::from(&stats))?;
+    } else {
+        print(&text(&args.store.display().to_string(), &stats))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Json {
+    kind: String,
+    hash: String,
+    /// Absent in a store that grows.
+    capacity: Option<u64>,
+    fpr_target: f64,
+    fpr_now: f64,
+    keys: u64,
+    bytes: u64,
+    bits_per_key: f64,
+    generation: u64,
+    log_bytes: u64,
+    transactional: bool,
+    store_id: String,
+    /// Seconds since 1970.
+    created: u64,
+    commits: Vec<JsonCommit>,
+    layers: Vec<JsonLayer>,
+}
+
+#[derive(Serialize)]
+struct JsonCommit {
+    writer: String,
+    seq: u64,
+    /// Absent where it isn't text.
+    tag: Option<String>,
+    tag_hex: String,
+}
+
+#[derive(Serialize)]
+struct JsonLayer {
+    capacity: u64,
+    keys: u64,
+    pages: u64,
+    bits: u64,
+    k: u32,
+    fill: f64,
+    fpr: f64,
+}
+
+impl From<&Stats> for Json {
+    fn from(stats: &Stats) -> Self {
+        Json {
+            kind: stats.kind.to_string(),
+            hash: stats.hash.to_string(),
+            capacity: stats.capacity,
+            fpr_target: stats.fpr_target,
+            fpr_now: stats.fpr_now,
+            keys: stats.keys,
+            bytes: stats.bytes,
+            bits_per_key: stats.bits_per_key,
+            generation: stats.generation,
+            log_bytes: stats.log_bytes,
+            transactional: stats.transactional,
+            store_id: hex(&stats.store_id),
+            created: stats.created,
+            commits: stats.commits.iter().map(JsonCommit::from).collect(),
+            layers: stats.layers.iter().map(JsonLayer::from).collect(),
+        }
+    }
+}
+
+impl From<&Commit> for JsonCommit {
+    fn from(commit: &Commit) -> Self {
+        JsonCommit {
+            writer: commit.writer.clone(),
+            seq: commit.sequence,
+            tag: str::from_utf8(&commit.tag).ok().map(str::to_owned),
+            tag_hex: hex(&commit.tag),
+        }
+    }
+}
+
+impl From<&LayerStats> for JsonLayer {
+    fn from(layer: &LayerStats) -> Self {
+        JsonLayer {
+            capacity: layer.capacity,
+            keys: layer.keys,
+            pages: layer.pages,
+            bits: layer.bits,
+            k: layer.k,
+            fill: layer.fill,
+            fpr: layer.fpr,
+        }
+    }
+}
+
+fn text(name: &str, stats: &Stats) -> String {
+    let mut text = String::new();
+    let mut row = |label: &str, value: String| {
+        // A string takes all that is written to it.
+        let _ = writeln!(text, "{label:<12}{value}");
+    };
+    row("store", name.to_owned());
+    row("id", hex(&stats.store_id));
+    row("created", utc(stats.created));
+    row(
+        "kind",
+        format!(
+            "{}{}",
+            stats.kind,
+            if stats.transactional {
+                ", transactional"
+            } else {
+                ""
+            }
+        ),
+    );
+    row("hash", stats.hash.to_string());
+    row(
+        "capacity",
+        stats.capacity.map_or("grows".to_owned(), |keys| {
+            format!("{} keys", thousands(keys))
+        }),
+    );
+    row("keys", thousands(stats.keys));
+    row(
+        "fpr",
+        format!(
+            "{} now, target {}",
+            rate(stats.fpr_now),
+            rate(stats.fpr_target)
+        ),
+    );
+    row(
+        "size",
+        format!(
+            "{}, {:.1} bits a key",
+            bytes(stats.bytes),
+            stats.bits_per_key
+        ),
+    );
+    row("generation", thousands(stats.generation));
+    row("log", bytes(stats.log_bytes));
+    for commit in &stats.commits {
+        row(
+            "commit",
+            format!(
+                "{} by {}{}",
+                thousands(commit.sequence),
+                commit.writer.escape_debug(),
+                tag(&commit.tag)
+            ),
+        );
+    }
+    text + &table(&stats.layers)
+}
+
+/// The start of a tag, as something a terminal can show.
+fn tag(tag: &[u8]) -> String {
+    const SHOWN: usize = 60;
+    match tag.len() {
+        0 => String::new(),
+        length if length <= SHOWN => format!(", tag \"{}\"", tag.escape_ascii()),
+        length => format!(
+            ", tag \"{}\"… ({length} bytes)",
+            tag[..SHOWN].escape_ascii()
+        ),
+    }
+}
+
+fn table(layers: &[LayerStats]) -> String {
+    let header = [
+        "layer", "capacity", "keys", "pages", "size", "k", "fill", "fpr",
+    ]
+    .map(str::to_owned);
+    let rows = layers.iter().enumerate().map(|(number, layer)| {
+        [
+            number.to_string(),
+            thousands(layer.capacity),
+            thousands(layer.keys),
+            thousands(layer.pages),
+            bytes(layer.bits / 8),
+            layer.k.to_string(),
+            format!("{:.1} %", 100.0 * layer.fill),
+            rate(layer.fpr),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
+    let widths: [usize; 8] = std::array::from_fn(|column| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    });
+    let mut text = "\n".to_owned();
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        text += &(cells.join("  ") + "\n");
+    }
+    text
+}

@@ -1,0 +1,282 @@
+//! Cuts a stream of bytes into blocks of whole items, without a copy or an allocation for each item.
+
+use std::io::{self, ErrorKind, Read};
+use std::ops::Range;
+
+use memchr::memchr_iter;
+
+/// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
+pub const BLOCK: usize = 1 << 20;
+
+/// The size past which no block grows: an item and its separator must fit.
+pub const LONGEST: usize = 1 << 30;
+
+/// A run of whole items, each with its separator.
+#[derive(Default)]
+pub struct Block {
+    /// Initialised in full, so that [`Read`] may fill any part of it; what was read is `storage[..filled]`.
+    storage: Vec<u8>,
+    filled: usize,
+    /// Where each item's separator stands.
+    ends: Vec<usize>,
+}
+
+impl Block {
+    /// The number of items.
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// The number of bytes, separators included.
+    pub fn bytes(&self) -> usize {
+        self.start(self.len())
+    }
+
+    /// Items without their separators.
+    pub fn items(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
+        let mut start = self.start(range.start);
+        self.ends[range].iter().map(move |&end| {
+            let item = &self.storage[start..end];
+            start = end + 1;
+            item
+        })
+    }
+
+    /// Neighbouring items as they stand in the input, each with its separator.
+    pub fn run(&self, range: Range<usize>) -> &[u8] {
+        &self.storage[self.start(range.start)..self.start(range.end)]
+    }
+
+    fn start(&self, item: usize) -> usize {
+        item.checked_sub(1)
+            .map_or(0, |before| self.ends[before] + 1)
+    }
+}
+
+/// Why a stream could not be cut.
+#[derive(Debug, thiserror::Error)]
+pub enum SplitError {
+    #[error(transparent)]
+    Read(#[from] io::Error),
+    /// No block can hold the item that starts at this byte of the stream.
+    #[error("item at byte {offset} too long")]
+    ItemTooLong { offset: u64 },
+}
+
+/// Fills blocks from one stream.
+pub struct Splitter {
+    separator: u8,
+    /// See [`BLOCK`] and [`LONGEST`].
+    block_size: usize,
+    longest: usize,
+    /// Where the block that is being filled starts in the stream.
+    offset: u64,
+    block: Block,
+}
+
+impl Splitter {
+    pub fn new(separator: u8) -> Self {
+        Self::with_sizes(separator, BLOCK, LONGEST)
+    }
+
+    fn with_sizes(separator: u8, block_size: usize, longest: usize) -> Self {
+        Splitter {
+            separator,
+            block_size,
+            longest,
+            offset: 0,
+            block: Block::default(),
+        }
+    }
+
+    /// Reads until the block holds a whole item, and not beyond what `input` gives at once; `false` at the end of the
+    /// stream, where an item that has no separator is given one.
+    pub fn fill(&mut self, input: &mut impl Read) -> Result<bool, SplitError> {
+        while self.block.ends.is_empty() {
+            self.make_room()?;
+            let block = &mut self.block;
+            let until = block.storage.len().min(block.filled + self.block_size);
+            let count = match input.read(&mut block.storage[block.filled..until]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                other => other?,
+            };
+            if count == 0 {
+                if block.filled > 0 {
+                    block.storage[block.filled] = self.separator;
+                    block.ends.push(block.filled);
+                    block.filled += 1;
+                }
+                return Ok(false);
+            }
+            let (start, end) = (block.filled, block.filled + count);
+            let found = memchr_iter(self.separator, &block.storage[start..end]);
+            block.ends.extend(found.map(|at| start + at));
+            block.filled = end;
+        }
+        Ok(true)
+    }
+
+    /// Whether there are whole items to take.
+    pub fn has_items(&self) -> bool {
+        self.block.len() > 0
+    }
+
+    /// Gives the whole items away; the rest moves to `next`, whose memory is used again.
+    pub fn take(&mut self, mut next: Block) -> Block {
+        let whole = self.block.bytes();
+        let rest = &self.block.storage[whole..self.block.filled];
+        next.ends.clear();
+        // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
+        if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
+            next.storage = vec![0; self.block_size];
+        }
+        if next.storage.len() < rest.len() {
+            next.storage.resize(rest.len(), 0);
+        }
+        next.storage[..rest.len()].copy_from_slice(rest);
+        next.filled = rest.len();
+        self.offset += whole as u64;
+        std::mem::replace(&mut self.block, next)
+    }
+
+    /// Doubles a full block, so that a long item is moved a constant number of times a byte.
+    fn make_room(&mut self) -> Result<(), SplitError> {
+        let storage = &mut self.block.storage;
+        if self.block.filled < storage.len() {
+            return Ok(());
+        }
+        if storage.len() >= self.longest {
+            return Err(SplitError::ItemTooLong {
+                offset: self.offset,
+            });
+        }
+        let size = (2 * storage.len()).clamp(self.block_size, self.longest);
+        storage
+            .try_reserve_exact(size - storage.len())
+            .map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
+        storage.resize(size, 0);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Gives its bytes in pieces of the sizes that the generator draws, with interruptions.
+    struct Pieces<'a> {
+        bytes: &'a [u8],
+        random: fastrand::Rng,
+        largest: usize,
+    }
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            if self.random.u8(..8) == 0 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            let piece = self.random.usize(1..=self.largest).min(into.len());
+            self.bytes.read(&mut into[..piece])
+        }
+    }
+
+    /// All items of a stream, by way of blocks that are used in turn.
+    fn split(splitter: &mut Splitter, input: &mut impl Read) -> Result<Vec<Vec<u8>>, SplitError> {
+        let (mut items, mut spare) = (Vec::new(), Block::default());
+        loop {
+            let more = splitter.fill(input)?;
+            if splitter.has_items() {
+                spare = splitter.take(spare);
+                items.extend(spare.items(0..spare.len()).map(<[u8]>::to_vec));
+                let mut joined: Vec<u8> = Vec::new();
+                spare
+                    .items(0..spare.len())
+                    .for_each(|item| joined.extend([item, &[splitter.separator]].concat()));
+                assert_eq!(spare.run(0..spare.len()), joined);
+                assert_eq!(spare.bytes(), joined.len());
+            }
+            if !more {
+                return Ok(items);
+            }
+        }
+    }
+
+    /// The obvious twin.
+    fn naive(separator: u8, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut items: Vec<Vec<u8>> = bytes
+            .split(|byte| *byte == separator)
+            .map(<[u8]>::to_vec)
+            .collect();
+        if items.last().is_some_and(Vec::is_empty) {
+            items.pop();
+        }
+        items
+    }
+
+    #[test]
+    fn any_piece_and_block_sizes_give_the_items_of_the_twin() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for round in 0..2_000 {
+            let (separator, sparse) = (*random.choice(&[b'\n', 0]).unwrap_or(&0), random.u8(1..40));
+            let length = random.usize(0..400);
+            let bytes: Vec<u8> = (0..length)
+                .map(|_| {
+                    if random.u8(..sparse) == 0 {
+                        separator
+                    } else {
+                        random.u8(..)
+                    }
+                })
+                .collect();
+            let largest = random.usize(1..100);
+            let mut splitter = Splitter::with_sizes(separator, random.usize(1..64), 1024);
+            let mut input = Pieces {
+                bytes: &bytes,
+                random: random.fork(),
+                largest,
+            };
+            let items = split(&mut splitter, &mut input).expect("fits");
+            assert_eq!(items, naive(separator, &bytes), "round {round}");
+        }
+    }
+
+    #[test]
+    fn an_item_is_refused_only_when_no_block_can_hold_it() {
+        for length in 60..70 {
+            let mut bytes = b"short\n".to_vec();
+            bytes.extend(vec![b'x'; length]);
+            bytes.push(b'\n');
+            let mut splitter = Splitter::with_sizes(b'\n', 8, 64);
+            match split(&mut splitter, &mut &bytes[..]) {
+                Ok(items) => assert!(length < 64 && items[1].len() == length, "{length}"),
+                Err(SplitError::ItemTooLong { offset }) => {
+                    assert!(length >= 64 && offset == 6, "{length}")
+                }
+                Err(SplitError::Read(error)) => panic!("{error}"),
+            }
+        }
+    }
+
+    #[test]
+    fn what_a_read_gives_is_passed_on_at_once() {
+        let mut splitter = Splitter::new(b'\n');
+        let mut input = (&b"one\ntw"[..]).chain(&b"o\n"[..]);
+        assert!(splitter.fill(&mut input).expect("reads"));
+        let block = splitter.take(Block::default());
+        assert_eq!(block.run(0..block.len()), b"one\n");
+        assert!(splitter.fill(&mut input).expect("reads"));
+        assert_eq!(splitter.take(block).run(0..1), b"two\n");
+    }
+
+    #[test]
+    fn a_block_that_grew_shrinks_when_it_is_used_again() {
+        let mut splitter = Splitter::with_sizes(b'\n', 16, 1 << 20);
+        let bytes = [vec![b'x'; 10_000], vec![b'\n']].concat();
+        splitter.fill(&mut &bytes[..]).expect("reads");
+        let large = splitter.take(Block::default());
+        assert!(large.storage.len() > 10_000);
+        splitter.fill(&mut &b"y\n"[..]).expect("reads");
+        splitter.take(large);
+        assert_eq!(splitter.block.storage.len(), 16);
+    }
+}

@@ -1,0 +1,80 @@
+//! The command `everseen`: one file a subcommand, each with `Args` and `run`.
+//!
+//! `dedup`, `add` and `check` are one [`pipeline`] with different jobs; the rest ask the library one question.
+
+#![forbid(unsafe_code)]
+
+mod add;
+mod check;
+mod checkpoint;
+mod claims;
+mod create;
+mod dedup;
+mod error;
+mod handle;
+mod human;
+mod info;
+mod input;
+mod lines;
+mod memory;
+mod output;
+mod pipeline;
+mod plan;
+mod progress;
+mod signals;
+mod size;
+mod verify;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Have I ever seen this line?
+///
+/// Remembers every line it was ever shown, in one file that survives crashes and may be far larger than memory.
+/// A line that was seen is always known. One that wasn't is taken for a seen one about once in a million
+/// (choose another rate with `everseen create`).
+#[derive(Parser)]
+#[command(name = "everseen", version, max_term_width = 100, after_help = EXAMPLES)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  crawler | everseen dedup visited.ever > fresh.txt    only the lines no earlier run has printed
+  everseen check visited.ever < candidates.txt         those of them that are known
+  everseen info visited.ever                           what is in there, how full, how exact
+  everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
+
+Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error.";
+
+#[derive(Subcommand)]
+enum Command {
+    Create(create::Args),
+    Dedup(dedup::Args),
+    Add(add::Args),
+    Check(check::Args),
+    Info(info::Args),
+    Verify(verify::Args),
+    Plan(plan::Args),
+    Checkpoint(checkpoint::Args),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Create(args) => create::run(args),
+        Command::Dedup(args) => dedup::run(args),
+        Command::Add(args) => add::run(args),
+        Command::Check(args) => check::run(args),
+        Command::Info(args) => info::run(args),
+        Command::Verify(args) => verify::run(args),
+        Command::Plan(args) => plan::run(args),
+        Command::Checkpoint(args) => checkpoint::run(args),
+    };
+    result.unwrap_or_else(|error| {
+        output::tell(format_args!("everseen: {error}"));
+        ExitCode::from(2)
+    })
+}

@@ -1,0 +1,24 @@
+//! `--buffer`, of every command that writes.
+
+use everseen::Options;
+
+use crate::size;
+
+/// The part of the command line that grants memory.
+#[derive(clap::Args)]
+pub struct Memory {
+    /// Memory for what is not in the filter file yet, and to work in, such as 256M
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    buffer: Option<u64>,
+}
+
+impl Memory {
+    /// How to open a store with this much memory.
+    pub fn options(&self) -> Options {
+        let options = Options::new();
+        match self.buffer {
+            Some(bytes) => options.buffer(bytes),
+            None => options,
+        }
+    }
+}

@@ -1,0 +1,112 @@
+//! Standard output that notices every failure, and standard error that can't fail.
+
+use std::fmt::Display;
+use std::fs::{File, Metadata};
+use std::io::{self, BufWriter, Write};
+
+use crate::error::CliError;
+use crate::handle::{file_of, is_same_file};
+use crate::lines::Block;
+
+/// Longer runs of items go to the system straight from their block.
+const BUFFER: usize = 128 << 10;
+
+/// Where printed items go.
+pub struct Output {
+    to: Option<BufWriter<File>>,
+    /// Given for a regular file: only that can be synced, and need be.
+    regular: Option<Metadata>,
+    unsynced: bool,
+}
+
+impl Output {
+    /// Prints to standard output.
+    pub fn stdout() -> Result<Self, CliError> {
+        let file = file_of(&io::stdout()).map_err(CliError::Output)?;
+        let regular = Some(file.metadata().map_err(CliError::Output)?).filter(Metadata::is_file);
+        Ok(Output {
+            to: Some(BufWriter::with_capacity(BUFFER, file)),
+            regular,
+            unsynced: false,
+        })
+    }
+
+    /// Prints nothing.
+    pub fn none() -> Self {
+        Output {
+            to: None,
+            regular: None,
+            unsynced: false,
+        }
+    }
+
+    pub fn prints(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Whether printing makes this file grow.
+    pub fn goes_to(&self, file: &Metadata) -> bool {
+        self.regular
+            .as_ref()
+            .is_some_and(|regular| is_same_file(regular, file))
+    }
+
+    /// Prints those of the items from `first` on that are kept, in as few writes as they allow.
+    pub fn print(&mut self, block: &Block, first: usize, keep: &[bool]) -> Result<(), CliError> {
+        let Some(to) = &mut self.to else {
+            return Ok(());
+        };
+        let mut at = 0;
+        for run in keep.chunk_by(|a, b| a == b) {
+            let range = first + at..first + at + run.len();
+            at += run.len();
+            if run[0] {
+                to.write_all(block.run(range)).map_err(CliError::Output)?;
+                self.unsynced = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands everything printed so far to the system.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        self.to
+            .as_mut()
+            .map_or(Ok(()), BufWriter::flush)
+            .map_err(CliError::Output)
+    }
+
+    /// Makes everything printed so far durable, as far as what standard output is lends itself to that.
+    pub fn sync(&mut self) -> Result<(), CliError> {
+        self.flush()?;
+        match &self.to {
+            Some(to) if self.regular.is_some() && self.unsynced => {
+                to.get_ref().sync_data().map_err(CliError::Output)?
+            }
+            _ => {}
+        }
+        self.unsynced = false;
+        Ok(())
+    }
+}
+
+/// Prints a text in one piece. Nobody reading it is no error.
+pub fn print(text: &str) -> Result<(), CliError> {
+    let written = file_of(&io::stdout()).and_then(|mut stdout| stdout.write_all(text.as_bytes()));
+    match written.map_err(CliError::Output) {
+        Err(error) if error.is_closed_output() => Ok(()),
+        other => other,
+    }
+}
+
+/// Prints a value as indented JSON.
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| CliError::Output(error.into()))?;
+    print(&(text + "\n"))
+}
+
+/// Tells something on standard error, in one line. If that is closed, there is nobody to tell.
+pub fn tell(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{message}");
+}

@@ -1,0 +1,302 @@
+//! The one loop behind `dedup`, `add` and `check`: read a block, judge its items, print those that are kept.
+//!
+//! What is printed is handed to the system block by block, and made durable before the job commits. So a run that is
+//! killed anywhere and started again prints an item twice at worst, and loses none.
+
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use crate::error::CliError;
+use crate::input::{Feed, Input, Next};
+use crate::lines::Block;
+use crate::output::Output;
+use crate::progress::{Progress, Tally};
+use crate::signals::Signals;
+
+/// Most items that are judged at once: enough to hide the latency of memory, few enough for a processor's cache.
+pub const BATCH: usize = 16 << 10;
+
+/// While there is no input, signals are looked for this often.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// When there is no input to go on with, and something has been uncommitted for this long, it is committed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What a command does with items.
+pub trait Job {
+    /// Pushes for each item whether it is kept. On an error `keep` tells of the items before the one that failed,
+    /// which are done.
+    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()>;
+
+    /// How many items may be judged before a commit. After one, at least one may.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Since when something has been waiting for a commit.
+    fn uncommitted_since(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether a crash takes back what is not committed, so that the output has to be durable before.
+    fn is_transactional(&self) -> bool {
+        false
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        Ok(())
+    }
+}
+
+/// Why a job that did not fail ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The input did.
+    Done,
+    /// A signal asked for it; the exit status says which.
+    Stopped(u8),
+    /// Nobody reads the output any more. What was printed since the last commit is not committed.
+    Unread,
+}
+
+/// What came of a job that did not fail.
+pub struct Outcome {
+    pub ending: Ending,
+    pub tally: Tally,
+}
+
+impl Outcome {
+    pub fn exit_code(&self) -> ExitCode {
+        match self.ending {
+            Ending::Done | Ending::Unread => ExitCode::SUCCESS,
+            Ending::Stopped(status) => ExitCode::from(status),
+        }
+    }
+}
+
+/// Puts all of the input through a job. `label` is what kept items are called on a terminal.
+pub fn run(
+    input: Input,
+    job: &mut impl Job,
+    output: Output,
+    label: &'static str,
+) -> Result<Outcome, CliError> {
+    let signals = Signals::catch()?;
+    let progress = Progress::new(input.total, label, output.prints());
+    let feed = input.start()?;
+    let mut run = Run {
+        job,
+        output,
+        progress,
+        tally: Tally::default(),
+        keep: Vec::new(),
+    };
+
+    let ending = match run.consume(&feed, &signals) {
+        Ok(ending) => run.commit().map(|()| ending),
+        // What can't be printed must not be remembered.
+        Err(error @ CliError::Output(_)) => Err(error),
+        Err(error) => {
+            // Everything before the failure is done. Should this fail too, the first error is the one to tell.
+            let _ = run.commit();
+            Err(error)
+        }
+    };
+    let ending = match ending {
+        Err(error) if error.is_closed_output() => Ending::Unread,
+        other => other?,
+    };
+    Ok(Outcome {
+        ending,
+        tally: run.tally,
+    })
+}
+
+struct Run<'a, J> {
+    job: &'a mut J,
+    output: Output,
+    progress: Progress,
+    tally: Tally,
+    /// The judgement of one batch, kept for its memory.
+    keep: Vec<bool>,
+}
+
+impl<J: Job> Run<'_, J> {
+    fn consume(&mut self, feed: &Feed, signals: &Signals) -> Result<Ending, CliError> {
+        loop {
+            if let Some(status) = signals.ending() {
+                return Ok(Ending::Stopped(status));
+            }
+            let next = match feed.poll()? {
+                Next::Wait => {
+                    self.commit_if_due()?;
+                    feed.wait(PAUSE)?
+                }
+                ready => ready,
+            };
+            match next {
+                Next::Block(block) => {
+                    self.block(&block)?;
+                    feed.recycle(block);
+                }
+                Next::Wait => {}
+                Next::End => return Ok(Ending::Done),
+            }
+            self.progress.update(self.tally);
+        }
+    }
+
+    fn block(&mut self, block: &Block) -> Result<(), CliError> {
+        let mut items = Vec::with_capacity(block.len().min(BATCH));
+        let mut first = 0;
+        while first < block.len() {
+            let room = self.job.room();
+            if room == 0 {
+                self.commit()?;
+                continue;
+            }
+            let end = block.len().min(first + room.min(BATCH));
+            items.clear();
+            items.extend(block.items(first..end));
+            self.keep.clear();
+            let judged = self.job.judge(&items, &mut self.keep);
+            self.output.print(block, first, &self.keep)?;
+            self.tally.items += self.keep.len() as u64;
+            self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
+            judged?;
+            first = end;
+        }
+        self.tally.bytes += block.bytes() as u64;
+        self.output.flush()
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), CliError> {
+        match self.job.uncommitted_since() {
+            Some(since) if since.elapsed() >= PATIENCE => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), CliError> {
+        if self.job.is_transactional() {
+            self.output.sync()?;
+        } else {
+            self.output.flush()?;
+        }
+        Ok(self.job.commit()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Items;
+
+    /// Keeps every item, and notes how many came between commits.
+    #[derive(Default)]
+    struct Notes {
+        room: usize,
+        since: Option<Instant>,
+        uncommitted: usize,
+        commits: Vec<usize>,
+        /// Fails at this item.
+        last: Option<usize>,
+    }
+
+    impl Job for Notes {
+        fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
+            assert!(items.len() <= self.room(), "more than there was room for");
+            let before = self.commits.iter().sum::<usize>() + self.uncommitted;
+            let until = self
+                .last
+                .map_or(items.len(), |last| items.len().min(last - before));
+            keep.extend(vec![true; until]);
+            self.uncommitted += until;
+            if until < items.len() {
+                Err(everseen::Error::Full { capacity: 0 })
+            } else {
+                Ok(())
+            }
+        }
+
+        fn room(&self) -> usize {
+            self.room - self.uncommitted
+        }
+
+        fn uncommitted_since(&self) -> Option<Instant> {
+            self.since
+        }
+
+        fn commit(&mut self) -> everseen::Result<()> {
+            self.commits.push(std::mem::take(&mut self.uncommitted));
+            self.since = None;
+            Ok(())
+        }
+    }
+
+    fn run_lines(count: usize, job: &mut Notes) -> Result<Outcome, CliError> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("input");
+        std::fs::write(&path, "line\n".repeat(count)).expect("a file to read from");
+        let items = Items {
+            files: vec![path],
+            null: false,
+        };
+        run(Input::open(&items)?, job, Output::none(), "new")
+    }
+
+    #[test]
+    fn a_commit_comes_when_there_is_no_room_and_at_the_end() {
+        let mut job = Notes {
+            room: 20_000,
+            ..Notes::default()
+        };
+        let outcome = run_lines(50_000, &mut job).expect("nothing fails");
+        assert!(outcome.ending == Ending::Done);
+        assert_eq!(
+            (outcome.tally.items, outcome.tally.kept, outcome.tally.bytes),
+            (50_000, 50_000, 250_000)
+        );
+        assert_eq!(job.commits, [20_000, 20_000, 10_000]);
+    }
+
+    #[test]
+    fn what_came_before_a_failure_is_committed() {
+        let mut job = Notes {
+            room: usize::MAX,
+            last: Some(30_000),
+            ..Notes::default()
+        };
+        let failed = run_lines(50_000, &mut job);
+        assert!(matches!(
+            failed,
+            Err(CliError::Store(everseen::Error::Full { .. }))
+        ));
+        assert_eq!(job.commits, [30_000]);
+    }
+
+    #[test]
+    fn only_what_has_waited_is_committed_in_a_pause() {
+        let mut job = Notes {
+            uncommitted: 1,
+            ..Notes::default()
+        };
+        for (since, commits) in [
+            (None, 0),
+            (Some(Instant::now()), 0),
+            (Instant::now().checked_sub(PATIENCE), 1),
+        ] {
+            job.since = since;
+            let (output, progress) = (Output::none(), Progress::new(None, "new", false));
+            let mut run = Run {
+                job: &mut job,
+                output,
+                progress,
+                tally: Tally::default(),
+                keep: Vec::new(),
+            };
+            run.commit_if_due().expect("nothing fails");
+            assert_eq!(job.commits.len(), commits);
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! `everseen verify`: is every page of a store whole?
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Damage, Options, VerifyReport};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::human::thousands;
+use crate::output::{print, print_json};
+
+/// Read all of a store and name each damaged page
+///
+/// The exit status is 0 if there is no damage, 1 if there is, and 2 if the store can't be opened.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen verify visited.ever && cp visited.ever backup/
+  everseen verify --json visited.ever | jq '.damaged[].page'";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let store = Options::new().open_read_only(&args.store)?;
+    let report = store.verify()?;
+    store.close()?;
+    if args.json {
+        print_json(&Json::from(&report))?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(ExitCode::from(u8::from(!report.is_ok())))
+}
+
+#[derive(Serialize)]
+struct Json {
+    ok: bool,
+    pages: u64,
+    damaged: Vec<JsonDamage>,
+}
+
+#[derive(Serialize)]
+struct JsonDamage {
+    layer: u32,
+    page: u64,
+    /// How many keys may be concerned.
+    keys: u64,
+}
+
+impl From<&VerifyReport> for Json {
+    fn from(report: &VerifyReport) -> Self {
+        let damaged = report.damaged.iter().map(
+            |&Damage {
+                 layer, page, keys, ..
+             }| JsonDamage { layer, page, keys },
+        );
+        Json {
+            ok: report.is_ok(),
+            pages: report.pages,
+            damaged: damaged.collect(),
+        }
+    }
+}
+
+fn text(report: &VerifyReport) -> String {
+    let pages = thousands(report.pages);
+    if report.is_ok() {
+        return format!("{pages} pages, no damage\n");
+    }
+    let mut text = format!(
+        "{pages} pages, {} damaged:\n",
+        thousands(report.damaged.len() as u64)
+    );
+    for Damage {
+        layer, page, keys, ..
+    } in &report.damaged
+    {
+        // A string takes all that is written to it.
+        let _ = writeln!(
+            text,
+            "  layer {layer}, page {page}: about {} keys",
+            thousands(*keys)
+        );
+    }
+    text
+}

@@ -1,0 +1,108 @@
+//! `check` and `add`: what is known, and making it so.
+
+mod support;
+
+use support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
+
+#[test]
+fn check_prints_what_is_known_and_its_inverse_the_rest() {
+    let lab = Lab::new();
+    lab.run(&["create", "store"]).expect(0);
+    let ran = lab.run_on(&["add", "store"], b"a\nb\nb\n");
+    assert_eq!(ran.err, "3 lines, 2 new\n");
+    assert_eq!(ran.expect(0), b"");
+    let input = b"a\nx\nb\nx\na\n\n";
+    assert_eq!(
+        lab.run_on(&["check", "store"], input).expect(0),
+        b"a\nb\na\n"
+    );
+    assert_eq!(
+        lab.run_on(&["check", "-v", "store"], input).expect(0),
+        b"x\nx\n\n"
+    );
+    assert_eq!(
+        lab.run_on(&["check", "--invert", "store"], input).expect(0),
+        b"x\nx\n\n"
+    );
+    assert_eq!(
+        lab.run_on(&["check", "-0", "store"], b"x\0a").expect(0),
+        b"a\0"
+    );
+}
+
+#[test]
+fn check_exits_as_grep_does() {
+    let lab = Lab::new();
+    lab.run(&["create", "store"]).expect(0);
+    lab.run_on(&["add", "store"], b"a\n").expect(0);
+    for (args, input, code) in [
+        (&["check", "store"][..], &b"a\n"[..], 0),
+        (&["check", "store"], b"b\n", 1),
+        (&["check", "store"], b"", 1),
+        (&["check", "-v", "store"], b"b\n", 0),
+        (&["check", "-v", "store"], b"a\n", 1),
+    ] {
+        lab.run_on(args, input).expect(code);
+    }
+}
+
+#[test]
+fn check_remembers_nothing() {
+    let lab = Lab::new();
+    lab.run(&["create", "store"]).expect(0);
+    for _ in 0..2 {
+        assert_eq!(lab.run_on(&["check", "store"], b"a\n").expect(1), b"");
+    }
+}
+
+#[test]
+fn what_dedup_printed_is_known_and_what_add_was_given_too() {
+    let lab = Lab::new();
+    let input = repetitive_lines(&mut fastrand::Rng::with_seed(5), 20_000);
+    let fresh = lab.run_on(&["dedup", "store"], &input).expect(0);
+    assert_eq!(lab.run_on(&["check", "store"], &input).expect(0), input);
+    assert_eq!(lab.run_on(&["check", "-v", "store"], &input).expect(1), b"");
+
+    lab.run(&["create", "other", "--transactional"]).expect(0);
+    let ran = lab.run_on(&["add", "other"], &input);
+    let new = items(b'\n', &first_occurrences(b'\n', &input)).len();
+    assert_eq!(ran.err, format!("20000 lines, {new} new\n"));
+    assert_eq!(lab.run_on(&["check", "other"], &fresh).expect(0), fresh);
+}
+
+#[test]
+fn add_and_check_want_a_store_that_exists() {
+    let lab = Lab::new();
+    for command in ["add", "check"] {
+        lab.run(&[command, "none"])
+            .expect_error("make one with `everseen create none`");
+        assert!(!lab.path("none").exists());
+    }
+}
+
+#[test]
+fn a_full_store_says_so_and_knows_what_it_took() {
+    for command in ["add", "dedup"] {
+        for transactional in [true, false] {
+            let lab = Lab::new();
+            let mut create = vec!["create", "store", "--capacity", "10"];
+            create.extend(transactional.then_some("--transactional"));
+            lab.run(&create).expect(0);
+            let input = distinct_lines(1_000);
+            lab.write("input", &input);
+
+            let ran = lab.run(&[command, "store", "input"]);
+            ran.expect_error("10 keys");
+            let accepted = items(b'\n', &input)[..10].join(&b'\n');
+            let accepted = [&accepted[..], b"\n"].concat();
+            assert_eq!(
+                lab.run_on(&["check", "store"], &accepted).expect(0),
+                accepted
+            );
+            assert_eq!(lab.run_on(&["dedup", "store"], &accepted).expect(0), b"");
+            if command == "dedup" {
+                assert_eq!(ran.out, accepted);
+            }
+        }
+    }
+}

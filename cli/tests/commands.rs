@@ -1,0 +1,375 @@
+//! The commands that ask the library one question, and what all commands have in common.
+
+mod support;
+
+use std::fs;
+use std::io;
+
+use serde_json::Value;
+use support::Lab;
+
+#[track_caller]
+fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("valid JSON")
+}
+
+#[track_caller]
+fn assert_fields(value: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(value.get(field).is_some(), "no `{field}` in {value}");
+    }
+}
+
+#[test]
+fn create_tells_what_it_made_and_never_overwrites() {
+    let lab = Lab::new();
+    let ran = lab.run(&[
+        "create",
+        "store",
+        "--capacity",
+        "1e4",
+        "--fpr",
+        "1e-4",
+        "--transactional",
+    ]);
+    assert!(
+        ran.err
+            .starts_with("made store: bloom, transactional, 10,000 keys, "),
+        "{}",
+        ran.err
+    );
+    assert_eq!(ran.err.lines().count(), 1);
+    assert_eq!(ran.expect(0), b"");
+
+    let before = fs::read(lab.path("store")).expect("the store");
+    lab.run(&["create", "store"])
+        .expect_error("store: exists already");
+    assert!(fs::read(lab.path("store")).expect("the store") == before);
+}
+
+#[test]
+fn create_takes_every_option() {
+    let seed = "0123456789abcdef".repeat(4);
+    for args in [
+        &["--kind", "bloom", "--capacity", "50_000"][..],
+        &["--kind", "scalable"],
+        &["--kind", "scalable", "--fpr", "0.001"],
+        &["--capacity", "10k", "--bits-per-key", "12.5"],
+        &["--hash", "highway"],
+        &["--hash", "xxh3"],
+        &["--hash", "murmur3"],
+        &["--seed", &seed],
+    ] {
+        let lab = Lab::new();
+        lab.run(&[&["create", "store"], args].concat()).expect(0);
+        assert_eq!(
+            lab.run_on(&["dedup", "store"], b"a\na\n").expect(0),
+            b"a\n",
+            "{args:?}"
+        );
+    }
+}
+
+#[test]
+fn options_that_make_no_sense() {
+    let lab = Lab::new();
+    for args in [
+        &["create", "store", "--capacity", "0"][..],
+        &["create", "store", "--capacity", "1.5"],
+        &["create", "store", "--capacity", "-5"],
+        &["create", "store", "--capacity", "1e20"],
+        &["create", "store", "--capacity", "ten"],
+        &["create", "store", "--fpr", "0"],
+        &["create", "store", "--fpr", "1"],
+        &["create", "store", "--fpr", "nan"],
+        &[
+            "create",
+            "store",
+            "--capacity",
+            "1k",
+            "--bits-per-key",
+            "inf",
+        ],
+        &[
+            "create",
+            "store",
+            "--capacity",
+            "1k",
+            "--bits-per-key",
+            "10",
+            "--fpr",
+            "0.1",
+        ],
+        &["create", "store", "--kind", "cuckoo"],
+        &["create", "store", "--hash", "md5"],
+        &["create", "store", "--seed", "00"],
+        &["create", "missing/store"],
+        &["create"],
+        &["no-such-command"],
+        &[],
+    ] {
+        let ran = lab.run(args);
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.err);
+        assert!(!ran.err.is_empty(), "{args:?}");
+        assert!(!lab.path("store").exists(), "{args:?}");
+    }
+}
+
+#[test]
+fn info_as_json() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\nb\n").expect(0);
+    let info = json(&lab.run(&["info", "--json", "store"]).expect(0));
+    assert_eq!(info["kind"], "scalable");
+    assert_eq!(info["hash"], "highway");
+    assert_eq!(info["capacity"], Value::Null);
+    assert_eq!(info["fpr_target"], 1e-6);
+    assert_eq!(info["keys"], 2);
+    assert_eq!(info["transactional"], true);
+    assert_eq!(info["store_id"].as_str().map(str::len), Some(32));
+    let fields = [
+        "fpr_now",
+        "bytes",
+        "bits_per_key",
+        "generation",
+        "log_bytes",
+        "created",
+    ];
+    assert_fields(&info, &fields);
+    let layers = info["layers"].as_array().expect("a list");
+    layers.iter().for_each(|layer| {
+        assert_fields(
+            layer,
+            &["capacity", "keys", "pages", "bits", "k", "fill", "fpr"],
+        )
+    });
+    let commits = info["commits"].as_array().expect("a list");
+    assert!(!commits.is_empty());
+    commits
+        .iter()
+        .for_each(|commit| assert_fields(commit, &["writer", "seq", "tag", "tag_hex"]));
+
+    lab.run(&[
+        "create",
+        "fixed",
+        "--capacity",
+        "5k",
+        "--fpr",
+        "0.01",
+        "--hash",
+        "xxh3",
+    ])
+    .expect(0);
+    let info = json(&lab.run(&["info", "fixed", "--json"]).expect(0));
+    assert_eq!(info["kind"], "bloom");
+    assert_eq!(info["hash"], "xxh3");
+    assert_eq!(info["capacity"], 5_000);
+    assert_eq!(info["fpr_target"], 0.01);
+    assert_eq!(info["keys"], 0);
+    assert_eq!(info["transactional"], false);
+}
+
+#[test]
+fn info_for_people() {
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--capacity", "12345", "--transactional"])
+        .expect(0);
+    let text = String::from_utf8(lab.run(&["info", "store"]).expect(0)).expect("text");
+    for part in [
+        "kind        bloom, transactional\n",
+        "capacity    12,345 keys\n",
+        "hash        highway\n",
+        "layer",
+    ] {
+        assert!(text.contains(part), "`{part}` is not in:\n{text}");
+    }
+}
+
+#[test]
+fn verify_of_a_sound_store() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\nb\n").expect(0);
+    let report = json(&lab.run(&["verify", "--json", "store"]).expect(0));
+    assert_eq!(report["ok"], true);
+    assert!(report["pages"].as_u64().is_some());
+    assert_eq!(report["damaged"], Value::Array(Vec::new()));
+    let text = String::from_utf8(lab.run(&["verify", "store"]).expect(0)).expect("text");
+    assert!(text.ends_with(" pages, no damage\n"), "{text}");
+}
+
+#[test]
+fn what_is_no_store_is_an_error() {
+    let lab = Lab::new();
+    lab.write("text", b"this is not a store\n");
+    lab.write("empty", b"");
+    for command in ["info", "verify", "checkpoint", "check", "add", "dedup"] {
+        lab.run(&[command, "text"]).expect_error("text");
+        lab.run(&[command, "empty"]).expect_error("empty");
+        if command != "dedup" {
+            lab.run(&[command, "missing"]).expect_error("no such store");
+        }
+    }
+    assert_eq!(
+        fs::read(lab.path("text")).expect("the file"),
+        b"this is not a store\n"
+    );
+}
+
+#[test]
+fn checkpoint_leaves_everything_in_one_file() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\nb\n").expect(0);
+    assert_eq!(
+        lab.run(&["checkpoint", "store", "--buffer", "8M"])
+            .expect(0),
+        b""
+    );
+    fs::copy(lab.path("store"), lab.path("copy")).expect("a copy");
+    assert_eq!(
+        lab.run_on(&["check", "copy"], b"b\nc\na\n").expect(0),
+        b"b\na\n"
+    );
+}
+
+#[test]
+fn plan_from_any_two() {
+    let lab = Lab::new();
+    for args in [
+        ["--capacity", "1e6", "--fpr", "1e-6"],
+        ["--capacity", "1M", "--bits-per-key", "28.8"],
+        ["--capacity", "1_000_000", "--size", "4MiB"],
+        ["--fpr", "1e-4", "--size", "4M"],
+        ["--bits-per-key", "16", "--size", "4M"],
+    ] {
+        let plan = json(
+            &lab.run(&[&["plan", "--json"], &args[..]].concat())
+                .expect(0),
+        );
+        let fields = [
+            "capacity",
+            "fpr",
+            "bits",
+            "bits_per_key",
+            "k",
+            "pages",
+            "bytes",
+            "ideal_bits_per_key",
+        ];
+        assert_fields(&plan, &fields);
+        assert!(
+            plan["fpr"]
+                .as_f64()
+                .is_some_and(|fpr| fpr > 0.0 && fpr < 1.0),
+            "{plan}"
+        );
+        let text =
+            String::from_utf8(lab.run(&[&["plan"], &args[..]].concat()).expect(0)).expect("text");
+        assert!(text.contains("capacity"), "{text}");
+    }
+    let plan = json(
+        &lab.run(&["plan", "--json", "--capacity", "1e6", "--fpr", "1e-6"])
+            .expect(0),
+    );
+    assert_eq!(plan["capacity"], 1_000_000);
+    assert!(
+        plan["fpr"].as_f64().is_some_and(|fpr| fpr <= 1e-6),
+        "{plan}"
+    );
+}
+
+#[test]
+fn plan_wants_two_no_more_no_less() {
+    let lab = Lab::new();
+    lab.run(&["plan"]).expect_error("give two of");
+    lab.run(&["plan", "--capacity", "1M"])
+        .expect_error("give two of");
+    lab.run(&["plan", "--capacity", "1M", "--fpr", "0.1", "--size", "1G"])
+        .expect_error("give two of");
+    lab.run(&["plan", "--fpr", "0.1", "--bits-per-key", "8"])
+        .expect_error("--capacity or --size");
+    lab.run(&["plan", "--capacity", "1e19", "--fpr", "1e-9"])
+        .expect_error("rate");
+}
+
+#[test]
+fn help_shows_examples() {
+    let lab = Lab::new();
+    let overview = String::from_utf8(lab.run(&["help"]).expect(0)).expect("text");
+    for command in [
+        "create",
+        "dedup",
+        "add",
+        "check",
+        "info",
+        "verify",
+        "plan",
+        "checkpoint",
+    ] {
+        assert!(overview.contains(command), "{overview}");
+        let help = String::from_utf8(lab.run(&[command, "--help"]).expect(0)).expect("text");
+        assert!(
+            help.contains("Examples:") && help.contains(&format!("everseen {command}")),
+            "{help}"
+        );
+        assert_eq!(
+            String::from_utf8(lab.run(&["help", command]).expect(0)).expect("text"),
+            help
+        );
+    }
+}
+
+#[test]
+fn nobody_reading_is_no_error() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\n").expect(0);
+    lab.write("input", b"a\n");
+    for args in [
+        &["info", "store"][..],
+        &["info", "--json", "store"],
+        &["verify", "store"],
+        &["plan", "--capacity", "1k", "--fpr", "0.1"],
+        &["check", "store", "input"],
+        &["help"],
+        &["dedup", "--help"],
+    ] {
+        let (reader, writer) = io::pipe().expect("a pipe");
+        drop(reader);
+        let ran = lab
+            .command(args)
+            .stdout(writer)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(
+            ran.status.code(),
+            Some(0),
+            "{args:?}: {}",
+            ran.stderr.escape_ascii()
+        );
+        assert_eq!(ran.stderr, b"", "{args:?}");
+    }
+}
+
+/// `/dev/full` refuses every byte.
+#[cfg(target_os = "linux")]
+#[test]
+fn an_answer_that_cannot_be_written_is_an_error() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\n").expect(0);
+    lab.write("input", b"a\n");
+    for args in [
+        &["info", "store"][..],
+        &["verify", "store"],
+        &["check", "store", "input"],
+    ] {
+        let full = fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it");
+        let ran = lab
+            .command(args)
+            .stdout(full)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(ran.status.code(), Some(2), "{args:?}");
+    }
+}

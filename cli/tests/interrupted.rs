@@ -1,0 +1,192 @@
+//! Whatever ends a run early, running it again loses no line.
+#![cfg(unix)]
+
+mod support;
+
+use std::collections::HashSet;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::process::{Child, ChildStdout};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+use support::{Lab, distinct_lines, feed, first_occurrences, items, repetitive_lines, wait};
+
+/// Reads this many lines, which says that the process has got so far.
+fn read_lines(out: &mut impl BufRead, count: usize) -> Vec<u8> {
+    let mut lines = Vec::new();
+    for _ in 0..count {
+        let length = out
+            .read_until(b'\n', &mut lines)
+            .expect("a pipe can be read");
+        assert!(length > 0, "the output ended early");
+    }
+    lines
+}
+
+fn send(child: &Child, signal: Signal) {
+    kill_process(Pid::from_child(child), signal).expect("the process is there");
+}
+
+fn output_of(child: &mut Child) -> BufReader<ChildStdout> {
+    BufReader::new(child.stdout.take().expect("standard output is a pipe"))
+}
+
+/// The whole lines of an output that may have been cut off.
+fn whole_lines(output: &[u8]) -> HashSet<&[u8]> {
+    let whole = output
+        .iter()
+        .rposition(|byte| *byte == b'\n')
+        .map_or(0, |end| end + 1);
+    items(b'\n', &output[..whole]).into_iter().collect()
+}
+
+#[test]
+fn a_signal_ends_it_in_good_order_and_the_rest_comes_later() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let lab = Lab::new();
+        let input = distinct_lines(100_000);
+        let mut child = lab.start(&["dedup", "--commit-every", "1000", "--stats", "store"]);
+        let feeder = feed(&mut child, input.clone());
+        let mut out = output_of(&mut child);
+
+        let mut first = read_lines(&mut out, 10_000);
+        send(&child, signal);
+        out.read_to_end(&mut first).expect("a pipe can be read");
+        let (status, err) = wait(child);
+        // The input stays open until here: what ended the run was the signal, unless it was through already.
+        drop(feeder.join());
+        assert_eq!(status.code(), Some(code), "{err}");
+        assert!(err.contains(" lines, "), "{err}");
+
+        // All that was printed is remembered, and nothing else is.
+        let second = lab.run_on(&["dedup", "store"], &input).expect(0);
+        assert!([first, second].concat() == input);
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_that_waits_for_input() {
+    let lab = Lab::new();
+    let mut child = lab.start(&["dedup", "store"]);
+    let mut out = output_of(&mut child);
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    stdin
+        .write_all(b"one\ntwo\nunfini")
+        .expect("the process reads");
+    assert_eq!(read_lines(&mut out, 2), b"one\ntwo\n");
+    send(&child, Signal::INT);
+    assert_eq!(wait(child).0.code(), Some(130));
+    drop(stdin);
+    assert_eq!(
+        lab.run_on(&["dedup", "store"], b"one\ntwo\nunfinished\n")
+            .expect(0),
+        b"unfinished\n"
+    );
+}
+
+#[test]
+fn a_second_signal_ends_it_at_once() {
+    let lab = Lab::new();
+    let input = distinct_lines(100_000);
+    lab.write("input", &input);
+    let mut child = lab.start(&["dedup", "store", "input"]);
+    let mut out = output_of(&mut child);
+    read_lines(&mut out, 1);
+    // Nobody reads on, so that the process can't finish its block, let alone end in good order.
+    let mut signals = [Signal::INT, Signal::TERM].into_iter().cycle();
+    let status = loop {
+        send(&child, signals.next().expect("a cycle goes on"));
+        if let Some(status) = child.try_wait().expect("the binary was started") {
+            break status;
+        }
+        std::thread::yield_now();
+    };
+    assert!(matches!(status.code(), Some(130 | 143)), "{status}");
+    assert!(lab.run(&["dedup", "store", "input"]).expect(0) == input);
+}
+
+#[test]
+fn a_kill_loses_no_line() {
+    let mut random = fastrand::Rng::with_seed(4);
+    let input = repetitive_lines(&mut random, 30_000);
+    let expected = first_occurrences(b'\n', &input);
+    let all = whole_lines(&expected);
+    for _ in 0..10 {
+        let lab = Lab::new();
+        let mut child = lab.start(&["dedup", "--commit-every", "500", "store"]);
+        let feeder = feed(&mut child, input.clone());
+        let mut out = output_of(&mut child);
+
+        let mut first = read_lines(&mut out, random.usize(2_000..10_000));
+        send(&child, Signal::KILL);
+        out.read_to_end(&mut first).expect("a pipe can be read");
+        assert_eq!(wait(child).0.code(), None);
+        drop(feeder.join());
+
+        let second = lab.run_on(&["dedup", "store"], &input).expect(0);
+        let (first, second) = (whole_lines(&first), whole_lines(&second));
+        assert!(first.union(&second).copied().collect::<HashSet<_>>() == all);
+        // The output came in order, so that the commits before the last lines read had been made.
+        assert!(
+            second.len() < all.len() - 1_000,
+            "{} lines of {} came twice",
+            second.len(),
+            all.len()
+        );
+        assert_eq!(lab.run_on(&["dedup", "store"], &input).expect(0), b"");
+    }
+}
+
+#[test]
+fn a_closed_pipe_is_a_quiet_end_and_what_was_not_committed_comes_again() {
+    let lab = Lab::new();
+    let input = distinct_lines(200_000);
+    lab.write("input", &input);
+    let mut child = lab.start(&["dedup", "store", "input"]);
+    let mut out = output_of(&mut child);
+    read_lines(&mut out, 3);
+    drop(out);
+    let (status, err) = wait(child);
+    assert_eq!((status.code(), &err[..]), (Some(0), ""));
+    // There are fewer lines than the default of lines to a commit.
+    assert!(lab.run(&["dedup", "store", "input"]).expect(0) == input);
+}
+
+#[test]
+fn lines_are_printed_while_the_input_is_still_open() {
+    let lab = Lab::new();
+    let mut child = lab.start(&["dedup", "store"]);
+    let mut out = output_of(&mut child);
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    for line in ["one\n", "two\n", "three\n"] {
+        stdin.write_all(line.as_bytes()).expect("the process reads");
+        assert_eq!(read_lines(&mut out, 1), line.as_bytes());
+    }
+    drop(stdin);
+    assert_eq!(wait(child).0.code(), Some(0));
+}
+
+/// `/dev/full` refuses every byte.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_full_output_is_an_error_and_nothing_is_remembered() {
+    let lab = Lab::new();
+    lab.write("input", b"a\nb\n");
+    for args in [
+        &["dedup", "store", "input"][..],
+        &["dedup", "--commit-every", "1", "store", "input"],
+    ] {
+        let full = std::fs::OpenOptions::new()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it");
+        let ran = lab
+            .command(args)
+            .stdout(full)
+            .output()
+            .expect("the binary runs");
+        assert_eq!(ran.status.code(), Some(2));
+        assert!(ran.stderr.starts_with(b"everseen: standard output: "));
+    }
+    assert_eq!(lab.run(&["dedup", "store", "input"]).expect(0), b"a\nb\n");
+}

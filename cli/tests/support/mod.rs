@@ -1,0 +1,163 @@
+//! A folder to work in, and the binary to run in it.
+
+#![expect(
+    dead_code,
+    reason = "each test file is a crate of its own and uses its part"
+)]
+
+use std::collections::HashSet;
+use std::ffi::OsStr;
+use std::fs::{self, File};
+use std::io::Write;
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::thread::{self, JoinHandle};
+
+use tempfile::TempDir;
+
+/// What a run of the binary left behind.
+pub struct Ran {
+    pub code: Option<i32>,
+    pub out: Vec<u8>,
+    pub err: String,
+}
+
+impl Ran {
+    /// Standard output of a run that must have exited with this status; a failure shows what it complained about.
+    #[track_caller]
+    pub fn expect(self, code: i32) -> Vec<u8> {
+        assert_eq!(self.code, Some(code), "standard error: {}", self.err);
+        self.out
+    }
+
+    /// Standard error of a run that must have failed: one line that names the program and contains `part`.
+    #[track_caller]
+    pub fn expect_error(&self, part: &str) {
+        assert_eq!(self.code, Some(2), "standard error: {}", self.err);
+        assert!(self.err.starts_with("everseen: "), "{}", self.err);
+        assert!(self.err.contains(part), "`{part}` is not in: {}", self.err);
+        assert_eq!(self.err.lines().count(), 1, "{}", self.err);
+    }
+}
+
+pub struct Lab {
+    folder: TempDir,
+}
+
+impl Lab {
+    pub fn new() -> Self {
+        Lab {
+            folder: tempfile::tempdir().expect("a temporary folder"),
+        }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn write(&self, name: &str, bytes: &[u8]) {
+        fs::write(self.path(name), bytes).expect("a file to read from");
+    }
+
+    /// The binary with arguments, in the folder.
+    pub fn command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_everseen"));
+        command
+            .current_dir(self.folder.path())
+            .args(args)
+            .stdin(Stdio::null());
+        command
+    }
+
+    /// Runs the binary to its end.
+    pub fn run(&self, args: &[&str]) -> Ran {
+        finish(&mut self.command(args))
+    }
+
+    /// Runs the binary to its end, with a file as standard input.
+    pub fn run_on(&self, args: &[&str], input: &[u8]) -> Ran {
+        self.write("standard-input", input);
+        let file = File::open(self.path("standard-input")).expect("the file just written");
+        finish(self.command(args).stdin(file))
+    }
+
+    /// Starts the binary with all standard streams on pipes.
+    pub fn start(&self, args: &[&str]) -> Child {
+        self.command(args)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts")
+    }
+}
+
+fn finish(command: &mut Command) -> Ran {
+    let output = command.output().expect("the binary runs");
+    Ran {
+        code: output.status.code(),
+        out: output.stdout,
+        err: String::from_utf8(output.stderr).expect("messages are text"),
+    }
+}
+
+/// The exit status of a process and what it said, when its standard output is in other hands.
+pub fn wait(mut child: Child) -> (ExitStatus, String) {
+    let mut err = String::new();
+    if let Some(mut stderr) = child.stderr.take() {
+        std::io::Read::read_to_string(&mut stderr, &mut err).expect("messages are text");
+    }
+    (child.wait().expect("the binary was started"), err)
+}
+
+/// Writes to a process from a thread, which gives the pipe back, still open. Should the process end first, so be it.
+pub fn feed(child: &mut Child, bytes: Vec<u8>) -> JoinHandle<std::process::ChildStdin> {
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    thread::spawn(move || {
+        let _ = stdin.write_all(&bytes);
+        stdin
+    })
+}
+
+/// The first occurrence of each item, with a separator after it: what `awk '!seen[$0]++'` does, the slow and obvious way.
+pub fn first_occurrences(separator: u8, input: &[u8]) -> Vec<u8> {
+    let mut seen = HashSet::new();
+    let mut output = Vec::new();
+    for item in items(separator, input) {
+        if seen.insert(item) {
+            output.extend_from_slice(item);
+            output.push(separator);
+        }
+    }
+    output
+}
+
+/// The items of an input whose last separator may be missing.
+pub fn items(separator: u8, input: &[u8]) -> Vec<&[u8]> {
+    let mut items: Vec<_> = input.split(|byte| *byte == separator).collect();
+    if items.last().is_some_and(|last| last.is_empty()) {
+        items.pop();
+    }
+    items
+}
+
+/// Many lines that repeat, of any bytes but NUL and line ends, some of them empty, some with CR at the end.
+pub fn repetitive_lines(random: &mut fastrand::Rng, count: usize) -> Vec<u8> {
+    let known: Vec<Vec<u8>> = (0..count / 2)
+        .map(|_| {
+            let length = random.usize(0..60);
+            let mut line: Vec<u8> = (0..length).map(|_| random.u8(11..)).collect();
+            line.extend(random.bool().then_some(b'\r'));
+            line
+        })
+        .collect();
+    let draw = |_| [&known[random.usize(..known.len())][..], b"\n"].concat();
+    (0..count).flat_map(draw).collect()
+}
+
+/// `count` lines, all different.
+pub fn distinct_lines(count: usize) -> Vec<u8> {
+    (0..count)
+        .flat_map(|number| format!("https://example.org/page/{number}\n").into_bytes())
+        .collect()
+}

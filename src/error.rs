@@ -1,0 +1,184 @@
+//! What can go wrong, each with what was expected, what was found, and what to do next.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use crate::file::FormatError;
+use crate::log::LogError;
+use crate::sizing::SizingError;
+
+/// The result of every fallible call of this crate.
+pub type Result<T, E = Error> = std::result::Result<T, E>;
+
+/// Why an operation on a [`Store`](crate::Store) was refused or failed.
+///
+/// Unless a variant says otherwise, the operation changed nothing and the store can be used on.
+#[non_exhaustive]
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// There is nothing at this path. `create` makes a store.
+    #[error("{path}: no such store (make one with `create`)", path = path.display())]
+    NotFound {
+        /// The store's path.
+        path: PathBuf,
+    },
+
+    /// `create` found something at this path, and never overwrites.
+    #[error("{path}: exists already (open it, or choose another name)", path = path.display())]
+    AlreadyExists {
+        /// The store's path.
+        path: PathBuf,
+    },
+
+    /// The folder that should hold the store does not exist.
+    #[error("{path}: no such folder (make it first)", path = path.display())]
+    MissingFolder {
+        /// The folder.
+        path: PathBuf,
+    },
+
+    /// The path names a folder, not a file.
+    #[error("{path}: is a folder, a store is a file", path = path.display())]
+    IsFolder {
+        /// The path.
+        path: PathBuf,
+    },
+
+    /// The operating system denies access.
+    #[error("{path}: permission denied while trying to {action}", path = path.display())]
+    PermissionDenied {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+    },
+
+    /// The disk is full. Nothing acknowledged is lost; once there is room the store works on.
+    #[error("{path}: no space left on the disk while trying to {action}; make room and try again", path = path.display())]
+    NoSpace {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+    },
+
+    /// Any other failure of the operating system.
+    #[error("{path}: could not {action}: {source}", path = path.display())]
+    Io {
+        /// What was tried.
+        action: &'static str,
+        /// On which file.
+        path: PathBuf,
+        /// What the operating system said.
+        source: io::Error,
+    },
+
+    /// Another handle has the store open.
+    #[error("{path}: the store is open in another process or handle; wait until it is closed", path = path.display())]
+    Locked {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// The store file's own bytes are not what the format allows.
+    #[error("{path}: {source}", path = path.display())]
+    Format {
+        /// The store file.
+        path: PathBuf,
+        /// What is wrong with them.
+        source: FormatError,
+    },
+
+    /// The append log's bytes are not what the format allows.
+    #[error("{path}: {source}", path = path.display())]
+    Log {
+        /// The log file.
+        path: PathBuf,
+        /// What is wrong with them.
+        source: LogError,
+    },
+
+    /// The parameters of a new store do not fit together.
+    #[error(transparent)]
+    Sizing(#[from] SizingError),
+
+    /// An option has a value out of its range.
+    #[error("option `{option}`: got {got}, expected {expected}")]
+    InvalidOption {
+        /// The option's name.
+        option: &'static str,
+        /// What is allowed.
+        expected: String,
+        /// What was given.
+        got: String,
+    },
+
+    /// The handle was opened read-only.
+    #[error("the store was opened read-only; open it for writing")]
+    ReadOnly,
+
+    /// A store of fixed capacity holds as many keys as it was made for; keys that it has are still answered.
+    #[error("the store is full: it was made for {capacity} keys; make a larger one, or one that grows (kind scalable)")]
+    Full {
+        /// Keys it was made for.
+        capacity: u64,
+    },
+
+    /// More operations since the last commit than a handle may have. Commit, then go on.
+    #[error("more than {quota} uncommitted keys; commit more often, or open with a larger buffer")]
+    TransactionTooLarge {
+        /// Keys that a handle may have uncommitted.
+        quota: u64,
+    },
+
+    /// A commit's tag is longer than the format allows.
+    #[error("a tag of {got} bytes; at most {expected} are kept")]
+    TagTooLarge {
+        /// Most bytes allowed.
+        expected: usize,
+        /// Bytes given.
+        got: usize,
+    },
+
+    /// The superblock has no room for one more named writer with its tag.
+    #[error("writers and tags need {got} bytes, and the superblock has room for {expected}; use fewer writer names or shorter tags")]
+    TooManyWriters {
+        /// Bytes there are.
+        expected: usize,
+        /// Bytes needed.
+        got: usize,
+    },
+
+    /// An earlier write or sync failed, so this handle no longer knows what is on the disk. Reopen the store: it recovers from what is durable.
+    #[error("this handle can't go on after an earlier failure; reopen the store, which recovers what is durable (the failure: {cause})")]
+    Poisoned {
+        /// The failure.
+        cause: Arc<Error>,
+    },
+
+    /// The handle has been closed.
+    #[error("the store has been closed; open it again")]
+    Closed,
+}
+
+impl Error {
+    /// Sorts an operating-system error into the variants that a caller may want to act on.
+    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
+        let path = path.to_owned();
+        match source.kind() {
+            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+                Error::NoSpace { action, path }
+            }
+            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+                Error::PermissionDenied { action, path }
+            }
+            io::ErrorKind::IsADirectory => Error::IsFolder { path },
+            _ => Error::Io {
+                action,
+                path,
+                source,
+            },
+        }
+    }
+}

@@ -1,0 +1,359 @@
+//! The header: what is fixed when a store is made (FORMAT.md, "Header").
+
+use super::FormatError;
+use super::layout::{HEADER_BYTES, PAGES_OFFSET};
+use crate::codec::{Decoder, Encoder, put_u32, u32_at};
+use crate::hash::Hash;
+use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+use crate::sizing::{Growth, MAX_PROBES};
+
+pub(crate) const MAGIC: [u8; 8] = *b"EVERSEEN";
+pub(crate) const VERSION: u32 = 1;
+/// Flag: what a handle has not committed is dropped when it goes.
+pub(crate) const FLAG_TRANSACTIONAL: u32 = 1;
+const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
+
+pub(crate) const VERSION_OFFSET: usize = 8;
+pub(crate) const LENGTH_OFFSET: usize = 12;
+pub(crate) const CRC_OFFSET: usize = 252;
+const _: () = assert!(CRC_OFFSET + 4 == HEADER_BYTES);
+
+/// A header whose CRC and every field have been checked.
+#[derive(Clone, PartialEq)]
+pub(crate) struct Header {
+    pub(crate) kind: Kind,
+    pub(crate) hash: Hash,
+    pub(crate) transactional: bool,
+    /// Bits a key, for a fixed store; 0 where each layer has its own.
+    pub(crate) probes: u32,
+    /// Keys a fixed store was made for; of a growing one, its first layer.
+    pub(crate) capacity: u64,
+    /// Bound of the false-positive rate, of all layers together.
+    pub(crate) fpr: f64,
+    /// Filter bits of a fixed store; 0 where each layer has its own.
+    pub(crate) bits: u64,
+    pub(crate) seed: [u8; 32],
+    pub(crate) store_id: [u8; 16],
+    /// Seconds since 1970.
+    pub(crate) created: u64,
+    /// How much larger each layer is than the one before it; 0 for a fixed store.
+    pub(crate) growth: u32,
+    /// How much stricter; 0 for a fixed store.
+    pub(crate) tightening: f64,
+    /// Features that may be ignored, kept as found.
+    pub(crate) compatible: u64,
+    /// Features without which the store may be read, not written.
+    pub(crate) read_only_compatible: u64,
+}
+
+impl std::fmt::Debug for Header {
+    /// Leaves the seed out: who knows it can choose colliding keys.
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.debug_struct("Header")
+            .field("kind", &self.kind)
+            .field("hash", &self.hash)
+            .field("capacity", &self.capacity)
+            .field("fpr", &self.fpr)
+            .finish_non_exhaustive()
+    }
+}
+
+impl Header {
+    /// The header's 256 bytes, CRC included.
+    pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        Encoder::new(&mut bytes)
+            .bytes(&MAGIC)
+            .u32(VERSION)
+            .u32(HEADER_BYTES as u32)
+            .u64(self.compatible)
+            .u64(self.read_only_compatible)
+            .u64(0)
+            .u32(PAGE_BYTES as u32)
+            .u16(self.kind.id())
+            .u16(self.hash.id())
+            .u32(if self.transactional {
+                FLAG_TRANSACTIONAL
+            } else {
+                0
+            })
+            .u32(self.probes)
+            .u64(self.capacity)
+            .f64(self.fpr)
+            .u64(self.bits)
+            .bytes(&self.seed)
+            .bytes(&self.store_id)
+            .u64(self.created)
+            .u32(self.growth)
+            .u32(0)
+            .f64(self.tightening)
+            .pad_to(HEADER_BYTES);
+        let mut header = [0; HEADER_BYTES];
+        header.copy_from_slice(&bytes);
+        let crc = crc32fast::hash(&header[..CRC_OFFSET]);
+        put_u32(&mut header, CRC_OFFSET, crc);
+        header
+    }
+
+    /// Checks the first page of a file of `file_length` bytes and takes the header from it.
+    ///
+    /// `page` holds as much of that page as the file has.
+    pub(crate) fn decode(page: &[u8], file_length: u64) -> Result<Self, FormatError> {
+        let truncated = FormatError::Truncated {
+            expected: PAGES_OFFSET,
+            got: file_length,
+        };
+        let Some(magic) = page.first_chunk::<8>() else {
+            return Err(truncated);
+        };
+        if *magic != MAGIC {
+            return Err(FormatError::NotAStore { got: *magic });
+        }
+        if file_length < PAGES_OFFSET || page.len() < PAGE_BYTES {
+            return Err(truncated);
+        }
+        let expected = crc32fast::hash(&page[..CRC_OFFSET]);
+        let got = u32_at(page, CRC_OFFSET);
+        if expected != got {
+            return Err(FormatError::HeaderChecksum { expected, got });
+        }
+        let version = u32_at(page, VERSION_OFFSET);
+        if version != VERSION {
+            return Err(FormatError::UnsupportedVersion {
+                expected: VERSION,
+                got: version,
+            });
+        }
+        if page[HEADER_BYTES..PAGE_BYTES].iter().any(|byte| *byte != 0) {
+            return Err(field("padding", "zeros up to byte 4096", "something else"));
+        }
+        let mut decoder = Decoder::new(&page[LENGTH_OFFSET..CRC_OFFSET]);
+        // The slice is as long as all fields together, so nothing is ever missing.
+        Self::fields(&mut decoder).unwrap_or(Err(truncated))
+    }
+
+    fn fields(decoder: &mut Decoder<'_>) -> Option<Result<Self, FormatError>> {
+        let length = decoder.u32()?;
+        let compatible = decoder.u64()?;
+        let read_only_compatible = decoder.u64()?;
+        let incompatible = decoder.u64()?;
+        let page_bytes = decoder.u32()?;
+        let kind_id = decoder.u16()?;
+        let hash_id = decoder.u16()?;
+        let flags = decoder.u32()?;
+        let probes = decoder.u32()?;
+        let capacity = decoder.u64()?;
+        let fpr = decoder.f64()?;
+        let bits = decoder.u64()?;
+        let seed = decoder.array()?;
+        let store_id = decoder.array()?;
+        let created = decoder.u64()?;
+        let growth = decoder.u32()?;
+        let reserved = decoder.u32()?;
+        let tightening = decoder.f64()?;
+        if incompatible != 0 {
+            let unknown = incompatible;
+            return Some(Err(FormatError::IncompatibleFeatures { unknown }));
+        }
+        if length as usize != HEADER_BYTES {
+            return Some(Err(field("header_length", "256", length)));
+        }
+        if page_bytes as usize != PAGE_BYTES {
+            return Some(Err(field("page_size", "4096", page_bytes)));
+        }
+        let kind = match Kind::from_id(kind_id) {
+            Some(kind @ (Kind::Bloom | Kind::Scalable)) => kind,
+            _ => return Some(Err(field("kind", "1 (bloom) or 3 (scalable)", kind_id))),
+        };
+        let Some(hash) = Hash::from_id(hash_id) else {
+            return Some(Err(field("hash", "1, 2 or 3", hash_id)));
+        };
+        if flags & !KNOWN_FLAGS != 0 {
+            return Some(Err(field("flags", "bit 0 alone", flags)));
+        }
+        if reserved != 0 || !decoder.rest_is_zero() {
+            return Some(Err(field("reserved", "zeros", "something else")));
+        }
+        let header = Self {
+            kind,
+            hash,
+            transactional: flags & FLAG_TRANSACTIONAL != 0,
+            probes,
+            capacity,
+            fpr,
+            bits,
+            seed,
+            store_id,
+            created,
+            growth,
+            tightening,
+            compatible,
+            read_only_compatible,
+        };
+        Some(header.check_sizes().map(|()| header))
+    }
+
+    fn check_sizes(&self) -> Result<(), FormatError> {
+        if !(self.fpr > 0.0 && self.fpr < 1.0) {
+            return Err(field("fpr", "above 0 and below 1", self.fpr));
+        }
+        if self.capacity == 0 {
+            return Err(field("capacity", "at least 1", self.capacity));
+        }
+        if self.kind == Kind::Scalable {
+            if self.probes != 0 {
+                return Err(field("probes", "0 in a store that grows", self.probes));
+            }
+            if self.bits != 0 {
+                return Err(field("bits", "0 in a store that grows", self.bits));
+            }
+            if Growth::new(self.capacity, self.fpr, self.growth, self.tightening).is_err() {
+                let got = format!("{} and {}", self.growth, self.tightening);
+                return Err(field("growth", "2 to 16, and tightening in (0, 1)", got));
+            }
+            return Ok(());
+        }
+        if !(1..=MAX_PROBES).contains(&self.probes) {
+            return Err(field("probes", "1 to 64", self.probes));
+        }
+        if self.bits == 0 || self.bits % PAYLOAD_BITS != 0 {
+            return Err(field("bits", "a multiple of 32640, not 0", self.bits));
+        }
+        if self.growth != 0 || self.tightening != 0.0 {
+            return Err(field("growth", "0 in a fixed store", self.growth));
+        }
+        Ok(())
+    }
+
+    /// How layers of a growing store follow each other; `None` for a fixed one.
+    pub(crate) fn growth(&self) -> Option<Growth> {
+        if self.kind != Kind::Scalable {
+            return None;
+        }
+        Growth::new(self.capacity, self.fpr, self.growth, self.tightening).ok()
+    }
+}
+
+fn field(field: &'static str, expected: &'static str, got: impl ToString) -> FormatError {
+    FormatError::HeaderField {
+        field,
+        expected,
+        got: got.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn header() -> Header {
+        Header {
+            kind: Kind::Bloom,
+            hash: Hash::Highway,
+            transactional: true,
+            probes: 7,
+            capacity: 1000,
+            fpr: 0.01,
+            bits: PAYLOAD_BITS,
+            seed: [7; 32],
+            store_id: [9; 16],
+            created: 1,
+            growth: 0,
+            tightening: 0.0,
+            compatible: 0,
+            read_only_compatible: 0,
+        }
+    }
+
+    fn page(header: &Header) -> Vec<u8> {
+        let mut page = header.encode().to_vec();
+        page.resize(PAGE_BYTES, 0);
+        page
+    }
+
+    /// Changes bytes and mends the CRC.
+    fn forged(offset: usize, bytes: &[u8]) -> Result<Header, FormatError> {
+        let mut page = page(&header());
+        page[offset..offset + bytes.len()].copy_from_slice(bytes);
+        let crc = crc32fast::hash(&page[..CRC_OFFSET]);
+        put_u32(&mut page, CRC_OFFSET, crc);
+        Header::decode(&page, PAGES_OFFSET)
+    }
+
+    #[test]
+    fn there_and_back() {
+        let header = header();
+        assert_eq!(Header::decode(&page(&header), PAGES_OFFSET), Ok(header));
+    }
+
+    #[test]
+    fn every_flipped_byte_has_its_error() {
+        for at in 0..PAGE_BYTES {
+            let mut page = page(&header());
+            page[at] ^= 0x40;
+            let error = Header::decode(&page, PAGES_OFFSET).unwrap_err();
+            match at {
+                0..8 => assert_eq!(
+                    error,
+                    FormatError::NotAStore {
+                        got: *page.first_chunk().unwrap()
+                    }
+                ),
+                8..256 => assert!(
+                    matches!(error, FormatError::HeaderChecksum { .. }),
+                    "{at}: {error}"
+                ),
+                _ => assert_eq!(
+                    error,
+                    field("padding", "zeros up to byte 4096", "something else")
+                ),
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_out_of_range_has_its_error() {
+        let named = |field: &str, error: FormatError| match error {
+            FormatError::HeaderField { field: got, .. } => assert_eq!(got, field),
+            other => panic!("{field}: {other}"),
+        };
+        assert_eq!(
+            forged(8, &2_u32.to_le_bytes()),
+            Err(FormatError::UnsupportedVersion {
+                expected: 1,
+                got: 2
+            })
+        );
+        assert_eq!(
+            forged(32, &4_u64.to_le_bytes()),
+            Err(FormatError::IncompatibleFeatures { unknown: 4 })
+        );
+        named("header_length", forged(12, &[1]).unwrap_err());
+        named("page_size", forged(40, &[1]).unwrap_err());
+        named("kind", forged(44, &[2]).unwrap_err());
+        named("kind", forged(44, &[9]).unwrap_err());
+        named("hash", forged(46, &[0]).unwrap_err());
+        named("flags", forged(48, &[2]).unwrap_err());
+        named("probes", forged(52, &[0]).unwrap_err());
+        named("probes", forged(52, &[65]).unwrap_err());
+        named("capacity", forged(56, &[0; 8]).unwrap_err());
+        for rate in [0.0, 1.0, -0.5, f64::NAN, f64::INFINITY] {
+            named("fpr", forged(64, &rate.to_le_bytes()).unwrap_err());
+        }
+        named("bits", forged(72, &[0; 8]).unwrap_err());
+        named("bits", forged(72, &[1]).unwrap_err());
+        named("growth", forged(136, &[2]).unwrap_err());
+        named("reserved", forged(140, &[1]).unwrap_err());
+        named("reserved", forged(251, &[1]).unwrap_err());
+        named("kind", forged(44, &[0]).unwrap_err());
+        named("probes", forged(44, &[3]).unwrap_err());
+    }
+
+    #[test]
+    fn features_to_be_ignored_are_kept() {
+        let header = forged(16, &[5]).unwrap();
+        assert_eq!(header.compatible, 5);
+        let header = forged(24, &[6]).unwrap();
+        assert_eq!(header.read_only_compatible, 6);
+    }
+}

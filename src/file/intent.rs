@@ -1,0 +1,63 @@
+//! The intent: which pages a checkpoint is about to write (FORMAT.md, "Intents").
+//!
+//! A page in the range of a durable intent may be half old and half new after a crash. Anywhere
+//! else a wrong CRC is damage.
+
+use std::ops::Range;
+
+use super::Header;
+use crate::codec::{Decoder, Encoder, put_u32, u32_at};
+
+pub(crate) const MAGIC: [u8; 8] = *b"EVERINTT";
+pub(crate) const CRC_OFFSET: usize = 8;
+pub(crate) const LENGTH: usize = 64;
+
+/// The pages that may be torn.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Intent {
+    /// The generation whose log is being checkpointed.
+    pub(crate) generation: u64,
+    /// Counts the intents of that checkpoint; the higher one is the newer.
+    pub(crate) sequence: u64,
+    /// Page numbers in the file.
+    pub(crate) pages: Range<u64>,
+}
+
+impl Intent {
+    pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        Encoder::new(&mut bytes)
+            .bytes(&MAGIC)
+            .u32(0)
+            .u32(0)
+            .bytes(&header.store_id)
+            .u64(self.generation)
+            .u64(self.sequence)
+            .u64(self.pages.start)
+            .u64(self.pages.end);
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, CRC_OFFSET, crc);
+        bytes
+    }
+
+    /// `None` if the place holds no intent of this store, or half of one: then it never became
+    /// durable, and no page was written on its strength.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
+        let bytes = bytes.get(..LENGTH)?;
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+            return None;
+        }
+        let mut input = Decoder::new(&bytes[16..]);
+        if input.array::<16>()? != header.store_id {
+            return None;
+        }
+        Some(Self {
+            generation: input.u64()?,
+            sequence: input.u64()?,
+            pages: input.u64()?..input.u64()?,
+        })
+    }
+}
+
+const _: () = assert!(LENGTH == 8 + 4 + 4 + 16 + 32);

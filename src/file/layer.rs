@@ -1,0 +1,138 @@
+//! A layer: a run of pages that is one filter of fixed size.
+
+use super::SuperblockFault;
+use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, PAGE_LIMIT, page_offset};
+use crate::codec::{Decoder, Encoder};
+use crate::page::place::page_of;
+use crate::sizing::{MAX_PROBES, Plan};
+
+/// Bytes of a layer in the superblock and in a cut.
+pub(crate) const LAYER_BYTES: usize = 64;
+/// Most layers of a store.
+pub(crate) const MAX_LAYERS: usize = crate::sizing::MAX_LAYERS as usize;
+/// Every page of the layer has been written, so that a page of zeros in it is damage.
+const FLAG_ALL_WRITTEN: u32 = 1;
+
+/// One layer of a store, as its superblock describes it.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct Layer {
+    /// Number of its first page in the file.
+    pub(crate) first_page: u64,
+    pub(crate) pages: u64,
+    /// Keys it was planned for.
+    pub(crate) capacity: u64,
+    /// Keys in its pages.
+    pub(crate) keys: u64,
+    /// The rate it was planned for.
+    pub(crate) fpr: f64,
+    pub(crate) probes: u32,
+    /// Whether a page of zeros is damage.
+    pub(crate) all_written: bool,
+}
+
+impl Layer {
+    /// An empty layer behind `last` (or at the front).
+    pub(crate) fn after(last: Option<&Layer>, plan: &Plan) -> Self {
+        let first_page = last.map_or(FIRST_PAGE, |last| {
+            last.end_page().next_multiple_of(LAYER_ALIGNMENT)
+        });
+        Self {
+            first_page,
+            pages: plan.pages,
+            capacity: plan.capacity,
+            keys: 0,
+            fpr: plan.target,
+            probes: plan.probes,
+            all_written: false,
+        }
+    }
+
+    /// One past its last page.
+    pub(crate) fn end_page(&self) -> u64 {
+        self.first_page + self.pages
+    }
+
+    /// Bytes that a file needs to hold it.
+    pub(crate) fn end_offset(&self) -> u64 {
+        page_offset(self.end_page())
+    }
+
+    /// Keys that it can still take.
+    pub(crate) fn room(&self) -> u64 {
+        self.capacity.saturating_sub(self.keys)
+    }
+
+    /// The page, counted within the layer, of a hash.
+    #[inline]
+    pub(crate) fn page_of(&self, hash: u64) -> u64 {
+        page_of(hash, self.pages)
+    }
+
+    pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        out.u64(self.first_page)
+            .u64(self.pages)
+            .u64(self.capacity)
+            .u64(self.keys)
+            .f64(self.fpr)
+            .u32(self.probes)
+            .u32(if self.all_written {
+                FLAG_ALL_WRITTEN
+            } else {
+                0
+            })
+            .u64(0)
+            .u64(0);
+    }
+
+    /// Takes a layer whose pages begin at or after page `least`; `None` at the end of the bytes.
+    pub(crate) fn decode(
+        input: &mut Decoder<'_>,
+        least: u64,
+    ) -> Option<Result<Self, SuperblockFault>> {
+        let first_page = input.u64()?;
+        let pages = input.u64()?;
+        let capacity = input.u64()?;
+        let keys = input.u64()?;
+        let fpr = input.f64()?;
+        let probes = input.u32()?;
+        let flags = input.u32()?;
+        let reserved = (input.u64()?, input.u64()?);
+        let wrong = |field, expected, got| {
+            Some(Err(SuperblockFault::Field {
+                field,
+                expected,
+                got,
+            }))
+        };
+        if first_page < least || first_page % LAYER_ALIGNMENT != 0 || first_page >= PAGE_LIMIT {
+            return wrong("first_page", "a multiple of 16 behind the last", first_page);
+        }
+        if pages == 0 || pages > PAGE_LIMIT - first_page {
+            return wrong("pages", "at least 1, below 2^50", pages);
+        }
+        if capacity == 0 {
+            return wrong("capacity", "at least 1", capacity);
+        }
+        if !(fpr > 0.0 && fpr < 1.0) {
+            return wrong("fpr", "above 0 and below 1", fpr.to_bits());
+        }
+        if !(1..=MAX_PROBES).contains(&probes) {
+            return wrong("probes", "1 to 64", probes.into());
+        }
+        if flags & !FLAG_ALL_WRITTEN != 0 {
+            return wrong("layer_flags", "bit 0 alone", flags.into());
+        }
+        if reserved != (0, 0) {
+            return wrong("layer_reserved", "0", reserved.0 | reserved.1);
+        }
+        Some(Ok(Self {
+            first_page,
+            pages,
+            capacity,
+            keys,
+            fpr,
+            probes,
+            all_written: flags & FLAG_ALL_WRITTEN != 0,
+        }))
+    }
+}

@@ -1,0 +1,36 @@
+//! Where things lie in the filter file (FORMAT.md, "The whole file"). Pure arithmetic.
+
+use crate::page::PAGE_BYTES;
+
+/// Where the header lies.
+pub(crate) const HEADER_OFFSET: u64 = 0;
+/// Bytes of the header; the rest of its page is zero.
+pub(crate) const HEADER_BYTES: usize = 256;
+/// Where the two intents lie.
+pub(crate) const INTENT_OFFSETS: [u64; 2] = [4_096, 8_192];
+/// Where the two superblocks lie.
+pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [16_384, 73_728];
+/// Most bytes of a superblock.
+pub(crate) const SUPERBLOCK_BYTES: usize = 57_344;
+/// Where pages begin.
+pub(crate) const PAGES_OFFSET: u64 = 131_072;
+/// The number of the first page.
+pub(crate) const FIRST_PAGE: u64 = PAGES_OFFSET / PAGE_BYTES as u64;
+/// Layers begin at multiples of this many pages (64 KiB), so that any system can map them.
+pub(crate) const LAYER_ALIGNMENT: u64 = 16;
+/// One past the highest page number: byte offsets fit an i64 with room to spare.
+pub(crate) const PAGE_LIMIT: u64 = 1 << 50;
+
+const _: () = assert!(HEADER_OFFSET + PAGE_BYTES as u64 == INTENT_OFFSETS[0]);
+const _: () = assert!(INTENT_OFFSETS[0] + PAGE_BYTES as u64 == INTENT_OFFSETS[1]);
+const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 <= SUPERBLOCK_OFFSETS[0]);
+const _: () = assert!(SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_BYTES as u64 == SUPERBLOCK_OFFSETS[1]);
+const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_OFFSET);
+const _: () = assert!(PAGES_OFFSET % 65_536 == 0);
+const _: () = assert!(FIRST_PAGE % LAYER_ALIGNMENT == 0);
+
+/// Where page `number` begins. `number` is below [`PAGE_LIMIT`].
+pub(crate) fn page_offset(number: u64) -> u64 {
+    debug_assert!(number <= PAGE_LIMIT);
+    number * PAGE_BYTES as u64
+}

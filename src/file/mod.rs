@@ -1,0 +1,16 @@
+//! The filter file: header, superblocks, intents and pages. Bytes: FORMAT.md.
+
+mod error;
+pub(crate) mod header;
+pub(crate) mod intent;
+pub(crate) mod layer;
+pub(crate) mod layout;
+pub(crate) mod pages;
+pub(crate) mod superblock;
+
+pub use error::{FormatError, SuperblockFault};
+pub(crate) use header::Header;
+pub(crate) use intent::Intent;
+pub(crate) use layer::Layer;
+pub(crate) use pages::LayerPages;
+pub(crate) use superblock::{CommitEntry, Superblock};

@@ -1,0 +1,181 @@
+//! Reading a layer's pages through a map, each checked at its first use.
+
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use super::layout::page_offset;
+use super::{FormatError, Layer};
+use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
+use crate::sys::Map;
+use crate::sys::storage::StorageFile;
+
+const WORDS: usize = PAGE_BYTES / 8;
+/// How often a page that is being written is looked at before its bits are taken as they are.
+const PATIENCE: usize = 100;
+
+/// The range of pages that a checkpoint is writing just now, published to readers: a wrong CRC
+/// inside it means "again", not damage.
+#[derive(Debug, Default)]
+pub(crate) struct WriteWindow {
+    version: AtomicU64,
+    start: AtomicU64,
+    end: AtomicU64,
+    /// What an interrupted checkpoint left torn, until it has been done again.
+    torn_start: AtomicU64,
+    torn_end: AtomicU64,
+}
+
+impl WriteWindow {
+    /// Tells which pages an interrupted checkpoint may have left torn.
+    pub(crate) fn set_torn(&self, pages: Range<u64>) {
+        self.torn_start.store(pages.start, Ordering::Release);
+        self.torn_end.store(pages.end, Ordering::Release);
+    }
+
+    /// Publishes the range that is about to be written; an empty one when writing is over.
+    pub(crate) fn publish(&self, pages: Range<u64>) {
+        self.version.fetch_add(1, Ordering::AcqRel);
+        self.start.store(pages.start, Ordering::Release);
+        self.end.store(pages.end, Ordering::Release);
+        self.version.fetch_add(1, Ordering::AcqRel);
+    }
+
+    fn version(&self) -> u64 {
+        self.version.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn holds(&self, page: u64) -> bool {
+        let range = |start: &AtomicU64, end: &AtomicU64| {
+            start.load(Ordering::Acquire)..end.load(Ordering::Acquire)
+        };
+        range(&self.start, &self.end).contains(&page)
+            || range(&self.torn_start, &self.torn_end).contains(&page)
+    }
+}
+
+/// A layer's pages, mapped for reading.
+#[derive(Debug)]
+pub(crate) struct LayerPages {
+    index: u32,
+    first_page: u64,
+    pages: u64,
+    probes: u32,
+    all_written: AtomicBool,
+    map: Map,
+    /// A bit a page: its CRC has been checked since this handle was opened.
+    checked: Box<[AtomicU64]>,
+}
+
+impl LayerPages {
+    /// Maps a layer. The file is long enough: whoever calls has looked.
+    pub(crate) fn map(index: u32, layer: &Layer, file: &dyn StorageFile) -> std::io::Result<Self> {
+        let map = file.map(
+            page_offset(layer.first_page),
+            layer.pages * PAGE_BYTES as u64,
+        )?;
+        let checked = (0..map.len().div_ceil(WORDS).div_ceil(64))
+            .map(|_| AtomicU64::new(0))
+            .collect();
+        Ok(Self {
+            index,
+            first_page: layer.first_page,
+            pages: layer.pages,
+            probes: layer.probes,
+            all_written: AtomicBool::new(layer.all_written),
+            map,
+            checked,
+        })
+    }
+
+    /// Told by a checkpoint that has written the last blank page.
+    pub(crate) fn set_all_written(&self) {
+        self.all_written.store(true, Ordering::Release);
+    }
+
+    #[inline]
+    fn page_of(&self, hash: u64) -> u64 {
+        page::place::page_of(hash, self.pages)
+    }
+
+    /// Fetches the line of the key's first bit.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        let page = self.page_of(hash) as usize;
+        self.map.prefetch(page * WORDS + bloom::first_word(hash));
+    }
+
+    /// Whether the key tests positive in this layer.
+    #[inline]
+    pub(crate) fn contains(&self, hash: u64, window: &WriteWindow) -> Result<bool, FormatError> {
+        let page = self.page_of(hash);
+        if !self.is_checked(page) {
+            self.first_use(page, window)?;
+        }
+        let base = page as usize * WORDS;
+        Ok(bloom::contains(
+            |index| self.map.word(base + index),
+            self.probes,
+            hash,
+        ))
+    }
+
+    #[inline]
+    fn is_checked(&self, page: u64) -> bool {
+        let word = self.checked[(page / 64) as usize].load(Ordering::Relaxed);
+        word & (1 << (page % 64)) != 0
+    }
+
+    #[cold]
+    fn first_use(&self, page: u64, window: &WriteWindow) -> Result<(), FormatError> {
+        let mut copy = [0; PAGE_BYTES];
+        for _ in 0..PATIENCE {
+            let before = window.version();
+            match self.check(page, &mut copy) {
+                Ok(_) => {
+                    let bit = 1 << (page % 64);
+                    self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
+                    return Ok(());
+                }
+                Err(fault) => {
+                    let number = self.first_page + page;
+                    let quiet = before % 2 == 0 && window.version() == before;
+                    if quiet && !window.holds(number) {
+                        return Err(self.damaged(page, fault));
+                    }
+                    std::thread::yield_now();
+                }
+            }
+        }
+        // Still being written, by a checkpoint that is slow or has failed half way. A durable
+        // intent covers the page, and bits are only ever added: the keys that were in it are
+        // found, and those being added are in the frozen buffer still. It stays unchecked.
+        Ok(())
+    }
+
+    /// Copies a page of this layer and checks it.
+    pub(crate) fn check(
+        &self,
+        page: u64,
+        copy: &mut [u8; PAGE_BYTES],
+    ) -> Result<Content, PageFault> {
+        let base = page as usize * WORDS;
+        for (index, word) in copy.chunks_exact_mut(8).enumerate() {
+            word.copy_from_slice(&self.map.word(base + index).to_le_bytes());
+        }
+        let content = page::check(self.first_page + page, copy)?;
+        if content == Content::Blank && self.all_written.load(Ordering::Acquire) {
+            let expected = page::checksum(self.first_page + page, copy);
+            return Err(PageFault { expected, got: 0 });
+        }
+        Ok(content)
+    }
+
+    fn damaged(&self, page: u64, fault: PageFault) -> FormatError {
+        FormatError::PageDamaged {
+            layer: self.index,
+            page,
+            expected: fault.expected,
+            got: fault.got,
+        }
+    }
+}

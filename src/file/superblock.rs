@@ -1,0 +1,261 @@
+//! The superblock: what changes at a checkpoint (FORMAT.md, "Superblocks").
+
+use std::collections::BTreeMap;
+
+use super::layer::{LAYER_BYTES, MAX_LAYERS};
+use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES};
+use super::{Header, Layer, SuperblockFault};
+use crate::codec::{Decoder, Encoder, put_u32, u32_at};
+use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+
+pub(crate) const MAGIC: [u8; 8] = *b"EVERSUPR";
+pub(crate) const CRC_OFFSET: usize = 8;
+pub(crate) const LENGTH_OFFSET: usize = 12;
+pub(crate) const HEADER_COPY_OFFSET: usize = 32;
+/// Bytes before the layer table.
+pub(crate) const FIXED_BYTES: usize = 320;
+const FLAG_LOG_EXPECTED: u32 = 1;
+/// Most bytes of a commit's tag.
+pub(crate) const MAX_TAG: usize = 4096;
+/// Most bytes of a writer's name.
+pub(crate) const MAX_WRITER_NAME: usize = 255;
+/// Bytes there are for writers, whatever the number of layers.
+pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES - FIXED_BYTES - MAX_LAYERS * LAYER_BYTES;
+
+const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
+
+/// The last commit of one named writer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CommitEntry {
+    pub(crate) sequence: u64,
+    pub(crate) tag: Vec<u8>,
+}
+
+/// The last commit of each writer, by name.
+pub(crate) type Commits = BTreeMap<String, CommitEntry>;
+
+/// A superblock whose CRC and every field have been checked.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Superblock {
+    /// Counts superblock writes; the higher one is the newer.
+    pub(crate) sequence: u64,
+    /// Pages hold all logs below this generation.
+    pub(crate) generation: u64,
+    /// Whether the log of this generation must be there.
+    pub(crate) log_expected: bool,
+    /// The highest commit sequence given out.
+    pub(crate) commit_sequence: u64,
+    pub(crate) layers: Vec<Layer>,
+    pub(crate) commits: Commits,
+}
+
+/// Bytes that writers take in a superblock.
+pub(crate) fn writers_bytes(commits: &Commits) -> usize {
+    commits
+        .iter()
+        .map(|(name, entry)| (16 + name.len() + entry.tag.len()).next_multiple_of(8))
+        .sum()
+}
+
+impl Superblock {
+    /// Keys in the pages of all layers.
+    pub(crate) fn keys(&self) -> u64 {
+        self.layers
+            .iter()
+            .fold(0, |sum: u64, layer| sum.saturating_add(layer.keys))
+    }
+
+    /// The bytes a file needs to hold all layers.
+    pub(crate) fn end_offset(&self) -> u64 {
+        self.layers
+            .last()
+            .map_or(super::layout::PAGES_OFFSET, Layer::end_offset)
+    }
+
+    /// Which of the two places it goes to.
+    pub(crate) fn slot(&self) -> usize {
+        (self.sequence % 2) as usize
+    }
+
+    /// All bytes, padded to whole pages.
+    pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PAGE_BYTES);
+        let mut out = Encoder::new(&mut bytes);
+        out.bytes(&MAGIC)
+            .u32(0)
+            .u32(0)
+            .u64(self.sequence)
+            .u64(self.generation)
+            .bytes(&header.encode())
+            .u64(self.keys())
+            .u64(self.commit_sequence)
+            .u32(if self.log_expected {
+                FLAG_LOG_EXPECTED
+            } else {
+                0
+            })
+            .u32(self.layers.len() as u32)
+            .u32(self.commits.len() as u32)
+            .u32(0);
+        for layer in &self.layers {
+            layer.encode(&mut out);
+        }
+        for (name, entry) in &self.commits {
+            out.u64(entry.sequence)
+                .u16(name.len() as u16)
+                .u16(entry.tag.len() as u16)
+                .u32(0)
+                .bytes(name.as_bytes())
+                .bytes(&entry.tag)
+                .align();
+        }
+        let length = bytes.len();
+        put_u32(&mut bytes, LENGTH_OFFSET, length as u32);
+        let crc = crc32fast::hash(&bytes[LENGTH_OFFSET..]);
+        put_u32(&mut bytes, CRC_OFFSET, crc);
+        bytes.resize(length.next_multiple_of(PAGE_BYTES), 0);
+        bytes
+    }
+
+    /// Checks a superblock's place in the file, `bytes`, and takes the superblock from it.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, SuperblockFault> {
+        let Some(magic) = bytes.first_chunk::<8>() else {
+            return Err(SuperblockFault::Length { got: 0 });
+        };
+        if *magic == [0; 8] {
+            return Err(SuperblockFault::Blank);
+        }
+        if *magic != MAGIC {
+            return Err(SuperblockFault::Magic { got: *magic });
+        }
+        let length = u32_at(bytes, LENGTH_OFFSET);
+        let size = length as usize;
+        if size < FIXED_BYTES || size > bytes.len().min(SUPERBLOCK_BYTES) || size % 8 != 0 {
+            return Err(SuperblockFault::Length { got: length });
+        }
+        let expected = crc32fast::hash(&bytes[LENGTH_OFFSET..size]);
+        let got = u32_at(bytes, CRC_OFFSET);
+        if expected != got {
+            return Err(SuperblockFault::Checksum { expected, got });
+        }
+        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..size]);
+        Self::fields(&mut input, header).unwrap_or(Err(SuperblockFault::Length { got: length }))
+    }
+
+    fn fields(input: &mut Decoder<'_>, header: &Header) -> Option<Result<Self, SuperblockFault>> {
+        let sequence = input.u64()?;
+        let generation = input.u64()?;
+        if input.array::<HEADER_BYTES>()? != header.encode() {
+            return Some(Err(SuperblockFault::ForeignHeader));
+        }
+        let keys = input.u64()?;
+        let commit_sequence = input.u64()?;
+        let flags = input.u32()?;
+        let layer_count = input.u32()?;
+        let commit_count = input.u32()?;
+        let reserved = input.u32()?;
+        if flags & !FLAG_LOG_EXPECTED != 0 {
+            return wrong("flags", "bit 0 alone", flags.into());
+        }
+        if reserved != 0 {
+            return wrong("reserved", "0", reserved.into());
+        }
+        if generation == 0 {
+            return wrong("generation", "at least 1", generation);
+        }
+        if layer_count as usize > MAX_LAYERS {
+            return wrong("layer_count", "at most 64", layer_count.into());
+        }
+        let mut layers: Vec<Layer> = Vec::with_capacity(layer_count as usize);
+        for _ in 0..layer_count {
+            let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
+            match Layer::decode(input, least)? {
+                Ok(layer) => layers.push(layer),
+                Err(fault) => return Some(Err(fault)),
+            }
+        }
+        let commits = match take_commits(input, commit_count, commit_sequence)? {
+            Ok(commits) => commits,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let superblock = Self {
+            sequence,
+            generation,
+            log_expected: flags & FLAG_LOG_EXPECTED != 0,
+            commit_sequence,
+            layers,
+            commits,
+        };
+        if superblock.keys() != keys {
+            return wrong("keys", "the sum over the layers", keys);
+        }
+        if !input.rest_is_zero() {
+            return wrong("length", "the end of the last writer", u64::MAX);
+        }
+        Some(superblock.check_kind(header).map(|()| superblock))
+    }
+
+    fn check_kind(&self, header: &Header) -> Result<(), SuperblockFault> {
+        if header.kind == Kind::Scalable {
+            return Ok(());
+        }
+        let fits = |layer: &Layer| {
+            layer.pages.checked_mul(PAYLOAD_BITS) == Some(header.bits)
+                && layer.probes == header.probes
+                && layer.capacity == header.capacity
+        };
+        match self.layers.as_slice() {
+            [layer] if fits(layer) => Ok(()),
+            layers => Err(SuperblockFault::Field {
+                field: "layers",
+                expected: "one layer, as the header says",
+                got: layers.len() as u64,
+            }),
+        }
+    }
+}
+
+fn take_commits(
+    input: &mut Decoder<'_>,
+    count: u32,
+    highest: u64,
+) -> Option<Result<Commits, SuperblockFault>> {
+    let mut commits = Commits::new();
+    for _ in 0..count {
+        let sequence = input.u64()?;
+        let name_length = usize::from(input.u16()?);
+        let tag_length = usize::from(input.u16()?);
+        input.u32()?;
+        let name = input.bytes(name_length)?;
+        let tag = input.bytes(tag_length)?.to_vec();
+        let used = 16 + name_length + tag_length;
+        input.bytes(used.next_multiple_of(8) - used)?;
+        let name = match std::str::from_utf8(name) {
+            Ok(name) if (1..=MAX_WRITER_NAME).contains(&name.len()) => name.to_owned(),
+            _ => return wrong("writer_name", "1 to 255 bytes of UTF-8", name.len() as u64),
+        };
+        if tag.len() > MAX_TAG {
+            return wrong("tag_length", "at most 4096", tag.len() as u64);
+        }
+        if sequence > highest {
+            return wrong("commit_sequence", "at least every writer's", highest);
+        }
+        commits.insert(name, CommitEntry { sequence, tag });
+    }
+    if commits.len() != count as usize {
+        return wrong("writer_name", "each name once", count.into());
+    }
+    Some(Ok(commits))
+}
+
+fn wrong<T>(
+    field: &'static str,
+    expected: &'static str,
+    got: u64,
+) -> Option<Result<T, SuperblockFault>> {
+    Some(Err(SuperblockFault::Field {
+        field,
+        expected,
+        got,
+    }))
+}

@@ -1,0 +1,31 @@
+//! Each algorithm once more, slow and obvious, written from its specification alone: what the fast ones are held
+//! against.
+
+pub mod highway;
+pub mod murmur3;
+pub mod xxh3;
+
+use crate::hash::Hash;
+
+/// What `KeyHasher::new(hash, seed).hash(key)` must be.
+pub fn hash(hash: Hash, seed: &[u8; 32], key: &[u8]) -> u64 {
+    match hash {
+        Hash::Highway => highway::hash64([0, 8, 16, 24].map(|at| u64_at(seed, at)), key),
+        Hash::Xxh3 => xxh3::hash64(u64_at(seed, 0), key),
+        Hash::Murmur3 => murmur3::x64_128(u32_at(seed, 0), key).0,
+    }
+}
+
+fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    (0..4).fold(0, |n, i| n | u32::from(bytes[at + i]) << (8 * i))
+}
+
+fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    (0..8).fold(0, |n, i| n | u64::from(bytes[at + i]) << (8 * i))
+}
+
+/// The 128-bit product of two words, its halves XORed.
+fn fold_multiply(a: u64, b: u64) -> u64 {
+    let product = u128::from(a) * u128::from(b);
+    product as u64 ^ (product >> 64) as u64
+}

@@ -1,0 +1,69 @@
+//! What can be wrong with a log.
+
+/// A log's bytes are not what FORMAT.md allows, or a log is missing.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum LogError {
+    /// The superblock says that there is a log, and there is none.
+    #[error("the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or restore both from a copy")]
+    Missing {
+        /// The log's generation.
+        generation: u64,
+    },
+
+    /// The log's own header is damaged.
+    #[error("the log's header is damaged; restore store and log from a copy")]
+    Header,
+
+    /// The log was written by a later version.
+    #[error("log version {got}, this program reads version {expected}; use a newer program")]
+    UnsupportedVersion {
+        /// The version this library knows.
+        expected: u32,
+        /// The version of the log.
+        got: u32,
+    },
+
+    /// The log belongs to another store.
+    #[error("the log belongs to store {got}, not to {expected}; move it away and bring back the right one")]
+    Foreign {
+        /// This store's id, in hexadecimal.
+        expected: String,
+        /// The log's store id, in hexadecimal.
+        got: String,
+    },
+
+    /// The log's name and its header name different generations.
+    #[error("the log is of generation {got}, its name says {expected}")]
+    WrongGeneration {
+        /// The generation of its name.
+        expected: u64,
+        /// The generation of its header.
+        got: u64,
+    },
+
+    /// A record is damaged although a later one proves that it had been durable.
+    #[error("damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy")]
+    Damaged {
+        /// Where the damaged record begins.
+        offset: u64,
+        /// Up to where the log is known to have been durable.
+        durable: u64,
+    },
+
+    /// The record that closes the log is missing although its checkpoint had begun.
+    #[error("the record that closes the log is missing (valid up to byte {end}) although its checkpoint had begun; restore store and log from a copy")]
+    Unsealed {
+        /// Where valid records end.
+        end: u64,
+    },
+
+    /// A record has a right CRC and makes no sense.
+    #[error("the record at byte {offset} makes no sense: {reason}")]
+    Nonsense {
+        /// Where the record begins.
+        offset: u64,
+        /// What is wrong with it.
+        reason: &'static str,
+    },
+}

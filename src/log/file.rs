@@ -1,0 +1,226 @@
+//! A log file: its header, and making it durable.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
+
+use super::LogError;
+use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
+use crate::error::{Error, Result};
+use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
+
+pub(crate) const MAGIC: [u8; 8] = *b"EVERSLOG";
+pub(crate) const VERSION: u32 = 1;
+pub(crate) const CRC_OFFSET: usize = 12;
+/// Bytes of the log's header.
+pub(crate) const HEADER_BYTES: usize = 64;
+/// Where records begin.
+pub(crate) const RECORDS_OFFSET: u64 = 4096;
+
+/// The log of generation `generation` of the store at `store`.
+pub(crate) fn log_path(store: &Path, generation: u64) -> PathBuf {
+    let mut name = OsString::from(store);
+    name.push(format!("-log.{generation}"));
+    name.into()
+}
+
+/// An open log.
+#[derive(Debug)]
+pub(crate) struct LogFile {
+    pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) path: PathBuf,
+    pub(crate) generation: u64,
+    pub(crate) salt: [u8; 16],
+    /// The CRC of the log's header, which the first record names as its predecessor's.
+    pub(crate) header_crc: u32,
+    /// Where complete records end.
+    written: AtomicU64,
+    /// Up to where everything is known to be durable.
+    durable: AtomicU64,
+    /// Held by the one thread that syncs; who waits for it finds its own work done, mostly.
+    syncing: Mutex<()>,
+}
+
+impl LogFile {
+    /// Makes a log with room for `length` bytes, durable in name and header.
+    pub(crate) fn create(
+        storage: &dyn Storage,
+        store: &Path,
+        store_id: &[u8; 16],
+        generation: u64,
+        length: u64,
+    ) -> Result<Self> {
+        let path = log_path(store, generation);
+        let file = storage
+            .create_new(&path)
+            .map_err(|error| Error::io("make the log", &path, error))?;
+        let made = Self::initialise(file, path.clone(), store_id, generation, length)
+            .and_then(|log| sync_parent(storage, &path).map(|()| log));
+        if made.is_err() {
+            // Nobody has been told of it.
+            let _ = storage.remove(&path);
+        }
+        made
+    }
+
+    fn initialise(
+        file: Arc<dyn StorageFile>,
+        path: PathBuf,
+        store_id: &[u8; 16],
+        generation: u64,
+        length: u64,
+    ) -> Result<Self> {
+        let mut salt = [0; 16];
+        getrandom::fill(&mut salt)
+            .map_err(|error| Error::io("draw a salt for the log", &path, error.into()))?;
+        let mut header = Vec::with_capacity(HEADER_BYTES);
+        Encoder::new(&mut header)
+            .bytes(&MAGIC)
+            .u32(VERSION)
+            .u32(0)
+            .bytes(store_id)
+            .bytes(&salt)
+            .u64(generation)
+            .pad_to(HEADER_BYTES);
+        let crc = header_checksum(&header);
+        put_u32(&mut header, CRC_OFFSET, crc);
+        file.allocate(length.max(RECORDS_OFFSET))
+            .map_err(|error| Error::io("reserve room for the log", &path, error))?;
+        write_all_at(&*file, &header, 0)
+            .map_err(|error| Error::io("write the log's header", &path, error))?;
+        file.sync()
+            .map_err(|error| Error::io("sync the new log", &path, error))?;
+        Ok(Self {
+            file,
+            path,
+            generation,
+            salt,
+            header_crc: crc,
+            written: AtomicU64::new(RECORDS_OFFSET),
+            durable: AtomicU64::new(RECORDS_OFFSET),
+            syncing: Mutex::new(()),
+        })
+    }
+
+    /// Opens the log of a generation; `None` if there is none.
+    pub(crate) fn open(
+        storage: &dyn Storage,
+        store: &Path,
+        store_id: &[u8; 16],
+        generation: u64,
+        write: bool,
+    ) -> Result<Option<Self>> {
+        let path = log_path(store, generation);
+        let failed = |error| Error::io("read the log", &path, error);
+        if !storage.exists(&path).map_err(failed)? {
+            return Ok(None);
+        }
+        let file = storage.open(&path, write).map_err(failed)?;
+        let wrong = |source| Error::Log {
+            path: path.clone(),
+            source,
+        };
+        if file.length().map_err(failed)? < RECORDS_OFFSET {
+            return Err(wrong(LogError::Header));
+        }
+        let mut header = [0; HEADER_BYTES];
+        read_exact_at(&*file, &mut header, 0).map_err(failed)?;
+        let crc = u32_at(&header, CRC_OFFSET);
+        if header[..8] != MAGIC || crc != header_checksum(&header) {
+            return Err(wrong(LogError::Header));
+        }
+        let (salt, got_generation) = Self::fields(&header, store_id).map_err(wrong)?;
+        if got_generation != generation {
+            return Err(wrong(LogError::WrongGeneration {
+                expected: generation,
+                got: got_generation,
+            }));
+        }
+        Ok(Some(Self {
+            file,
+            path,
+            generation,
+            salt,
+            header_crc: crc,
+            written: AtomicU64::new(RECORDS_OFFSET),
+            durable: AtomicU64::new(RECORDS_OFFSET),
+            syncing: Mutex::new(()),
+        }))
+    }
+
+    fn fields(
+        header: &[u8; HEADER_BYTES],
+        store_id: &[u8; 16],
+    ) -> Result<([u8; 16], u64), LogError> {
+        let version = u32_at(header, 8);
+        if version != VERSION {
+            return Err(LogError::UnsupportedVersion {
+                expected: VERSION,
+                got: version,
+            });
+        }
+        let mut input = Decoder::new(&header[16..48]);
+        let (Some(id), Some(salt)) = (input.array::<16>(), input.array::<16>()) else {
+            return Err(LogError::Header);
+        };
+        if id != *store_id {
+            return Err(LogError::Foreign {
+                expected: hexadecimal(store_id),
+                got: hexadecimal(&id),
+            });
+        }
+        Ok((salt, u64_at(header, 48)))
+    }
+
+    /// Where complete records end.
+    pub(crate) fn written(&self) -> u64 {
+        self.written.load(Ordering::Acquire)
+    }
+
+    /// Publishes that records up to `end` are complete.
+    pub(crate) fn set_written(&self, end: u64) {
+        self.written.store(end, Ordering::Release);
+    }
+
+    /// Up to where everything is known to be durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.durable.load(Ordering::Acquire)
+    }
+
+    /// Makes everything up to `end` durable. Threads that come together share one sync.
+    pub(crate) fn sync_to(&self, end: u64) -> Result<()> {
+        if self.durable() >= end {
+            return Ok(());
+        }
+        let _only_one = crate::sys::lock(&self.syncing);
+        if self.durable() >= end {
+            return Ok(());
+        }
+        let covered = self.written();
+        self.file
+            .sync()
+            .map_err(|error| Error::io("sync the log", &self.path, error))?;
+        self.durable.store(covered, Ordering::Release);
+        Ok(())
+    }
+}
+
+/// Makes durable which names the folder of `path` holds.
+pub(crate) fn sync_parent(storage: &dyn Storage, path: &Path) -> Result<()> {
+    let folder = path.parent().unwrap_or(Path::new(""));
+    storage
+        .sync_folder(folder)
+        .map_err(|error| Error::io("sync the folder", folder, error))
+}
+
+fn header_checksum(header: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&header[..CRC_OFFSET]);
+    hasher.update(&header[CRC_OFFSET + 4..HEADER_BYTES]);
+    hasher.finalize()
+}
+
+fn hexadecimal(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}

@@ -1,0 +1,13 @@
+//! The append log: every operation since the last checkpoint. Bytes: FORMAT.md, "The log".
+
+mod error;
+pub(crate) mod file;
+pub(crate) mod reader;
+pub(crate) mod record;
+pub(crate) mod writer;
+
+pub use error::LogError;
+pub(crate) use file::{LogFile, log_path};
+pub(crate) use reader::LogReader;
+pub(crate) use record::{Cut, Mark, Record, RecordKind};
+pub(crate) use writer::LogWriter;

@@ -1,0 +1,146 @@
+//! Reading a log: record after record, each checked, up to the first that doesn't verify.
+
+use super::file::RECORDS_OFFSET;
+use super::record::{self, MAX_PAYLOAD, RECORD_HEADER_BYTES, RecordHeader};
+use super::{LogError, LogFile, Mark, Record, RecordKind};
+use crate::error::{Error, Result};
+use crate::sys::storage::read_exact_at;
+
+const WINDOW: usize = 4 * (MAX_PAYLOAD + RECORD_HEADER_BYTES);
+
+/// Reads a log from its beginning. Memory is bounded by the window, whatever the log's length.
+#[derive(Debug)]
+pub(crate) struct LogReader<'a> {
+    log: &'a LogFile,
+    length: u64,
+    /// Where the next record begins.
+    end: u64,
+    /// CRC of the last record.
+    previous: u32,
+    window: Vec<u8>,
+    window_start: u64,
+}
+
+impl<'a> LogReader<'a> {
+    pub(crate) fn new(log: &'a LogFile) -> Result<Self> {
+        let length = log
+            .file
+            .length()
+            .map_err(|error| Error::io("measure the log", &log.path, error))?;
+        Ok(Self {
+            log,
+            length,
+            end: RECORDS_OFFSET,
+            previous: log.header_crc,
+            window: Vec::new(),
+            window_start: 0,
+        })
+    }
+
+    /// Where valid records end, so far.
+    pub(crate) fn end(&self) -> u64 {
+        self.end
+    }
+
+    /// The CRC of the last valid record.
+    pub(crate) fn previous(&self) -> u32 {
+        self.previous
+    }
+
+    /// The next record; `None` where the chain of valid ones ends.
+    pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
+        let offset = self.end;
+        let Some(header) = self.verify(offset)? else {
+            return Ok(None);
+        };
+        if header.previous != self.previous {
+            return Ok(None);
+        }
+        self.end = offset + (RECORD_HEADER_BYTES + header.length) as u64;
+        self.previous = header.crc;
+        let start = (offset - self.window_start) as usize + RECORD_HEADER_BYTES;
+        Ok(Some(Record {
+            offset,
+            kind: header.kind,
+            handle: header.handle,
+            payload: &self.window[start..start + header.length],
+        }))
+    }
+
+    /// Looks behind the end of the chain for a commit mark that proves more to have been durable.
+    ///
+    /// If there is one, a record before it is damaged: this is not the torn tail of a crash.
+    pub(crate) fn check_tail(&mut self) -> Result<()> {
+        let end = self.end;
+        let mut offset = end + 8;
+        while offset + (RECORD_HEADER_BYTES as u64) < self.length {
+            if let Some(mark) = self.mark_at(offset)?
+                && mark.durable > end
+            {
+                return Err(self.wrong(LogError::Damaged {
+                    offset: end,
+                    durable: mark.durable,
+                }));
+            }
+            offset += 8;
+        }
+        Ok(())
+    }
+
+    fn mark_at(&mut self, offset: u64) -> Result<Option<Mark>> {
+        let bytes = self.bytes(offset, RECORD_HEADER_BYTES)?;
+        match bytes.and_then(RecordHeader::decode) {
+            Some(header) if header.kind == RecordKind::Commit => {}
+            _ => return Ok(None),
+        }
+        let Some(header) = self.verify(offset)? else {
+            return Ok(None);
+        };
+        let start = (offset - self.window_start) as usize + RECORD_HEADER_BYTES;
+        Ok(Mark::decode(&self.window[start..start + header.length]))
+    }
+
+    /// Checks the record at `offset`, if there is one, and leaves it in the window.
+    fn verify(&mut self, offset: u64) -> Result<Option<RecordHeader>> {
+        let bytes = self.bytes(offset, RECORD_HEADER_BYTES)?;
+        let Some(header) = bytes.and_then(RecordHeader::decode) else {
+            return Ok(None);
+        };
+        let salt = &self.log.salt;
+        let Some(bytes) = self.bytes(offset, RECORD_HEADER_BYTES + header.length)? else {
+            return Ok(None);
+        };
+        if record::checksum(salt, offset, bytes) != header.crc {
+            return Ok(None);
+        }
+        Ok(Some(header))
+    }
+
+    /// `count` bytes from `offset`, at most a window full; `None` if the file ends before.
+    fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
+        if offset + count as u64 > self.length {
+            return Ok(None);
+        }
+        let held = self.window_start..self.window_start + self.window.len() as u64;
+        if offset < held.start || offset + count as u64 > held.end {
+            let size = (self.length - offset).min(WINDOW as u64) as usize;
+            self.window.resize(size, 0);
+            self.window_start = offset;
+            let read = read_exact_at(&*self.log.file, &mut self.window, offset);
+            if let Err(error) = read {
+                self.window.clear();
+                return Err(Error::io("read the log", &self.log.path, error));
+            }
+        }
+        let start = (offset - self.window_start) as usize;
+        Ok(Some(&self.window[start..start + count]))
+    }
+
+    /// An error that names this log.
+    pub(crate) fn wrong(&self, source: LogError) -> Error {
+        Error::Log {
+            path: self.log.path.clone(),
+            source,
+        }
+    }
+}

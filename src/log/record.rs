@@ -1,0 +1,212 @@
+//! A record of the log (FORMAT.md, "Log records").
+
+use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
+use crate::file::Layer;
+use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
+
+pub(crate) const CRC_OFFSET: usize = 0;
+pub(crate) const PREVIOUS_OFFSET: usize = 4;
+pub(crate) const LENGTH_OFFSET: usize = 8;
+pub(crate) const KIND_OFFSET: usize = 12;
+pub(crate) const HANDLE_OFFSET: usize = 16;
+/// Bytes before the payload.
+pub(crate) const RECORD_HEADER_BYTES: usize = 24;
+/// Most bytes of a payload.
+pub(crate) const MAX_PAYLOAD: usize = 65_536;
+/// Most hashes of one insert record.
+pub(crate) const MAX_HASHES: usize = MAX_PAYLOAD / 8;
+
+const CUT_FLAG_LAST: u32 = 1;
+
+/// What a record is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum RecordKind {
+    /// A handle begins to write to the log. Carries a nonce, so that what a dead handle left
+    /// behind the valid end can never follow on what is written over it.
+    Open,
+    /// Keys inserted by a handle.
+    Insert,
+    /// What a handle wrote so far is committed.
+    Commit,
+    /// The log is closed.
+    Cut,
+}
+
+impl RecordKind {
+    pub(crate) fn id(self) -> u16 {
+        match self {
+            RecordKind::Open => 1,
+            RecordKind::Insert => 2,
+            RecordKind::Commit => 3,
+            RecordKind::Cut => 4,
+        }
+    }
+
+    pub(crate) fn from_id(id: u16) -> Option<Self> {
+        match id {
+            1 => Some(RecordKind::Open),
+            2 => Some(RecordKind::Insert),
+            3 => Some(RecordKind::Commit),
+            4 => Some(RecordKind::Cut),
+            _ => None,
+        }
+    }
+}
+
+/// A record whose CRC has been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Record<'a> {
+    pub(crate) offset: u64,
+    pub(crate) kind: RecordKind,
+    pub(crate) handle: u64,
+    pub(crate) payload: &'a [u8],
+}
+
+impl Record<'_> {
+    /// The hashes of an insert record.
+    pub(crate) fn hashes(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
+        self.payload.chunks_exact(8).map(|bytes| u64_at(bytes, 0))
+    }
+}
+
+/// The first fields of a record, before its CRC has been checked.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct RecordHeader {
+    pub(crate) crc: u32,
+    pub(crate) previous: u32,
+    pub(crate) length: usize,
+    pub(crate) kind: RecordKind,
+    pub(crate) handle: u64,
+}
+
+impl RecordHeader {
+    /// `None` if these bytes can't begin a record.
+    pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
+        let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
+        let kind = u32_at(bytes, KIND_OFFSET);
+        // The upper half holds flags, none of which are defined.
+        let kind = RecordKind::from_id(u16::try_from(kind).ok()?)?;
+        let length = u32_at(bytes, LENGTH_OFFSET) as usize;
+        if length > MAX_PAYLOAD || length % 8 != 0 {
+            return None;
+        }
+        Some(Self {
+            crc: u32_at(bytes, CRC_OFFSET),
+            previous: u32_at(bytes, PREVIOUS_OFFSET),
+            length,
+            kind,
+            handle: u64_at(bytes, HANDLE_OFFSET),
+        })
+    }
+}
+
+/// The CRC of a record at `offset` of a log with this salt. `record` is header and payload.
+pub(crate) fn checksum(salt: &[u8; 16], offset: u64, record: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(salt);
+    hasher.update(&offset.to_le_bytes());
+    hasher.update(&record[PREVIOUS_OFFSET..]);
+    hasher.finalize()
+}
+
+/// Begins a record in `out`; the payload follows, then [`seal`].
+pub(crate) fn begin(out: &mut Vec<u8>, previous: u32, kind: RecordKind, handle: u64) {
+    out.clear();
+    Encoder::new(out)
+        .u32(0)
+        .u32(previous)
+        .u32(0)
+        .u16(kind.id())
+        .u16(0)
+        .u64(handle);
+}
+
+/// Fills in length and CRC of the record in `out` and answers the CRC.
+pub(crate) fn seal(out: &mut Vec<u8>, salt: &[u8; 16], offset: u64) -> u32 {
+    Encoder::new(out).align();
+    let length = out.len() - RECORD_HEADER_BYTES;
+    put_u32(out, LENGTH_OFFSET, length as u32);
+    let crc = checksum(salt, offset, out);
+    put_u32(out, CRC_OFFSET, crc);
+    crc
+}
+
+/// The payload of a commit record.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Mark {
+    pub(crate) sequence: u64,
+    /// Up to where this log was known to be durable when the mark was written.
+    pub(crate) durable: u64,
+    pub(crate) writer: String,
+    pub(crate) tag: Vec<u8>,
+}
+
+impl Mark {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        Encoder::new(out)
+            .u64(self.sequence)
+            .u64(self.durable)
+            .u16(self.writer.len() as u16)
+            .u16(self.tag.len() as u16)
+            .u32(0)
+            .bytes(self.writer.as_bytes())
+            .bytes(&self.tag);
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut input = Decoder::new(payload);
+        let sequence = input.u64()?;
+        let durable = input.u64()?;
+        let writer_length = usize::from(input.u16()?);
+        let tag_length = usize::from(input.u16()?);
+        input.u32()?;
+        if !(1..=MAX_WRITER_NAME).contains(&writer_length) || tag_length > MAX_TAG {
+            return None;
+        }
+        let writer = std::str::from_utf8(input.bytes(writer_length)?)
+            .ok()?
+            .to_owned();
+        let tag = input.bytes(tag_length)?.to_vec();
+        Some(Self {
+            sequence,
+            durable,
+            writer,
+            tag,
+        })
+    }
+}
+
+/// The payload of the record that closes a log: what its checkpoint has to do.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Cut {
+    /// No log follows: the store is being closed.
+    pub(crate) last: bool,
+    /// The layer that takes the keys, counted from 0; it may be one that is yet to be made.
+    pub(crate) layer_index: u32,
+    /// That layer as it is before the checkpoint.
+    pub(crate) layer: Layer,
+}
+
+impl Cut {
+    pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        let mut out = Encoder::new(out);
+        out.u32(if self.last { CUT_FLAG_LAST } else { 0 })
+            .u32(self.layer_index);
+        self.layer.encode(&mut out);
+    }
+
+    pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
+        let mut input = Decoder::new(payload);
+        let flags = input.u32()?;
+        let layer_index = input.u32()?;
+        let layer = Layer::decode(&mut input, crate::file::layout::FIRST_PAGE)?.ok()?;
+        if flags & !CUT_FLAG_LAST != 0 {
+            return None;
+        }
+        Some(Self {
+            last: flags & CUT_FLAG_LAST != 0,
+            layer_index,
+            layer,
+        })
+    }
+}

@@ -1,0 +1,93 @@
+//! The Bloom filter inside one page: `k` bits a key.
+//!
+//! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
+//! by applying the same keys again.
+
+use super::{PAGE_BYTES, PAYLOAD_OFFSET, Probes, occupancy};
+
+/// Bit 0 of the payload, counted from the page's first bit.
+const FIRST: usize = PAYLOAD_OFFSET * 8;
+
+/// Whether all bits of the key are set, where `word` gives the page's 64-bit words.
+#[inline]
+pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
+    Probes::new(hash).take(probes as usize).all(|bit| {
+        let bit = FIRST + bit;
+        word(bit / 64) & (1 << (bit % 64)) != 0
+    })
+}
+
+/// The word of its page in which the key's first bit lies, for a prefetch.
+#[inline]
+pub(crate) fn first_word(hash: u64) -> usize {
+    Probes::new(hash).next().map_or(0, |bit| (FIRST + bit) / 64)
+}
+
+/// Sets the bits of each key and answers how many bits are set afterwards.
+///
+/// The page's own count must be right: it is, once the CRC has been checked.
+pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
+    let mut set = occupancy(page);
+    // A slice of known length spares the bounds checks below.
+    let Some(page) = page.first_chunk_mut::<PAGE_BYTES>() else {
+        return set;
+    };
+    for hash in hashes {
+        for bit in Probes::new(*hash).take(probes as usize) {
+            let byte = &mut page[PAYLOAD_OFFSET + bit / 8];
+            let mask = 1 << (bit % 8);
+            set += u32::from(*byte & mask == 0);
+            *byte |= mask;
+        }
+    }
+    set
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::codec::u64_at;
+    use crate::page::{count_bits, seal};
+    use proptest::prelude::*;
+    use std::collections::HashSet;
+
+    fn word(page: &[u8]) -> impl Fn(usize) -> u64 + '_ {
+        |index| u64_at(page, index * 8)
+    }
+
+    proptest! {
+        /// The slow twin keeps the set of bit numbers.
+        #[test]
+        fn equals_a_set_of_bits(
+            keys in prop::collection::vec(any::<u64>(), 0..200),
+            others in prop::collection::vec(any::<u64>(), 0..200),
+            probes in 1_u32..40,
+        ) {
+            let mut page = vec![0; PAGE_BYTES];
+            let set = apply(&mut page, probes, &keys);
+            let bits: HashSet<usize> = keys
+                .iter()
+                .flat_map(|key| Probes::new(*key).take(probes as usize))
+                .collect();
+            prop_assert_eq!(set as usize, bits.len());
+            prop_assert_eq!(count_bits(&page), set);
+            for key in keys.iter().chain(&others) {
+                let twin = Probes::new(*key).take(probes as usize).all(|bit| bits.contains(&bit));
+                prop_assert_eq!(contains(word(&page), probes, *key), twin);
+            }
+            for key in &keys {
+                prop_assert!(contains(word(&page), probes, *key));
+            }
+        }
+
+        #[test]
+        fn applying_again_changes_nothing(keys in prop::collection::vec(any::<u64>(), 0..200)) {
+            let mut page = vec![0; PAGE_BYTES];
+            let set = apply(&mut page, 13, &keys);
+            seal(1, 1, set, &mut page);
+            let before = page.clone();
+            prop_assert_eq!(apply(&mut page, 13, &keys), set);
+            prop_assert_eq!(page, before);
+        }
+    }
+}

@@ -1,0 +1,89 @@
+//! Which kind of filter a store is.
+
+use std::fmt;
+use std::str::FromStr;
+
+/// The kind of a store, fixed when it is made.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Kind {
+    /// A filter for a fixed number of keys: `k` bits a key, all in one page.
+    Bloom,
+    /// A filter for a fixed number of keys that can also forget one. Reserved in the format;
+    /// this version neither makes nor opens it.
+    Counting,
+    /// A filter that grows: layers of [`Kind::Bloom`], each larger and stricter than the last.
+    Scalable,
+}
+
+impl Kind {
+    /// The number that stands for it in a store's header (FORMAT.md, "Header").
+    pub(crate) fn id(self) -> u16 {
+        match self {
+            Kind::Bloom => 1,
+            Kind::Counting => 2,
+            Kind::Scalable => 3,
+        }
+    }
+
+    pub(crate) fn from_id(id: u16) -> Option<Self> {
+        match id {
+            1 => Some(Kind::Bloom),
+            2 => Some(Kind::Counting),
+            3 => Some(Kind::Scalable),
+            _ => None,
+        }
+    }
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Kind::Bloom => "bloom",
+            Kind::Counting => "counting",
+            Kind::Scalable => "scalable",
+        }
+    }
+}
+
+impl fmt::Display for Kind {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str(self.name())
+    }
+}
+
+/// A name that stands for no kind.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("no kind `{got}`; there are bloom, counting and scalable")]
+pub struct UnknownKind {
+    /// The name given.
+    pub got: String,
+}
+
+impl FromStr for Kind {
+    type Err = UnknownKind;
+
+    fn from_str(name: &str) -> Result<Self, UnknownKind> {
+        [Kind::Bloom, Kind::Counting, Kind::Scalable]
+            .into_iter()
+            .find(|kind| kind.name() == name)
+            .ok_or_else(|| UnknownKind {
+                got: name.to_owned(),
+            })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_and_names_go_there_and_back() {
+        for kind in [Kind::Bloom, Kind::Counting, Kind::Scalable] {
+            assert_eq!(Kind::from_id(kind.id()), Some(kind));
+            assert_eq!(kind.name().parse(), Ok(kind));
+        }
+        assert_eq!(Kind::from_id(0), None);
+        let got = "cuckoo".to_owned();
+        assert_eq!("cuckoo".parse::<Kind>(), Err(UnknownKind { got }));
+    }
+}

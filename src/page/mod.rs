@@ -1,0 +1,142 @@
+//! One page: its header, its checksum, and what a kind of filter does inside it.
+//!
+//! Nothing here does I/O or takes a lock. A kind is a pure function on one page.
+//! Bytes: FORMAT.md, section "Pages".
+
+pub(crate) mod bloom;
+mod kind;
+pub(crate) mod place;
+mod probes;
+
+pub use kind::{Kind, UnknownKind};
+pub(crate) use probes::Probes;
+
+use crate::codec::{put_u32, put_u64, u32_at, u64_at};
+
+/// Bytes of a page, header included.
+pub(crate) const PAGE_BYTES: usize = 4096;
+/// Where the CRC-32 lies in a page.
+pub(crate) const CRC_OFFSET: usize = 0;
+/// Where the occupancy lies in a page.
+pub(crate) const OCCUPANCY_OFFSET: usize = 4;
+/// Where the generation lies in a page.
+pub(crate) const GENERATION_OFFSET: usize = 8;
+/// Where the payload begins.
+pub(crate) const PAYLOAD_OFFSET: usize = 16;
+/// Bits of payload.
+pub(crate) const PAYLOAD_BITS: u64 = ((PAGE_BYTES - PAYLOAD_OFFSET) * 8) as u64;
+
+const _: () = assert!(CRC_OFFSET + 4 == OCCUPANCY_OFFSET);
+const _: () = assert!(OCCUPANCY_OFFSET + 4 == GENERATION_OFFSET);
+const _: () = assert!(GENERATION_OFFSET + 8 == PAYLOAD_OFFSET);
+const _: () = assert!(PAYLOAD_BITS == crate::sizing::PAGE_BITS);
+const _: () = assert!(PAGE_BYTES as u64 == crate::sizing::PAGE_BYTES);
+
+/// What a page's header says, once its CRC has been checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Content {
+    /// All zeros: never written.
+    Blank,
+    /// Written by the checkpoint that made this generation.
+    Sealed { generation: u64, occupancy: u32 },
+}
+
+/// A page whose bytes are not what was written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct PageFault {
+    pub(crate) expected: u32,
+    pub(crate) got: u32,
+}
+
+/// The CRC-32 that page `number` of a file must carry.
+pub(crate) fn checksum(number: u64, page: &[u8]) -> u32 {
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&number.to_le_bytes());
+    hasher.update(&page[OCCUPANCY_OFFSET..PAGE_BYTES]);
+    hasher.finalize()
+}
+
+/// Whether the page has never been written.
+pub(crate) fn is_blank(page: &[u8]) -> bool {
+    page.iter().all(|byte| *byte == 0)
+}
+
+/// Checks a page's CRC. A page of zeros has none: whether it may be blank is the layer's to say.
+pub(crate) fn check(number: u64, page: &[u8]) -> Result<Content, PageFault> {
+    let got = u32_at(page, CRC_OFFSET);
+    if got == 0 && is_blank(page) {
+        return Ok(Content::Blank);
+    }
+    let expected = checksum(number, page);
+    if expected != got {
+        return Err(PageFault { expected, got });
+    }
+    Ok(Content::Sealed {
+        generation: u64_at(page, GENERATION_OFFSET),
+        occupancy: occupancy(page),
+    })
+}
+
+/// The number of bits set, as the header says.
+pub(crate) fn occupancy(page: &[u8]) -> u32 {
+    u32_at(page, OCCUPANCY_OFFSET)
+}
+
+/// The number of bits set, counted.
+pub(crate) fn count_bits(page: &[u8]) -> u32 {
+    let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
+    payload
+        .chunks_exact(8)
+        .map(|word| u64_at(word, 0).count_ones())
+        .sum()
+}
+
+/// Writes the header, CRC last.
+pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]) {
+    put_u32(page, OCCUPANCY_OFFSET, occupancy);
+    put_u64(page, GENERATION_OFFSET, generation);
+    let crc = checksum(number, page);
+    put_u32(page, CRC_OFFSET, crc);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sealed_page_verifies_and_any_flipped_bit_is_noticed() {
+        let mut page = vec![0; PAGE_BYTES];
+        page[1234] = 0b1010;
+        seal(77, 5, 2, &mut page);
+        let sealed = Content::Sealed {
+            generation: 5,
+            occupancy: 2,
+        };
+        assert_eq!(check(77, &page), Ok(sealed));
+        assert_eq!(count_bits(&page), 2);
+        for bit in 0..PAGE_BYTES * 8 {
+            page[bit / 8] ^= 1 << (bit % 8);
+            assert!(check(77, &page).is_err(), "bit {bit}");
+            page[bit / 8] ^= 1 << (bit % 8);
+        }
+    }
+
+    #[test]
+    fn a_page_in_the_wrong_place_is_noticed() {
+        let mut page = vec![0; PAGE_BYTES];
+        seal(77, 5, 0, &mut page);
+        assert!(check(78, &page).is_err());
+    }
+
+    #[test]
+    fn a_blank_page_is_told_apart_from_an_empty_one() {
+        let mut page = vec![0; PAGE_BYTES];
+        assert_eq!(check(32, &page), Ok(Content::Blank));
+        seal(32, 1, 0, &mut page);
+        let empty = Content::Sealed {
+            generation: 1,
+            occupancy: 0,
+        };
+        assert_eq!(check(32, &page), Ok(empty));
+    }
+}

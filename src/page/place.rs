@@ -1,0 +1,49 @@
+//! From a hash to its page (FORMAT.md, "From hash to page"). Pure arithmetic.
+
+/// The page among `pages` to which a hash belongs: its high bits. Monotone, so that sorting by hash
+/// is sorting by page (FORMAT.md, "From hash to page").
+#[inline]
+pub(crate) fn page_of(hash: u64, pages: u64) -> u64 {
+    ((u128::from(hash) * u128::from(pages)) >> 64) as u64
+}
+
+/// The least hash that belongs to `page` among `pages`; `None` if there is none that high.
+pub(crate) fn first_hash_of(page: u64, pages: u64) -> Option<u64> {
+    let least = (u128::from(page) << 64).div_ceil(u128::from(pages));
+    u64::try_from(least).ok()
+}
+
+/// The greatest hash that belongs to a page below `page_end`, which is at least 1.
+pub(crate) fn last_hash_below(page_end: u64, pages: u64) -> u64 {
+    match first_hash_of(page_end, pages) {
+        Some(hash) => hash - 1,
+        None => u64::MAX,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn ranges_of_hashes_are_ranges_of_pages(pages in 1..(1_u64 << 50), at in any::<u64>()) {
+            let page = page_of(at, pages);
+            prop_assert!(page < pages);
+            let first = first_hash_of(page, pages).unwrap();
+            let last = last_hash_below(page + 1, pages);
+            prop_assert!(first <= at && at <= last);
+            prop_assert_eq!(page_of(first, pages), page);
+            prop_assert_eq!(page_of(last, pages), page);
+            if page > 0 {
+                prop_assert_eq!(page_of(first - 1, pages), page - 1);
+            }
+            if page + 1 < pages {
+                prop_assert_eq!(page_of(last + 1, pages), page + 1);
+            } else {
+                prop_assert_eq!(last, u64::MAX);
+            }
+        }
+    }
+}

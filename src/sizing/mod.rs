@@ -1,0 +1,63 @@
+//! How large, how many probes, how wrong: planning and prediction of a filter, pure arithmetic.
+//!
+//! # How does it work?
+//!
+//! A Bloom filter of `m` bits that holds `n` keys with `k` probes each answers "seen" for a key it never saw with
+//! probability `(1 - exp(-k n / m))^k` ([`ideal_rate`]). Everseen keeps all probes of a key inside one page, so that
+//! a lookup costs one I/O. Pages then differ in load: by luck some hold more keys than others, and those answer
+//! wrongly more often than the lighter ones make up for. [`expected_rate`] is the mean over that luck, and
+//! [`Plan`] chooses pages and probes by it:
+//!
+//! ```
+//! use everseen::sizing::{Plan, ideal_bits_per_key};
+//!
+//! // A million keys, at most one wrong answer in ten thousand.
+//! let plan = Plan::for_rate(1_000_000, 1e-4)?;
+//! assert_eq!(plan.probes, 13);
+//! assert!(plan.fpr <= 1e-4);
+//! // The ideal filter would take 19.17 bits a key; ours takes less than 1 % more.
+//! assert!(plan.bits_per_key() < 1.01 * ideal_bits_per_key(1e-4));
+//! # Ok::<(), everseen::sizing::SizingError>(())
+//! ```
+//!
+//! A store that grows is a stack of such filters, each larger and stricter than the one before: [`Growth`].
+//!
+//! # Units and ranges
+//!
+//! Capacities count keys, sizes count bytes of pages ([`PAGE_BYTES`] each, of which [`PAGE_BITS`] bits are filter);
+//! the header and superblocks of a store are not counted here. Rates are probabilities, 0 < p < 1. The functions
+//! that return a bare number accept any argument and never return NaN; those that plan return a [`SizingError`].
+
+mod error;
+mod growth;
+mod ideal;
+mod paged;
+mod plan;
+mod search;
+
+pub use error::SizingError;
+pub use growth::Growth;
+pub use ideal::{ideal_bits_per_key, ideal_probes, ideal_rate};
+pub use paged::{expected_fill, expected_rate, hash_floor, keys_from_bits_set};
+pub use plan::Plan;
+
+/// Bytes of one page on disk: a 16-byte header and 4080 bytes of payload.
+pub const PAGE_BYTES: u64 = 4096;
+
+/// Filter bits in one page, its payload: 4080 · 8.
+pub const PAGE_BITS: u64 = 32_640;
+
+/// Most bytes of pages in one filter: 2^62.
+pub const MAX_BYTES: u64 = 1 << 62;
+
+/// Most pages in one filter: 2^50, which take [`MAX_BYTES`].
+pub const MAX_PAGES: u64 = MAX_BYTES / PAGE_BYTES;
+
+/// Most probes a key.
+pub const MAX_PROBES: u32 = 64;
+
+/// Most layers of a growing store.
+pub const MAX_LAYERS: u32 = 64;
+
+const _: () = assert!(PAGE_BITS == (PAGE_BYTES - 16) * 8);
+const _: () = assert!(MAX_BYTES.is_multiple_of(PAGE_BYTES));

@@ -1,0 +1,163 @@
+//! The page-local filter: all probes of a key in one page, pages of unequal load.
+//!
+//! Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters" (JEA 14, 2009),
+//! section 3 (blocked filters, rate as a mixture over the load of a block). The occupancy of a page by uniform draws:
+//! W. Feller, "An introduction to probability theory and its applications", vol. 1, sections II.5 and IX.3.
+
+use super::PAGE_BITS;
+
+/// Terms and weights below this share of their sums are left out.
+const NEGLIGIBLE: f64 = 1e-18;
+
+/// With so many draws a bit (45) a page is full as far as an f64 can tell: `64 · exp(-45)` is 2e-18.
+const FULL: f64 = 45.0;
+
+const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
+
+/// `keys / 2^64`: the chance that an absent key has the very 64-bit hash of one of `keys` keys. At most 1.
+pub fn hash_floor(keys: u64) -> f64 {
+    keys as f64 / TWO_POW_64
+}
+
+/// Expected false-positive rate of a page-local filter that holds `keys` keys in `pages` pages with `probes` probes
+/// a key, [`hash_floor`] included.
+///
+/// The load of a page is binomial, and the rate of a page with a given load is the mean over its occupancy, to the
+/// second order; verified against the exact occupancy to be within 0.1 % of the rate up to 64 probes (0.01 % up to 30).
+/// It is the mean over all filters: a single one differs by luck, the less the more pages it has.
+///
+/// No keys give 0. Otherwise no pages or no probes give 1, and more probes than [`MAX_PROBES`](super::MAX_PROBES)
+/// are accepted, but the result is then an approximation.
+pub fn expected_rate(keys: u64, pages: u64, probes: u32) -> f64 {
+    if keys == 0 {
+        return 0.0;
+    }
+    if pages == 0 || probes == 0 {
+        return 1.0;
+    }
+    let local = if pages == 1 {
+        Page::new(probes).rate(keys as f64)
+    } else {
+        mean_over_load(keys, pages, probes)
+    };
+    (local + (1.0 - local) * hash_floor(keys)).clamp(0.0, 1.0)
+}
+
+/// Expected share of set bits, 0 to 1, of a page-local filter.
+///
+/// No keys or no probes give 0; otherwise no pages give 1.
+pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
+    if keys == 0 || probes == 0 {
+        0.0
+    } else if pages == 0 {
+        1.0
+    } else {
+        -(keys as f64 * ln_stays_clear(pages, probes)).exp_m1()
+    }
+}
+
+/// Estimate of the keys in `pages` pages from the number of their set bits: the inverse of [`expected_fill`],
+/// about `-m/k ln(1 - x/m)` with `m` the bits of those pages. For one page, `bits_set` is its occupancy.
+///
+/// When every bit is set (or more are claimed), any large number of keys is as likely; the estimate is then the one
+/// for half a clear bit. No pages or no probes give 0.
+pub fn keys_from_bits_set(bits_set: u64, pages: u64, probes: u32) -> f64 {
+    if bits_set == 0 || pages == 0 || probes == 0 {
+        return 0.0;
+    }
+    let bits = pages as f64 * PAGE_BITS as f64;
+    let set = (bits_set as f64).min(bits - 0.5);
+    // Past 2^53 bits the half is lost to rounding: keep the logarithm finite.
+    let clear = (1.0 - set / bits).max(0.5 / bits);
+    let ln_clear = if clear > 0.5 {
+        (-set / bits).ln_1p()
+    } else {
+        clear.ln()
+    };
+    ln_clear / ln_stays_clear(pages, probes)
+}
+
+/// Logarithm of the chance that a given bit survives one key.
+fn ln_stays_clear(pages: u64, probes: u32) -> f64 {
+    let hit_in_page = -Page::new(probes).ln_clear.exp_m1();
+    let hit = hit_in_page / pages as f64;
+    // Millions of probes a key would make the chance of a hit 1 and the logarithm infinite.
+    (-hit.min(1.0 - f64::EPSILON)).ln_1p()
+}
+
+/// One page, by what a single key does to it.
+struct Page {
+    probes: f64,
+    /// Logarithm of the chance that a given bit stays clear: `k ln(1 - 1/B)`.
+    ln_clear: f64,
+    /// How much less likely two given bits stay clear together than by two independent chances:
+    /// `k ln((1 - 2/B) / (1 - 1/B)^2)`, which is `k ln(1 - 1/(B-1)^2)`.
+    ln_pair: f64,
+}
+
+impl Page {
+    fn new(probes: u32) -> Page {
+        let probes = f64::from(probes);
+        let bits = PAGE_BITS as f64;
+        Page {
+            probes,
+            ln_clear: probes * (-1.0 / bits).ln_1p(),
+            ln_pair: probes * (-1.0 / ((bits - 1.0) * (bits - 1.0))).ln_1p(),
+        }
+    }
+
+    /// `E[(X/B)^k]`, where `X` of the `B` bits are set after `k · load` uniform draws:
+    /// `mean^k + k(k-1)/2 · variance · mean^(k-2)`.
+    fn rate(&self, load: f64) -> f64 {
+        if load == 0.0 {
+            return 0.0;
+        }
+        let bits = PAGE_BITS as f64;
+        let clear = (load * self.ln_clear).exp();
+        let mean = -(load * self.ln_clear).exp_m1();
+        let pair = (load * self.ln_pair).exp_m1();
+        let variance = clear * clear * pair + (clear - clear * clear * (1.0 + pair)) / bits;
+        let spread = self.probes * (self.probes - 1.0) / 2.0 * variance.max(0.0) / (mean * mean);
+        (mean.powf(self.probes) * (1.0 + spread)).min(1.0)
+    }
+}
+
+/// Mean of the rate of a page over its load, Binomial(`keys`, 1/`pages`), for two pages or more.
+///
+/// Weights are relative to the one at the mean, by the ratio of neighbours, and normalised by their sum. Weight and
+/// rate are log-concave in the load and so is their product: each falls for good once it has begun to fall.
+/// The rate rises with the load, so that on the way up the *product* decides when to stop, on the way down the weight.
+fn mean_over_load(keys: u64, pages: u64, probes: u32) -> f64 {
+    let page = Page::new(probes);
+    let mean = keys as f64 / pages as f64;
+    if mean - 12.0 * mean.sqrt() > FULL * PAGE_BITS as f64 / page.probes {
+        return 1.0;
+    }
+    let others = (pages - 1) as f64; // (1 - 1/pages) / (1/pages)
+    let start = keys / pages;
+    let at_start = page.rate(start as f64);
+    let (mut weights, mut sum) = (1.0, at_start);
+
+    let (mut weight, mut before) = (1.0, at_start);
+    for load in start..keys {
+        weight *= (keys - load) as f64 / ((load + 1) as f64 * others);
+        let term = weight * page.rate((load + 1) as f64);
+        weights += weight;
+        sum += term;
+        if weight < NEGLIGIBLE * weights && term <= before && term <= NEGLIGIBLE * sum {
+            break;
+        }
+        before = term;
+    }
+
+    weight = 1.0;
+    for load in (1..=start).rev() {
+        weight *= load as f64 * others / ((keys - load + 1) as f64);
+        weights += weight;
+        sum += weight * page.rate((load - 1) as f64);
+        if weight < NEGLIGIBLE * weights {
+            break;
+        }
+    }
+    (sum / weights).min(1.0)
+}

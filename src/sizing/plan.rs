@@ -1,0 +1,300 @@
+//! Pages and probes for a capacity, a rate or a size.
+
+use super::search::least;
+use super::{
+    MAX_BYTES, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, SizingError, expected_rate,
+    hash_floor, ideal_bits_per_key, ideal_probes,
+};
+
+/// The most keys any filter may be planned for.
+const MAX_CAPACITY: u64 = u64::MAX;
+
+/// A rate must be this many times the floor of 64-bit hashes, so that the filter itself has half of it to use.
+const FLOOR_MARGIN: f64 = 2.0;
+
+/// Room for `capacity` keys in `pages` pages, and the rate to expect when it is full.
+///
+/// Of capacity, rate, bits a key and size, any two make a plan. The fields are plain numbers: what is put together
+/// or changed by hand is not checked.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Plan {
+    /// Keys that the filter is to hold, 1 or more.
+    pub capacity: u64,
+    /// Pages, 1 to [`MAX_PAGES`].
+    pub pages: u64,
+    /// Probes a key, 1 to [`MAX_PROBES`].
+    pub probes: u32,
+    /// The rate asked for; where none was, the same as `fpr`.
+    pub target: f64,
+    /// [`expected_rate`] when `capacity` keys are in.
+    pub fpr: f64,
+}
+
+impl Plan {
+    /// The fewest pages, with the best number of probes, whose expected rate is at most `fpr`.
+    ///
+    /// # Errors
+    /// `CapacityZero`, `RateOutOfRange`; `RateBelowFloor` if `fpr` is below twice [`hash_floor`] of the capacity.
+    pub fn for_rate(capacity: u64, fpr: f64) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        check_rate(fpr)?;
+        if !above_floor(capacity, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(capacity),
+                capacity,
+            });
+        }
+        let guess = (capacity as f64 * bits_guess(fpr) / PAGE_BITS as f64) as u64;
+        let mut hint = None;
+        let pages = least(guess, MAX_PAGES, |pages| {
+            let best = Best::find(capacity, pages, hint);
+            hint = Some(best.probes);
+            best.rate <= fpr
+        });
+        // Above the floor the largest size is never reached: at rate p there are at most p · 2^63 keys.
+        let pages = pages.ok_or(SizingError::TooLarge {
+            bytes: MAX_BYTES as f64,
+        })?;
+        Ok(Plan {
+            target: fpr,
+            ..Plan::best(capacity, pages)
+        })
+    }
+
+    /// As many pages as `capacity` keys of `bits_per_key` filter bits fill, rounded up, with the best number of probes.
+    ///
+    /// # Errors
+    /// `CapacityZero`; `BitsPerKeyOutOfRange` unless finite and above 0; `TooLarge` past [`MAX_BYTES`].
+    pub fn for_bits_per_key(capacity: u64, bits_per_key: f64) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        check_bits_per_key(bits_per_key)?;
+        let pages = (capacity as f64 * bits_per_key / PAGE_BITS as f64)
+            .ceil()
+            .max(1.0);
+        if pages > MAX_PAGES as f64 {
+            return Err(SizingError::TooLarge {
+                bytes: pages * PAGE_BYTES as f64,
+            });
+        }
+        Ok(Plan::best(capacity, pages as u64))
+    }
+
+    /// As many whole pages as `bytes` hold, with the best number of probes. `bytes` is for pages only: the header
+    /// and the superblocks of a store come on top.
+    ///
+    /// # Errors
+    /// `CapacityZero`; `TooSmall` for less than a page; `TooLarge` past [`MAX_BYTES`].
+    pub fn for_size(capacity: u64, bytes: u64) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        Ok(Plan::best(capacity, whole_pages(bytes)?))
+    }
+
+    /// The most keys that the whole pages in `bytes` hold at an expected rate of at most `fpr`.
+    ///
+    /// # Errors
+    /// `RateOutOfRange`; `RateBelowFloor` if not even one key can have that rate; `TooSmall`, `TooLarge` as
+    /// [`Plan::for_size`]. A rate near the floor is no error: the floor then bounds the keys.
+    pub fn capacity_for_rate_and_size(fpr: f64, bytes: u64) -> Result<Plan, SizingError> {
+        check_rate(fpr)?;
+        let pages = whole_pages(bytes)?;
+        if !above_floor(1, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(1),
+                capacity: 1,
+            });
+        }
+        let guess = (pages as f64 * PAGE_BITS as f64 / bits_guess(fpr)) as u64;
+        let mut hint = None;
+        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
+            if !above_floor(keys, fpr) {
+                return true;
+            }
+            let best = Best::find(keys, pages, hint);
+            hint = Some(best.probes);
+            best.rate > fpr
+        });
+        // Never `None`: 2^64 - 1 keys are below the floor of every rate. Never 1 either: one key in a page has no
+        // rate to speak of above the floor.
+        match first_too_many {
+            Some(keys) if keys > 1 => Ok(Plan {
+                target: fpr,
+                ..Plan::best(keys - 1, pages)
+            }),
+            _ => Err(SizingError::TooSmall {
+                bytes,
+                least: bytes.saturating_add(PAGE_BYTES),
+            }),
+        }
+    }
+
+    /// The most keys that have `bits_per_key` filter bits each in the whole pages in `bytes`.
+    ///
+    /// # Errors
+    /// `BitsPerKeyOutOfRange` unless finite and above 0; `TooSmall` if not one key has so many bits, or as
+    /// [`Plan::for_size`]; `TooLarge` as there; `CapacityTooLarge` if the keys do not fit in 64 bits.
+    pub fn capacity_for_bits_and_size(bits_per_key: f64, bytes: u64) -> Result<Plan, SizingError> {
+        check_bits_per_key(bits_per_key)?;
+        let pages = whole_pages(bytes)?;
+        let keys = (pages as f64 * PAGE_BITS as f64 / bits_per_key).floor();
+        if keys < 1.0 {
+            let least = Plan::for_bits_per_key(1, bits_per_key)?.bytes();
+            return Err(SizingError::TooSmall { bytes, least });
+        }
+        if keys >= MAX_CAPACITY as f64 {
+            return Err(SizingError::CapacityTooLarge { got: keys });
+        }
+        Ok(Plan::best(keys as u64, pages))
+    }
+
+    /// The plan that a filter follows whose pages and probes are given, for instance by its header.
+    ///
+    /// # Errors
+    /// `CapacityZero`, `TooSmall` for no pages, `TooLarge` for more than [`MAX_PAGES`], `ProbesOutOfRange`.
+    pub fn for_layout(capacity: u64, pages: u64, probes: u32) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        if pages == 0 {
+            return Err(SizingError::TooSmall {
+                bytes: 0,
+                least: PAGE_BYTES,
+            });
+        }
+        if pages > MAX_PAGES {
+            return Err(SizingError::TooLarge {
+                bytes: pages as f64 * PAGE_BYTES as f64,
+            });
+        }
+        if !(1..=MAX_PROBES).contains(&probes) {
+            return Err(SizingError::ProbesOutOfRange { got: probes });
+        }
+        let fpr = expected_rate(capacity, pages, probes);
+        Ok(Plan {
+            capacity,
+            pages,
+            probes,
+            target: fpr,
+            fpr,
+        })
+    }
+
+    /// Filter bits: pages times [`PAGE_BITS`], page headers not counted. Saturates in a plan made by hand.
+    pub fn bits(&self) -> u64 {
+        self.pages.saturating_mul(PAGE_BITS)
+    }
+
+    /// Bytes of the pages on disk, page headers included. Saturates in a plan made by hand.
+    pub fn bytes(&self) -> u64 {
+        self.pages.saturating_mul(PAGE_BYTES)
+    }
+
+    /// Filter bits a key when full; infinite for a plan of capacity 0, made by hand.
+    pub fn bits_per_key(&self) -> f64 {
+        if self.capacity == 0 {
+            return f64::INFINITY;
+        }
+        self.pages as f64 * PAGE_BITS as f64 / self.capacity as f64
+    }
+
+    /// Bits a key of an ideal filter with this plan's expected rate `fpr` (not `target`).
+    pub fn ideal_bits_per_key(&self) -> f64 {
+        ideal_bits_per_key(self.fpr)
+    }
+
+    fn best(capacity: u64, pages: u64) -> Plan {
+        let Best { probes, rate } = Best::find(capacity, pages, None);
+        Plan {
+            capacity,
+            pages,
+            probes,
+            target: rate,
+            fpr: rate,
+        }
+    }
+}
+
+/// The number of probes with the lowest expected rate; of equal ones the fewest.
+struct Best {
+    probes: u32,
+    rate: f64,
+}
+
+impl Best {
+    /// Walks from `hint`, or from the ideal filter's probes, downhill: the rate has a single valley in the probes.
+    fn find(keys: u64, pages: u64, hint: Option<u32>) -> Best {
+        let start =
+            hint.unwrap_or_else(|| ideal_probes(pages as f64 * PAGE_BITS as f64 / keys as f64));
+        let at = |probes| Best {
+            probes,
+            rate: expected_rate(keys, pages, probes),
+        };
+        let mut best = at(start.clamp(1, MAX_PROBES));
+        let first = best.probes;
+        while best.probes > 1 {
+            let fewer = at(best.probes - 1);
+            if fewer.rate > best.rate {
+                break;
+            }
+            best = fewer;
+        }
+        while best.probes >= first && best.probes < MAX_PROBES {
+            let more = at(best.probes + 1);
+            if more.rate >= best.rate {
+                break;
+            }
+            best = more;
+        }
+        best
+    }
+}
+
+/// Bits a key from which the search for a rate starts: the ideal filter's, or those of a single probe.
+fn bits_guess(fpr: f64) -> f64 {
+    ideal_bits_per_key(fpr)
+        .min(-1.0 / (-fpr).ln_1p())
+        .max(f64::MIN_POSITIVE)
+}
+
+/// Whether `keys` 64-bit hashes leave room below `fpr`; false for a NaN.
+pub(super) fn above_floor(keys: u64, fpr: f64) -> bool {
+    fpr >= FLOOR_MARGIN * hash_floor(keys)
+}
+
+pub(super) fn check_capacity(capacity: u64) -> Result<(), SizingError> {
+    if capacity == 0 {
+        Err(SizingError::CapacityZero)
+    } else {
+        Ok(())
+    }
+}
+
+pub(super) fn check_rate(fpr: f64) -> Result<(), SizingError> {
+    if fpr > 0.0 && fpr < 1.0 {
+        Ok(())
+    } else {
+        Err(SizingError::RateOutOfRange { got: fpr })
+    }
+}
+
+fn check_bits_per_key(bits_per_key: f64) -> Result<(), SizingError> {
+    if bits_per_key > 0.0 && bits_per_key.is_finite() {
+        Ok(())
+    } else {
+        Err(SizingError::BitsPerKeyOutOfRange { got: bits_per_key })
+    }
+}
+
+fn whole_pages(bytes: u64) -> Result<u64, SizingError> {
+    if bytes < PAGE_BYTES {
+        Err(SizingError::TooSmall {
+            bytes,
+            least: PAGE_BYTES,
+        })
+    } else if bytes > MAX_BYTES {
+        Err(SizingError::TooLarge {
+            bytes: bytes as f64,
+        })
+    } else {
+        Ok(bytes / PAGE_BYTES)
+    }
+}

@@ -1,0 +1,204 @@
+//! Making a store: under a temporary name, then published in one step.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
+use super::{Options, Store};
+use crate::error::{Error, Result};
+use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
+use crate::file::superblock::Commits;
+use crate::file::{Header, Layer, Superblock};
+use crate::log::file::sync_parent;
+use crate::page::Kind;
+use crate::sizing::{Growth, Plan};
+use crate::sys::FileLock;
+use crate::sys::storage::write_all_at;
+
+/// The name of one of the files beside the store at `path`.
+pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = OsString::from(path);
+    name.push(suffix);
+    name.into()
+}
+
+pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
+    let (header, superblock) = design(options)?;
+    let storage = &*options.storage;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Err(Error::MissingFolder {
+            path: folder.to_owned(),
+        });
+    }
+    refuse_existing(options, path)?;
+    let lock_path = beside(path, "-lock");
+    let lock = FileLock::try_exclusive(&lock_path)
+        .map_err(|error| Error::io("lock", &lock_path, error))?
+        .ok_or(Error::Locked { path: lock_path })?;
+    // Again, now that nobody else can be making it.
+    refuse_existing(options, path)?;
+    let temporary = beside(path, "-new");
+    let failed = |error| Error::io("make the store", &temporary, error);
+    if storage.exists(&temporary).map_err(failed)? {
+        // Left by a crash: whoever was making it is gone, since the lock is ours.
+        storage.remove(&temporary).map_err(failed)?;
+    }
+    let made = write_new(options, &temporary, &header, &superblock).and_then(|()| {
+        let published = storage.publish(&temporary, path);
+        published.map_err(|error| Error::io("give the new store its name", path, error))
+    });
+    if let Err(error) = made {
+        let _ = storage.remove(&temporary);
+        return Err(error);
+    }
+    sync_parent(storage, path)?;
+    super::open::open_locked(options, path, lock)
+}
+
+fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::IsFolder {
+            path: path.to_owned(),
+        });
+    }
+    let exists = options.storage.exists(path);
+    if exists.map_err(|error| Error::io("look for", path, error))? {
+        return Err(Error::AlreadyExists {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn write_new(
+    options: &Options,
+    path: &Path,
+    header: &Header,
+    superblock: &Superblock,
+) -> Result<()> {
+    let failed = |error| Error::io("make the store", path, error);
+    let file = options.storage.create_new(path).map_err(failed)?;
+    // Room is taken as pages are first written: a store made for years to come is small at first.
+    let length = superblock.end_offset().max(PAGES_OFFSET);
+    file.set_length(length).map_err(failed)?;
+    write_all_at(&*file, &header.encode(), HEADER_OFFSET).map_err(failed)?;
+    super::engine::write_superblock(&*file, path, header, superblock)
+}
+
+/// What header and superblock of a new store say.
+fn design(options: &Options) -> Result<(Header, Superblock)> {
+    let kind = options.kind.unwrap_or(match options.capacity {
+        Some(_) => Kind::Bloom,
+        None => Kind::Scalable,
+    });
+    let mut header = Header {
+        kind,
+        hash: options.hash,
+        transactional: options.transactional,
+        probes: 0,
+        capacity: 0,
+        fpr: 0.0,
+        bits: 0,
+        seed: match options.seed {
+            Some(seed) => seed,
+            None => random()?,
+        },
+        store_id: random()?,
+        created: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        growth: 0,
+        tightening: 0.0,
+        compatible: 0,
+        read_only_compatible: 0,
+    };
+    let mut layers = Vec::new();
+    match kind {
+        Kind::Bloom => {
+            let plan = plan_fixed(options)?;
+            header.probes = plan.probes;
+            header.capacity = plan.capacity;
+            header.fpr = plan.target;
+            header.bits = plan.bits();
+            layers.push(Layer::after(None, &plan));
+        }
+        Kind::Scalable => {
+            let growth = plan_growing(options)?;
+            header.capacity = growth.first;
+            header.fpr = growth.fpr;
+            header.growth = growth.factor;
+            header.tightening = growth.tightening;
+        }
+        Kind::Counting => {
+            return Err(Error::InvalidOption {
+                option: "kind",
+                expected: "bloom or scalable: this version has no counting stores yet".to_owned(),
+                got: kind.to_string(),
+            });
+        }
+    }
+    let superblock = Superblock {
+        sequence: 1,
+        generation: 1,
+        log_expected: false,
+        commit_sequence: 0,
+        layers,
+        commits: Commits::new(),
+    };
+    Ok((header, superblock))
+}
+
+fn plan_fixed(options: &Options) -> Result<Plan> {
+    let missing = || Error::InvalidOption {
+        option: "capacity",
+        expected: "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
+        got: "none".to_owned(),
+    };
+    let capacity = options.capacity.ok_or_else(missing)?;
+    match (options.fpr, options.bits_per_key) {
+        (Some(rate), None) => Ok(Plan::for_rate(capacity, rate)?),
+        (None, None) => Ok(Plan::for_rate(capacity, DEFAULT_FPR)?),
+        (None, Some(bits)) => Ok(Plan::for_bits_per_key(capacity, bits)?),
+        (Some(rate), Some(bits)) => Err(Error::InvalidOption {
+            option: "bits_per_key",
+            expected: format!("none beside a rate of {rate}: one follows from the other"),
+            got: bits.to_string(),
+        }),
+    }
+}
+
+fn plan_growing(options: &Options) -> Result<Growth> {
+    if let Some(bits) = options.bits_per_key {
+        return Err(Error::InvalidOption {
+            option: "bits_per_key",
+            expected: "a rate for kind scalable, whose layers differ in bits a key".to_owned(),
+            got: bits.to_string(),
+        });
+    }
+    let growth = Growth::new(
+        options.capacity.unwrap_or(DEFAULT_FIRST_LAYER),
+        options.fpr.unwrap_or(DEFAULT_FPR),
+        options.growth,
+        options.tightening,
+    )?;
+    // A store that could not even make its first layer is refused now, not at its first key.
+    growth.layer(0, growth.first)?;
+    Ok(growth)
+}
+
+fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::io(
+            "draw random bytes from",
+            Path::new("the operating system"),
+            error.into(),
+        )
+    })?;
+    Ok(bytes)
+}

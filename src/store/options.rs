@@ -1,0 +1,248 @@
+//! How a store is made and opened.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Store;
+use crate::error::{Error, Result};
+use crate::file::superblock::MAX_WRITER_NAME;
+use crate::hash::Hash;
+use crate::page::Kind;
+use crate::sys::storage::{self, Storage};
+
+/// Memory for the write buffer and all scratch, unless told otherwise: 64 MiB.
+pub const DEFAULT_BUFFER: u64 = 64 << 20;
+/// The least memory for the write buffer: 128 KiB.
+pub const LEAST_BUFFER: u64 = 128 << 10;
+/// Keys of a growing store's first layer, unless told otherwise.
+pub const DEFAULT_FIRST_LAYER: u64 = 1 << 20;
+/// The false-positive rate, unless told otherwise.
+pub const DEFAULT_FPR: f64 = 1e-6;
+
+/// How a store is made and opened.
+///
+/// ```
+/// # fn main() -> everseen::Result<()> {
+/// # let folder = tempfile::tempdir().unwrap();
+/// # let path = folder.path().join("urls.ever");
+/// use everseen::Options;
+///
+/// let store = Options::new().capacity(1_000_000).fpr(1e-4).create(&path)?;
+/// assert!(store.insert(b"https://example.org/")?);
+/// store.close()?;
+///
+/// let store = Options::new().open(&path)?;
+/// assert!(!store.insert(b"https://example.org/")?);
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug, Clone)]
+pub struct Options {
+    pub(crate) kind: Option<Kind>,
+    pub(crate) capacity: Option<u64>,
+    pub(crate) fpr: Option<f64>,
+    pub(crate) bits_per_key: Option<f64>,
+    pub(crate) growth: u32,
+    pub(crate) tightening: f64,
+    pub(crate) hash: Hash,
+    pub(crate) seed: Option<[u8; 32]>,
+    pub(crate) transactional: bool,
+    pub(crate) buffer: u64,
+    pub(crate) writer: String,
+    pub(crate) background: bool,
+    pub(crate) storage: Arc<dyn Storage>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            kind: None,
+            capacity: None,
+            fpr: None,
+            bits_per_key: None,
+            growth: 2,
+            tightening: 0.85,
+            hash: Hash::default(),
+            seed: None,
+            transactional: false,
+            buffer: DEFAULT_BUFFER,
+            writer: "default".to_owned(),
+            background: true,
+            storage: storage::disk(),
+        }
+    }
+}
+
+impl Options {
+    /// The defaults: a store that grows, at a rate of 1e-6, hashed by HighwayHash with a random key.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// For a new store: which kind of filter. Unless told, [`Kind::Bloom`] where a
+    /// [`capacity`](Self::capacity) is given, else [`Kind::Scalable`].
+    pub fn kind(mut self, kind: Kind) -> Self {
+        self.kind = Some(kind);
+        self
+    }
+
+    /// For a new store: how many keys it is for; of [`Kind::Scalable`], how many its first layer is
+    /// for (1,048,576 unless told).
+    pub fn capacity(mut self, keys: u64) -> Self {
+        self.capacity = Some(keys);
+        self
+    }
+
+    /// For a new store: the false-positive rate at capacity, above 0 and below 1 (1e-6 unless
+    /// told). Of [`Kind::Scalable`], the bound of the rate of all layers together.
+    pub fn fpr(mut self, rate: f64) -> Self {
+        self.fpr = Some(rate);
+        self
+    }
+
+    /// For a new store of fixed capacity: filter bits a key, in place of a rate.
+    pub fn bits_per_key(mut self, bits: f64) -> Self {
+        self.bits_per_key = Some(bits);
+        self
+    }
+
+    /// For a new store that grows: how many times as large each layer is as the one before it, 2
+    /// to 16 (2 unless told).
+    pub fn growth(mut self, factor: u32) -> Self {
+        self.growth = factor;
+        self
+    }
+
+    /// For a new store that grows: the rate of each layer over that of the one before it, between
+    /// 0 and 1 (0.85 unless told).
+    pub fn tightening(mut self, ratio: f64) -> Self {
+        self.tightening = ratio;
+        self
+    }
+
+    /// For a new store: the algorithm that turns keys into 64 bits.
+    pub fn hash(mut self, hash: Hash) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// For a new store: the key of the hash, in place of a random one. Who knows it can choose
+    /// colliding keys; give one only to make stores that agree with each other.
+    pub fn seed(mut self, seed: [u8; 32]) -> Self {
+        self.seed = Some(seed);
+        self
+    }
+
+    /// For a new store: what a handle has not committed when it is closed, dropped or killed never
+    /// happened. Otherwise every insert that returned outlives the process.
+    pub fn transactional(mut self, yes: bool) -> Self {
+        self.transactional = yes;
+        self
+    }
+
+    /// Bytes of memory for both write buffers and all scratch, 128 KiB or more (64 MiB unless
+    /// told). A larger one makes for fewer, denser checkpoints.
+    ///
+    /// Beside it a handle uses one bit for each page of the filter (1/32768 of its size).
+    pub fn buffer(mut self, bytes: u64) -> Self {
+        self.buffer = bytes;
+        self
+    }
+
+    /// The name under which this handle commits, 1 to 255 bytes ("default" unless told).
+    pub fn writer(mut self, name: &str) -> Self {
+        self.writer = name.to_owned();
+        self
+    }
+
+    /// Whether checkpoints run on a thread of their own (they do unless told otherwise), or on the
+    /// thread whose insert filled the buffer.
+    pub fn background(mut self, yes: bool) -> Self {
+        self.background = yes;
+        self
+    }
+
+    /// Where files lie: [`storage::disk`], unless a test puts something in between. Locks are
+    /// always the operating system's.
+    pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
+        self.storage = storage;
+        self
+    }
+
+    /// Makes a store and opens it.
+    ///
+    /// # Errors
+    /// [`Error::AlreadyExists`], [`Error::MissingFolder`], [`Error::IsFolder`],
+    /// [`Error::Sizing`] and [`Error::InvalidOption`] for parameters that don't fit, and what the
+    /// operating system says. After an error there is no store.
+    pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
+        self.check()?;
+        super::create::create(self, path.as_ref())
+    }
+
+    /// Opens a store for reading and writing, and recovers it if its last user was killed.
+    ///
+    /// # Errors
+    /// [`Error::NotFound`], [`Error::Locked`] while another handle has it open,
+    /// [`Error::Format`] and [`Error::Log`] for damage. After an error nothing has changed.
+    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
+        self.check()?;
+        super::open::open(self, path.as_ref())
+    }
+
+    /// Opens a store, or makes it when there is none. What is for new stores counts only then.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open) and [`create`](Self::create).
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
+        match self.open(&path) {
+            Err(Error::NotFound { .. }) => self.create(path),
+            outcome => outcome,
+        }
+    }
+
+    /// Opens a store for reading what it held when it was opened, logs included. Writes nothing.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open); [`Error::Locked`] while somebody has it open for writing. A log of
+    /// more keys than the buffer takes is [`Error::InvalidOption`]: read-only, it can't be emptied
+    /// into the filter.
+    pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
+        self.check()?;
+        super::open::open_read_only(self, path.as_ref())
+    }
+
+    fn check(&self) -> Result<()> {
+        let wrong = |option, expected: &str, got: String| {
+            Err(Error::InvalidOption {
+                option,
+                expected: expected.to_owned(),
+                got,
+            })
+        };
+        if self.buffer < LEAST_BUFFER {
+            return wrong("buffer", "at least 131072 bytes", self.buffer.to_string());
+        }
+        if !(1..=MAX_WRITER_NAME).contains(&self.writer.len()) {
+            let got = format!("{} bytes", self.writer.len());
+            return wrong("writer", "a name of 1 to 255 bytes", got);
+        }
+        Ok(())
+    }
+
+    /// Bytes of one of the two tables of the write buffer.
+    pub(crate) fn table_bytes(&self) -> u64 {
+        self.buffer / 16 * 7
+    }
+
+    /// Pages that a checkpoint holds in memory at a time. With the keys of as many pages again
+    /// they take what the tables leave.
+    pub(crate) fn chunk_pages(&self) -> u64 {
+        (self.buffer / 16 / crate::sizing::PAGE_BYTES).clamp(1, 1024)
+    }
+
+    /// Keys that a checkpoint holds in memory at a time.
+    pub(crate) fn chunk_keys(&self) -> u64 {
+        (self.buffer / 16 / 8).clamp(64, 1 << 19)
+    }
+}

@@ -1,0 +1,130 @@
+//! What a store can tell about itself without reading its pages.
+
+use super::engine::Engine;
+use super::Commit;
+use crate::file::Layer;
+use crate::hash::Hash;
+use crate::page::Kind;
+use crate::sizing;
+use crate::sys::lock;
+
+/// What [`Store::stats`](crate::Store::stats) tells.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// The kind of filter.
+    pub kind: Kind,
+    /// The algorithm that turns keys into 64 bits.
+    pub hash: Hash,
+    /// Keys it was made for; `None` if it grows.
+    pub capacity: Option<u64>,
+    /// The bound of the false-positive rate, set when it was made.
+    pub fpr_target: f64,
+    /// The rate expected of its pages as full as they are now.
+    pub fpr_now: f64,
+    /// Keys it holds: in pages and in the write buffer, uncommitted ones too.
+    pub keys: u64,
+    /// Bytes of the store file.
+    pub bytes: u64,
+    /// Filter bits over capacity, or over the keys in pages if it grows (0 while there are none).
+    pub bits_per_key: f64,
+    /// The number of checkpoints, plus one.
+    pub generation: u64,
+    /// Bytes of records in the logs.
+    pub log_bytes: u64,
+    /// Whether what is not committed is dropped.
+    pub transactional: bool,
+    /// The last commit of each writer, by name.
+    pub commits: Vec<Commit>,
+    /// The layers, oldest first.
+    pub layers: Vec<LayerStats>,
+    /// A random number that tells the store from all others.
+    pub store_id: [u8; 16],
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+/// One layer of a store.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerStats {
+    /// Keys it was planned for.
+    pub capacity: u64,
+    /// Keys in it.
+    pub keys: u64,
+    /// Its pages of 4096 bytes.
+    pub pages: u64,
+    /// Its filter bits: 32,640 a page.
+    pub bits: u64,
+    /// Bits a key.
+    pub k: u32,
+    /// The share of bits expected to be set.
+    pub fill: f64,
+    /// The false-positive rate expected of it now.
+    pub fpr: f64,
+}
+
+impl LayerStats {
+    fn of(layer: &Layer) -> Self {
+        Self {
+            capacity: layer.capacity,
+            keys: layer.keys,
+            pages: layer.pages,
+            bits: layer.pages * sizing::PAGE_BITS,
+            k: layer.probes,
+            fill: sizing::expected_fill(layer.keys, layer.pages, layer.probes),
+            fpr: sizing::expected_rate(layer.keys, layer.pages, layer.probes),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn stats(&self) -> Stats {
+        let writer = lock(&self.writer);
+        let state = lock(&self.checkpoint);
+        let layers: Vec<_> = state.superblock.layers.iter().map(LayerStats::of).collect();
+        let settled = state.superblock.keys();
+        let frozen = state.frozen.as_ref();
+        let absent_everywhere: f64 = layers.iter().map(|layer| 1.0 - layer.fpr).product();
+        let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
+        let over = if self.grows() {
+            settled
+        } else {
+            self.header.capacity
+        };
+        let active_log = writer.log.as_ref().map_or(0, |log| log.end());
+        Stats {
+            kind: self.header.kind,
+            hash: self.header.hash,
+            capacity: (!self.grows()).then_some(self.header.capacity),
+            fpr_target: self.header.fpr,
+            // For one layer this is its rate to the last digit.
+            fpr_now: match layers.as_slice() {
+                [layer] => layer.fpr,
+                _ => 1.0 - absent_everywhere,
+            },
+            keys: settled + frozen.map_or(0, |frozen| frozen.count) + writer.active_keys,
+            bytes: self.file.length().unwrap_or(0),
+            bits_per_key: if over == 0 {
+                0.0
+            } else {
+                bits as f64 / over as f64
+            },
+            generation: state.superblock.generation,
+            log_bytes: active_log + frozen.map_or(0, |frozen| frozen.log.written()),
+            transactional: self.header.transactional,
+            commits: writer
+                .commits
+                .iter()
+                .map(|(name, entry)| Commit {
+                    writer: name.clone(),
+                    sequence: entry.sequence,
+                    tag: entry.tag.clone(),
+                })
+                .collect(),
+            layers,
+            store_id: self.header.store_id,
+            created: self.header.created,
+        }
+    }
+}

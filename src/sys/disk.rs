@@ -1,0 +1,111 @@
+//! [`Storage`] on the computer's own file systems.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::Map;
+use super::storage::{Storage, StorageFile};
+
+/// The disk.
+#[derive(Debug)]
+pub(crate) struct Disk;
+
+impl Storage for Disk {
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
+        let file = OpenOptions::new().read(true).write(write).open(path)?;
+        if file.metadata()?.is_dir() {
+            return Err(io::ErrorKind::IsADirectory.into());
+        }
+        Ok(Arc::new(DiskFile(file)))
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        // Renames without replacing where the system can, else links and unlinks.
+        let temporary = tempfile::TempPath::try_from_path(from.to_owned())?;
+        temporary.persist_noclobber(to).map_err(|failed| {
+            // The name is the caller's to remove.
+            let _ = failed.path.keep();
+            failed.error
+        })
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        std::fs::remove_file(path)
+    }
+
+    #[cfg(unix)]
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        let folder = if folder.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            folder
+        };
+        File::open(folder)?.sync_all()
+    }
+
+    /// Elsewhere a folder can't be opened to be synced; the file system's own journal has to do.
+    #[cfg(not(unix))]
+    fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        path.try_exists()
+    }
+}
+
+#[derive(Debug)]
+struct DiskFile(File);
+
+impl StorageFile for DiskFile {
+    fn length(&self) -> io::Result<u64> {
+        Ok(self.0.metadata()?.len())
+    }
+
+    #[cfg(unix)]
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::read_at(&self.0, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_read(&self.0, bytes, offset)
+    }
+
+    #[cfg(unix)]
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        std::os::unix::fs::FileExt::write_at(&self.0, bytes, offset)
+    }
+
+    #[cfg(windows)]
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        std::os::windows::fs::FileExt::seek_write(&self.0, bytes, offset)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.0.set_len(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        fs2::FileExt::allocate(&self.0, length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.0.sync_data()
+    }
+
+    fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
+        Map::new(&self.0, offset, length)
+    }
+}

@@ -1,0 +1,80 @@
+//! Read-only maps of a store file's pages.
+
+use std::fs::File;
+use std::io;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+/// A read-only map of part of a file, seen as 64-bit words.
+///
+/// The file below may change while it is read: a checkpoint writes to it, in this process or
+/// another. So no reference to plain bytes is ever made of it, and each word is loaded on its own,
+/// atomically. What is read in one go may be half old and half new; who needs more than single
+/// words checks a page's CRC on a copy.
+///
+/// What a map can't survive: somebody shortens the file below it. Then a read beyond the new end is
+/// a bus error that ends the process. Everseen itself never shortens a store file, checks its
+/// length before it maps, and can do no more than that.
+#[derive(Debug)]
+pub struct Map {
+    raw: MmapRaw,
+    words: usize,
+}
+
+impl Map {
+    /// Maps `length` bytes of `file` from `offset`, both multiples of 4096.
+    pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
+        let end = offset.checked_add(length);
+        if offset % 4096 != 0 || length % 4096 != 0 || end.is_none_or(|end| end > i64::MAX as u64)
+        {
+            return Err(io::ErrorKind::InvalidInput.into());
+        }
+        if file.metadata()?.len() < offset + length {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        let bytes = usize::try_from(length).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let raw = MmapOptions::new()
+            .offset(offset)
+            .len(bytes)
+            .map_raw_read_only(file)?;
+        // Default advice reads 128 KiB around each random fault. Advice is advice: a refusal
+        // costs speed alone.
+        #[cfg(unix)]
+        let _ = raw.advise(memmap2::Advice::Random);
+        Ok(Self {
+            raw,
+            words: bytes / 8,
+        })
+    }
+
+    /// The number of words.
+    pub(crate) fn len(&self) -> usize {
+        self.words
+    }
+
+    /// All words. Each load is a relaxed atomic one, in the file's own little-endian order.
+    #[inline]
+    fn cells(&self) -> &[AtomicU64] {
+        // SAFETY: the map covers `words * 8` readable bytes for as long as `self` lives, and its
+        // start is page-aligned, so aligned for u64. Other processes may change the bytes at any
+        // time; atomics allow for that. Loads alone are made through this slice (the mapping is
+        // read-only, and relaxed loads of 8 bytes are allowed on read-only memory).
+        unsafe { std::slice::from_raw_parts(self.raw.as_ptr().cast::<AtomicU64>(), self.words) }
+    }
+
+    /// The word at `index`, as a number.
+    ///
+    /// # Panics
+    /// If `index` is out of range.
+    #[inline]
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        u64::from_le(self.cells()[index].load(Ordering::Relaxed))
+    }
+
+    /// Asks the processor to fetch the cache line of the word at `index`.
+    #[inline]
+    pub(crate) fn prefetch(&self, index: usize) {
+        super::prefetch(&self.cells()[index]);
+    }
+}

@@ -1,0 +1,111 @@
+//! The one seam between the engine and the disk.
+//!
+//! Every byte of a store is written through [`Storage`] and [`StorageFile`], and every order that
+//! durability depends on is a call here. So a test can put a wrapper in between that fails the n-th
+//! call, or keeps a journal of writes and then builds every disk that a power cut may leave.
+
+use std::fmt::Debug;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use super::{Disk, Map};
+
+/// A place that holds named files. The disk, unless a test puts something in between.
+///
+/// Names are durable only after [`sync_folder`](Storage::sync_folder).
+pub trait Storage: Send + Sync + Debug {
+    /// Makes a new file, open for reading and writing.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is one.
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Opens a file that exists, for reading, and with `write` for writing too.
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>>;
+
+    /// Gives the file `from` the name `to`, unless `to` exists.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if there is a file `to`.
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
+
+    /// Removes a name.
+    fn remove(&self, path: &Path) -> io::Result<()>;
+
+    /// Makes durable which names the folder holds.
+    fn sync_folder(&self, folder: &Path) -> io::Result<()>;
+
+    /// Whether something of this name exists.
+    fn exists(&self, path: &Path) -> io::Result<bool>;
+}
+
+/// An open file. All methods may be called from any thread.
+pub trait StorageFile: Send + Sync + Debug {
+    /// The file's length in bytes.
+    fn length(&self) -> io::Result<u64>;
+
+    /// Reads into `bytes` from `offset`; may read fewer, and reads 0 only at the end of the file.
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize>;
+
+    /// Writes from `bytes` at `offset`; may write fewer.
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
+
+    /// Sets the length; what is new reads as zeros.
+    fn set_length(&self, length: u64) -> io::Result<()>;
+
+    /// Reserves room on the disk up to `length` and makes the file at least that long, so that
+    /// later writes inside cannot run out of space.
+    fn allocate(&self, length: u64) -> io::Result<()>;
+
+    /// Makes everything written so far durable, with the length needed to find it (`fdatasync`).
+    fn sync(&self) -> io::Result<()>;
+
+    /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
+    fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
+}
+
+/// The computer's own file systems.
+pub fn disk() -> Arc<dyn Storage> {
+    Arc::new(Disk)
+}
+
+/// Fills `bytes` from `offset`, however many calls that takes.
+pub(crate) fn read_exact_at(
+    file: &dyn StorageFile,
+    mut bytes: &mut [u8],
+    mut offset: u64,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.read_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => {
+                bytes = &mut bytes[read..];
+                offset += read as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes` at `offset`, however many calls that takes.
+pub(crate) fn write_all_at(
+    file: &dyn StorageFile,
+    mut bytes: &[u8],
+    mut offset: u64,
+) -> io::Result<()> {
+    while !bytes.is_empty() {
+        match file.write_at(bytes, offset) {
+            Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+            Ok(written) => {
+                bytes = &bytes[written..];
+                offset += written as u64;
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(())
+}

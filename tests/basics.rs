@@ -1,0 +1,152 @@
+//! What every user relies on, with buffers so small that checkpoints and growth come often.
+
+use std::collections::HashSet;
+
+use everseen::{Error, Kind, Options, Store, Verdict};
+use tempfile::TempDir;
+
+fn small() -> Options {
+    Options::new().buffer(everseen::LEAST_BUFFER)
+}
+
+fn key(number: u64) -> Vec<u8> {
+    format!("https://example.org/page/{number}").into_bytes()
+}
+
+#[test]
+fn inserts_are_remembered_by_the_next_open() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("urls");
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        for transactional in [false, true] {
+            let path = path.with_extension(format!("{kind}.{transactional}"));
+            let options = small()
+                .kind(kind)
+                .capacity(20_000)
+                .fpr(1e-9)
+                .transactional(transactional);
+            for round in 0..3 {
+                let store = options.open_or_create(&path).unwrap();
+                for number in 0..20_000 {
+                    let first = store.insert(&key(number)).unwrap();
+                    assert_eq!(first, round == 0, "{kind} {transactional} {number}");
+                    if number % 1000 == 999 {
+                        store.commit().unwrap();
+                    }
+                }
+                store.close().unwrap();
+                let names: Vec<_> = std::fs::read_dir(folder.path())
+                    .unwrap()
+                    .map(|entry| entry.unwrap().file_name())
+                    .filter(|name| name.to_string_lossy().contains("-log"))
+                    .collect();
+                assert!(names.is_empty(), "{names:?}");
+            }
+            let store = small().open_read_only(&path).unwrap();
+            let keys: Vec<_> = (0..40_000).map(key).collect();
+            let found = store.contains_batch(&keys).unwrap();
+            assert!(found[..20_000].iter().all(|found| *found));
+            assert!(!found[20_000..].iter().any(|found| *found));
+            assert!(store.verify().unwrap().is_ok());
+            assert_eq!(store.stats().keys, 20_000);
+        }
+    }
+}
+
+#[test]
+fn a_batch_has_one_winner_for_each_key() {
+    let folder = TempDir::new().unwrap();
+    let store = small().fpr(1e-9).create(folder.path().join("store")).unwrap();
+    let keys: Vec<_> = (0..100_000_u64).map(|n| key(n * n % 30_011)).collect();
+    let mut seen = HashSet::new();
+    let verdicts = store.insert_batch(&keys).unwrap();
+    for (key, verdict) in keys.iter().zip(verdicts) {
+        assert_eq!(verdict, seen.insert(key));
+    }
+    assert_eq!(store.stats().keys, seen.len() as u64);
+}
+
+#[test]
+fn what_a_transactional_handle_has_not_committed_never_happened() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let store = small().transactional(true).create(&path).unwrap();
+    for number in 0..5000 {
+        assert!(store.insert(&key(number)).unwrap());
+        if number % 500 == 0 {
+            let tag = u64::to_le_bytes(number);
+            store.commit_with(&tag).unwrap();
+        }
+    }
+    assert!(store.contains(&key(4999)).unwrap());
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    let last = store.last_commit("default").unwrap();
+    assert_eq!(last.tag, 4500_u64.to_le_bytes());
+    assert_eq!(last.sequence, 10);
+    for number in 0..5000 {
+        assert_eq!(store.contains(&key(number)).unwrap(), number <= 4500);
+    }
+}
+
+#[test]
+fn a_full_store_refuses_new_keys_and_answers_on() {
+    let folder = TempDir::new().unwrap();
+    let store = small()
+        .capacity(1000)
+        .create(folder.path().join("store"))
+        .unwrap();
+    let keys: Vec<_> = (0..2000).map(key).collect();
+    let mut verdicts = Vec::new();
+    let error = store.claim_batch(&keys, &mut verdicts).unwrap_err();
+    assert!(matches!(error, Error::Full { capacity: 1000 }), "{error}");
+    assert_eq!(verdicts, vec![Verdict::New; 1000]);
+    assert!(!store.insert(&keys[999]).unwrap());
+    assert!(!store.contains(&keys[1000]).unwrap());
+    assert!(matches!(store.insert(&keys[1000]), Err(Error::Full { .. })));
+}
+
+#[test]
+fn a_transaction_larger_than_its_quota_is_refused() {
+    let folder = TempDir::new().unwrap();
+    let store = small()
+        .transactional(true)
+        .create(folder.path().join("store"))
+        .unwrap();
+    let quota = store.transaction_quota();
+    for number in 0..quota {
+        assert!(store.insert(&key(number)).unwrap());
+    }
+    let error = store.insert(&key(quota)).unwrap_err();
+    assert!(matches!(error, Error::TransactionTooLarge { quota: got } if got == quota));
+    assert!(!store.insert(&key(0)).unwrap());
+    store.commit().unwrap();
+    assert!(store.insert(&key(quota)).unwrap());
+}
+
+#[test]
+fn threads_share_a_handle_and_one_of_them_wins() {
+    let folder = TempDir::new().unwrap();
+    let store = small().fpr(1e-9).create(folder.path().join("store")).unwrap();
+    let wins: u64 = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4_u64)
+            .map(|thread| {
+                let store = &store;
+                scope.spawn(move || {
+                    let mut wins = 0;
+                    for number in 0..30_000 {
+                        let number = (number * 7919 + thread * 1000) % 30_000;
+                        wins += u64::from(store.insert(&key(number)).unwrap());
+                        assert!(store.contains(&key(number)).unwrap());
+                        if number % 1000 == 0 {
+                            store.commit().unwrap();
+                        }
+                    }
+                    wins
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+    });
+    assert_eq!(wins, 30_000);
+}
