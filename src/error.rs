@@ -119,7 +119,9 @@ pub enum Error {
     ReadOnly,
 
     /// A store of fixed capacity holds as many keys as it was made for; keys that it has are still answered.
-    #[error("the store is full: it was made for {capacity} keys; make a larger one, or one that grows (kind scalable)")]
+    #[error(
+        "the store is full: it was made for {capacity} keys; make a larger one, or one that grows (kind scalable)"
+    )]
     Full {
         /// Keys it was made for.
         capacity: u64,
@@ -142,7 +144,9 @@ pub enum Error {
     },
 
     /// The superblock has no room for one more named writer with its tag.
-    #[error("writers and tags need {got} bytes, and the superblock has room for {expected}; use fewer writer names or shorter tags")]
+    #[error(
+        "writers and tags need {got} bytes, and the superblock has room for {expected}; use fewer writer names or shorter tags"
+    )]
     TooManyWriters {
         /// Bytes there are.
         expected: usize,
@@ -151,7 +155,9 @@ pub enum Error {
     },
 
     /// An earlier write or sync failed, so this handle no longer knows what is on the disk. Reopen the store: it recovers from what is durable.
-    #[error("this handle can't go on after an earlier failure; reopen the store, which recovers what is durable (the failure: {cause})")]
+    #[error(
+        "this handle can't go on after an earlier failure; reopen the store, which recovers what is durable (the failure: {cause})"
+    )]
     Poisoned {
         /// The failure.
         cause: Arc<Error>,
@@ -179,6 +185,16 @@ impl Error {
                 path,
                 source,
             },
+        }
+    }
+
+    /// A sync that failed. Whatever the reason, and be it a full disk, nobody knows any more what
+    /// is durable: never one of the variants that may be tried again.
+    pub(crate) fn sync(action: &'static str, path: &Path, source: io::Error) -> Self {
+        Error::Io {
+            action,
+            path: path.to_owned(),
+            source,
         }
     }
 }

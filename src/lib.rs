@@ -1,4 +1,68 @@
 //! *Have I ever seen this key?* For sets too large to keep in memory.
+//!
+//! A [`Store`] is one file on disk. It answers "never seen" for certain, and "seen" with a rate of
+//! error that its maker chose; it remembers across restarts, kills and power cuts; and it needs no
+//! more memory than it is granted, whatever its size.
+//!
+//! # How does it work?
+//!
+//! A key becomes 64 bits by a [keyed hash](enum@Hash). The high bits choose one page of 4096 bytes
+//! in the store file, and a generator seeded with all of them chooses `k` bits in that page: a Bloom
+//! filter a page. So a key costs one read at most, and sorting keys by hash sorts them by page.
+//!
+//! New keys go to a write buffer in memory and to an append log on disk. When the buffer is full, a
+//! checkpoint walks the file in page order, sets the bits, and the log goes. That is a
+//! log-structured merge store reduced to what a filter needs, and the reason why inserts into a
+//! filter larger than memory cost sequential writes, not random ones.
+//!
+//! # An example
+//!
+//! ```
+//! # fn main() -> everseen::Result<()> {
+//! # let folder = tempfile::tempdir().unwrap();
+//! # let path = folder.path().join("visited.ever");
+//! use everseen::Options;
+//!
+//! // A crawler's visited set, which goes back to the last commit when the crawler dies.
+//! let options = Options::new().fpr(1e-6).transactional(true);
+//! let visited = options.open_or_create(&path)?;
+//!
+//! let urls = ["https://example.org/", "https://example.org/a", "https://example.org/"];
+//! let first_time = visited.insert_batch(&urls)?;
+//! assert_eq!(first_time, [true, true, false]);
+//!
+//! // The crawler's own position, kept with everything inserted so far, or not at all.
+//! visited.commit_with(b"frontier at 2")?;
+//! visited.insert(b"https://example.org/b")?;
+//! drop(visited); // dies without a commit
+//!
+//! let visited = options.open(&path)?;
+//! assert_eq!(visited.last_commit("default").unwrap().tag, b"frontier at 2");
+//! assert!(visited.contains(b"https://example.org/a")?);
+//! assert!(!visited.contains(b"https://example.org/b")?);
+//! # visited.close()
+//! # }
+//! ```
+//!
+//! # What it promises
+//!
+//! - Once `insert` has returned, `contains` is true, in every thread, until the end of time: there
+//!   are no false negatives.
+//! - Of all inserts of one key one returns `true`.
+//! - What has returned outlives the process (in a transactional store: what is committed); what is
+//!   committed outlives power loss.
+//! - Nothing read from disk is believed before its checksum and its range have been checked. Bad
+//!   bytes are a typed [`Error`], never a panic.
+//!
+//! # What it doesn't
+//!
+//! - It can't list keys, and a key once inserted can't be taken out.
+//! - One handle at a time has a store open for writing (several threads share it); many processes
+//!   on one store come with a later version.
+//! - It can't survive somebody else shortening or overwriting its file: see [`storage`] and
+//!   [`Map`].
+//!
+//! The bytes are described in `FORMAT.md`, the reasons in `docs/design.md`.
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]
 
@@ -22,5 +86,10 @@ pub use store::{
     Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, Damage, LEAST_BUFFER, LayerStats,
     Options, Stats, Store, Verdict, VerifyReport,
 };
-pub use sys::storage;
 pub use sys::Map;
+pub use sys::storage;
+
+/// The examples of the README compile and run.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;

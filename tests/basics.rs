@@ -56,7 +56,10 @@ fn inserts_are_remembered_by_the_next_open() {
 #[test]
 fn a_batch_has_one_winner_for_each_key() {
     let folder = TempDir::new().unwrap();
-    let store = small().fpr(1e-9).create(folder.path().join("store")).unwrap();
+    let store = small()
+        .fpr(1e-9)
+        .create(folder.path().join("store"))
+        .unwrap();
     let keys: Vec<_> = (0..100_000_u64).map(|n| key(n * n % 30_011)).collect();
     let mut seen = HashSet::new();
     let verdicts = store.insert_batch(&keys).unwrap();
@@ -127,7 +130,10 @@ fn a_transaction_larger_than_its_quota_is_refused() {
 #[test]
 fn threads_share_a_handle_and_one_of_them_wins() {
     let folder = TempDir::new().unwrap();
-    let store = small().fpr(1e-9).create(folder.path().join("store")).unwrap();
+    let store = small()
+        .fpr(1e-9)
+        .create(folder.path().join("store"))
+        .unwrap();
     let wins: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4_u64)
             .map(|thread| {
@@ -146,7 +152,10 @@ fn threads_share_a_handle_and_one_of_them_wins() {
                 })
             })
             .collect();
-        threads.into_iter().map(|thread| thread.join().unwrap()).sum()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap())
+            .sum()
     });
     assert_eq!(wins, 30_000);
 }

@@ -24,7 +24,7 @@ const RATE: f64 = 1e-6;
 ///
 /// Killed at any point and started again on the same input, it loses no line: in a transactional store lines are
 /// remembered only after they were printed (to a file: are safe on the disk). Lines printed after the last commit are
-/// printed again.
+/// printed again, and of those the kill may have cut off the very last.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

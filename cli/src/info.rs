@@ -204,7 +204,7 @@ fn tag(tag: &[u8]) -> String {
 
 fn table(layers: &[LayerStats]) -> String {
     let header = [
-        "layer", "capacity", "keys", "pages", "size", "k", "fill", "fpr",
+        "layer", "capacity", "keys", "pages", "bits", "k", "fill", "fpr",
     ]
     .map(str::to_owned);
     let rows = layers.iter().enumerate().map(|(number, layer)| {
@@ -213,7 +213,7 @@ fn table(layers: &[LayerStats]) -> String {
             thousands(layer.capacity),
             thousands(layer.keys),
             thousands(layer.pages),
-            bytes(layer.bits / 8),
+            thousands(layer.bits),
             layer.k.to_string(),
             format!("{:.1} %", 100.0 * layer.fill),
             rate(layer.fpr),

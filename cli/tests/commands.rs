@@ -6,19 +6,7 @@ use std::fs;
 use std::io;
 
 use serde_json::Value;
-use support::Lab;
-
-#[track_caller]
-fn json(bytes: &[u8]) -> Value {
-    serde_json::from_slice(bytes).expect("valid JSON")
-}
-
-#[track_caller]
-fn assert_fields(value: &Value, fields: &[&str]) {
-    for field in fields {
-        assert!(value.get(field).is_some(), "no `{field}` in {value}");
-    }
-}
+use support::{Lab, assert_fields, distinct_lines, json};
 
 #[test]
 fn create_tells_what_it_made_and_never_overwrites() {
@@ -198,6 +186,27 @@ fn verify_of_a_sound_store() {
 }
 
 #[test]
+fn verify_names_a_damaged_page() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], &distinct_lines(5_000))
+        .expect(0);
+    let mut bytes = fs::read(lab.path("store")).expect("the store");
+    // Pages are at the end of the file.
+    let at = bytes.len() - 2_000;
+    bytes[at] ^= 1;
+    lab.write("store", &bytes);
+
+    let report = json(&lab.run(&["verify", "--json", "store"]).expect(1));
+    assert_eq!(report["ok"], false);
+    let damaged = report["damaged"].as_array().expect("a list");
+    assert_eq!(damaged.len(), 1);
+    assert_eq!(damaged[0]["layer"], 0);
+    assert_fields(&damaged[0], &["page", "keys"]);
+    let text = String::from_utf8(lab.run(&["verify", "store"]).expect(1)).expect("text");
+    assert!(text.contains(" 1 damaged:\n  layer 0, page "), "{text}");
+}
+
+#[test]
 fn what_is_no_store_is_an_error() {
     let lab = Lab::new();
     lab.write("text", b"this is not a store\n");
@@ -229,66 +238,6 @@ fn checkpoint_leaves_everything_in_one_file() {
         lab.run_on(&["check", "copy"], b"b\nc\na\n").expect(0),
         b"b\na\n"
     );
-}
-
-#[test]
-fn plan_from_any_two() {
-    let lab = Lab::new();
-    for args in [
-        ["--capacity", "1e6", "--fpr", "1e-6"],
-        ["--capacity", "1M", "--bits-per-key", "28.8"],
-        ["--capacity", "1_000_000", "--size", "4MiB"],
-        ["--fpr", "1e-4", "--size", "4M"],
-        ["--bits-per-key", "16", "--size", "4M"],
-    ] {
-        let plan = json(
-            &lab.run(&[&["plan", "--json"], &args[..]].concat())
-                .expect(0),
-        );
-        let fields = [
-            "capacity",
-            "fpr",
-            "bits",
-            "bits_per_key",
-            "k",
-            "pages",
-            "bytes",
-            "ideal_bits_per_key",
-        ];
-        assert_fields(&plan, &fields);
-        assert!(
-            plan["fpr"]
-                .as_f64()
-                .is_some_and(|fpr| fpr > 0.0 && fpr < 1.0),
-            "{plan}"
-        );
-        let text =
-            String::from_utf8(lab.run(&[&["plan"], &args[..]].concat()).expect(0)).expect("text");
-        assert!(text.contains("capacity"), "{text}");
-    }
-    let plan = json(
-        &lab.run(&["plan", "--json", "--capacity", "1e6", "--fpr", "1e-6"])
-            .expect(0),
-    );
-    assert_eq!(plan["capacity"], 1_000_000);
-    assert!(
-        plan["fpr"].as_f64().is_some_and(|fpr| fpr <= 1e-6),
-        "{plan}"
-    );
-}
-
-#[test]
-fn plan_wants_two_no_more_no_less() {
-    let lab = Lab::new();
-    lab.run(&["plan"]).expect_error("give two of");
-    lab.run(&["plan", "--capacity", "1M"])
-        .expect_error("give two of");
-    lab.run(&["plan", "--capacity", "1M", "--fpr", "0.1", "--size", "1G"])
-        .expect_error("give two of");
-    lab.run(&["plan", "--fpr", "0.1", "--bits-per-key", "8"])
-        .expect_error("--capacity or --size");
-    lab.run(&["plan", "--capacity", "1e19", "--fpr", "1e-9"])
-        .expect_error("rate");
 }
 
 #[test]

@@ -12,7 +12,9 @@ pub enum FormatError {
     },
 
     /// The file is shorter than its header and superblock say.
-    #[error("the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy")]
+    #[error(
+        "the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy"
+    )]
     Truncated {
         /// Least length, in bytes.
         expected: u64,
@@ -21,7 +23,9 @@ pub enum FormatError {
     },
 
     /// The header's CRC does not fit its bytes.
-    #[error("the header is damaged: CRC {got:08x}, expected {expected:08x}; restore the file from a copy")]
+    #[error(
+        "the header is damaged: CRC {got:08x}, expected {expected:08x}; restore the file from a copy"
+    )]
     HeaderChecksum {
         /// The CRC of the bytes there.
         expected: u32,
@@ -39,14 +43,18 @@ pub enum FormatError {
     },
 
     /// The store uses features without which it can't be understood.
-    #[error("the store uses features this program does not know (incompatible bits {unknown:#x}); use a newer program")]
+    #[error(
+        "the store uses features this program does not know (incompatible bits {unknown:#x}); use a newer program"
+    )]
     IncompatibleFeatures {
         /// The unknown bits.
         unknown: u64,
     },
 
     /// The store uses features without which it can't be written.
-    #[error("the store uses features this program can't write (bits {unknown:#x}); open it read-only, or use a newer program")]
+    #[error(
+        "the store uses features this program can't write (bits {unknown:#x}); open it read-only, or use a newer program"
+    )]
     ReadOnlyFeatures {
         /// The unknown bits.
         unknown: u64,
@@ -73,7 +81,9 @@ pub enum FormatError {
     },
 
     /// A page's CRC does not fit its bytes, and no interrupted checkpoint explains it.
-    #[error("page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `verify` lists all damage")]
+    #[error(
+        "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `verify` lists all damage"
+    )]
     PageDamaged {
         /// The layer, counted from 0.
         layer: u32,

@@ -5,7 +5,9 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
     /// The superblock says that there is a log, and there is none.
-    #[error("the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or restore both from a copy")]
+    #[error(
+        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or restore both from a copy"
+    )]
     Missing {
         /// The log's generation.
         generation: u64,
@@ -25,7 +27,9 @@ pub enum LogError {
     },
 
     /// The log belongs to another store.
-    #[error("the log belongs to store {got}, not to {expected}; move it away and bring back the right one")]
+    #[error(
+        "the log belongs to store {got}, not to {expected}; move it away and bring back the right one"
+    )]
     Foreign {
         /// This store's id, in hexadecimal.
         expected: String,
@@ -43,7 +47,9 @@ pub enum LogError {
     },
 
     /// A record is damaged although a later one proves that it had been durable.
-    #[error("damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy")]
+    #[error(
+        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy"
+    )]
     Damaged {
         /// Where the damaged record begins.
         offset: u64,
@@ -52,7 +58,9 @@ pub enum LogError {
     },
 
     /// The record that closes the log is missing although its checkpoint had begun.
-    #[error("the record that closes the log is missing (valid up to byte {end}) although its checkpoint had begun; restore store and log from a copy")]
+    #[error(
+        "the record that closes the log is missing (valid up to byte {end}) although its checkpoint had begun; restore store and log from a copy"
+    )]
     Unsealed {
         /// Where valid records end.
         end: u64,

@@ -90,7 +90,7 @@ impl LogFile {
         write_all_at(&*file, &header, 0)
             .map_err(|error| Error::io("write the log's header", &path, error))?;
         file.sync()
-            .map_err(|error| Error::io("sync the new log", &path, error))?;
+            .map_err(|error| Error::sync("sync the new log", &path, error))?;
         Ok(Self {
             file,
             path,
@@ -200,7 +200,7 @@ impl LogFile {
         let covered = self.written();
         self.file
             .sync()
-            .map_err(|error| Error::io("sync the log", &self.path, error))?;
+            .map_err(|error| Error::sync("sync the log", &self.path, error))?;
         self.durable.store(covered, Ordering::Release);
         Ok(())
     }
@@ -211,7 +211,7 @@ pub(crate) fn sync_parent(storage: &dyn Storage, path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
     storage
         .sync_folder(folder)
-        .map_err(|error| Error::io("sync the folder", folder, error))
+        .map_err(|error| Error::sync("sync the folder", folder, error))
 }
 
 fn header_checksum(header: &[u8]) -> u32 {

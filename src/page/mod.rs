@@ -1,7 +1,7 @@
 //! One page: its header, its checksum, and what a kind of filter does inside it.
 //!
 //! Nothing here does I/O or takes a lock. A kind is a pure function on one page.
-//! Bytes: FORMAT.md, section "Pages".
+//! Bytes: FORMAT.md, "Pages".
 
 pub(crate) mod bloom;
 mod kind;

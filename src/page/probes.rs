@@ -11,7 +11,7 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 ///
 /// Independent draws from SplitMix64 seeded with all 64 bits of the hash, two a step, low half
 /// first. Double hashing would be shorter, and in so small a page misses the rate thirtyfold at
-/// 1e-6. FORMAT.md, section "Probes".
+/// 1e-6. FORMAT.md, "Probes".
 #[derive(Debug, Clone)]
 pub(crate) struct Probes {
     state: u64,

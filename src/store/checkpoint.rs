@@ -1,7 +1,7 @@
 //! Checkpoint: the keys of a closed log go into the pages, and the log goes.
 
-use std::sync::{Arc, MutexGuard, PoisonError};
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, PoisonError};
 
 use super::engine::{CheckpointState, Engine, Frozen, View};
 use super::sweep::Sweep;
@@ -9,6 +9,21 @@ use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
 use crate::log::file::sync_parent;
 use crate::sys::lock;
+
+/// Held by the thread at a checkpoint; when it is dropped, others are let on.
+struct Running<'a>(&'a Engine);
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let cause = std::io::Error::other("the thread at it panicked");
+            self.0
+                .poison(Error::io("finish the checkpoint of", &self.0.path, cause));
+        }
+        lock(&self.0.checkpoint).running = false;
+        self.0.checkpoint_done.notify_all();
+    }
+}
 
 impl Engine {
     /// Has the checkpoint of the frozen buffer run: on its own thread, or here.
@@ -61,6 +76,7 @@ impl Engine {
 
     /// The checkpoint itself, by the thread that set `running`.
     fn finish_checkpoint(&self) -> Result<()> {
+        let running = Running(self);
         let (frozen, superblock) = {
             let state = lock(&self.checkpoint);
             (state.frozen.clone(), state.superblock.clone())
@@ -69,26 +85,18 @@ impl Engine {
             Some(frozen) => self.apply(frozen, superblock).map(Some),
             None => Ok(None),
         };
-        let outcome = self.poison_on_failure(outcome);
-        let mut state = lock(&self.checkpoint);
-        let done = outcome.map(|superblock| self.settle(&mut state, superblock));
-        state.running = false;
-        drop(state);
-        self.checkpoint_done.notify_all();
-        done?;
-        if let Some(frozen) = frozen {
-            self.remove_log(&frozen);
-        }
-        Ok(())
-    }
-
-    fn settle(&self, state: &mut CheckpointState, superblock: Option<Superblock>) {
-        if let Some(superblock) = superblock {
+        if let Some(superblock) = self.poison_on_failure(outcome)? {
+            let mut state = lock(&self.checkpoint);
             self.settled_keys
                 .store(superblock.keys(), Ordering::Relaxed);
             state.superblock = superblock;
             state.frozen = None;
         }
+        drop(running);
+        if let Some(frozen) = frozen {
+            self.remove_log(&frozen);
+        }
+        Ok(())
     }
 
     /// Moves the keys into the pages; answers the superblock, durable, that says so.
@@ -104,19 +112,22 @@ impl Engine {
                 mapped.push(self.map_new_layer(frozen)?);
             }
             let mut sweep = Sweep::new(self, frozen, layer);
-            let done = sweep.run();
-            if done.is_ok() {
-                self.window.publish(0..0);
-                self.window.set_torn(0..0);
-            }
-            let swept = done?;
+            let swept = match sweep.run() {
+                Ok(swept) => swept,
+                Err(error) => {
+                    self.note_torn(&sweep);
+                    return Err(error);
+                }
+            };
+            self.window.publish(0..0);
+            self.window.set_torn(0..0);
             layer.keys = layer.keys.saturating_add(swept.keys);
             layer.all_written |= swept.all_written;
             layers.truncate(index);
             layers.push(layer);
             self.file
                 .sync()
-                .map_err(|error| Error::io("sync the pages", &self.path, error))?;
+                .map_err(|error| Error::sync("sync the pages", &self.path, error))?;
         }
         let superblock = Superblock {
             sequence: old.sequence + 1,
@@ -138,6 +149,16 @@ impl Engine {
             layers: mapped.clone(),
         });
         Ok(superblock)
+    }
+
+    /// A sweep that is given up, for want of room, is begun again later: in the pages that it named
+    /// last there may be a torn one then, and its intents must not be mistaken for newer ones.
+    fn note_torn(&self, sweep: &Sweep<'_>) {
+        if let Some(frozen) = lock(&self.checkpoint).frozen.as_mut() {
+            frozen.first_intent = sweep.next_intent();
+            frozen.torn = sweep.named();
+            self.window.set_torn(sweep.named());
+        }
     }
 
     /// Makes the file long enough for a new layer and maps it.

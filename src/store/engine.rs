@@ -54,6 +54,8 @@ pub(crate) struct Writer {
     pub(crate) active_keys: u64,
     /// Keys that the active table takes before it is rotated so as to fill a layer exactly.
     pub(crate) room: u64,
+    /// Bytes of an active log that was read and is not written to.
+    pub(crate) unwritten_log: u64,
     pub(crate) closed: bool,
 }
 
@@ -244,7 +246,7 @@ pub(crate) fn write_superblock(
     write_all_at(file, &bytes, offset)
         .map_err(|error| Error::io("write the superblock", path, error))?;
     file.sync()
-        .map_err(|error| Error::io("sync the superblock", path, error))
+        .map_err(|error| Error::sync("sync the superblock", path, error))
 }
 
 impl Writer {
@@ -261,6 +263,7 @@ impl Writer {
             uncommitted: 0,
             active_keys: 0,
             room: u64::MAX,
+            unwritten_log: 0,
             closed: false,
         }
     }

@@ -68,10 +68,9 @@ impl KeyStream<'_> {
                 committed,
                 count,
             } => {
-                let held = self
-                    .covered
-                    .as_ref()
-                    .is_some_and(|held| held.contains(hashes.start()) && held.contains(hashes.end()));
+                let held = self.covered.as_ref().is_some_and(|held| {
+                    held.contains(hashes.start()) && held.contains(hashes.end())
+                });
                 if !held {
                     let end = (*hashes.end()).max(read_ahead(*hashes.start(), self.most, *count));
                     let range = *hashes.start()..=end;

@@ -125,9 +125,11 @@ impl Store {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
         let hasher = &self.engine.hasher;
-        self.in_parts(keys, |key| hasher.hash(key.as_ref()), |hashes| {
-            self.engine.claim_each(hashes, verdicts)
-        })
+        self.in_parts(
+            keys,
+            |key| hasher.hash(key.as_ref()),
+            |hashes| self.engine.claim_each(hashes, verdicts),
+        )
     }
 
     /// Whether the key is in the store. `false` is certain; `true` is wrong for a share of absent
@@ -147,9 +149,11 @@ impl Store {
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut found = Vec::with_capacity(keys.len());
-        self.in_parts(keys, |key| hasher.hash(key.as_ref()), |hashes| {
-            self.engine.contains_each(hashes, &mut found)
-        })?;
+        self.in_parts(
+            keys,
+            |key| hasher.hash(key.as_ref()),
+            |hashes| self.engine.contains_each(hashes, &mut found),
+        )?;
         Ok(found)
     }
 
@@ -169,9 +173,11 @@ impl Store {
     pub fn insert_hash_batch(&self, hashes: &[u64]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut verdicts = Vec::with_capacity(hashes.len());
-        self.in_parts(hashes, |hash| hasher.mix(*hash), |hashes| {
-            self.engine.claim_each(hashes, &mut verdicts)
-        })?;
+        self.in_parts(
+            hashes,
+            |hash| hasher.mix(*hash),
+            |hashes| self.engine.claim_each(hashes, &mut verdicts),
+        )?;
         Ok(verdicts
             .into_iter()
             .map(|verdict| verdict == Verdict::New)
@@ -193,9 +199,11 @@ impl Store {
     pub fn contains_hash_batch(&self, hashes: &[u64]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut found = Vec::with_capacity(hashes.len());
-        self.in_parts(hashes, |hash| hasher.mix(*hash), |hashes| {
-            self.engine.contains_each(hashes, &mut found)
-        })?;
+        self.in_parts(
+            hashes,
+            |hash| hasher.mix(*hash),
+            |hashes| self.engine.contains_each(hashes, &mut found),
+        )?;
         Ok(found)
     }
 

@@ -119,9 +119,9 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         let mut bytes = [0; intent::LENGTH];
         read_exact_at(file, &mut bytes, offset).map_err(failed)?;
         if let Some(found) = Intent::decode(&bytes, &header)
-            && newest
-                .as_ref()
-                .is_none_or(|held| (found.generation, found.sequence) > (held.generation, held.sequence))
+            && newest.as_ref().is_none_or(|held| {
+                (found.generation, found.sequence) > (held.generation, held.sequence)
+            })
         {
             newest = Some(found);
         }

@@ -34,7 +34,11 @@ impl Engine {
     /// Whether the key is in the frozen buffer or the pages.
     #[inline]
     pub(crate) fn probe_settled(&self, view: &View, hash: u64) -> Result<bool> {
-        if view.frozen.as_ref().is_some_and(|table| table.contains(hash)) {
+        if view
+            .frozen
+            .as_ref()
+            .is_some_and(|table| table.contains(hash))
+        {
             return Ok(true);
         }
         // The last layer is the largest, so a key that is there is most likely in it.

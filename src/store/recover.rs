@@ -175,7 +175,7 @@ impl Recovery<'_> {
             // What a killed process left in the page cache must not count today and be gone
             // tomorrow.
             let synced = log.file.sync();
-            synced.map_err(|error| Error::io("sync the log", &log.path, error))?;
+            synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
         }
         Ok(log)
     }
@@ -315,6 +315,8 @@ impl Recovery<'_> {
         if self.write {
             let log = Arc::clone(&scan.log);
             writer.log = Some(LogWriter::resume(log, scan.end, scan.previous)?);
+        } else {
+            writer.unwritten_log = scan.end;
         }
         let mut overflow = None;
         let mut active = self.table(scan.keys)?;
@@ -340,10 +342,7 @@ impl Recovery<'_> {
 
     /// Loads the keys of a closed log into a table if that fits the grant.
     fn load_frozen(&self, frozen: &mut Frozen) -> Result<Option<Arc<Table>>> {
-        let KeySource::Log {
-            log, committed, ..
-        } = &frozen.keys
-        else {
+        let KeySource::Log { log, committed, .. } = &frozen.keys else {
             return Ok(None);
         };
         let table = self.table(frozen.count)?;
@@ -403,9 +402,10 @@ impl Engine {
         let writer = &mut *guard;
         let Some(keys) = overflow else {
             let state = crate::sys::lock(&self.checkpoint);
-            let target = state.frozen.as_ref().map(|frozen| {
-                (frozen.count, frozen.cut.layer_index, frozen.cut.layer)
-            });
+            let target = state
+                .frozen
+                .as_ref()
+                .map(|frozen| (frozen.count, frozen.cut.layer_index, frozen.cut.layer));
             writer.room = match &target {
                 Some((count, index, layer)) => {
                     self.room_after(&state.superblock, *count, Some((*index, layer)))
@@ -413,8 +413,7 @@ impl Engine {
                 None => self.room_after(&state.superblock, 0, None),
             };
             let due = state.frozen.as_ref();
-            let in_memory =
-                due.is_none_or(|frozen| matches!(frozen.keys, KeySource::Table { .. }));
+            let in_memory = due.is_none_or(|frozen| matches!(frozen.keys, KeySource::Table { .. }));
             drop(state);
             drop(guard);
             return if in_memory {

@@ -24,10 +24,15 @@ impl Engine {
             log_expected: true,
             ..state.superblock.clone()
         };
-        self.poison_on_failure(self.write_superblock(&superblock))?;
-        state.superblock = superblock;
-        writer.log = Some(LogWriter::begin(log)?);
+        let begun = LogWriter::begin(Arc::clone(&log))
+            .and_then(|begun| self.write_superblock(&superblock).map(|()| begun));
+        if begun.is_err() {
+            // Nobody has written to it, and at the next try the name must be free.
+            let _ = self.options.storage.remove(&log.path);
+        }
+        writer.log = Some(self.poison_on_failure(begun)?);
         writer.announced = false;
+        state.superblock = superblock;
         writer.room = self.room_after(&state.superblock, 0, None);
         Ok(())
     }
@@ -208,9 +213,7 @@ impl Engine {
     }
 
     /// Waits until no checkpoint runs and none is due, doing one that failed for want of room.
-    pub(crate) fn wait_for_checkpoint(
-        &self,
-    ) -> Result<std::sync::MutexGuard<'_, CheckpointState>> {
+    pub(crate) fn wait_for_checkpoint(&self) -> Result<std::sync::MutexGuard<'_, CheckpointState>> {
         loop {
             let state = self.wait_while_running();
             self.check_usable()?;

@@ -1,7 +1,7 @@
 //! What a store can tell about itself without reading its pages.
 
-use super::engine::Engine;
 use super::Commit;
+use super::engine::Engine;
 use crate::file::Layer;
 use crate::hash::Hash;
 use crate::page::Kind;
@@ -92,7 +92,10 @@ impl Engine {
         } else {
             self.header.capacity
         };
-        let active_log = writer.log.as_ref().map_or(0, |log| log.end());
+        let active_log = writer
+            .log
+            .as_ref()
+            .map_or(writer.unwritten_log, |log| log.end());
         Stats {
             kind: self.header.kind,
             hash: self.header.hash,

@@ -22,7 +22,11 @@ pub(crate) struct Sweep<'a> {
     dense: bool,
     /// Pages of a chunk, counted in pages of the layer.
     chunk: u64,
-    intents: u64,
+    /// The sequence of the next intent. Those of a checkpoint that is done again follow those of
+    /// the interrupted one.
+    next_intent: u64,
+    /// The pages that the last intent names, by their numbers in the file.
+    named: Range<u64>,
     bytes: Vec<u8>,
 }
 
@@ -50,7 +54,8 @@ impl<'a> Sweep<'a> {
             layer,
             dense,
             chunk: chunk.min(layer.pages),
-            intents: 0,
+            next_intent: frozen.first_intent,
+            named: frozen.torn.clone(),
             bytes: Vec::new(),
         }
     }
@@ -111,18 +116,25 @@ impl<'a> Sweep<'a> {
         }
         let intent = Intent {
             generation: self.frozen.log.generation,
-            sequence: self.first_sequence() + self.intents,
+            sequence: self.next_intent,
             pages,
         };
         let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
         let bytes = intent.encode(&self.engine.header);
-        self.intents += 1;
-        self.write(&bytes, offset)
+        self.write(&bytes, offset)?;
+        self.next_intent += 1;
+        self.named = intent.pages;
+        Ok(())
     }
 
-    /// Intents of a checkpoint that is done again follow those of the interrupted one.
-    fn first_sequence(&self) -> u64 {
-        self.frozen.first_intent
+    /// The sequence that the next intent would have.
+    pub(crate) fn next_intent(&self) -> u64 {
+        self.next_intent
+    }
+
+    /// The pages that may be torn if the sweep ends here.
+    pub(crate) fn named(&self) -> Range<u64> {
+        self.named.clone()
     }
 
     /// Applies sorted keys to the pages they belong to and no others.
@@ -211,6 +223,6 @@ impl<'a> Sweep<'a> {
 
     fn sync(&self) -> Result<()> {
         let synced = self.engine.file.sync();
-        synced.map_err(|error| Error::io("sync the pages", &self.engine.path, error))
+        synced.map_err(|error| Error::sync("sync the pages", &self.engine.path, error))
     }
 }

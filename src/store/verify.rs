@@ -70,4 +70,3 @@ impl Engine {
         Ok(report)
     }
 }
-

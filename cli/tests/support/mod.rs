@@ -13,6 +13,7 @@ use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread::{self, JoinHandle};
 
+use serde_json::Value;
 use tempfile::TempDir;
 
 /// What a run of the binary left behind.
@@ -160,4 +161,18 @@ pub fn distinct_lines(count: usize) -> Vec<u8> {
     (0..count)
         .flat_map(|number| format!("https://example.org/page/{number}\n").into_bytes())
         .collect()
+}
+
+/// A value from text that must be JSON.
+#[track_caller]
+pub fn json(bytes: &[u8]) -> Value {
+    serde_json::from_slice(bytes).expect("valid JSON")
+}
+
+/// Fails unless the object has each of these fields, whatever is in them.
+#[track_caller]
+pub fn assert_fields(value: &Value, fields: &[&str]) {
+    for field in fields {
+        assert!(value.get(field).is_some(), "no `{field}` in {value}");
+    }
 }

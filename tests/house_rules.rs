@@ -1,0 +1,252 @@
+//! The rules of the house that a program can see: which module may use which, how long a file may
+//! be, where `unsafe` may stand and what must stand beside it.
+//!
+//! Each rule is a function from text to complaints, and each is shown to complain.
+
+use std::path::{Path, PathBuf};
+
+/// A module may use those above it in this list, never those below; `error` may be used by all that
+/// do I/O. `codec` and `sys` know nothing of the store.
+const ORDER: [&[&str]; 6] = [
+    &["codec", "sys"],
+    &["hash", "sizing"],
+    &["page"],
+    &["file", "buffer"],
+    &["log"],
+    &["store"],
+];
+
+const LONGEST_FILE: usize = 500;
+
+fn root() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// All Rust files of the repository with their text, by path from its root.
+fn sources() -> Vec<(String, String)> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = ["src", "cli", "tests", "benches", "fuzz"]
+        .iter()
+        .map(|name| root().join(name))
+        .filter(|path| path.is_dir())
+        .collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() && path.file_name().is_none_or(|name| name != "target") {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let name = path.strip_prefix(root()).unwrap();
+                let name = name.to_string_lossy().replace('\\', "/");
+                found.push((name, std::fs::read_to_string(&path).unwrap()));
+            }
+        }
+    }
+    assert!(found.len() > 40, "too few sources found: {}", found.len());
+    found
+}
+
+/// Runs a rule over all sources.
+fn assert_holds(rule: fn(&str, &str) -> Vec<String>) {
+    let complaints: Vec<_> = sources()
+        .iter()
+        .flat_map(|(path, text)| rule(path, text))
+        .collect();
+    assert!(complaints.is_empty(), "\n{}", complaints.join("\n"));
+}
+
+/// The module of the library that a file belongs to.
+fn module(path: &str) -> Option<&str> {
+    let rest = path.strip_prefix("src/")?;
+    let name = rest.split('/').next()?;
+    Some(name.strip_suffix(".rs").unwrap_or(name))
+}
+
+fn level(module: &str) -> Option<usize> {
+    ORDER.iter().position(|level| level.contains(&module))
+}
+
+fn code_lines(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    let lines = (1..).zip(text.lines().map(str::trim));
+    lines.filter(|(_, line)| !line.starts_with("//"))
+}
+
+fn arrows_go_one_way(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let Some(from) = module(path) else {
+        return complaints;
+    };
+    let Some(own) = level(from) else {
+        return complaints;
+    };
+    for (number, line) in code_lines(text) {
+        for used in line.split("crate::").skip(1) {
+            let end = used.find(|c: char| !c.is_alphanumeric() && c != '_');
+            let used = &used[..end.unwrap_or(used.len())];
+            let allowed = match level(used) {
+                Some(level) => used == from || level < own,
+                None => used != "error" || own >= 3,
+            };
+            if !allowed {
+                complaints.push(format!("{path}:{number}: {from} may not use {used}"));
+            }
+        }
+    }
+    complaints
+}
+
+fn files_are_short(path: &str, text: &str) -> Vec<String> {
+    let lines = text.lines().count();
+    if lines <= LONGEST_FILE {
+        return Vec::new();
+    }
+    vec![format!("{path}: {lines} lines; split it by idea")]
+}
+
+fn unsafe_is_in_sys_and_says_why(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    // This file names the word in its rules.
+    if path == "tests/house_rules.rs" {
+        return complaints;
+    }
+    let lines: Vec<_> = text.lines().collect();
+    for (number, line) in code_lines(text) {
+        let mut words = line.split(|c: char| !c.is_alphanumeric() && c != '_');
+        if !words.any(|word| word == "unsafe") {
+            continue;
+        }
+        if !path.starts_with("src/sys/") {
+            complaints.push(format!("{path}:{number}: unsafe outside src/sys"));
+            continue;
+        }
+        let above = lines[..number - 1].iter().rev();
+        let mut comment = above.take_while(|line| line.trim().starts_with("//"));
+        if !comment.any(|line| line.contains("SAFETY:")) {
+            complaints.push(format!("{path}:{number}: unsafe without its SAFETY reason"));
+        }
+    }
+    complaints
+}
+
+fn nothing_is_left_unfinished_or_unasserted(path: &str, text: &str) -> Vec<String> {
+    if path == "tests/house_rules.rs" {
+        return Vec::new();
+    }
+    let marks = ["todo!(", "unimplemented!(", "dbg!(", "#[allow", "#![allow"];
+    let mut complaints = Vec::new();
+    for (number, line) in code_lines(text) {
+        if marks.iter().any(|mark| line.contains(mark)) {
+            complaints.push(format!("{path}:{number}: {line}"));
+        }
+        if line.starts_with("matches!(") && line.ends_with(");") {
+            complaints.push(format!("{path}:{number}: a matches! that asserts nothing"));
+        }
+        if line.starts_with("#[ignore]") {
+            complaints.push(format!("{path}:{number}: ignored without a reason"));
+        }
+    }
+    complaints
+}
+
+#[test]
+fn the_arrows_go_one_way() {
+    assert_holds(arrows_go_one_way);
+    let bad = arrows_go_one_way("src/page/mod.rs", "use crate::store::Store;");
+    assert_eq!(bad, ["src/page/mod.rs:1: page may not use store"]);
+    let bad = arrows_go_one_way("src/sys/map.rs", "let e = crate::error::Error::Closed;");
+    assert_eq!(bad, ["src/sys/map.rs:1: sys may not use error"]);
+    let good = arrows_go_one_way("src/log/mod.rs", "use crate::file::Layer;");
+    assert!(good.is_empty());
+}
+
+#[test]
+fn every_module_has_its_place_in_the_order() {
+    for (path, _) in sources() {
+        if let Some(module) = module(&path) {
+            let known = level(module).is_some() || matches!(module, "lib" | "error");
+            assert!(known, "{path}: name it in ORDER");
+        }
+    }
+}
+
+#[test]
+fn no_file_is_long() {
+    assert_holds(files_are_short);
+    let long = "\n".repeat(LONGEST_FILE + 1);
+    assert_eq!(files_are_short("src/a.rs", &long).len(), 1);
+}
+
+#[test]
+fn unsafe_stands_in_sys_alone_with_its_reason() {
+    assert_holds(unsafe_is_in_sys_and_says_why);
+    let block = "let a = unsafe { b() };";
+    assert_eq!(
+        unsafe_is_in_sys_and_says_why("src/page/a.rs", block).len(),
+        1
+    );
+    assert_eq!(
+        unsafe_is_in_sys_and_says_why("src/sys/a.rs", block).len(),
+        1
+    );
+    let reasoned = format!("// SAFETY: because.\n// And so.\n{block}");
+    assert!(unsafe_is_in_sys_and_says_why("src/sys/a.rs", &reasoned).is_empty());
+    assert_eq!(
+        unsafe_is_in_sys_and_says_why("cli/src/a.rs", &reasoned).len(),
+        1
+    );
+}
+
+#[test]
+fn nothing_is_unfinished() {
+    assert_holds(nothing_is_left_unfinished_or_unasserted);
+    for bad in [
+        "todo!()",
+        "matches!(a, B);",
+        "#[allow(dead_code)]",
+        "#[ignore]",
+    ] {
+        assert_eq!(
+            nothing_is_left_unfinished_or_unasserted("src/a.rs", bad).len(),
+            1
+        );
+    }
+}
+
+/// Comments refer to FORMAT.md by the names of its sections.
+#[test]
+fn every_section_that_code_refers_to_exists() {
+    let format = std::fs::read_to_string(root().join("FORMAT.md")).unwrap();
+    let has = |section: &str| {
+        format
+            .lines()
+            .filter(|line| line.starts_with('#'))
+            .any(|line| line.trim_start_matches('#').contains(section))
+    };
+    assert!(!has("No such section"));
+    let mut links = 0;
+    for (path, text) in sources() {
+        let mut rest = text.as_str();
+        while let Some(at) = rest.find("FORMAT.md, \"") {
+            rest = &rest[at + "FORMAT.md, \"".len()..];
+            let section = &rest[..rest.find('"').unwrap_or(0)];
+            if path == "tests/house_rules.rs" {
+                continue;
+            }
+            links += 1;
+            assert!(has(section), "{path}: FORMAT.md has no section {section:?}");
+        }
+    }
+    assert!(links > 5, "too few links found: {links}");
+}
+
+/// What a newcomer reads first is there, and nothing in it leads to this machine.
+#[test]
+fn documents_are_there_and_name_no_machine() {
+    for name in ["README.md", "FORMAT.md", "CHANGELOG.md", "docs/design.md"] {
+        let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();
+        assert!(!text.is_empty(), "{name} is empty");
+        for local in ["/work/", "/root/", "/home/"] {
+            assert!(!text.contains(local), "{name} names {local}");
+        }
+    }
+}
