@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use everseen::{Error, Kind, Options, Store, Verdict};
+use everseen::{Error, FormatError, Kind, Options, Store, Verdict};
 use tempfile::TempDir;
 
 fn small() -> Options {
@@ -158,4 +158,47 @@ fn threads_share_a_handle_and_one_of_them_wins() {
             .sum()
     });
     assert_eq!(wins, 30_000);
+}
+
+#[test]
+fn keys_before_a_damaged_page_are_done_and_those_after_it_are_not() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = small().capacity(50_000).fpr(1e-9);
+    let store = options.create(&path).unwrap();
+    let old: Vec<_> = (0..20_000).map(key).collect();
+    store.insert_batch(&old).unwrap();
+    store.close().unwrap();
+    // One byte of the third page's payload.
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[131_072 + 2 * 4096 + 999] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+
+    let store = options.open(&path).unwrap();
+    let new: Vec<_> = (20_000..21_000).map(key).collect();
+    let mut verdicts = Vec::new();
+    let error = store.claim_batch(&new, &mut verdicts).unwrap_err();
+    let Error::Format { source, .. } = error else {
+        panic!("{error}");
+    };
+    assert!(
+        matches!(
+            source,
+            FormatError::PageDamaged {
+                layer: 0,
+                page: 2,
+                ..
+            }
+        ),
+        "{source}"
+    );
+    assert!(!verdicts.is_empty() && verdicts.len() < 1000);
+    for (place, verdict) in verdicts.iter().enumerate() {
+        assert_eq!(*verdict, Verdict::New);
+        assert!(store.contains(&new[place]).unwrap());
+    }
+    assert!(store.contains(&new[verdicts.len()]).is_err());
+    let report = store.verify().unwrap();
+    let damaged: Vec<_> = report.damaged.iter().map(|d| (d.layer, d.page)).collect();
+    assert_eq!(damaged, [(0, 2)]);
 }

@@ -216,7 +216,7 @@ impl Header {
         if !(1..=MAX_PROBES).contains(&self.probes) {
             return Err(field("probes", "1 to 64", self.probes));
         }
-        if self.bits == 0 || self.bits % PAYLOAD_BITS != 0 {
+        if self.bits == 0 || !self.bits.is_multiple_of(PAYLOAD_BITS) {
             return Err(field("bits", "a multiple of 32640, not 0", self.bits));
         }
         if self.growth != 0 || self.tightening != 0.0 {

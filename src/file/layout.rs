@@ -26,8 +26,8 @@ const _: () = assert!(INTENT_OFFSETS[0] + PAGE_BYTES as u64 == INTENT_OFFSETS[1]
 const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 <= SUPERBLOCK_OFFSETS[0]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_BYTES as u64 == SUPERBLOCK_OFFSETS[1]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_OFFSET);
-const _: () = assert!(PAGES_OFFSET % 65_536 == 0);
-const _: () = assert!(FIRST_PAGE % LAYER_ALIGNMENT == 0);
+const _: () = assert!(PAGES_OFFSET.is_multiple_of(65_536));
+const _: () = assert!(FIRST_PAGE.is_multiple_of(LAYER_ALIGNMENT));
 
 /// Where page `number` begins. `number` is below [`PAGE_LIMIT`].
 pub(crate) fn page_offset(number: u64) -> u64 {

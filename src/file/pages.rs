@@ -138,7 +138,7 @@ impl LayerPages {
                 }
                 Err(fault) => {
                     let number = self.first_page + page;
-                    let quiet = before % 2 == 0 && window.version() == before;
+                    let quiet = before.is_multiple_of(2) && window.version() == before;
                     if quiet && !window.holds(number) {
                         return Err(self.damaged(page, fault));
                     }

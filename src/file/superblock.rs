@@ -130,7 +130,8 @@ impl Superblock {
         }
         let length = u32_at(bytes, LENGTH_OFFSET);
         let size = length as usize;
-        if size < FIXED_BYTES || size > bytes.len().min(SUPERBLOCK_BYTES) || size % 8 != 0 {
+        if size < FIXED_BYTES || size > bytes.len().min(SUPERBLOCK_BYTES) || !size.is_multiple_of(8)
+        {
             return Err(SuperblockFault::Length { got: length });
         }
         let expected = crc32fast::hash(&bytes[LENGTH_OFFSET..size]);

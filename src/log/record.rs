@@ -87,7 +87,7 @@ impl RecordHeader {
         // The upper half holds flags, none of which are defined.
         let kind = RecordKind::from_id(u16::try_from(kind).ok()?)?;
         let length = u32_at(bytes, LENGTH_OFFSET) as usize;
-        if length > MAX_PAYLOAD || length % 8 != 0 {
+        if length > MAX_PAYLOAD || !length.is_multiple_of(8) {
             return None;
         }
         Some(Self {

@@ -18,6 +18,22 @@ struct Claims {
     places: Vec<usize>,
 }
 
+/// Why a batch ended early.
+struct Stop {
+    /// How many of its keys are done.
+    done: usize,
+    error: Box<Error>,
+}
+
+impl Stop {
+    fn at(done: usize) -> impl FnOnce(Error) -> Self {
+        move |error| Self {
+            done,
+            error: Box::new(error),
+        }
+    }
+}
+
 impl Engine {
     /// Inserts the keys in order and appends a verdict for each.
     ///
@@ -27,37 +43,39 @@ impl Engine {
         verdicts.reserve(hashes.len());
         for batch in hashes.chunks(BATCH) {
             let first = verdicts.len();
-            if let Err((done, error)) = self.claim_batch(batch, verdicts) {
-                verdicts.truncate(first + done);
-                return Err(error);
+            if let Err(stop) = self.claim_batch(batch, verdicts) {
+                verdicts.truncate(first + stop.done);
+                return Err(*stop.error);
             }
         }
         Ok(())
     }
 
-    /// On an error tells how many keys are done.
-    fn claim_batch(
-        &self,
-        batch: &[u64],
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<(), (usize, Error)> {
+    fn claim_batch(&self, batch: &[u64], verdicts: &mut Vec<Verdict>) -> Result<(), Stop> {
         let first = verdicts.len();
         let view = self.view.load_full();
         for hash in batch {
             view.prefetch(*hash);
         }
         let mut absent = Vec::with_capacity(batch.len());
+        let mut outcome = Ok(());
         for (place, hash) in batch.iter().enumerate() {
-            if !self.probe(&view, *hash).map_err(|error| (place, error))? {
-                absent.push(place);
+            match self.probe(&view, *hash) {
+                Ok(true) => {}
+                Ok(false) => absent.push(place),
+                Err(error) => {
+                    // The keys before it are to be claimed all the same.
+                    outcome = Err(Stop::at(place)(error));
+                    break;
+                }
             }
             verdicts.push(Verdict::Seen);
         }
-        let Some(first_absent) = absent.first().copied() else {
-            return Ok(());
-        };
-        let mut writer = self.lock_writer().map_err(|error| (first_absent, error))?;
-        self.claim_absent(&mut writer, &view, batch, &absent, &mut verdicts[first..])
+        if let Some(first_absent) = absent.first() {
+            let mut writer = self.lock_writer().map_err(Stop::at(*first_absent))?;
+            self.claim_absent(&mut writer, &view, batch, &absent, &mut verdicts[first..])?;
+        }
+        outcome
     }
 
     /// Claims the keys at the places `absent` of a batch, which `seen` did not hold.
@@ -68,7 +86,7 @@ impl Engine {
         batch: &[u64],
         absent: &[usize],
         verdicts: &mut [Verdict],
-    ) -> Result<(), (usize, Error)> {
+    ) -> Result<(), Stop> {
         let mut view = self.view.load_full();
         // Keys may have moved on since they were looked for outside of the lock.
         let mut look_again = !Arc::ptr_eq(&view, seen);
@@ -76,9 +94,9 @@ impl Engine {
         let mut rotated = false;
         let mut rest = absent.iter().copied();
         let mut next = rest.next();
-        let stopped = loop {
+        let outcome = loop {
             let Some(place) = next else {
-                break None;
+                break Ok(());
             };
             let hash = batch[place];
             match self.claim_one(writer, &view, hash, look_again) {
@@ -96,25 +114,22 @@ impl Engine {
                     if rotated {
                         // Even an emptied buffer has no room: what fills it is not committed.
                         let quota = writer.uncommitted;
-                        break Some((place, Error::TransactionTooLarge { quota }));
+                        break Err(Stop::at(place)(Error::TransactionTooLarge { quota }));
                     }
                     if let Err(error) = self.rotate(writer, false) {
-                        break Some((place, error));
+                        break Err(Stop::at(place)(error));
                     }
                     rotated = true;
                     look_again = true;
                     view = self.view.load_full();
                     continue;
                 }
-                Err(error) => break Some((place, error)),
+                Err(error) => break Err(Stop::at(place)(error)),
             }
             next = rest.next();
         };
         self.append_claims(writer, &view, &mut claims, verdicts)?;
-        match stopped {
-            Some(stopped) => Err(stopped),
-            None => Ok(()),
-        }
+        outcome
     }
 
     /// Claims one key, if the store may take it. `writer` counts what is claimed.
@@ -176,7 +191,7 @@ impl Engine {
         view: &View,
         claims: &mut Claims,
         verdicts: &mut [Verdict],
-    ) -> Result<(), (usize, Error)> {
+    ) -> Result<(), Stop> {
         let Some(first) = claims.places.first().copied() else {
             return Ok(());
         };
@@ -186,7 +201,7 @@ impl Engine {
             }
             writer.active_keys -= claims.slots.len() as u64;
             writer.uncommitted -= claims.slots.len() as u64;
-            return Err((first, error));
+            return Err(Stop::at(first)(error));
         }
         let state = if self.header.transactional {
             writer.transaction

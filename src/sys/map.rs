@@ -26,7 +26,10 @@ impl Map {
     /// Maps `length` bytes of `file` from `offset`, both multiples of 4096.
     pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
         let end = offset.checked_add(length);
-        if offset % 4096 != 0 || length % 4096 != 0 || end.is_none_or(|end| end > i64::MAX as u64) {
+        if !offset.is_multiple_of(4096)
+            || !length.is_multiple_of(4096)
+            || end.is_none_or(|end| end > i64::MAX as u64)
+        {
             return Err(io::ErrorKind::InvalidInput.into());
         }
         if file.metadata()?.len() < offset + length {

@@ -2,9 +2,9 @@
 
 use everseen::Options;
 
+use crate::numbers::key;
 use crate::unsynced::Unsynced;
 use crate::{SEED, count_found, insert};
-use crate::numbers::key;
 
 const MOST_KEYS: u64 = 10_000;
 const QUERIES: u64 = 20_000;
@@ -37,7 +37,10 @@ fn every_size_up_to_ten_thousand_keys_keeps_its_rate() {
         // Other absent keys at each size, so that none is lucky at all of them.
         let first = crate::ABSENT + size * QUERIES;
         let hits = count_found(&store, QUERIES, |number| key(first + number));
-        assert!(hits <= MOST, "{hits} of {QUERIES} absent keys at {size} keys");
+        assert!(
+            hits <= MOST,
+            "{hits} of {QUERIES} absent keys at {size} keys"
+        );
         above += u64::from(hits > USUALLY);
         worst = worst.max((hits, size));
         sum += hits;

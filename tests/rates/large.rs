@@ -25,7 +25,8 @@ fn unmix(mixed: u64) -> u64 {
 }
 
 fn seed_word() -> u64 {
-    SEED.first_chunk().map_or(0, |word| u64::from_le_bytes(*word))
+    SEED.first_chunk()
+        .map_or(0, |word| u64::from_le_bytes(*word))
 }
 
 /// The `x` of `y = x ^ (x >> shift)`.
@@ -94,7 +95,10 @@ fn check_tenths(store: &Store, path: &Path, keys: u64, plan: &Plan) {
         println!("pages {tenth:?}: {own} keys, {bits} bits set in {touched} pages");
         // Hardly a bit is hit twice while pages are nearly empty.
         let most = own * u64::from(plan.probes);
-        assert!(bits <= most && bits as f64 >= 0.999 * most as f64, "{bits}, {most}");
+        assert!(
+            bits <= most && bits as f64 >= 0.999 * most as f64,
+            "{bits}, {most}"
+        );
     }
 }
 
@@ -193,7 +197,11 @@ fn long_filled_past_two_to_the_33_bits() {
     assert_eq!(store.stats().keys, new);
     let report = store.verify().unwrap();
     assert!(report.is_ok());
-    assert_eq!(count_found(&store, capacity, key), capacity, "a false negative");
+    assert_eq!(
+        count_found(&store, capacity, key),
+        capacity,
+        "a false negative"
+    );
     for tenth in [0..plan.pages / 10, plan.pages - plan.pages / 10..plan.pages] {
         let (bits, _) = count_bits(&path, tenth.clone());
         let fill = bits as f64 / ((tenth.end - tenth.start) as f64 * 32_640.0);

@@ -19,8 +19,8 @@ use numbers::key;
 
 /// The hash key of all stores here.
 const SEED: [u8; 32] = [
-    0x45, 0x76, 0x65, 0x72, 0x73, 0x65, 0x65, 0x6e, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19,
-    20, 21, 22, 23, 24,
+    0x45, 0x76, 0x65, 0x72, 0x73, 0x65, 0x65, 0x6e, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14,
+    15, 16, 17, 18, 19, 20, 21, 22, 23, 24,
 ];
 
 /// Numbers from here on are of keys that no test inserts.

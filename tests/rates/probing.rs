@@ -90,17 +90,13 @@ impl Twin {
 
     fn count_false(&self, queries: u64) -> u64 {
         std::thread::scope(|scope| {
-            let count = |thread| {
-                let part = queries * thread / THREADS..queries * (thread + 1) / THREADS;
-                part.filter(|number| self.contains(mixed(ABSENT + number)))
-                    .count() as u64
-            };
-            let threads = [0; THREADS as usize].map(|_| ());
-            let threads = threads
-                .iter()
-                .zip(0..)
-                .map(|((), thread)| scope.spawn(move || count(thread)))
-                .collect::<Vec<_>>();
+            let threads: Vec<_> = (0..THREADS)
+                .map(|thread| {
+                    let part = queries * thread / THREADS..queries * (thread + 1) / THREADS;
+                    let found = |number: &u64| self.contains(mixed(ABSENT + number));
+                    scope.spawn(move || part.filter(found).count() as u64)
+                })
+                .collect();
             threads
                 .into_iter()
                 .map(|thread| thread.join().unwrap())
@@ -111,7 +107,9 @@ impl Twin {
 
 /// The hash of a key as the store sees it: XORed with the seed's first word, and mixed.
 fn mixed(number: u64) -> u64 {
-    let word = SEED.first_chunk().map_or(0, |word| u64::from_le_bytes(*word));
+    let word = SEED
+        .first_chunk()
+        .map_or(0, |word| u64::from_le_bytes(*word));
     finalise(key(number) ^ word)
 }
 
@@ -142,7 +140,10 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
     let found = |scheme| {
         let hits = Twin::filled(scheme, &plan, keys).count_false(twin_queries);
         let got = hits as f64 / twin_queries as f64;
-        println!("  {scheme:?}: {hits} of {twin_queries}, {got:.3e}, {:.1} times the plan", got / plan.fpr);
+        println!(
+            "  {scheme:?}: {hits} of {twin_queries}, {got:.3e}, {:.1} times the plan",
+            got / plan.fpr
+        );
         (hits, got / plan.fpr)
     };
     let (twin_hits, _) = found(Scheme::Independent);

@@ -2,7 +2,7 @@
 
 /// HighwayHash-64 of the first 0 to 64 bytes of `00 01 02 …` under the key `00 01 … 1f`:
 /// `kExpected64` in google/highwayhash, `highwayhash/highwayhash_test.cc` and `c/highwayhash_test.c`.
-pub const HIGHWAY: [u64; 65] = [
+pub(crate) const HIGHWAY: [u64; 65] = [
     0x907A_56DE_22C2_6E53,
     0x7EAB_43AA_C7CD_DD78,
     0xB8D0_569A_B0B5_3D62,
@@ -72,11 +72,11 @@ pub const HIGHWAY: [u64; 65] = [
 
 /// HighwayHash-64 under the key words 1, 2, 3, 4 of the bytes `80 81 … a0`, and of the one byte `ff`:
 /// `c/highwayhash_test.c` and the Java test in google/highwayhash.
-pub const HIGHWAY_1234: [u64; 2] = [0x53C5_16CC_E478_CAD7, 0x7858_F24D_2D79_B2B2];
+pub(crate) const HIGHWAY_1234: [u64; 2] = [0x53C5_16CC_E478_CAD7, 0x7858_F24D_2D79_B2B2];
 
 /// XXH3-64: length, hash with seed 0, hash with seed [`XXH3_SEED`], of the first bytes of a generator that the
 /// properties test repeats: `XSUM_XXH3_testdata` in Cyan4973/xxHash, `cli/xsum_sanity_check.c`.
-pub const XXH3: [(usize, u64, u64); 13] = [
+pub(crate) const XXH3: [(usize, u64, u64); 13] = [
     (0, 0x2D06_8005_38D3_94C2, 0xA8A6_B918_B2F0_364A),
     (1, 0xC44B_DFF4_074E_ECDB, 0x032B_E332_DD76_6EF8),
     (6, 0x27B5_6A84_CD2D_7325, 0x8458_9C11_6AB5_9AB9),
@@ -93,17 +93,17 @@ pub const XXH3: [(usize, u64, u64); 13] = [
 ];
 
 /// `PRIME64` of the same file: the other seed, and the factor of the generator.
-pub const XXH3_SEED: u64 = 0x9E37_79B1_85EB_CA8D;
+pub(crate) const XXH3_SEED: u64 = 0x9E37_79B1_85EB_CA8D;
 
 /// `PRIME32` of the same file: where the generator starts.
-pub const XXH3_START: u64 = 0x9E37_79B1;
+pub(crate) const XXH3_START: u64 = 0x9E37_79B1;
 
 /// The verification value of MurmurHash3 x64-128: aappleby/smhasher, `src/main.cpp`.
-pub const MURMUR3_VERIFICATION: u32 = 0x6384_BA69;
+pub(crate) const MURMUR3_VERIFICATION: u32 = 0x6384_BA69;
 
 /// MurmurHash3 x64-128: seed, key, `h1`, `h2`. google/guava, `Murmur3Hash128Test.java`; the one of "foo" is in the
 /// README of the Python package `mmh3`.
-pub const MURMUR3: [(u32, &str, u64, u64); 9] = [
+pub(crate) const MURMUR3: [(u32, &str, u64, u64); 9] = [
     (0, "hell", 0x6299_4269_3E10_F867, 0x92DB_0B82_BAEB_5347),
     (1, "hello", 0xA78D_DFF5_ADAE_8D10, 0x1289_00EF_2090_0135),
     (2, "hello ", 0x8A48_6B23_F422_E826, 0xF962_A2C5_8947_765F),
@@ -126,7 +126,7 @@ pub const MURMUR3: [(u32, &str, u64, u64); 9] = [
 ];
 
 /// splitmix64, seed 1234567, the first five numbers: rosettacode.org, "Pseudo-random numbers/Splitmix64".
-pub const SPLITMIX: [u64; 5] = [
+pub(crate) const SPLITMIX: [u64; 5] = [
     6_457_827_717_110_365_317,
     3_203_168_211_198_807_973,
     9_817_491_932_198_370_423,

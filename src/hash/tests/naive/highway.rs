@@ -27,7 +27,7 @@ struct State {
     mul1: [u64; 4],
 }
 
-pub fn hash64(key: [u64; 4], data: &[u8]) -> u64 {
+pub(crate) fn hash64(key: [u64; 4], data: &[u8]) -> u64 {
     let lane = [0, 1, 2, 3];
     let mut state = State {
         v0: lane.map(|i| MUL0[i] ^ key[i]),

@@ -1,14 +1,14 @@
 //! Each algorithm once more, slow and obvious, written from its specification alone: what the fast ones are held
 //! against.
 
-pub mod highway;
-pub mod murmur3;
-pub mod xxh3;
+pub(crate) mod highway;
+pub(crate) mod murmur3;
+pub(crate) mod xxh3;
 
 use crate::hash::Hash;
 
 /// What `KeyHasher::new(hash, seed).hash(key)` must be.
-pub fn hash(hash: Hash, seed: &[u8; 32], key: &[u8]) -> u64 {
+pub(crate) fn hash(hash: Hash, seed: &[u8; 32], key: &[u8]) -> u64 {
     match hash {
         Hash::Highway => highway::hash64([0, 8, 16, 24].map(|at| u64_at(seed, at)), key),
         Hash::Xxh3 => xxh3::hash64(u64_at(seed, 0), key),

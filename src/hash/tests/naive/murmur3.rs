@@ -6,7 +6,7 @@ const C1: u64 = 0x87C3_7B91_1142_53D5;
 const C2: u64 = 0x4CF5_AD43_2745_937F;
 
 /// The two halves `(h1, h2)` of the 128-bit hash.
-pub fn x64_128(seed: u32, data: &[u8]) -> (u64, u64) {
+pub(crate) fn x64_128(seed: u32, data: &[u8]) -> (u64, u64) {
     let scramble1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
     let scramble2 = |k: u64| k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
     let (mut h1, mut h2) = (u64::from(seed), u64::from(seed));

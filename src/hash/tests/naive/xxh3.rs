@@ -41,7 +41,7 @@ const SECRET: [u64; 24] = [
     0xAFD7_FBCA_BB4B_407E,
 ];
 
-pub fn hash64(seed: u64, data: &[u8]) -> u64 {
+pub(crate) fn hash64(seed: u64, data: &[u8]) -> u64 {
     let secret: Vec<u8> = SECRET.into_iter().flat_map(u64::to_be_bytes).collect();
     match data.len() {
         0 => avalanche_xxh64(seed ^ u64_at(&secret, 56) ^ u64_at(&secret, 64)),

@@ -1,0 +1,11 @@
+//! A disk that fails, at each call of a workload in turn and in each way, and what must hold then:
+//! a typed error, never a panic; nothing acknowledged is lost; nothing is there that was never
+//! inserted; once there is room the same handle works on, unless a sync has failed.
+
+mod support;
+
+mod faults {
+    mod aimed;
+    mod every_call;
+    mod run;
+}

@@ -1,0 +1,376 @@
+//! A workload with a model beside it, and what the model allows when a call fails.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use everseen::{Error, Kind, Options, Store};
+use tempfile::TempDir;
+
+use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
+use crate::support::files::{held, image, key, keys, place, small};
+
+/// One thing that a user does.
+#[derive(Debug, Clone)]
+pub enum Step {
+    Insert(Range<u64>),
+    Commit,
+    Checkpoint,
+    /// Close and open.
+    Reopen,
+    /// Go on with what `kill -9` would leave, in another folder.
+    Kill,
+}
+
+/// What the store must and what it may hold.
+#[derive(Debug, Default)]
+struct Model {
+    held: BTreeSet<u64>,
+    /// Not committed, in a transactional store.
+    pending: BTreeSet<u64>,
+    /// Never acknowledged, and perhaps in a log whose handle could not go on.
+    maybe: BTreeSet<u64>,
+    commits: u64,
+}
+
+/// A store on a failing disk.
+pub struct Run {
+    storage: FaultStorage,
+    options: Options,
+    transactional: bool,
+    folder: TempDir,
+    path: PathBuf,
+    store: Option<Store>,
+    model: Model,
+    /// Faults that have been judged.
+    judged: usize,
+    poisoned: bool,
+}
+
+/// What went against the promises, in words.
+pub type Outcome<T = ()> = Result<T, String>;
+
+/// The options of all runs.
+pub fn options(kind: Kind, transactional: bool) -> Options {
+    let capacity = match kind {
+        Kind::Bloom => 8000,
+        _ => 1000,
+    };
+    small()
+        .kind(kind)
+        .capacity(capacity)
+        .fpr(1e-9)
+        .seed([7; 32])
+        .transactional(transactional)
+}
+
+fn tag(commit: u64) -> [u8; 8] {
+    commit.to_le_bytes()
+}
+
+impl Run {
+    /// A run that begins by making the store.
+    pub fn create(options: &Options, transactional: bool, rule: Option<Rule>) -> Outcome<Self> {
+        let (folder, path) = place();
+        let mut run = Self::at(options, transactional, folder, path, rule);
+        for attempt in 0.. {
+            match run.options.create(&run.path) {
+                Ok(store) => {
+                    run.store = Some(store);
+                    break;
+                }
+                Err(Error::AlreadyExists { .. }) if attempt > 0 && run.named_in_spite() => {
+                    run.open()?;
+                    break;
+                }
+                Err(error) => run.judge("create", &error)?,
+            }
+        }
+        Ok(run)
+    }
+
+    /// A run on a copy of a killed process's store, which holds the keys of these numbers.
+    pub fn recover(
+        options: &Options,
+        transactional: bool,
+        killed: &Path,
+        numbers: Range<u64>,
+        rule: Option<Rule>,
+    ) -> Outcome<Self> {
+        let (folder, path) = image(killed);
+        let mut run = Self::at(options, transactional, folder, path, rule);
+        run.model.held.extend(numbers);
+        run.model.commits = 1;
+        run.open()?;
+        Ok(run)
+    }
+
+    fn at(
+        options: &Options,
+        transactional: bool,
+        folder: TempDir,
+        path: PathBuf,
+        rule: Option<Rule>,
+    ) -> Self {
+        let storage = FaultStorage::without_syncs();
+        if let Some(rule) = rule {
+            storage.arm(rule);
+        }
+        Self {
+            options: options.clone().storage(storage.shared()),
+            storage,
+            transactional,
+            folder,
+            path,
+            store: None,
+            model: Model::default(),
+            judged: 0,
+            poisoned: false,
+        }
+    }
+
+    pub fn events(&self) -> Vec<Event> {
+        self.storage.events()
+    }
+
+    fn store(&self) -> &Store {
+        self.store.as_ref().unwrap()
+    }
+
+    /// The new store has got its name although it was told that it had not.
+    fn named_in_spite(&self) -> bool {
+        self.storage.struck().iter().any(|event| {
+            event.call == Call::Publish && matches!(event.fault, Some(Fault::Lies(_)))
+        })
+    }
+
+    pub fn step(&mut self, step: &Step) -> Outcome {
+        match step {
+            Step::Insert(numbers) => self.insert(numbers.clone()),
+            Step::Commit => self.commit(),
+            Step::Checkpoint => self.until_done("checkpoint", Store::checkpoint),
+            Step::Reopen => {
+                self.until_done("close", Store::close)?;
+                self.store = None;
+                self.model.pending.clear();
+                self.open()
+            }
+            Step::Kill => {
+                let (folder, path) = image(&self.path);
+                // The old folder's store closes where nobody looks, on a disk that is well.
+                let faults_to_come = self.storage.pause();
+                self.store = None;
+                self.storage.resume(faults_to_come);
+                (self.folder, self.path) = (folder, path);
+                self.model.pending.clear();
+                self.open()
+            }
+        }
+    }
+
+    fn insert(&mut self, numbers: Range<u64>) -> Outcome {
+        let mut rest = numbers;
+        while !rest.is_empty() {
+            let mut verdicts = Vec::new();
+            let outcome = self
+                .store()
+                .claim_batch(&keys(rest.clone()), &mut verdicts);
+            let done = rest.start..rest.start + verdicts.len() as u64;
+            for (number, verdict) in done.clone().zip(verdicts) {
+                let new = verdict == everseen::Verdict::New;
+                if !new && !self.model.maybe.contains(&number) {
+                    return Err(format!("key {number}: {verdict:?} at its first insert"));
+                }
+                match self.transactional {
+                    true => self.model.pending.insert(number),
+                    false => self.model.held.insert(number),
+                };
+            }
+            rest.start = done.end;
+            match outcome {
+                Ok(()) if rest.is_empty() => {}
+                Ok(()) => return Err("a batch that is done lacks verdicts".to_owned()),
+                Err(error) => {
+                    if !self.transactional && matches!(error, Error::Poisoned { .. }) {
+                        self.model.maybe.extend(rest.clone());
+                    }
+                    let lost: Vec<_> = self.model.pending.iter().copied().collect();
+                    if self.judge_and_go_on("insert", &error)? {
+                        // What was not committed is gone with the handle, and is inserted again.
+                        for number in lost {
+                            self.insert(number..number + 1)?;
+                        }
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn commit(&mut self) -> Outcome {
+        let next = tag(self.model.commits + 1);
+        loop {
+            let outcome = self.store().commit_with(&next);
+            match outcome {
+                Ok(_) => break,
+                Err(error) => {
+                    let pending = self.model.pending.clone();
+                    if self.judge_and_go_on("commit", &error)? {
+                        let last = self.store().last_commit("default");
+                        if last.is_some_and(|last| last.tag == next) {
+                            self.model.pending = pending;
+                            break;
+                        }
+                        for number in pending {
+                            self.insert(number..number + 1)?;
+                        }
+                    }
+                }
+            }
+        }
+        self.model.commits += 1;
+        let pending = std::mem::take(&mut self.model.pending);
+        self.model.held.extend(pending);
+        let last = self.store().last_commit("default").map(|last| last.tag);
+        match last.as_deref() == Some(&next) {
+            true => Ok(()),
+            false => Err(format!("commit {next:?} is {last:?}")),
+        }
+    }
+
+    fn until_done(&mut self, what: &str, work: fn(&Store) -> everseen::Result<()>) -> Outcome {
+        while let Err(error) = work(self.store()) {
+            let pending = self.model.pending.clone();
+            if self.judge_and_go_on(what, &error)? {
+                for number in pending {
+                    self.insert(number..number + 1)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens the store, at the second try if the first one met a fault.
+    fn open(&mut self) -> Outcome {
+        let mut store = self.options.open(&self.path);
+        if let Err(error) = &store {
+            self.judge("open", error)?;
+            store = self.options.open(&self.path);
+        }
+        match store {
+            Ok(store) => self.store = Some(store),
+            Err(error) => return Err(format!("does not open on a disk that is well: {error:?}")),
+        }
+        self.check()
+    }
+
+    /// Judges an error of a handle, and reopens the store if that is what it takes; answers
+    /// whether it was.
+    fn judge_and_go_on(&mut self, what: &str, error: &Error) -> Outcome<bool> {
+        self.judge(what, error)?;
+        if !matches!(error, Error::Poisoned { .. }) {
+            return Ok(false);
+        }
+        self.poisoned = true;
+        let again = self.store().contains(&key(0));
+        if !matches!(again, Err(Error::Poisoned { .. })) {
+            return Err(format!("{what}: was poisoned and answers {again:?}"));
+        }
+        self.store = None;
+        self.model.pending.clear();
+        self.open()?;
+        Ok(true)
+    }
+
+    /// Whether this error is what this fault may lead to. The disk is well from now on.
+    fn judge(&mut self, what: &str, error: &Error) -> Outcome {
+        let struck = self.storage.struck();
+        self.storage.heal();
+        if struck.is_empty() {
+            return Err(format!("{what}: {error:?}, and the disk is well"));
+        }
+        let new = &struck[self.judged..];
+        self.judged = struck.len();
+        if new.is_empty() {
+            return Err(format!("{what}: {error:?}, after the disk is well again"));
+        }
+        // Of all that failed until now, cleaning up included, one has to explain it.
+        let fits = new.iter().any(|event| explains(event, what, error));
+        match fits {
+            true => Ok(()),
+            false => Err(format!("{what}: {error:?}")),
+        }
+    }
+
+    /// Everything that must hold of an open store.
+    fn check(&self) -> Outcome {
+        let store = self.store();
+        let (must, may) = (&self.model.held, &self.model.maybe);
+        for numbers in [must, &self.model.pending] {
+            let numbers: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
+            let (found, count) = (held(store, &numbers), numbers.len());
+            if found != count {
+                return Err(format!("{found} of {count} keys that must be there"));
+            }
+        }
+        let present = |number: &u64| must.contains(number) || self.model.pending.contains(number);
+        let absent: Vec<_> = (0..7_000)
+            .filter(|number| !present(number) && !may.contains(number))
+            .map(key)
+            .collect();
+        match held(store, &absent) {
+            0 => Ok(()),
+            found => Err(format!("{found} keys that must not be there")),
+        }
+    }
+
+    /// Closes the store and looks at it with an honest disk.
+    pub fn finish(mut self) -> Outcome {
+        self.check()?;
+        self.until_done("close", Store::close)?;
+        self.store = None;
+        self.model.pending.clear();
+        self.storage.heal();
+        self.open()?;
+        let store = self.store();
+        let report = store.verify().map_err(|error| format!("verify: {error:?}"))?;
+        if !report.is_ok() {
+            return Err(format!("verify: {report:?}"));
+        }
+        let (keys, least) = (store.stats().keys, self.model.held.len() as u64);
+        let most = least + self.model.maybe.len() as u64;
+        if !(least..=most).contains(&keys) {
+            return Err(format!("counts {keys} keys of {least} to {most}"));
+        }
+        Ok(())
+    }
+}
+
+/// Whether this fault may lead to this error.
+fn explains(event: &Event, what: &str, error: &Error) -> bool {
+    let (cause, poisoned) = match error {
+        Error::Poisoned { cause } => (&**cause, true),
+        error => (error, false),
+    };
+    match event.fault {
+        None | Some(Fault::Short) => false,
+        // Failed syncs of a new log are no loss: it is made again.
+        Some(_) if event.call == Call::Sync => {
+            let harmless = matches!(what, "open" | "create")
+                || matches!(cause, Error::Io { action, .. } if *action == "sync the new log");
+            matches!(cause, Error::Io { .. }) && (poisoned || harmless)
+        }
+        Some(Fault::Fails(failure) | Fault::Torn(failure) | Fault::Lies(failure)) => {
+            match failure {
+                Failure::NoSpace if event.call == Call::SyncFolder => {
+                    matches!(cause, Error::Io { .. })
+                }
+                Failure::NoSpace => !poisoned && matches!(cause, Error::NoSpace { .. }),
+                Failure::Denied => matches!(cause, Error::PermissionDenied { .. }),
+                // Reads and writes are made again.
+                Failure::Interrupted if matches!(event.call, Call::Read | Call::Write) => false,
+                Failure::Broken | Failure::Interrupted => matches!(cause, Error::Io { .. }),
+            }
+        }
+    }
+}

@@ -1,0 +1,27 @@
+//! FORMAT.md held against the code: its tables against real bytes, its vectors against real stores,
+//! its dump against a golden file, and a reader in another language, written from it alone.
+//!
+//! Nothing here uses the library's own constants. Where a byte lies is taken from the tables of
+//! FORMAT.md, so neither of the two can change alone. `EVERSEEN_BLESS=1` rewrites the blocks in
+//! FORMAT.md that are generated, and makes golden files that are missing.
+
+mod bytes;
+mod doc;
+mod golden;
+mod log;
+mod reader;
+mod refused;
+mod snapshot;
+mod store_file;
+mod tables;
+mod vectors;
+
+/// Whether generated parts are to be rewritten instead of compared.
+fn bless() -> bool {
+    std::env::var_os("EVERSEEN_BLESS").is_some_and(|value| value == "1")
+}
+
+/// The hash key of all stores here: `00 01 02 … 1f`, as in FORMAT.md's vectors.
+fn seed() -> [u8; 32] {
+    std::array::from_fn(|index| index as u8)
+}

@@ -1,0 +1,64 @@
+//! The tables themselves: no gaps, no overlaps, and an end where the prose says.
+
+use super::doc::{Layout, section, table};
+
+/// Sections with a table of bytes, and where their fields of fixed place end.
+const TABLES: [(&str, usize); 10] = [
+    ("Header", 256),
+    ("Superblocks", 320),
+    ("Layer entry", 64),
+    ("Writer entry", 16),
+    ("Intents", 64),
+    ("Pages", 4096),
+    ("The log", 64),
+    ("Log records", 24),
+    ("Commit payload", 24),
+    ("Cut payload", 72),
+];
+
+#[test]
+fn tables_have_no_gaps_and_end_where_they_should() {
+    for (name, end) in TABLES {
+        let layout = Layout::of(name);
+        assert!(layout.complaints().is_empty(), "{name}: {:?}", layout.complaints());
+        assert_eq!(layout.end(), end, "{name}");
+    }
+    let file = Layout::of("The whole file");
+    assert!(file.complaints().is_empty(), "{:?}", file.complaints());
+    assert_eq!(file.fields.last().unwrap().offset, "131072");
+}
+
+#[test]
+fn a_table_with_a_gap_or_an_overlap_or_a_wrong_size_is_noticed() {
+    let sound = Layout::of("Header");
+    for row in 1..sound.fields.len() {
+        let mut gap = sound.clone();
+        gap.fields.remove(row - 1);
+        assert_eq!(gap.complaints().len(), 1, "row {row} left out");
+        for (offset, size) in [(1, 0), (0, 1)] {
+            let mut wrong = sound.clone();
+            let (was, long) = wrong.fields[row].fixed().unwrap();
+            wrong.fields[row].offset = (was + offset).to_string();
+            wrong.fields[row].size = (long + size).to_string();
+            assert!(!wrong.complaints().is_empty(), "row {row} shifted");
+        }
+    }
+}
+
+/// Each invariant names a test that exists.
+#[test]
+fn invariants_name_tests_that_exist() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let rows = table(&section("Invariants and their tests"), &["invariant", "test"]);
+    let mut count = 0;
+    for row in rows {
+        for name in row[1].split('`').filter(|name| name.contains("::")) {
+            let (file, test) = name.split_once("::").unwrap();
+            let text = std::fs::read_to_string(root.join(file));
+            let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
+            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
+            count += 1;
+        }
+    }
+    assert!(count >= 10, "{count}");
+}

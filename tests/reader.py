@@ -1,0 +1,482 @@
+#!/usr/bin/env python3
+"""Reads an Everseen store. Written from FORMAT.md alone, with the standard library alone.
+
+    reader.py STORE                        checks everything and prints what it holds, as JSON
+    reader.py STORE --hashes FILE          also answers for hashes as given to `insert_hash`, one a
+                                           line, decimal or 0x…: "answers", a string of 0 and 1
+    reader.py STORE --hashes FILE --raw    the same for hashes that are not to be mixed
+
+It never writes. What it must refuse it names on stderr, and exits with 2. Comments name the
+sections of FORMAT.md.
+"""
+
+import argparse
+import json
+import os
+import struct
+import sys
+import zlib
+
+PAGE = 4096
+MASK = (1 << 64) - 1
+PLAIN, SCALABLE = 1, 3
+OPEN, INSERT, COMMIT, CUT = 1, 2, 3, 4
+
+
+class Refused(Exception):
+    """The bytes are not what FORMAT.md allows."""
+
+
+def require(condition, message):
+    if not condition:
+        raise Refused(message)
+
+
+def crc32(*parts):
+    crc = 0
+    for part in parts:
+        crc = zlib.crc32(part, crc)
+    return crc
+
+
+def zeros(data):
+    return not any(data)
+
+
+# Hash, From hash to page, Probes
+
+
+def finalise(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def page_of(key, pages):
+    return (key * pages) >> 64
+
+
+def probes(key, count):
+    state = key
+    while True:
+        state = (state + 0x9E3779B97F4A7C15) & MASK
+        both = finalise(state)
+        for draw in (both & 0xFFFFFFFF, both >> 32):
+            if count == 0:
+                return
+            count -= 1
+            yield (draw * 32640) >> 32
+
+
+# Header
+
+HEADER = struct.Struct("<8sIIQQQIHHIIQdQ32s16sQIId100sI")
+assert HEADER.size == 256
+
+
+class Header:
+    def __init__(self, page, length):
+        require(len(page) >= 8, "cut short: no header")
+        require(page[:8] == b"EVERSEEN", "not a store")
+        require(length >= 131072 and len(page) == PAGE, f"cut short: {length} bytes")
+        self.bytes = page[:256]
+        (_, version, size, _, self.read_only_compatible, incompatible, page_size, self.kind,
+         self.hash, flags, self.probes, self.capacity, self.fpr, self.bits, self.seed,
+         self.store_id, self.created, self.growth, reserved, self.tightening, rest,
+         crc) = HEADER.unpack(self.bytes)
+        require(crc == crc32(page[:252]), "the header is damaged: CRC")
+        require(version == 1, f"format version {version}")
+        require(zeros(page[256:]), "header: padding")
+        require(incompatible == 0, f"incompatible features {incompatible:#x}")
+        require(size == 256, "header: header_length")
+        require(page_size == PAGE, "header: page_size")
+        require(self.kind in (PLAIN, SCALABLE), f"header: kind {self.kind}")
+        require(self.hash in (1, 2, 3), "header: hash")
+        require(flags & ~1 == 0, "header: flags")
+        require(reserved == 0 and zeros(rest), "header: reserved")
+        require(0 < self.fpr < 1, "header: fpr")
+        require(self.capacity >= 1, "header: capacity")
+        self.transactional = flags & 1 == 1
+        if self.kind == SCALABLE:
+            require(self.probes == 0 and self.bits == 0, "header: probes, bits")
+            require(2 <= self.growth <= 16, "header: growth")
+            require(0 < self.tightening < 1, "header: tightening")
+            most = self.fpr * (1 - self.tightening) * 2.0**63
+            require(self.capacity <= most, "header: capacity")
+        else:
+            require(1 <= self.probes <= 64, "header: probes")
+            require(self.bits > 0 and self.bits % 32640 == 0, "header: bits")
+            require(self.growth == 0 and self.tightening == 0, "header: growth")
+
+    def mix(self, raw):
+        return finalise(raw ^ int.from_bytes(self.seed[:8], "little"))
+
+
+# Superblocks
+
+FIXED = struct.Struct("<8sIIQQ256sQQIIII")
+LAYER = struct.Struct("<QQQQdIIQQ")
+WRITER = struct.Struct("<QHHI")
+assert (FIXED.size, LAYER.size, WRITER.size) == (320, 64, 16)
+
+
+class Layer:
+    def __init__(self, data, least):
+        require(len(data) == 64, "layer: cut short")
+        self.bytes = data
+        (self.first_page, self.pages, self.capacity, self.keys, self.fpr, self.probes, flags,
+         *reserved) = LAYER.unpack(data)
+        require(self.first_page >= least and self.first_page % 16 == 0, "layer: first_page")
+        require(self.first_page < 1 << 50, "layer: first_page")
+        require(1 <= self.pages <= (1 << 50) - self.first_page, "layer: pages")
+        require(self.capacity >= 1, "layer: capacity")
+        require(0 < self.fpr < 1, "layer: fpr")
+        require(1 <= self.probes <= 64, "layer: probes")
+        require(flags & ~1 == 0, "layer: flags")
+        require(reserved == [0, 0], "layer: reserved")
+        self.all_written = flags & 1 == 1
+
+    def end(self):
+        return self.first_page + self.pages
+
+
+def mark_text(data, what):
+    require(1 <= len(data) <= 255, f"{what}: name")
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError:
+        raise Refused(f"{what}: name is not UTF-8") from None
+
+
+class Superblock:
+    def __init__(self, place, header):
+        require(not zeros(place[:8]), "never written")
+        require(place[:8] == b"EVERSUPR", "magic")
+        (_, crc, length, self.sequence, self.generation, copy, keys, self.commit_sequence, flags,
+         layer_count, writer_count, reserved) = FIXED.unpack(place[:320])
+        require(320 <= length <= 57344 and length % 8 == 0, f"length {length}")
+        data = place[:length]
+        require(crc == crc32(data[12:]), "CRC")
+        require(copy == header.bytes, "belongs to another header")
+        require(flags & ~1 == 0, "flags")
+        require(reserved == 0, "reserved")
+        require(self.generation >= 1, "generation")
+        require(layer_count <= 64, "layer_count")
+        self.log_expected = flags & 1 == 1
+        at, self.layers, least = 320, [], 32
+        for _ in range(layer_count):
+            layer = Layer(data[at:at + 64], least)
+            self.layers.append(layer)
+            at, least = at + 64, layer.end()
+        self.writers = {}
+        for _ in range(writer_count):
+            require(at + 16 <= length, "writer_count")
+            sequence, name_length, tag_length, _ = WRITER.unpack(data[at:at + 16])
+            end = at + 16 + name_length + tag_length
+            require(end <= length, "writer_count")
+            name = mark_text(data[at + 16:at + 16 + name_length], "writer")
+            require(tag_length <= 4096, "tag_length")
+            require(sequence <= self.commit_sequence, "commit_sequence")
+            require(name not in self.writers, "a writer's name twice")
+            self.writers[name] = (sequence, data[end - tag_length:end])
+            at = (end + 7) // 8 * 8
+        require(keys == min(MASK, sum(layer.keys for layer in self.layers)), "keys")
+        require(zeros(data[at:]), "length")
+        if header.kind == PLAIN:
+            require(layer_count == 1, "layers")
+            layer = self.layers[0]
+            require(layer.pages * 32640 == header.bits, "layers: bits")
+            require(layer.probes == header.probes, "layers: probes")
+            require(layer.capacity == header.capacity, "layers: capacity")
+
+
+def newest_superblock(store, header):
+    good, faults = [], []
+    for name, offset in (("A", 16384), ("B", 73728)):
+        try:
+            good.append(Superblock(store.read(offset, 57344), header))
+        except Refused as fault:
+            faults.append(f"{name}: {fault}")
+    require(good, f"both superblocks are damaged ({'; '.join(faults)})")
+    # `max` takes the first of equals, and B is the one to take then.
+    return max(reversed(good), key=lambda superblock: superblock.sequence), faults
+
+
+# Intents
+
+
+def counting_intent(store, header, generation):
+    """The range of pages that may be torn."""
+    newest = None
+    for offset in (4096, 8192):
+        data = store.read(offset, 64)
+        magic, crc, _, store_id, of, sequence, start, end = struct.unpack("<8sII16sQQQQ", data)
+        if magic != b"EVERINTT" or crc != crc32(data[12:]) or store_id != header.store_id:
+            continue
+        if newest is None or (of, sequence) > newest[0]:
+            newest = ((of, sequence), range(start, max(start, end)))
+    if newest is not None and newest[0][0] == generation:
+        return newest[1]
+    return None
+
+
+# The log, Log records
+
+
+class BadLogHeader(Refused):
+    """Length, magic or CRC: what a crash leaves of a log that was being made."""
+
+
+class Log:
+    def __init__(self, path, header, generation):
+        self.name = os.path.basename(path)
+        with open(path, "rb") as file:
+            self.data = file.read()
+        head = self.data[:64]
+        if len(self.data) < PAGE or head[:8] != b"EVERSLOG":
+            raise BadLogHeader(f"{self.name}: no log header")
+        _, version, crc, store_id, self.salt, of, _ = struct.unpack("<8sII16s16sQQ", head)
+        if crc != crc32(head[:12], head[16:]):
+            raise BadLogHeader(f"{self.name}: the log's header is damaged: CRC")
+        require(version == 1, f"{self.name}: log version {version}")
+        require(store_id == header.store_id, f"{self.name}: belongs to another store")
+        require(of == generation, f"{self.name}: of generation {of}")
+        self.end, self.previous = PAGE, crc
+        self.marks, self.cut, self.records = [], None, 0
+        self.inserts, committed = [], {}
+        while self.cut is None:
+            record = self.record(self.end)
+            if record is None or record[0] != self.previous:
+                break
+            _, crc, kind, handle, payload = record
+            if kind == INSERT:
+                self.inserts.append((self.end, handle, payload))
+            elif kind == COMMIT:
+                mark = read_mark(payload)
+                require(mark is not None, f"{self.name}: a mark at {self.end} makes no sense")
+                self.marks.append(mark)
+                committed[handle] = self.end
+            elif kind == CUT:
+                self.cut = self.read_cut(payload)
+            self.end += 24 + len(payload)
+            self.previous = crc
+            self.records += 1
+        if self.cut is None:
+            self.check_tail()
+        self.keys = set()
+        for offset, handle, payload in self.inserts:
+            if not header.transactional or offset < committed.get(handle, 0):
+                self.keys.update(struct.unpack(f"<{len(payload) // 8}Q", payload))
+
+    def record(self, offset):
+        """(previous, crc, kind, handle, payload), or None where no valid record lies."""
+        head = self.data[offset:offset + 24]
+        if len(head) < 24:
+            return None
+        crc, previous, length, kind, flags, handle = struct.unpack("<IIIHHQ", head)
+        if length > 65536 or length % 8 or kind not in (OPEN, INSERT, COMMIT, CUT) or flags:
+            return None
+        record = self.data[offset:offset + 24 + length]
+        if len(record) < 24 + length:
+            return None
+        if crc != crc32(self.salt, struct.pack("<Q", offset), record[4:]):
+            return None
+        return previous, crc, kind, handle, record[24:]
+
+    def read_cut(self, payload):
+        require(len(payload) >= 72, f"{self.name}: the cut makes no sense")
+        flags, index = struct.unpack("<II", payload[:8])
+        require(flags & ~1 == 0, f"{self.name}: the cut makes no sense")
+        return flags & 1 == 1, index, Layer(payload[8:72], 32)
+
+    def check_tail(self):
+        """Torn tail or damage."""
+        offset = self.end + 8
+        while offset + 24 < len(self.data):
+            record = self.record(offset)
+            if record is not None and record[2] == COMMIT:
+                mark = read_mark(record[4])
+                require(mark is None or mark[1] <= self.end,
+                        f"{self.name}: damaged at byte {self.end}, which had been durable")
+            offset += 8
+
+
+def read_mark(payload):
+    """(sequence, durable, name, tag), or None."""
+    if len(payload) < 24:
+        return None
+    sequence, durable, name_length, tag_length, _ = struct.unpack("<QQHHI", payload[:24])
+    end = 24 + name_length + tag_length
+    if not 1 <= name_length <= 255 or tag_length > 4096 or len(payload) < end:
+        return None
+    try:
+        name = payload[24:24 + name_length].decode("utf-8")
+    except UnicodeDecodeError:
+        return None
+    return sequence, durable, name, payload[end - tag_length:end]
+
+
+def check_cut(log, layers, header):
+    _, index, layer = log.cut
+    wrong = f"{log.name}: the cut's layer does not fit"
+    if index < len(layers):
+        require(index + 1 == len(layers) and layers[index].bytes == layer.bytes, wrong)
+    else:
+        require(index == len(layers) < 64 and header.kind == SCALABLE and layer.keys == 0, wrong)
+        require(not layers or layers[-1].end() <= layer.first_page, wrong)
+
+
+# Recovery
+
+
+class Store:
+    def __init__(self, path):
+        self.path = path
+        self.file = open(path, "rb")
+        self.length = os.fstat(self.file.fileno()).st_size
+        self.header = Header(self.read(0, min(PAGE, self.length)), self.length)
+        self.superblock, self.faults = newest_superblock(self, self.header)
+        self.layers = self.superblock.layers
+        if self.layers:
+            require(self.length >= self.layers[-1].end() * PAGE, "cut short: pages are missing")
+        intent = counting_intent(self, self.header, self.superblock.generation)
+        self.writers = dict(self.superblock.writers)
+        self.commit_sequence = self.superblock.commit_sequence
+        self.logs = self.read_logs(intent)
+        # Torn pages are those of a checkpoint that is due, and of no other.
+        self.torn = intent if self.logs and self.logs[0].cut else range(0)
+        if self.torn is None:
+            self.torn = range(0)
+        self.checked = set()
+
+    def read(self, offset, size):
+        data = os.pread(self.file.fileno(), size, offset)
+        require(len(data) == size, f"cut short at byte {offset + len(data)}")
+        return data
+
+    def log(self, generation):
+        path = f"{self.path}-log.{generation}"
+        return Log(path, self.header, generation) if os.path.exists(path) else None
+
+    def read_logs(self, intent):
+        generation, expected = self.superblock.generation, self.superblock.log_expected
+        try:
+            first = self.log(generation)
+        except BadLogHeader:
+            if expected:
+                raise
+            first = None
+        else:
+            require(first or not expected, f"the log of generation {generation} is missing")
+        if first is None:
+            return []
+        logs = [first]
+        if first.cut is None:
+            require(intent is None, f"{first.name}: its cut is missing")
+        else:
+            check_cut(first, self.layers, self.header)
+            if not first.cut[0]:
+                second = self.log(generation + 1)
+                require(second, f"the log of generation {generation + 1} is missing")
+                require(second.cut is None, f"{second.name}: closed, and not the first")
+                logs.append(second)
+        for log in logs:
+            for sequence, _, name, tag in log.marks:
+                self.commit_sequence = max(self.commit_sequence, sequence)
+                self.writers[name] = (sequence, tag)
+        return logs
+
+    def page(self, index, number):
+        """A page of a layer, checked. Pages."""
+        layer = self.layers[index]
+        at = layer.first_page + number
+        data = self.read(at * PAGE, PAGE)
+        if at in self.checked:
+            return data
+        what = f"page {number} of layer {index} is damaged"
+        if zeros(data):
+            require(not layer.all_written, f"{what}: blank")
+        else:
+            crc, occupancy = struct.unpack("<II", data[:8])
+            if crc != crc32(struct.pack("<Q", at), data[4:]):
+                require(at in self.torn, f"{what}: CRC")
+            else:
+                bits = bin(int.from_bytes(data[16:], "little")).count("1")
+                require(bits == occupancy, f"{what}: occupancy")
+        self.checked.add(at)
+        return data
+
+    def check_pages(self):
+        for index, layer in enumerate(self.layers):
+            for number in range(layer.pages):
+                self.page(index, number)
+
+    def contains(self, key):
+        if any(key in log.keys for log in self.logs):
+            return True
+        for index, layer in enumerate(self.layers):
+            page = self.page(index, page_of(key, layer.pages))
+            if all(page[16 + bit // 8] >> bit % 8 & 1 for bit in probes(key, layer.probes)):
+                return True
+        return False
+
+    def info(self):
+        header, superblock = self.header, self.superblock
+        return {
+            "kind": {PLAIN: "bloom", SCALABLE: "scalable"}[header.kind],
+            "hash": {1: "highway", 2: "xxh3", 3: "murmur3"}[header.hash],
+            "transactional": header.transactional,
+            "capacity": header.capacity,
+            "fpr": header.fpr,
+            "created": header.created,
+            "store_id": header.store_id.hex(),
+            "sequence": superblock.sequence,
+            "generation": superblock.generation,
+            "log_expected": superblock.log_expected,
+            "commit_sequence": self.commit_sequence,
+            "superblock_faults": self.faults,
+            "torn": [self.torn.start, self.torn.stop],
+            "layers": [
+                {"first_page": layer.first_page, "pages": layer.pages, "keys": layer.keys,
+                 "capacity": layer.capacity, "probes": layer.probes,
+                 "all_written": layer.all_written, "fpr": layer.fpr}
+                for layer in self.layers
+            ],
+            "logs": [
+                {"name": log.name, "end": log.end, "records": log.records, "keys": len(log.keys),
+                 "closed": log.cut is not None}
+                for log in self.logs
+            ],
+            "writers": [
+                {"writer": name, "seq": sequence, "tag": tag.hex()}
+                for name, (sequence, tag) in sorted(self.writers.items())
+            ],
+        }
+
+
+def main():
+    parser = argparse.ArgumentParser(description="reads an Everseen store")
+    parser.add_argument("store")
+    parser.add_argument("--hashes", metavar="FILE", help="hashes to look up, one a line")
+    parser.add_argument("--raw", action="store_true", help="hashes are not to be mixed")
+    arguments = parser.parse_args()
+    try:
+        store = Store(arguments.store)
+        store.check_pages()
+        info = store.info()
+        if arguments.hashes:
+            with open(arguments.hashes, encoding="ascii") as lines:
+                keys = [int(line, 0) for line in lines if line.strip()]
+            if not arguments.raw:
+                keys = [store.header.mix(key) for key in keys]
+            info["answers"] = "".join("01"[store.contains(key)] for key in keys)
+    except (Refused, OSError, ValueError) as error:
+        print(f"{arguments.store}: {error}", file=sys.stderr)
+        return 2
+    json.dump(info, sys.stdout, indent=1)
+    print()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
