@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Reads an Everseen store. Written from FORMAT.md alone, with the standard library alone.
+"""Reads an Everseen store, after FORMAT.md. Shares no code with the library; standard library alone.
 
     reader.py STORE                        checks everything and prints what it holds, as JSON
     reader.py STORE --hashes FILE          also answers for hashes as given to `insert_hash`, one a

@@ -8,7 +8,7 @@ use everseen::{Error, Kind, Options, Store};
 use tempfile::TempDir;
 
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
-use crate::support::files::{held, image, key, keys, place, small};
+use crate::support::files::{held, image, key, place, ready_keys, small};
 
 /// One thing that a user does.
 #[derive(Debug, Clone)]
@@ -44,7 +44,8 @@ pub struct Run {
     model: Model,
     /// Faults that have been judged.
     judged: usize,
-    poisoned: bool,
+    /// Faults after which all keys have been looked at.
+    checked: usize,
 }
 
 /// What went against the promises, in words.
@@ -66,6 +67,10 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
 
 fn tag(commit: u64) -> [u8; 8] {
     commit.to_le_bytes()
+}
+
+fn ready(number: u64) -> &'static [u8] {
+    &ready_keys()[number as usize]
 }
 
 impl Run {
@@ -125,7 +130,7 @@ impl Run {
             store: None,
             model: Model::default(),
             judged: 0,
-            poisoned: false,
+            checked: 0,
         }
     }
 
@@ -174,7 +179,7 @@ impl Run {
             let mut verdicts = Vec::new();
             let outcome = self
                 .store()
-                .claim_batch(&keys(rest.clone()), &mut verdicts);
+                .claim_batch(&ready_keys()[rest.start as usize..rest.end as usize], &mut verdicts);
             let done = rest.start..rest.start + verdicts.len() as u64;
             for (number, verdict) in done.clone().zip(verdicts) {
                 let new = verdict == everseen::Verdict::New;
@@ -194,12 +199,10 @@ impl Run {
                     if !self.transactional && matches!(error, Error::Poisoned { .. }) {
                         self.model.maybe.extend(rest.clone());
                     }
-                    let lost: Vec<_> = self.model.pending.iter().copied().collect();
+                    let pending = self.model.pending.clone();
                     if self.judge_and_go_on("insert", &error)? {
-                        // What was not committed is gone with the handle, and is inserted again.
-                        for number in lost {
-                            self.insert(number..number + 1)?;
-                        }
+                        // What was not committed is gone with the handle.
+                        self.insert_all(&pending)?;
                     }
                 }
             }
@@ -215,15 +218,14 @@ impl Run {
                 Ok(_) => break,
                 Err(error) => {
                     let pending = self.model.pending.clone();
-                    if self.judge_and_go_on("commit", &error)? {
-                        let last = self.store().last_commit("default");
-                        if last.is_some_and(|last| last.tag == next) {
-                            self.model.pending = pending;
-                            break;
-                        }
-                        for number in pending {
-                            self.insert(number..number + 1)?;
-                        }
+                    self.model.maybe.extend(&pending);
+                    let reopened = self.judge_and_go_on("commit", &error)?;
+                    for number in &pending {
+                        self.model.maybe.remove(number);
+                    }
+                    if reopened && self.came_through(&pending, &next)? {
+                        self.model.pending = pending;
+                        break;
                     }
                 }
             }
@@ -238,13 +240,33 @@ impl Run {
         }
     }
 
+    /// Whether a commit that failed counts after all; if not, its keys are inserted again.
+    fn came_through(&mut self, pending: &BTreeSet<u64>, next: &[u8]) -> Outcome<bool> {
+        let last = self.store().last_commit("default");
+        let counts = last.is_some_and(|last| last.tag == next);
+        let numbers: Vec<_> = pending.iter().map(|number| ready(*number)).collect();
+        match (counts, held(self.store(), &numbers)) {
+            (true, found) if found == pending.len() => Ok(true),
+            (false, 0) => {
+                self.insert_all(pending)?;
+                Ok(false)
+            }
+            (counts, found) => Err(format!("a commit, {counts}, of which {found} keys are there")),
+        }
+    }
+
+    fn insert_all(&mut self, numbers: &BTreeSet<u64>) -> Outcome {
+        for number in numbers {
+            self.insert(*number..number + 1)?;
+        }
+        Ok(())
+    }
+
     fn until_done(&mut self, what: &str, work: fn(&Store) -> everseen::Result<()>) -> Outcome {
         while let Err(error) = work(self.store()) {
             let pending = self.model.pending.clone();
             if self.judge_and_go_on(what, &error)? {
-                for number in pending {
-                    self.insert(number..number + 1)?;
-                }
+                self.insert_all(&pending)?;
             }
         }
         Ok(())
@@ -261,7 +283,13 @@ impl Run {
             Ok(store) => self.store = Some(store),
             Err(error) => return Err(format!("does not open on a disk that is well: {error:?}")),
         }
-        self.check()
+        // Once after each fault is enough.
+        let struck = self.storage.struck().len();
+        if struck > self.checked {
+            self.checked = struck;
+            self.check()?;
+        }
+        Ok(())
     }
 
     /// Judges an error of a handle, and reopens the store if that is what it takes; answers
@@ -271,7 +299,6 @@ impl Run {
         if !matches!(error, Error::Poisoned { .. }) {
             return Ok(false);
         }
-        self.poisoned = true;
         let again = self.store().contains(&key(0));
         if !matches!(again, Err(Error::Poisoned { .. })) {
             return Err(format!("{what}: was poisoned and answers {again:?}"));
@@ -307,7 +334,7 @@ impl Run {
         let store = self.store();
         let (must, may) = (&self.model.held, &self.model.maybe);
         for numbers in [must, &self.model.pending] {
-            let numbers: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
+            let numbers: Vec<_> = numbers.iter().map(|number| ready(*number)).collect();
             let (found, count) = (held(store, &numbers), numbers.len());
             if found != count {
                 return Err(format!("{found} of {count} keys that must be there"));
@@ -316,7 +343,7 @@ impl Run {
         let present = |number: &u64| must.contains(number) || self.model.pending.contains(number);
         let absent: Vec<_> = (0..7_000)
             .filter(|number| !present(number) && !may.contains(number))
-            .map(key)
+            .map(ready)
             .collect();
         match held(store, &absent) {
             0 => Ok(()),
@@ -326,12 +353,12 @@ impl Run {
 
     /// Closes the store and looks at it with an honest disk.
     pub fn finish(mut self) -> Outcome {
-        self.check()?;
         self.until_done("close", Store::close)?;
         self.store = None;
         self.model.pending.clear();
         self.storage.heal();
         self.open()?;
+        self.check()?;
         let store = self.store();
         let report = store.verify().map_err(|error| format!("verify: {error:?}"))?;
         if !report.is_ok() {

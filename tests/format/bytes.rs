@@ -15,7 +15,10 @@ pub(crate) fn crc32(parts: &[&[u8]]) -> u32 {
 /// A little-endian number of up to 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     assert!(bytes.len() <= 8);
-    bytes.iter().rev().fold(0, |sum, byte| sum << 8 | u64::from(*byte))
+    bytes
+        .iter()
+        .rev()
+        .fold(0, |sum, byte| sum << 8 | u64::from(*byte))
 }
 
 /// "Hash".

@@ -39,7 +39,8 @@ pub(crate) fn text() -> String {
 /// The lines under the heading `name`, up to the next heading.
 pub(crate) fn section(name: &str) -> Vec<String> {
     let text = text();
-    let heading = |line: &&str| line.starts_with('#') && line.trim_start_matches('#').trim() == name;
+    let heading =
+        |line: &&str| line.starts_with('#') && line.trim_start_matches('#').trim() == name;
     assert_eq!(text.lines().filter(heading).count(), 1, "heading {name:?}");
     text.lines()
         .skip_while(|line| !heading(line))
@@ -132,7 +133,10 @@ impl Layout {
                 _ => true,
             };
             if !fits {
-                complaints.push(format!("{}: {} bytes of {}", field.name, field.size, field.kind));
+                complaints.push(format!(
+                    "{}: {} bytes of {}",
+                    field.name, field.size, field.kind
+                ));
             }
             end = field.fixed().map(|(offset, size)| offset + size);
         }
@@ -145,7 +149,10 @@ pub(crate) fn check_block(name: &str, expected: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let text = text();
-    let (begin, end) = (format!("<!-- begin: {name} -->\n"), format!("<!-- end: {name} -->"));
+    let (begin, end) = (
+        format!("<!-- begin: {name} -->\n"),
+        format!("<!-- end: {name} -->"),
+    );
     let (before, rest) = text.split_once(&begin).unwrap();
     let (block, after) = rest.split_once(&end).unwrap();
     if super::bless() {
@@ -153,7 +160,13 @@ pub(crate) fn check_block(name: &str, expected: &str) {
         return;
     }
     for (number, (got, expected)) in block.lines().zip(expected.lines()).enumerate() {
-        assert_eq!(got, expected, "FORMAT.md, block {name}, line {number}; EVERSEEN_BLESS=1 rewrites it");
+        assert_eq!(
+            got, expected,
+            "FORMAT.md, block {name}, line {number}; EVERSEEN_BLESS=1 rewrites it"
+        );
     }
-    assert_eq!(block, expected, "FORMAT.md, block {name}; EVERSEEN_BLESS=1 rewrites it");
+    assert_eq!(
+        block, expected,
+        "FORMAT.md, block {name}; EVERSEEN_BLESS=1 rewrites it"
+    );
 }

@@ -1,5 +1,5 @@
 //! FORMAT.md held against the code: its tables against real bytes, its vectors against real stores,
-//! its dump against a golden file, and a reader in another language, written from it alone.
+//! its dump against a golden file, and a reader in another language that follows it.
 //!
 //! Nothing here uses the library's own constants. Where a byte lies is taken from the tables of
 //! FORMAT.md, so neither of the two can change alone. `EVERSEEN_BLESS=1` rewrites the blocks in

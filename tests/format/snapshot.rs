@@ -47,7 +47,13 @@ impl Interrupted {
         let pages = path == self.store;
         Arc::new(File {
             file,
-            pages: pages.then(|| (self.store.clone(), self.copies.clone(), Arc::clone(&self.left))),
+            pages: pages.then(|| {
+                (
+                    self.store.clone(),
+                    self.copies.clone(),
+                    Arc::clone(&self.left),
+                )
+            }),
         })
     }
 }

@@ -18,20 +18,25 @@ pub(crate) fn superblock_places() -> [(usize, usize); 2] {
 /// The bytes of the newest superblock ("Superblocks"): from its first to its last that counts.
 pub(crate) fn newest_superblock(file: &[u8]) -> (usize, &[u8]) {
     let layout = Layout::of("Superblocks");
-    let found = superblock_places().into_iter().filter_map(|(offset, size)| {
-        let place = &file[offset..offset + size];
-        let length = layout.number(place, "length") as usize;
-        let bytes = place.get(..length).filter(|bytes| bytes.len() >= 320)?;
-        let crc = crc32(&[&bytes[12..]]);
-        (layout.number(bytes, "crc") == u64::from(crc)).then_some((offset, bytes))
-    });
+    let found = superblock_places()
+        .into_iter()
+        .filter_map(|(offset, size)| {
+            let place = &file[offset..offset + size];
+            let length = layout.number(place, "length") as usize;
+            let bytes = place.get(..length).filter(|bytes| bytes.len() >= 320)?;
+            let crc = crc32(&[&bytes[12..]]);
+            (layout.number(bytes, "crc") == u64::from(crc)).then_some((offset, bytes))
+        });
     found
         .max_by_key(|(_, bytes)| layout.number(bytes, "sequence"))
         .unwrap()
 }
 
 fn options() -> Options {
-    Options::new().buffer(LEAST_BUFFER).seed(seed()).background(false)
+    Options::new()
+        .buffer(LEAST_BUFFER)
+        .seed(seed())
+        .background(false)
 }
 
 #[test]
@@ -39,12 +44,19 @@ fn the_header_is_as_documented() {
     let folder = TempDir::new().unwrap();
     let layout = Layout::of("Header");
     let mut ids = Vec::new();
-    for (index, hash) in [Hash::Highway, Hash::Xxh3, Hash::Murmur3].into_iter().enumerate() {
+    for (index, hash) in [Hash::Highway, Hash::Xxh3, Hash::Murmur3]
+        .into_iter()
+        .enumerate()
+    {
         for (kind, id) in [(Kind::Bloom, 1), (Kind::Scalable, 3)] {
             let path = folder.path().join(format!("{hash}-{kind}"));
             let transactional = index == 1;
             let made = options().kind(kind).hash(hash).transactional(transactional);
-            let made = made.capacity(5000 + index as u64).fpr(1e-3).growth(3).tightening(0.75);
+            let made = made
+                .capacity(5000 + index as u64)
+                .fpr(1e-3)
+                .growth(3)
+                .tightening(0.75);
             let stats = made.create(&path).unwrap().stats();
             let file = std::fs::read(&path).unwrap();
             let header = &file[..256];
@@ -72,7 +84,11 @@ fn the_header_is_as_documented() {
             assert_eq!(get("growth"), if fixed { 0 } else { 3 });
             let tightening = layout.float(header, "tightening");
             assert_eq!(tightening, if fixed { 0.0 } else { 0.75 });
-            for field in layout.fields.iter().filter(|field| field.name == "reserved") {
+            for field in layout
+                .fields
+                .iter()
+                .filter(|field| field.name == "reserved")
+            {
                 let (offset, size) = field.fixed().unwrap();
                 assert!(header[offset..offset + size].iter().all(|byte| *byte == 0));
             }
@@ -109,15 +125,29 @@ fn check_superblock(path: &Path, stats: &Stats) {
     for layer in &stats.layers {
         let bytes = &bytes[at..at + entry.end()];
         let first = entry.number(bytes, "first_page");
-        assert!(first % 16 == 0 && first >= end && first < end + 16, "{first} {end}");
+        assert!(
+            first.is_multiple_of(16) && first >= end && first < end + 16,
+            "{first} {end}"
+        );
         assert_eq!(entry.number(bytes, "pages"), layer.pages);
         assert_eq!(entry.number(bytes, "capacity"), layer.capacity);
         assert_eq!(entry.number(bytes, "keys"), layer.keys);
         assert_eq!(entry.number(bytes, "probes"), u64::from(layer.k));
         assert!(entry.float(bytes, "fpr") > 0.0 && entry.float(bytes, "fpr") < 1.0);
         assert!(entry.number(bytes, "layer_flags") <= 1);
-        assert!(entry.bytes(bytes, "layer_reserved").iter().all(|byte| *byte == 0));
-        check_pages(&file, first, layer.pages, entry.number(bytes, "layer_flags") == 1, stats);
+        assert!(
+            entry
+                .bytes(bytes, "layer_reserved")
+                .iter()
+                .all(|byte| *byte == 0)
+        );
+        check_pages(
+            &file,
+            first,
+            layer.pages,
+            entry.number(bytes, "layer_flags") == 1,
+            stats,
+        );
         end = first + layer.pages;
         at += entry.end();
     }
@@ -149,10 +179,21 @@ fn check_pages(file: &[u8], first: u64, pages: u64, all_written: bool, stats: &S
         written += 1;
         let crc = crc32(&[&number.to_le_bytes(), &page[4..]]);
         assert_eq!(layout.number(page, "crc"), u64::from(crc), "page {number}");
-        let set: u32 = layout.bytes(page, "payload").iter().map(|byte| byte.count_ones()).sum();
-        assert_eq!(layout.number(page, "occupancy"), u64::from(set), "page {number}");
+        let set: u32 = layout
+            .bytes(page, "payload")
+            .iter()
+            .map(|byte| byte.count_ones())
+            .sum();
+        assert_eq!(
+            layout.number(page, "occupancy"),
+            u64::from(set),
+            "page {number}"
+        );
         let generation = layout.number(page, "generation");
-        assert!(generation > 1 && generation <= stats.generation, "{generation}");
+        assert!(
+            generation > 1 && generation <= stats.generation,
+            "{generation}"
+        );
     }
     assert!(written > 0);
 }
@@ -165,7 +206,12 @@ fn superblocks_layers_writers_and_pages_are_as_documented() {
         let path = folder.path().join(kind.name());
         let options = options().kind(kind);
         let capacity = if kind == Kind::Bloom { 20_000 } else { 3000 };
-        options.clone().capacity(capacity).fpr(1e-4).create(&path).unwrap();
+        options
+            .clone()
+            .capacity(capacity)
+            .fpr(1e-4)
+            .create(&path)
+            .unwrap();
         let mut next = 0;
         for (round, writer) in ["b", "a", "ab", "ä"].into_iter().enumerate() {
             let store = options.clone().writer(writer).open(&path).unwrap();
@@ -229,7 +275,10 @@ fn intents_are_as_documented() {
             let (bytes, rest) = file[offset..offset + size].split_at(64);
             assert!(rest.iter().all(|byte| *byte == 0));
             assert_eq!(layout.bytes(bytes, "magic"), b"EVERINTT");
-            assert_eq!(layout.number(bytes, "crc"), u64::from(crc32(&[&bytes[12..]])));
+            assert_eq!(
+                layout.number(bytes, "crc"),
+                u64::from(crc32(&[&bytes[12..]]))
+            );
             assert_eq!(layout.number(bytes, "reserved"), 0);
             assert_eq!(layout.bytes(bytes, "store_id"), stats.store_id);
             assert_eq!(layout.number(bytes, "generation"), 1);

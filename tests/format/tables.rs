@@ -20,7 +20,11 @@ const TABLES: [(&str, usize); 10] = [
 fn tables_have_no_gaps_and_end_where_they_should() {
     for (name, end) in TABLES {
         let layout = Layout::of(name);
-        assert!(layout.complaints().is_empty(), "{name}: {:?}", layout.complaints());
+        assert!(
+            layout.complaints().is_empty(),
+            "{name}: {:?}",
+            layout.complaints()
+        );
         assert_eq!(layout.end(), end, "{name}");
     }
     let file = Layout::of("The whole file");
@@ -49,14 +53,20 @@ fn a_table_with_a_gap_or_an_overlap_or_a_wrong_size_is_noticed() {
 #[test]
 fn invariants_name_tests_that_exist() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
-    let rows = table(&section("Invariants and their tests"), &["invariant", "test"]);
+    let rows = table(
+        &section("Invariants and their tests"),
+        &["invariant", "test"],
+    );
     let mut count = 0;
     for row in rows {
         for name in row[1].split('`').filter(|name| name.contains("::")) {
             let (file, test) = name.split_once("::").unwrap();
             let text = std::fs::read_to_string(root.join(file));
             let text = text.unwrap_or_else(|error| panic!("{file}: {error}"));
-            assert!(text.contains(&format!("fn {test}(")), "{file} has no test {test}");
+            assert!(
+                text.contains(&format!("fn {test}(")),
+                "{file} has no test {test}"
+            );
             count += 1;
         }
     }

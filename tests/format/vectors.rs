@@ -17,9 +17,17 @@ const RAW: [u64; 3] = [0, 1, 0xDEAD_BEEF];
 const HEADING: [&str; 5] = ["hash", "key", "64 bits", "page", "bits"];
 
 fn row(out: &mut String, hash: &str, key: &str, bits: u64) {
-    let probed: Vec<_> = probes(bits, PROBES).iter().map(ToString::to_string).collect();
+    let probed: Vec<_> = probes(bits, PROBES)
+        .iter()
+        .map(ToString::to_string)
+        .collect();
     let page = page(bits, PAGES);
-    writeln!(out, "| {hash} | {key} | `{bits:#018x}` | {page} | {} |", probed.join(", ")).unwrap();
+    writeln!(
+        out,
+        "| {hash} | {key} | `{bits:#018x}` | {page} | {} |",
+        probed.join(", ")
+    )
+    .unwrap();
 }
 
 #[test]
@@ -28,11 +36,21 @@ fn vectors_are_what_the_rules_give() {
     for hash in [Hash::Highway, Hash::Xxh3, Hash::Murmur3] {
         let hasher = KeyHasher::new(hash, &seed());
         for key in KEYS {
-            row(&mut block, hash.name(), &format!("`\"{key}\"`"), hasher.hash(key.as_bytes()));
+            row(
+                &mut block,
+                hash.name(),
+                &format!("`\"{key}\"`"),
+                hasher.hash(key.as_bytes()),
+            );
         }
     }
     for raw in RAW {
-        row(&mut block, "`insert_hash`", &format!("`{raw:#x}`"), mix(raw, &seed()));
+        row(
+            &mut block,
+            "`insert_hash`",
+            &format!("`{raw:#x}`"),
+            mix(raw, &seed()),
+        );
     }
     check_block("vectors", &block);
     let state = 0x907A_56DE_22C2_6E53_u64.wrapping_add(0x9E37_79B9_7F4A_7C15);
@@ -44,7 +62,12 @@ fn vectors_are_what_the_rules_give() {
         both >> 32,
         ((both >> 32) * 32_640) >> 32,
     );
-    check_block("steps", &format!("First steps for `\"\"` under highway: page = (0x907a56de22c26e53 × 3) >> 64 = 1;\n{steps}.\n"));
+    check_block(
+        "steps",
+        &format!(
+            "First steps for `\"\"` under highway: page = (0x907a56de22c26e53 × 3) >> 64 = 1;\n{steps}.\n"
+        ),
+    );
 }
 
 /// The vectors as they stand in FORMAT.md: hash or raw value, key, 64 bits, page, bits.
@@ -75,7 +98,10 @@ fn vectors_are_what_a_store_does() {
         let path = folder.path().join(index.to_string());
         let algorithm: Hash = name.parse().unwrap_or_default();
         let hasher = KeyHasher::new(algorithm, &seed());
-        let options = Options::new().buffer(LEAST_BUFFER).seed(seed()).hash(algorithm);
+        let options = Options::new()
+            .buffer(LEAST_BUFFER)
+            .seed(seed())
+            .hash(algorithm);
         let store = options.capacity(10_000).fpr(0.01).create(&path).unwrap();
         let layer = store.stats().layers[0];
         assert_eq!((layer.pages, layer.k as usize), (PAGES, PROBES));
@@ -93,7 +119,11 @@ fn vectors_are_what_a_store_does() {
         for number in 0..PAGES {
             let bytes = &file[131_072 + number as usize * 4096..][..4096];
             let set: Vec<_> = (0..32_640).filter(|index| bit(bytes, *index)).collect();
-            let mut expected = if number == *page { bits.clone() } else { Vec::new() };
+            let mut expected = if number == *page {
+                bits.clone()
+            } else {
+                Vec::new()
+            };
             expected.sort_unstable();
             expected.dedup();
             assert_eq!(set, expected, "{name} {key:?}, page {number}");

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
 
 use everseen::{Error, FormatError, LogError, Options, Store};
 use tempfile::TempDir;
@@ -14,6 +15,12 @@ pub fn key(number: u64) -> Vec<u8> {
 /// The keys of a range of numbers.
 pub fn keys(numbers: std::ops::Range<u64>) -> Vec<Vec<u8>> {
     numbers.map(key).collect()
+}
+
+/// The same, made once: `numbers` up to 8000.
+pub fn ready_keys() -> &'static [Vec<u8>] {
+    static KEYS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(|| keys(0..8000));
+    &KEYS
 }
 
 /// The smallest buffer, no threads, and hardly any false positives.
@@ -69,7 +76,7 @@ pub fn image(store: &Path) -> (TempDir, PathBuf) {
 }
 
 /// How many of the keys the store has.
-pub fn held(store: &Store, keys: &[Vec<u8>]) -> usize {
+pub fn held(store: &Store, keys: &[impl AsRef<[u8]>]) -> usize {
     let found = store.contains_batch(keys).unwrap();
     found.iter().filter(|found| **found).count()
 }

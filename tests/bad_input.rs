@@ -1,0 +1,15 @@
+//! Bad input, each with its exact error: files, logs, options, keys of the future, wrong paths.
+
+mod support;
+
+mod bad_input {
+    mod header;
+    mod log_records;
+    mod logs;
+    mod options;
+    mod pages;
+    mod paths;
+    mod superblock;
+    mod tail;
+    mod use_after;
+}

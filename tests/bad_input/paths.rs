@@ -1,0 +1,202 @@
+//! Paths where there is no store, or none can be, and locks.
+
+use std::fs;
+use std::io;
+use std::path::PathBuf;
+
+use everseen::{Error, Options};
+
+use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
+use crate::support::files::{beside, held, keys, names, place, small};
+
+fn options() -> Options {
+    small().capacity(1000).fpr(1e-9)
+}
+
+#[test]
+fn no_store() {
+    let (_folder, path) = place();
+    for error in [
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::NotFound { path: got } if *got == path), "{error:?}");
+    }
+    assert!(!beside(&path, "-lock").exists());
+}
+
+#[test]
+fn a_store_that_exists_is_never_overwritten() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..10)).unwrap();
+    for _ in 0..2 {
+        let error = options().create(&path).unwrap_err();
+        assert!(matches!(&error, Error::AlreadyExists { path: got } if *got == path), "{error:?}");
+        store.close().unwrap();
+    }
+    assert_eq!(held(&options().open(&path).unwrap(), &keys(0..10)), 10);
+}
+
+#[test]
+fn a_missing_folder() {
+    let (folder, _) = place();
+    let missing = folder.path().join("missing");
+    let path = missing.join("store");
+    let error = options().create(&path).unwrap_err();
+    assert!(matches!(&error, Error::MissingFolder { path } if *path == missing), "{error:?}");
+    for error in [
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::NotFound { path: got } if *got == path), "{error:?}");
+    }
+    let error = options().open_or_create(&path).unwrap_err();
+    assert!(matches!(&error, Error::MissingFolder { path } if *path == missing), "{error:?}");
+}
+
+#[test]
+fn a_path_that_is_a_folder() {
+    let (folder, _) = place();
+    let path = folder.path().to_owned();
+    for error in [
+        options().create(&path).unwrap_err(),
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+        options().open_or_create(&path).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::IsFolder { path: got } if *got == path), "{error:?}");
+    }
+}
+
+#[test]
+fn a_path_below_a_file() {
+    let (folder, file) = place();
+    fs::write(&file, "").unwrap();
+    let path = file.join("store");
+    let error = options().create(&path).unwrap_err();
+    assert!(matches!(&error, Error::MissingFolder { path } if *path == file), "{error:?}");
+    let error = options().open(&path).unwrap_err();
+    let Error::Io {
+        action: "look for",
+        path: got,
+        source,
+    } = &error
+    else {
+        panic!("{error:?}");
+    };
+    assert_eq!((got, source.kind()), (&path, io::ErrorKind::NotADirectory));
+    drop(folder);
+}
+
+#[test]
+fn a_second_handle() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    let lock = beside(&path, "-lock");
+    for error in [
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+        options().open_or_create(&path).unwrap_err(),
+    ] {
+        assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+    }
+    store.close().unwrap();
+    // Readers share; a writer waits for them.
+    let reader = options().open_read_only(&path).unwrap();
+    let another = options().open_read_only(&path).unwrap();
+    let error = options().open(&path).unwrap_err();
+    assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+    drop((reader, another));
+    options().open(&path).unwrap();
+}
+
+/// Somebody else is making a store of this name just now.
+#[test]
+fn a_store_that_is_being_made() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    fs::remove_file(&path).unwrap();
+    let error = options().create(&path).unwrap_err();
+    let lock = beside(&path, "-lock");
+    assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+    drop(store);
+}
+
+#[test]
+fn what_a_killed_maker_left_is_overwritten() {
+    let (_folder, path) = place();
+    fs::write(beside(&path, "-new"), [0xA5; 200_000]).unwrap();
+    let store = options().create(&path).unwrap();
+    assert_eq!(names(&path), ["store"]);
+    assert!(store.insert(b"key").unwrap());
+}
+
+#[test]
+fn a_new_store_whose_name_is_taken_meanwhile() {
+    let (_folder, path) = place();
+    fs::create_dir(beside(&path, "-new")).unwrap();
+    let error = options().create(&path).unwrap_err();
+    let temporary = beside(&path, "-new");
+    assert!(
+        matches!(&error, Error::Io { action: "make the store", path, .. } | Error::IsFolder { path } if *path == temporary),
+        "{error:?}"
+    );
+}
+
+/// Which call is refused, while what is done, and the error's own words.
+type Refusal = (Call, &'static str, &'static str, &'static str);
+
+/// For a superuser nothing is forbidden, so the storage forbids it.
+#[test]
+fn no_permission() {
+    let creating: [Refusal; 5] = [
+        (Call::Exists, "store", "look for", "store"),
+        (Call::Create, "store-new", "make the store", "store-new"),
+        (Call::Publish, "store", "give the new store its name", "store"),
+        (Call::SetLength, "store-new", "make the store", "store-new"),
+        (Call::Write, "store-new", "make the store", "store-new"),
+    ];
+    for (call, on, action, file) in creating {
+        let (_folder, path) = place();
+        let storage = FaultStorage::new();
+        storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(call).named(on));
+        let error = options().storage(storage.shared()).create(&path).unwrap_err();
+        expect_denied(&error, action, &path.with_file_name(file));
+        assert!(names(&path).is_empty(), "{call:?}: {:?}", names(&path));
+    }
+    let opening: [Refusal; 4] = [
+        (Call::Exists, "store", "look for", "store"),
+        (Call::Open, "store", "open", "store"),
+        (Call::Read, "store", "read", "store"),
+        (Call::Map, "store", "map a layer of", "store"),
+    ];
+    for (call, on, action, file) in opening {
+        let (_folder, path) = place();
+        options().create(&path).unwrap().close().unwrap();
+        let storage = FaultStorage::new();
+        storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(call).named(on));
+        let denied = options().storage(storage.shared());
+        for outcome in [denied.open(&path), denied.open_read_only(&path)] {
+            expect_denied(&outcome.unwrap_err(), action, &path.with_file_name(file));
+        }
+        assert_eq!(names(&path), ["store"]);
+    }
+    let (_folder, path) = place();
+    let storage = FaultStorage::new();
+    let store = options().storage(storage.shared()).create(&path).unwrap();
+    storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(Call::Create));
+    let error = store.insert(b"key").unwrap_err();
+    expect_denied(&error, "make the log", &beside(&path, "-log.1"));
+    assert!(!store.contains(b"key").unwrap());
+    storage.heal();
+    assert!(store.insert(b"key").unwrap());
+}
+
+#[track_caller]
+fn expect_denied(error: &Error, expected: &str, file: &PathBuf) {
+    assert!(
+        matches!(error, Error::PermissionDenied { action, path } if *action == expected && path == file),
+        "{expected} {file:?}: {error:?}"
+    );
+}

@@ -1,0 +1,306 @@
+//! Golden files: stores that an early build made. Every later one must answer the same for them.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
+
+use everseen::hash::KeyHasher;
+use everseen::{Hash, Kind, LEAST_BUFFER, Options, Store};
+use tempfile::TempDir;
+
+use super::bytes::crc32;
+use super::doc::{Layout, check_block, text};
+use super::snapshot::copy;
+use super::store_file::newest_superblock;
+use super::{bless, reader, seed};
+
+const NAMES: [&str; 3] = ["bloom.ever", "scalable.ever", "killed.ever"];
+/// Keys that are looked up: those that were inserted, then others.
+const LOOKED_UP: u64 = 10_000;
+
+fn key(number: u64) -> Vec<u8> {
+    format!("https://example.org/{number}").into_bytes()
+}
+
+fn options() -> Options {
+    Options::new()
+        .buffer(LEAST_BUFFER)
+        .seed(seed())
+        .background(false)
+}
+
+/// The folder of the golden files. Missing ones are made, if that was asked for; those that are
+/// there are kept for ever.
+fn folder() -> &'static Path {
+    static FOLDER: OnceLock<PathBuf> = OnceLock::new();
+    FOLDER.get_or_init(|| {
+        let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/golden");
+        for name in NAMES {
+            if !folder.join(name).exists() {
+                assert!(bless(), "{name} is missing; EVERSEEN_BLESS=1 makes it");
+                make(name, &folder);
+            }
+        }
+        folder
+    })
+}
+
+fn make(name: &str, folder: &Path) {
+    let work = TempDir::new().unwrap();
+    let path = work.path().join(name);
+    match name {
+        "bloom.ever" => {
+            let store = options().capacity(3300).fpr(0.01).create(&path).unwrap();
+            store
+                .insert_batch(&(0..3300).map(key).collect::<Vec<_>>())
+                .unwrap();
+            store.commit_with(b"golden").unwrap();
+            store.close().unwrap();
+        }
+        "scalable.ever" => {
+            let options = options()
+                .kind(Kind::Scalable)
+                .hash(Hash::Xxh3)
+                .capacity(2500)
+                .fpr(0.02);
+            let store = options.create(&path).unwrap();
+            for numbers in [0..2500, 2500..5500] {
+                store
+                    .insert_batch(&numbers.map(key).collect::<Vec<_>>())
+                    .unwrap();
+                store.checkpoint().unwrap();
+            }
+            store.close().unwrap();
+        }
+        _ => {
+            let options = options()
+                .transactional(true)
+                .hash(Hash::Murmur3)
+                .writer("crawler");
+            let store = options.capacity(3300).fpr(0.01).create(&path).unwrap();
+            store
+                .insert_batch(&(0..1500).map(key).collect::<Vec<_>>())
+                .unwrap();
+            store.commit_with(b"1500 done").unwrap();
+            store
+                .insert_batch(&(1500..2700).map(key).collect::<Vec<_>>())
+                .unwrap();
+            store.commit_with(b"2700 done").unwrap();
+            store.checkpoint().unwrap();
+            store
+                .insert_batch(&(2700..3000).map(key).collect::<Vec<_>>())
+                .unwrap();
+            store.commit_with(b"3000 done").unwrap();
+            // These were lost with the process.
+            store
+                .insert_batch(&(3000..3100).map(key).collect::<Vec<_>>())
+                .unwrap();
+            copy(&path, folder);
+            return;
+        }
+    }
+    copy(&path, folder);
+}
+
+/// A copy to work on: goldens are never opened in place.
+fn golden(name: &str) -> (TempDir, PathBuf) {
+    let work = TempDir::new().unwrap();
+    let path = copy(&folder().join(name), work.path());
+    (work, path)
+}
+
+fn answers(store: &Store) -> Vec<bool> {
+    store
+        .contains_batch(&(0..LOOKED_UP).map(key).collect::<Vec<_>>())
+        .unwrap()
+}
+
+/// What a golden file must answer: how many keys were inserted, how many of those were new, how many
+/// others are answered "seen", and the CRC of all answers as one byte each.
+const EXPECTED: [(&str, usize, u64, usize, u32); 3] = [
+    ("bloom.ever", 3300, 3300, 63, 2_534_557_057),
+    ("scalable.ever", 5500, 5496, 9, 1_586_319_985),
+    ("killed.ever", 3000, 2999, 21, 1_837_151_490),
+];
+
+#[test]
+fn golden_files_answer_as_ever() {
+    for (name, inserted, keys, wrong, crc) in EXPECTED {
+        let (_work, path) = golden(name);
+        let before = options().open_read_only(&path).unwrap();
+        let found = answers(&before);
+        drop(before);
+        assert!(found[..inserted].iter().all(|found| *found), "{name}");
+        let positives = found[inserted..].iter().filter(|found| **found).count();
+        let bytes: Vec<_> = found.iter().map(|found| u8::from(*found)).collect();
+        assert_eq!((positives, crc32(&[&bytes])), (wrong, crc), "{name}");
+        // Opened for writing, with what that entails: the same.
+        let store = options().open(&path).unwrap();
+        assert!(answers(&store) == found, "{name}");
+        assert!(store.verify().unwrap().is_ok());
+        store.close().unwrap();
+        // And closed. Keys that were in a log, which never errs, share bits in pages now.
+        let store = options().open_read_only(&path).unwrap();
+        let closed = answers(&store);
+        assert!(
+            found
+                .iter()
+                .zip(&closed)
+                .all(|(before, after)| before <= after),
+            "{name}"
+        );
+        assert!(closed == found || name == "killed.ever", "{name}");
+        assert_eq!(store.stats().keys, keys, "{name}");
+        assert!(store.verify().unwrap().is_ok());
+    }
+}
+
+#[test]
+fn golden_files_hold_what_was_put_in() {
+    let (_work, path) = golden("bloom.ever");
+    let stats = options().open(&path).unwrap().stats();
+    assert_eq!(
+        (stats.kind, stats.hash, stats.capacity),
+        (Kind::Bloom, Hash::Highway, Some(3300))
+    );
+    assert_eq!(
+        (stats.generation, stats.log_bytes, stats.transactional),
+        (2, 0, false)
+    );
+    assert_eq!(
+        (stats.commits[0].sequence, stats.commits[0].tag.as_slice()),
+        (1, &b"golden"[..])
+    );
+
+    let (_work, path) = golden("scalable.ever");
+    let stats = options().open(&path).unwrap().stats();
+    assert_eq!(
+        (stats.kind, stats.hash, stats.capacity),
+        (Kind::Scalable, Hash::Xxh3, None)
+    );
+    let keys: Vec<_> = stats
+        .layers
+        .iter()
+        .map(|layer| (layer.capacity, layer.keys))
+        .collect();
+    assert_eq!(keys, [(2500, 2500), (5000, 2996)]);
+
+    let (_work, path) = golden("killed.ever");
+    let store = options().open(&path).unwrap();
+    let last = store.last_commit("crawler").unwrap();
+    assert_eq!((last.sequence, last.tag.as_slice()), (3, &b"3000 done"[..]));
+    let stats = store.stats();
+    assert_eq!(
+        (stats.hash, stats.transactional, stats.keys),
+        (Hash::Murmur3, true, 2999)
+    );
+    assert!(stats.log_bytes > 4096);
+}
+
+#[test]
+fn the_reader_answers_for_golden_files() {
+    for name in NAMES {
+        let (_work, path) = golden(name);
+        let store = options().open_read_only(&path).unwrap();
+        let hasher = KeyHasher::new(store.stats().hash, &seed());
+        let hashes: Vec<_> = (0..LOOKED_UP)
+            .map(|number| hasher.hash(&key(number)))
+            .collect();
+        assert!(
+            reader::answers(&path, &hashes, true) == answers(&store),
+            "{name}"
+        );
+    }
+}
+
+#[test]
+fn golden_files_are_small() {
+    let entries = std::fs::read_dir(folder()).unwrap();
+    let sizes = entries.map(|entry| entry.unwrap().metadata().unwrap().len());
+    assert!(sizes.sum::<u64>() < 600 << 10);
+}
+
+/// Lines of up to 16 bytes, named.
+fn dump(out: &mut String, bytes: &[u8], base: usize, name: &str) {
+    for (index, line) in bytes.chunks(16).enumerate() {
+        let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let name = if index == 0 { name } else { "" };
+        let line = format!("{:08x}  {:<47}  {name}", base + index * 16, hex.join(" "));
+        writeln!(out, "{}", line.trim_end()).unwrap();
+    }
+}
+
+/// The fields of a table, each with its bytes. Long runs of zeros and of bits are cut.
+fn dump_fields(out: &mut String, file: &[u8], base: usize, section: &str) {
+    for field in Layout::of(section).fields {
+        let Some((offset, size)) = field.fixed() else {
+            continue;
+        };
+        let bytes = &file[base + offset..][..size];
+        let shown = if size > 32 { &bytes[..16] } else { bytes };
+        dump(out, shown, base + offset, &field.name);
+        if shown.len() < size {
+            writeln!(out, "   …      {} bytes more", size - shown.len()).unwrap();
+        }
+    }
+}
+
+/// The annotated dump in FORMAT.md: names from its tables, bytes from the golden files.
+#[test]
+fn the_dump_is_that_of_the_golden_files() {
+    let file = std::fs::read(folder().join("bloom.ever")).unwrap();
+    let mut out = "```\nbloom.ever: header\n".to_owned();
+    dump_fields(&mut out, &file, 0, "Header");
+    let (superblock, bytes) = newest_superblock(&file);
+    out += "\nbloom.ever: the newest superblock\n";
+    dump_fields(&mut out, &file, superblock, "Superblocks");
+    out += "its layer\n";
+    dump_fields(&mut out, &file, superblock + 320, "Layer entry");
+    out += "its writer\n";
+    dump_fields(&mut out, &file, superblock + 384, "Writer entry");
+    dump(
+        &mut out,
+        &bytes[400..],
+        superblock + 400,
+        "name, tag, padding",
+    );
+    let sequence = |offset: usize| super::bytes::number(&file[offset + 40..][..8]);
+    let intent = if sequence(4096) >= sequence(8192) {
+        4096
+    } else {
+        8192
+    };
+    out += "\nbloom.ever: its newest intent, past\n";
+    dump_fields(&mut out, &file, intent, "Intents");
+    out += "\nbloom.ever: its only page\n";
+    dump_fields(&mut out, &file, 131_072, "Pages");
+
+    let log = std::fs::read(folder().join("killed.ever-log.2")).unwrap();
+    out += "\nkilled.ever-log.2: header\n";
+    dump_fields(&mut out, &log, 0, "The log");
+    let names = ["", "open", "insert", "commit", "cut"];
+    for record in super::log::chain(&log) {
+        let name = names[record.kind as usize];
+        writeln!(out, "\nkilled.ever-log.2: {name} record").unwrap();
+        dump_fields(&mut out, &log, record.offset, "Log records");
+        let base = record.offset + 24;
+        if name == "commit" {
+            dump_fields(&mut out, &log, base, "Commit payload");
+            dump(
+                &mut out,
+                &record.payload[24..],
+                base + 24,
+                "name, tag, padding",
+            );
+            continue;
+        }
+        let shown = record.payload.len().min(16);
+        dump(&mut out, &record.payload[..shown], base, "payload");
+        if shown < record.payload.len() {
+            writeln!(out, "   …      {} bytes more", record.payload.len() - shown).unwrap();
+        }
+    }
+    out += "```\n";
+    check_block("dump", &out);
+    assert!(text().contains("bloom.ever"));
+}

@@ -1,0 +1,93 @@
+//! Kills before every call to the file system, and in the middle of every write.
+
+use everseen::Kind;
+
+use crate::parent::{Moment, run, with_stores};
+use crate::survivor::{Ledger, copy_of};
+use crate::task::{MOST_WORKERS, Task, Work};
+
+/// Steps between two first kills whose recovery is killed in turn, and between those kills.
+const CI: (usize, usize) = (23, 5);
+
+/// Kills a script at each of its steps, then the recovery from some of these kills at some of its own.
+fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
+    let (mut kills, mut again) = (0, 0);
+    for stop in 0.. {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::default();
+        let mut task = Task {
+            kind,
+            transactional,
+            background: false,
+            synced: false,
+            workers: 1,
+            work: Work::Script,
+            seed: 1,
+            next: [0; MOST_WORKERS],
+            stop: Some(stop),
+            path: folder.path().join("store"),
+        };
+        let killed = run(&task, Moment::Stopped, &mut ledger);
+        println!("{task:?}, killed {killed}, {ledger:?}");
+        let due = stop as usize % strides.0 == 0;
+        task.next = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
+        if !killed {
+            break;
+        }
+        kills += 1;
+        if !due {
+            continue;
+        }
+        for second in (stop as usize % strides.1..).step_by(strides.1) {
+            let (_folder, path) = copy_of(&task.path);
+            let mut ledger = ledger.clone();
+            let task = Task {
+                work: Work::Short,
+                stop: Some(second as u64),
+                path,
+                ..task.clone()
+            };
+            let killed = run(&task, Moment::Stopped, &mut ledger);
+            println!("{task:?}, killed {killed}, {ledger:?}");
+            with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, false));
+            if !killed {
+                break;
+            }
+            again += 1;
+        }
+    }
+    eprintln!(
+        "{kind}, transactional {transactional}: killed at each of {kills} steps, and {again} times more while that was \
+         recovered"
+    );
+}
+
+#[test]
+fn kills_at_each_step_of_a_bloom_store() {
+    kill_stepwise(Kind::Bloom, false, CI);
+}
+
+#[test]
+fn kills_at_each_step_of_a_transactional_bloom_store() {
+    kill_stepwise(Kind::Bloom, true, CI);
+}
+
+#[test]
+fn kills_at_each_step_of_a_scalable_store() {
+    kill_stepwise(Kind::Scalable, false, CI);
+}
+
+#[test]
+fn kills_at_each_step_of_a_transactional_scalable_store() {
+    kill_stepwise(Kind::Scalable, true, CI);
+}
+
+#[test]
+#[ignore = "minutes; cargo test --release --test kill -- --ignored --nocapture long_each_step"]
+fn long_each_step_and_each_step_of_its_recovery() {
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        for transactional in [false, true] {
+            kill_stepwise(kind, transactional, (1, 1));
+        }
+    }
+}

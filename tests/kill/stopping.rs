@@ -1,0 +1,145 @@
+//! A disk that stops at a given call and waits there for the process to be killed.
+
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everseen::Map;
+use everseen::storage::{Storage, StorageFile};
+
+use crate::numbers::finalise;
+use crate::task::{Pipe, Told};
+
+/// Counts the calls that change something. A write counts twice: before it, and in its middle.
+#[derive(Debug)]
+struct Counter {
+    stop: u64,
+    points: AtomicU64,
+    pipe: Arc<Pipe>,
+}
+
+impl Counter {
+    fn reached(&self) -> bool {
+        self.points.fetch_add(1, Ordering::Relaxed) == self.stop
+    }
+
+    fn step(&self) {
+        if self.reached() {
+            self.wait();
+        }
+    }
+
+    /// Until the kill: the pipe is soon full, and then telling blocks. Should the parent be gone, it fails and ends
+    /// the process.
+    fn wait(&self) -> ! {
+        loop {
+            self.pipe.tell(Told::Stopped);
+        }
+    }
+}
+
+#[derive(Debug)]
+pub struct Stopping {
+    inner: Arc<dyn Storage>,
+    counter: Arc<Counter>,
+}
+
+impl Stopping {
+    pub fn new(inner: Arc<dyn Storage>, stop: u64, pipe: Arc<Pipe>) -> Self {
+        Self {
+            inner,
+            counter: Arc::new(Counter {
+                stop,
+                points: AtomicU64::new(0),
+                pipe,
+            }),
+        }
+    }
+
+    fn wrap(&self, file: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
+        Arc::new(StoppingFile {
+            inner: file,
+            counter: Arc::clone(&self.counter),
+        })
+    }
+}
+
+impl Storage for Stopping {
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        self.counter.step();
+        Ok(self.wrap(self.inner.create_new(path)?))
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
+        Ok(self.wrap(self.inner.open(path, write)?))
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.counter.step();
+        self.inner.publish(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.counter.step();
+        self.inner.remove(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.counter.step();
+        self.inner.sync_folder(folder)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.inner.exists(path)
+    }
+}
+
+#[derive(Debug)]
+struct StoppingFile {
+    inner: Arc<dyn StorageFile>,
+    counter: Arc<Counter>,
+}
+
+impl StorageFile for StoppingFile {
+    fn length(&self) -> io::Result<u64> {
+        self.inner.length()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.inner.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.counter.step();
+        if self.counter.reached() {
+            let mixed = finalise(self.counter.stop + 1);
+            let cut = (mixed % bytes.len().max(1) as u64) as usize;
+            let mut done = 0;
+            while done < cut {
+                done += self.inner.write_at(&bytes[done..cut], offset + done as u64)?;
+            }
+            self.counter.wait();
+        }
+        self.inner.write_at(bytes, offset)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.counter.step();
+        self.inner.set_length(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.counter.step();
+        self.inner.allocate(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.counter.step();
+        self.inner.sync()
+    }
+
+    fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
+        self.inner.map(offset, length)
+    }
+}
