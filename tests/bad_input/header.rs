@@ -145,7 +145,11 @@ fn fields_out_of_their_range_with_a_right_checksum() {
             vec![0, 0, 0, 0, 0, 0, 0, 0x80],
             FormatError::IncompatibleFeatures { unknown: 1 << 63 },
         ),
-        (12, vec![0xFF; 4], field("header_length", "256", "4294967295")),
+        (
+            12,
+            vec![0xFF; 4],
+            field("header_length", "256", "4294967295"),
+        ),
         (40, vec![0, 32, 0, 0], field("page_size", "4096", "8192")),
         (40, vec![0xFF; 4], field("page_size", "4096", "4294967295")),
         (44, vec![2, 0], field("kind", kind, "2")),
@@ -158,12 +162,32 @@ fn fields_out_of_their_range_with_a_right_checksum() {
         (56, vec![0; 8], field("capacity", "at least 1", "0")),
         (64, 0_f64.to_le_bytes().to_vec(), field("fpr", rate, "0")),
         (64, 1_f64.to_le_bytes().to_vec(), field("fpr", rate, "1")),
-        (64, (-0.5_f64).to_le_bytes().to_vec(), field("fpr", rate, "-0.5")),
-        (64, f64::NAN.to_le_bytes().to_vec(), field("fpr", rate, "NaN")),
-        (64, f64::INFINITY.to_le_bytes().to_vec(), field("fpr", rate, "inf")),
+        (
+            64,
+            (-0.5_f64).to_le_bytes().to_vec(),
+            field("fpr", rate, "-0.5"),
+        ),
+        (
+            64,
+            f64::NAN.to_le_bytes().to_vec(),
+            field("fpr", rate, "NaN"),
+        ),
+        (
+            64,
+            f64::INFINITY.to_le_bytes().to_vec(),
+            field("fpr", rate, "inf"),
+        ),
         (72, vec![0; 8], field("bits", bits, "0")),
-        (72, vec![0xFF; 8], field("bits", bits, "18446744073709551615")),
-        (136, vec![2, 0, 0, 0], field("growth", "0 in a fixed store", "2")),
+        (
+            72,
+            vec![0xFF; 8],
+            field("bits", bits, "18446744073709551615"),
+        ),
+        (
+            136,
+            vec![2, 0, 0, 0],
+            field("growth", "0 in a fixed store", "2"),
+        ),
         (140, vec![1], field("reserved", zeros, "something else")),
         (251, vec![1], field("reserved", zeros, "something else")),
     ];
@@ -190,8 +214,20 @@ fn fields_of_a_growing_store_out_of_their_range() {
         (72, vec![1], "bits", "0 in a store that grows", "1"),
         (136, vec![1], "growth", growth, "1 and 0.85"),
         (136, vec![17], "growth", growth, "17 and 0.85"),
-        (144, f64::NAN.to_le_bytes().to_vec(), "growth", growth, "2 and NaN"),
-        (144, 1_f64.to_le_bytes().to_vec(), "growth", growth, "2 and 1"),
+        (
+            144,
+            f64::NAN.to_le_bytes().to_vec(),
+            "growth",
+            growth,
+            "2 and NaN",
+        ),
+        (
+            144,
+            1_f64.to_le_bytes().to_vec(),
+            "growth",
+            growth,
+            "2 and 1",
+        ),
         (56, vec![0xFF; 8], "growth", growth, "2 and 0.85"),
     ] {
         fs::write(&path, &good).unwrap();

@@ -56,10 +56,17 @@ fn every_damaged_byte_before_what_a_mark_proves_durable() {
         let records = log::records(&log);
         let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
         let (open, insert, commit) = (log::OPEN, log::INSERT, log::COMMIT);
-        assert_eq!(kinds, [open, insert, commit, insert, commit, insert, commit]);
+        assert_eq!(
+            kinds,
+            [open, insert, commit, insert, commit, insert, commit]
+        );
         for (index, record) in records[..5].iter().enumerate() {
             // Proved by the first mark behind it that can.
-            let durable = if index < 3 { records[2].end } else { records[4].end } as u64;
+            let durable = if index < 3 {
+                records[2].end
+            } else {
+                records[4].end
+            } as u64;
             for at in record.offset..record.end {
                 let mut bad = good.clone();
                 bad[at] ^= 0x80;
@@ -195,7 +202,10 @@ fn a_cut_that_makes_no_sense() {
 /// A store that grows has no layer yet to hold a cut against.
 #[test]
 fn a_cut_whose_new_layer_no_plan_would_make() {
-    let growing = small().capacity(1000).fpr(1e-9).kind(everseen::Kind::Scalable);
+    let growing = small()
+        .capacity(1000)
+        .fpr(1e-9)
+        .kind(everseen::Kind::Scalable);
     let (_folder, good) = place();
     let store = growing.create(&good).unwrap();
     store.insert_batch(&keys(0..100)).unwrap();

@@ -85,7 +85,10 @@ fn a_log_of_another_store() {
     fs::copy(log_of(&other, 1), log_of(&path, 1)).unwrap();
     let id = |store: &Path| {
         let file = fs::read(store).unwrap();
-        file[112..128].iter().map(|byte| format!("{byte:02x}")).collect::<String>()
+        file[112..128]
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
     };
     let expected = LogError::Foreign {
         expected: id(&path),
@@ -109,7 +112,12 @@ fn a_log_of_another_generation() {
 fn a_log_that_its_maker_did_not_finish_is_passed_by() {
     let (_folder, path) = place();
     options().create(&path).unwrap().close().unwrap();
-    for bytes in [vec![], vec![0; 4096], vec![0xA5; 70_000], b"EVERSLOG".to_vec()] {
+    for bytes in [
+        vec![],
+        vec![0; 4096],
+        vec![0xA5; 70_000],
+        b"EVERSLOG".to_vec(),
+    ] {
         fs::write(log_of(&path, 1), &bytes).unwrap();
         let store = options().open_read_only(&path).unwrap();
         assert_eq!(held(&store, &keys(0..100)), 0);

@@ -29,7 +29,16 @@ fn sizes() {
     let growing = || small().kind(Kind::Scalable);
     sizing(&small().capacity(0), &SizingError::CapacityZero);
     sizing(&growing().capacity(0), &SizingError::CapacityZero);
-    for got in [0.0, -0.0, -1e-9, 1.0, 1.5, f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
+    for got in [
+        0.0,
+        -0.0,
+        -1e-9,
+        1.0,
+        1.5,
+        f64::NAN,
+        f64::INFINITY,
+        f64::NEG_INFINITY,
+    ] {
         let expected = SizingError::RateOutOfRange { got };
         sizing(&bloom().fpr(got), &expected);
         sizing(&growing().fpr(got), &expected);
@@ -39,7 +48,10 @@ fn sizes() {
         sizing(&bloom().bits_per_key(got), &expected);
     }
     for got in [0, 1, 17, u32::MAX] {
-        sizing(&growing().growth(got), &SizingError::FactorOutOfRange { got });
+        sizing(
+            &growing().growth(got),
+            &SizingError::FactorOutOfRange { got },
+        );
     }
     for got in [0.0, 1.0, -0.5, f64::NAN] {
         let expected = SizingError::TighteningOutOfRange { got };
@@ -73,7 +85,13 @@ fn more_keys_than_fit() {
 fn a_filter_larger_than_any_disk() {
     let error = refused(&small().capacity(1 << 58).bits_per_key(64.0));
     assert!(
-        matches!(&error, Error::Io { action: "make the store" | "map a layer of", .. }),
+        matches!(
+            &error,
+            Error::Io {
+                action: "make the store" | "map a layer of",
+                ..
+            }
+        ),
         "{error:?}"
     );
 }
@@ -95,11 +113,21 @@ fn invalid(error: &Error, option: &str, expected: &str, got: &str) {
 fn values_out_of_their_range() {
     let buffer = "at least 131072 bytes";
     invalid(&refused(&small().buffer(0)), "buffer", buffer, "0");
-    invalid(&refused(&small().buffer(131_071)), "buffer", buffer, "131071");
+    invalid(
+        &refused(&small().buffer(131_071)),
+        "buffer",
+        buffer,
+        "131071",
+    );
     let name = "a name of 1 to 255 bytes";
     invalid(&refused(&small().writer("")), "writer", name, "0 bytes");
     let long = "w".repeat(256);
-    invalid(&refused(&small().writer(&long)), "writer", name, "256 bytes");
+    invalid(
+        &refused(&small().writer(&long)),
+        "writer",
+        name,
+        "256 bytes",
+    );
     invalid(
         &refused(&small().kind(Kind::Bloom)),
         "capacity",
@@ -147,7 +175,13 @@ fn a_buffer_that_no_machine_has() {
     for buffer in [u64::MAX, 1 << 62] {
         let error = refused(&small().buffer(buffer));
         assert!(
-            matches!(&error, Error::Io { action: "reserve memory for", .. }),
+            matches!(
+                &error,
+                Error::Io {
+                    action: "reserve memory for",
+                    ..
+                }
+            ),
             "{error:?}"
         );
     }

@@ -81,7 +81,15 @@ fn a_damaged_page_is_told_and_others_answer() {
             let report = store.verify().unwrap();
             let keys = 2000_u64.div_ceil(pages as u64);
             let damage = report.damaged;
-            let [Damage { layer: 0, page: 1, keys: got, .. }] = damage[..] else {
+            let [
+                Damage {
+                    layer: 0,
+                    page: 1,
+                    keys: got,
+                    ..
+                },
+            ] = damage[..]
+            else {
                 panic!("{damage:?}");
             };
             assert_eq!(got, keys);
@@ -131,7 +139,10 @@ fn a_batch_that_meets_a_damaged_page_has_done_what_it_says() {
         assert_eq!(*verdict, Verdict::New);
     }
     for key in &batch[verdicts.len()..] {
-        assert!(!matches!(store.contains(key), Ok(true)), "not done and present");
+        assert!(
+            !matches!(store.contains(key), Ok(true)),
+            "not done and present"
+        );
     }
     // What follows the key of the damaged page can be inserted still.
     let later = batch.len() - 1;

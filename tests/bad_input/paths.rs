@@ -20,7 +20,10 @@ fn no_store() {
         options().open(&path).unwrap_err(),
         options().open_read_only(&path).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::NotFound { path: got } if *got == path), "{error:?}");
+        assert!(
+            matches!(&error, Error::NotFound { path: got } if *got == path),
+            "{error:?}"
+        );
     }
     assert!(!beside(&path, "-lock").exists());
 }
@@ -32,7 +35,10 @@ fn a_store_that_exists_is_never_overwritten() {
     store.insert_batch(&keys(0..10)).unwrap();
     for _ in 0..2 {
         let error = options().create(&path).unwrap_err();
-        assert!(matches!(&error, Error::AlreadyExists { path: got } if *got == path), "{error:?}");
+        assert!(
+            matches!(&error, Error::AlreadyExists { path: got } if *got == path),
+            "{error:?}"
+        );
         store.close().unwrap();
     }
     assert_eq!(held(&options().open(&path).unwrap(), &keys(0..10)), 10);
@@ -44,15 +50,24 @@ fn a_missing_folder() {
     let missing = folder.path().join("missing");
     let path = missing.join("store");
     let error = options().create(&path).unwrap_err();
-    assert!(matches!(&error, Error::MissingFolder { path } if *path == missing), "{error:?}");
+    assert!(
+        matches!(&error, Error::MissingFolder { path } if *path == missing),
+        "{error:?}"
+    );
     for error in [
         options().open(&path).unwrap_err(),
         options().open_read_only(&path).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::NotFound { path: got } if *got == path), "{error:?}");
+        assert!(
+            matches!(&error, Error::NotFound { path: got } if *got == path),
+            "{error:?}"
+        );
     }
     let error = options().open_or_create(&path).unwrap_err();
-    assert!(matches!(&error, Error::MissingFolder { path } if *path == missing), "{error:?}");
+    assert!(
+        matches!(&error, Error::MissingFolder { path } if *path == missing),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -65,7 +80,10 @@ fn a_path_that_is_a_folder() {
         options().open_read_only(&path).unwrap_err(),
         options().open_or_create(&path).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::IsFolder { path: got } if *got == path), "{error:?}");
+        assert!(
+            matches!(&error, Error::IsFolder { path: got } if *got == path),
+            "{error:?}"
+        );
     }
 }
 
@@ -75,7 +93,10 @@ fn a_path_below_a_file() {
     fs::write(&file, "").unwrap();
     let path = file.join("store");
     let error = options().create(&path).unwrap_err();
-    assert!(matches!(&error, Error::MissingFolder { path } if *path == file), "{error:?}");
+    assert!(
+        matches!(&error, Error::MissingFolder { path } if *path == file),
+        "{error:?}"
+    );
     let error = options().open(&path).unwrap_err();
     let Error::Io {
         action: "look for",
@@ -99,14 +120,20 @@ fn a_second_handle() {
         options().open_read_only(&path).unwrap_err(),
         options().open_or_create(&path).unwrap_err(),
     ] {
-        assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+        assert!(
+            matches!(&error, Error::Locked { path } if *path == lock),
+            "{error:?}"
+        );
     }
     store.close().unwrap();
     // Readers share; a writer waits for them.
     let reader = options().open_read_only(&path).unwrap();
     let another = options().open_read_only(&path).unwrap();
     let error = options().open(&path).unwrap_err();
-    assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+    assert!(
+        matches!(&error, Error::Locked { path } if *path == lock),
+        "{error:?}"
+    );
     drop((reader, another));
     options().open(&path).unwrap();
 }
@@ -119,7 +146,10 @@ fn a_store_that_is_being_made() {
     fs::remove_file(&path).unwrap();
     let error = options().create(&path).unwrap_err();
     let lock = beside(&path, "-lock");
-    assert!(matches!(&error, Error::Locked { path } if *path == lock), "{error:?}");
+    assert!(
+        matches!(&error, Error::Locked { path } if *path == lock),
+        "{error:?}"
+    );
     drop(store);
 }
 
@@ -153,15 +183,27 @@ fn no_permission() {
     let creating: [Refusal; 5] = [
         (Call::Exists, "store", "look for", "store"),
         (Call::Create, "store-new", "make the store", "store-new"),
-        (Call::Publish, "store", "give the new store its name", "store"),
+        (
+            Call::Publish,
+            "store",
+            "give the new store its name",
+            "store",
+        ),
         (Call::SetLength, "store-new", "make the store", "store-new"),
         (Call::Write, "store-new", "make the store", "store-new"),
     ];
     for (call, on, action, file) in creating {
         let (_folder, path) = place();
         let storage = FaultStorage::new();
-        storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(call).named(on));
-        let error = options().storage(storage.shared()).create(&path).unwrap_err();
+        storage.arm(
+            Rule::from(1, Fault::Fails(Failure::Denied))
+                .on(call)
+                .named(on),
+        );
+        let error = options()
+            .storage(storage.shared())
+            .create(&path)
+            .unwrap_err();
         expect_denied(&error, action, &path.with_file_name(file));
         assert!(names(&path).is_empty(), "{call:?}: {:?}", names(&path));
     }
@@ -175,7 +217,11 @@ fn no_permission() {
         let (_folder, path) = place();
         options().create(&path).unwrap().close().unwrap();
         let storage = FaultStorage::new();
-        storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(call).named(on));
+        storage.arm(
+            Rule::from(1, Fault::Fails(Failure::Denied))
+                .on(call)
+                .named(on),
+        );
         let denied = options().storage(storage.shared());
         for outcome in [denied.open(&path), denied.open_read_only(&path)] {
             expect_denied(&outcome.unwrap_err(), action, &path.with_file_name(file));

@@ -7,7 +7,9 @@ use std::path::{Path, PathBuf};
 use everseen::{FormatError, Kind, LogError, SuperblockFault};
 use tempfile::TempDir;
 
-use crate::support::files::{format_error, held, image, key, keys, log_error, log_of, names, place, small};
+use crate::support::files::{
+    format_error, held, image, key, keys, log_error, log_of, names, place, small,
+};
 use crate::support::forge::{self, SUPERBLOCKS};
 
 /// A closed store: one superblock that expects the log, a newer one that does not.
@@ -33,7 +35,7 @@ fn fault_at(file: &[u8], slot: usize, at: usize) -> SuperblockFault {
         0..8 => SuperblockFault::Magic {
             got: bytes[..8].try_into().unwrap(),
         },
-        _ if !(320..=57_344).contains(&length) || length % 8 != 0 => {
+        _ if !(320..=57_344).contains(&length) || !length.is_multiple_of(8) => {
             SuperblockFault::Length { got: length }
         }
         _ => SuperblockFault::Checksum {
@@ -103,7 +105,12 @@ fn every_flipped_byte_of_either_one_of_a_killed_store() {
 #[test]
 fn every_flipped_byte_of_the_only_one() {
     let (_folder, path) = place();
-    small().capacity(1000).create(&path).unwrap().close().unwrap();
+    small()
+        .capacity(1000)
+        .create(&path)
+        .unwrap()
+        .close()
+        .unwrap();
     let good = fs::read(&path).unwrap();
     for at in 0..used(&good, 1) {
         let mut bad = good.clone();
@@ -148,7 +155,11 @@ fn forged(good: &Path, offset: usize, bytes: &[u8], expected: SuperblockFault) {
         b: faults.1,
     };
     for outcome in [small().open(&path), small().open_read_only(&path)] {
-        assert_eq!(format_error(outcome, &path), expected, "{offset}: {bytes:?}");
+        assert_eq!(
+            format_error(outcome, &path),
+            expected,
+            "{offset}: {bytes:?}"
+        );
     }
 }
 
@@ -164,30 +175,65 @@ fn fields_out_of_their_range_with_a_right_checksum() {
     let length = used(&file, forge::newest(&path)) as u32;
     for bad in [0, 319, 321, 57_352, u32::MAX] {
         let got = bad;
-        forged(&path, 12, &bad.to_le_bytes(), SuperblockFault::Length { got });
+        forged(
+            &path,
+            12,
+            &bad.to_le_bytes(),
+            SuperblockFault::Length { got },
+        );
     }
     let shorter = length - 8;
     let cut = SuperblockFault::Length { got: shorter };
     forged(&path, 12, &shorter.to_le_bytes(), cut);
     let end = field("length", "the end of the last writer", u64::MAX);
     forged(&path, 312, &[0; 4], end);
-    forged(&path, 312, &[0xFF; 4], SuperblockFault::Length { got: length });
+    forged(
+        &path,
+        312,
+        &[0xFF; 4],
+        SuperblockFault::Length { got: length },
+    );
     let max = u64::from(u32::MAX);
     forged(&path, 304, &[2], field("flags", "bit 0 alone", 2));
     forged(&path, 316, &[1], field("reserved", "0", 1));
     forged(&path, 24, &[0; 8], field("generation", "at least 1", 0));
-    forged(&path, 308, &[0xFF; 4], field("layer_count", "at most 64", max));
-    forged(&path, 288, &[7; 8], field("keys", "the sum over the layers", 0x0707_0707_0707_0707));
+    forged(
+        &path,
+        308,
+        &[0xFF; 4],
+        field("layer_count", "at most 64", max),
+    );
+    forged(
+        &path,
+        288,
+        &[7; 8],
+        field("keys", "the sum over the layers", 0x0707_0707_0707_0707),
+    );
     let layer = 320;
     let first = "a multiple of 16 behind the last";
     for bad in [0, 16, 33, 1 << 50, u64::MAX] {
-        forged(&path, layer, &bad.to_le_bytes(), field("first_page", first, bad));
+        forged(
+            &path,
+            layer,
+            &bad.to_le_bytes(),
+            field("first_page", first, bad),
+        );
     }
     let pages = "at least 1, below 2^50";
     for bad in [0, 1 << 50, u64::MAX] {
-        forged(&path, layer + 8, &bad.to_le_bytes(), field("pages", pages, bad));
+        forged(
+            &path,
+            layer + 8,
+            &bad.to_le_bytes(),
+            field("pages", pages, bad),
+        );
     }
-    forged(&path, layer + 16, &[0; 8], field("capacity", "at least 1", 0));
+    forged(
+        &path,
+        layer + 16,
+        &[0; 8],
+        field("capacity", "at least 1", 0),
+    );
     for bad in [0.0, 1.0, -1.0, f64::NAN] {
         let got = bad.to_bits();
         let expected = field("fpr", "above 0 and below 1", got);
@@ -195,16 +241,36 @@ fn fields_out_of_their_range_with_a_right_checksum() {
     }
     forged(&path, layer + 40, &[0], field("probes", "1 to 64", 0));
     forged(&path, layer + 40, &[65], field("probes", "1 to 64", 65));
-    forged(&path, layer + 44, &[2], field("layer_flags", "bit 0 alone", 2));
+    forged(
+        &path,
+        layer + 44,
+        &[2],
+        field("layer_flags", "bit 0 alone", 2),
+    );
     forged(&path, layer + 48, &[3], field("layer_reserved", "0", 3));
     let same = "one layer, as the header says";
     forged(&path, layer + 8, &[9, 0], field("layers", same, 1));
     forged(&path, layer + 40, &[9], field("layers", same, 1));
     forged(&path, layer + 16, &[9], field("layers", same, 1));
     let writer = layer + 64;
-    forged(&path, writer, &[9], field("commit_sequence", "at least every writer's", 1));
-    forged(&path, writer + 8, &[0, 0], field("writer_name", "1 to 255 bytes of UTF-8", 0));
-    forged(&path, writer + 16, &[0xFF], field("writer_name", "1 to 255 bytes of UTF-8", 7));
+    forged(
+        &path,
+        writer,
+        &[9],
+        field("commit_sequence", "at least every writer's", 1),
+    );
+    forged(
+        &path,
+        writer + 8,
+        &[0, 0],
+        field("writer_name", "1 to 255 bytes of UTF-8", 0),
+    );
+    forged(
+        &path,
+        writer + 16,
+        &[0xFF],
+        field("writer_name", "1 to 255 bytes of UTF-8", 7),
+    );
 }
 
 #[test]
@@ -222,9 +288,19 @@ fn a_writer_s_name_twice_and_a_tag_too_long() {
         got,
     };
     let second = 320 + 64 + (16 + 1 + 4096_usize).next_multiple_of(8);
-    forged(&path, second + 16, b"a", field("writer_name", "each name once", 2));
+    forged(
+        &path,
+        second + 16,
+        b"a",
+        field("writer_name", "each name once", 2),
+    );
     let long = 4097_u16.to_le_bytes();
-    forged(&path, second + 10, &long, field("tag_length", "at most 4096", 4097));
+    forged(
+        &path,
+        second + 10,
+        &long,
+        field("tag_length", "at most 4096", 4097),
+    );
 }
 
 /// Numbers at the end of their range, every checksum right. Whatever comes of it, it is an answer

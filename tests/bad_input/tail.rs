@@ -97,13 +97,19 @@ fn what_lies_behind_a_torn_record_never_comes_back() {
     // The open record of the new handle takes 40 bytes; fill up to where the old second begins.
     let room = second.offset - first.offset - 40 - 24;
     assert_eq!(room % 8, 0);
-    store.insert_batch(&keys(100..100 + room as u64 / 8)).unwrap();
+    store
+        .insert_batch(&keys(100..100 + room as u64 / 8))
+        .unwrap();
     let (_killed, path) = image(&path);
     let log = log_of(&path, 1);
     assert_eq!(log::end(&log), second.offset);
     let file = fs::read(&log).unwrap();
     let stale = &file[second.offset..second.end];
-    assert_eq!(stale[24..], second.payload, "the old record is still there, whole");
+    assert_eq!(
+        stale[24..],
+        second.payload,
+        "the old record is still there, whole"
+    );
     let store = options().open(&path).unwrap();
     assert_eq!(held(&store, &keys(0..40)), 0);
     assert_eq!(held(&store, &keys(100..100 + room as u64 / 8)), room / 8);

@@ -127,7 +127,10 @@ fn a_full_store_that_is_asked_again_and_again_writes_nothing() {
     let before = storage.events().len();
     for number in 100..10_100 {
         let error = store.insert(&key(number)).unwrap_err();
-        assert!(matches!(error, Error::Full { capacity: 100 }), "{number}: {error:?}");
+        assert!(
+            matches!(error, Error::Full { capacity: 100 }),
+            "{number}: {error:?}"
+        );
     }
     let events = storage.events();
     let writes = events[before..]
@@ -141,15 +144,25 @@ fn a_full_store_that_is_asked_again_and_again_writes_nothing() {
 #[test]
 fn a_transaction_too_large() {
     let (_folder, path) = place();
-    let store = options().capacity(8000).transactional(true).create(&path).unwrap();
+    let store = options()
+        .capacity(8000)
+        .transactional(true)
+        .create(&path)
+        .unwrap();
     let quota = store.transaction_quota();
     let batch = keys(0..quota + 10);
     let mut verdicts = Vec::new();
     let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
-    assert!(matches!(error, Error::TransactionTooLarge { quota: got } if got == quota), "{error:?}");
+    assert!(
+        matches!(error, Error::TransactionTooLarge { quota: got } if got == quota),
+        "{error:?}"
+    );
     assert_eq!(verdicts.len() as u64, quota);
     store.commit().unwrap();
-    assert_eq!(store.insert_batch(&batch[verdicts.len()..]).unwrap(), [true; 10]);
+    assert_eq!(
+        store.insert_batch(&batch[verdicts.len()..]).unwrap(),
+        [true; 10]
+    );
 }
 
 #[test]
@@ -158,7 +171,13 @@ fn a_tag_too_large() {
     let store = options().create(&path).unwrap();
     let error = store.commit_with(&[0; 4097]).unwrap_err();
     assert!(
-        matches!(error, Error::TagTooLarge { expected: 4096, got: 4097 }),
+        matches!(
+            error,
+            Error::TagTooLarge {
+                expected: 4096,
+                got: 4097
+            }
+        ),
         "{error:?}"
     );
     assert_eq!(store.last_commit("default"), None);

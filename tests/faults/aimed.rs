@@ -7,10 +7,7 @@ use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, image, key, keys, names, place, small};
 
 fn options(storage: &FaultStorage) -> Options {
-    small()
-        .capacity(10_000)
-        .fpr(1e-9)
-        .storage(storage.shared())
+    small().capacity(10_000).fpr(1e-9).storage(storage.shared())
 }
 
 fn full() -> Fault {
@@ -23,7 +20,9 @@ fn the_disk_tells_why_it_can_t_reserve_room() {
     let (_folder, path) = place();
     let file = storage::disk().create_new(&path).unwrap();
     // Some other call has failed shortly before, as calls do.
-    storage::disk().remove(&beside(&path, "-missing")).unwrap_err();
+    storage::disk()
+        .remove(&beside(&path, "-missing"))
+        .unwrap_err();
     let error = file.allocate(1 << 62).unwrap_err();
     let kind = error.kind();
     let told = [io::ErrorKind::StorageFull, io::ErrorKind::FileTooLarge];
@@ -76,7 +75,13 @@ fn the_disk_fills_up_while_the_log_grows() {
     let batch = keys(7000..10_000);
     let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
     assert!(
-        matches!(&error, Error::NoSpace { action: "reserve room for the log", .. }),
+        matches!(
+            &error,
+            Error::NoSpace {
+                action: "reserve room for the log",
+                ..
+            }
+        ),
         "{error:?}"
     );
     assert!(!verdicts.is_empty());
@@ -86,7 +91,10 @@ fn the_disk_fills_up_while_the_log_grows() {
     assert!(store.insert_batch(rest).unwrap().iter().all(|new| *new));
     storage.heal();
     store.close().unwrap();
-    assert_eq!(held(&small().open(&path).unwrap(), &keys(0..10_000)), 10_000);
+    assert_eq!(
+        held(&small().open(&path).unwrap(), &keys(0..10_000)),
+        10_000
+    );
 }
 
 #[test]
@@ -102,7 +110,13 @@ fn the_disk_fills_up_in_the_middle_of_a_commit() {
         for _ in 0..2 {
             let error = store.commit_with(b"second").unwrap_err();
             assert!(
-                matches!(&error, Error::NoSpace { action: "append to the log", .. }),
+                matches!(
+                    &error,
+                    Error::NoSpace {
+                        action: "append to the log",
+                        ..
+                    }
+                ),
                 "{error:?}"
             );
             assert_eq!(store.last_commit("default").unwrap().tag, b"first");
@@ -178,7 +192,10 @@ fn at_the_write(kind: Kind, transactional: bool, nth: u64) -> bool {
     assert!(store.verify().unwrap().is_ok(), "{nth}");
     store.insert_batch(&keys(3100..3200)).unwrap();
     store.commit().unwrap();
-    assert!(matches!(store.checkpoint(), Err(Error::NoSpace { .. })), "{nth}");
+    assert!(
+        matches!(store.checkpoint(), Err(Error::NoSpace { .. })),
+        "{nth}"
+    );
     let (_killed, killed) = image(&path);
     storage.heal();
     store.checkpoint().unwrap();
@@ -257,7 +274,8 @@ fn the_disk_fills_up_when_the_store_grows() {
     let options = options(&storage).kind(Kind::Scalable).capacity(500);
     let store = options.create(&path).unwrap();
     storage.arm(Rule::from(1, full()).on(Call::SetLength).named("store"));
-    let batch = keys(0..1200);
+    // More than the buffer takes.
+    let batch = keys(0..4000);
     let mut verdicts = Vec::new();
     let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
     assert!(
@@ -270,7 +288,7 @@ fn the_disk_fills_up_when_the_store_grows() {
     assert!(rest.iter().all(|new| *new));
     store.close().unwrap();
     let store = small().open(&path).unwrap();
-    assert_eq!(held(&store, &batch), 1200);
+    assert_eq!(held(&store, &batch), 4000);
     assert!(store.stats().layers.len() > 1);
 }
 
@@ -279,7 +297,11 @@ fn the_disk_fills_up_when_the_store_grows() {
 fn crowded_keys_are_not_lost_to_a_smaller_buffer() {
     let (_folder, path) = place();
     let seed = [0; 32];
-    let options = small().buffer(8 << 20).seed(seed).capacity(100_000).fpr(1e-9);
+    let options = small()
+        .buffer(64 << 20)
+        .seed(seed)
+        .capacity(100_000)
+        .fpr(1e-9);
     let store = options.create(&path).unwrap();
     // Hashes from one thousandth of their range. Without a seed the mixer has a known inverse.
     let crowd: Vec<u64> = (0..2000_u64).map(|n| unmixed(n << 43)).collect();

@@ -26,7 +26,6 @@ fn ways(call: Call) -> Vec<(Lasts, Fault)> {
         (Lasts::Once, Fault::Fails(Failure::Broken)),
         (Lasts::Once, Fault::Fails(Failure::Interrupted)),
         (Lasts::UntilHealed, Fault::Fails(Failure::NoSpace)),
-        (Lasts::UntilHealed, Fault::Fails(Failure::Broken)),
     ];
     if matches!(call, Call::Read | Call::Write) {
         ways.push((Lasts::Once, Fault::Short));
@@ -72,7 +71,8 @@ fn each(steps: &[Step], mut run: Run) -> Outcome<Vec<Event>> {
             .map_err(|wrong| format!("step {index} {step:?}: {wrong}"))?;
     }
     let events = run.events();
-    run.finish().map_err(|wrong| format!("at the end: {wrong}"))?;
+    run.finish()
+        .map_err(|wrong| format!("at the end: {wrong}"))?;
     Ok(events)
 }
 

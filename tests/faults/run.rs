@@ -142,10 +142,12 @@ impl Run {
         self.store.as_ref().unwrap()
     }
 
-    /// The new store has got its name although it was told that it had not.
+    /// The new store has got its name although it was told that it had not, or could not be
+    /// removed again.
     fn named_in_spite(&self) -> bool {
         self.storage.struck().iter().any(|event| {
-            event.call == Call::Publish && matches!(event.fault, Some(Fault::Lies(_)))
+            let published = event.call == Call::Publish;
+            event.call == Call::Remove || published && matches!(event.fault, Some(Fault::Lies(_)))
         })
     }
 
@@ -177,9 +179,10 @@ impl Run {
         let mut rest = numbers;
         while !rest.is_empty() {
             let mut verdicts = Vec::new();
-            let outcome = self
-                .store()
-                .claim_batch(&ready_keys()[rest.start as usize..rest.end as usize], &mut verdicts);
+            let outcome = self.store().claim_batch(
+                &ready_keys()[rest.start as usize..rest.end as usize],
+                &mut verdicts,
+            );
             let done = rest.start..rest.start + verdicts.len() as u64;
             for (number, verdict) in done.clone().zip(verdicts) {
                 let new = verdict == everseen::Verdict::New;
@@ -251,7 +254,9 @@ impl Run {
                 self.insert_all(pending)?;
                 Ok(false)
             }
-            (counts, found) => Err(format!("a commit, {counts}, of which {found} keys are there")),
+            (counts, found) => Err(format!(
+                "a commit, {counts}, of which {found} keys are there"
+            )),
         }
     }
 
@@ -360,7 +365,9 @@ impl Run {
         self.open()?;
         self.check()?;
         let store = self.store();
-        let report = store.verify().map_err(|error| format!("verify: {error:?}"))?;
+        let report = store
+            .verify()
+            .map_err(|error| format!("verify: {error:?}"))?;
         if !report.is_ok() {
             return Err(format!("verify: {report:?}"));
         }

@@ -3,13 +3,13 @@
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use everseen::{Options, Store, storage};
 
 use crate::numbers::Random;
-use crate::stopping::Stopping;
-use crate::task::{MOST_NEW, Pipe, Task, Told, VARIABLE, Work, key_of};
+use crate::stopping::{Halt, Stopping};
+use crate::task::{MOST_NEW, MOST_WORKERS, Pipe, Task, Told, VARIABLE, Work, key_of};
 use crate::unsynced::Unsynced;
 
 #[test]
@@ -18,12 +18,18 @@ fn work() {
     let Ok(task) = std::env::var(VARIABLE) else {
         return;
     };
+    // A thread that fails ends the process, so that the parent learns of it before it kills.
+    std::panic::set_hook(Box::new(|failure| {
+        eprintln!("{failure}");
+        std::process::exit(101);
+    }));
     let task = Task::decode(&task);
     // The pipe to the parent takes the place of standard input: the test harness writes to the other two.
     let pipe = std::io::stdin().as_fd().try_clone_to_owned().unwrap();
     let pipe = Arc::new(Pipe::new(File::from(pipe)));
+    let halt = Arc::new(Halt::default());
     let options = task.options().storage(match task.stop {
-        Some(stop) => Arc::new(Stopping::new(Unsynced::new(), stop, Arc::clone(&pipe))),
+        Some(stop) => Arc::new(Stopping::new(Unsynced::new(), stop, &halt, &pipe)),
         None if task.synced => storage::disk(),
         None => Unsynced::new(),
     });
@@ -43,7 +49,7 @@ fn work() {
             };
             match task.work {
                 Work::Random => worker.at_random(store, &options),
-                Work::Script => worker.script(store, &options),
+                Work::Script => worker.script(store, &options, &halt),
                 Work::Short => worker.short(&store),
             }
         }
@@ -52,9 +58,8 @@ fn work() {
 
 /// Several threads that insert, and one that looks.
 fn many(task: &Task, pipe: &Pipe, store: &Store) {
-    let done = task.next.map(AtomicU64::new);
     std::thread::scope(|scope| {
-        for (worker, done) in done.iter().enumerate().take(task.workers) {
+        for worker in 0..task.workers {
             scope.spawn(move || {
                 let mut worker = Worker {
                     task,
@@ -66,30 +71,62 @@ fn many(task: &Task, pipe: &Pipe, store: &Store) {
                 };
                 loop {
                     worker.anything(store);
-                    done.store(worker.next, Ordering::Release);
                 }
             });
         }
-        watch(task, pipe, store, &done);
+        let mut watcher = Watcher::new(task, pipe, store);
+        loop {
+            watcher.look();
+        }
     });
 }
 
-/// Looks for the next key of each worker, which may not have returned from its insert yet. Once seen, a key stays.
-fn watch(task: &Task, pipe: &Pipe, store: &Store, done: &[AtomicU64]) {
-    let mut seen = task.next;
-    loop {
-        for (worker, done) in done.iter().enumerate().take(task.workers) {
-            let next = &mut seen[worker];
-            *next = (*next).max(done.load(Ordering::Acquire));
+/// Looks for the next key of each worker, whose insert may not have returned yet. Once seen, a key stays.
+struct Watcher<'a> {
+    task: &'a Task,
+    pipe: &'a Pipe,
+    store: &'a Store,
+    next: [u64; MOST_WORKERS],
+}
+
+impl<'a> Watcher<'a> {
+    fn new(task: &'a Task, pipe: &'a Pipe, store: &'a Store) -> Self {
+        Self {
+            task,
+            pipe,
+            store,
+            next: task.next,
+        }
+    }
+
+    fn look(&mut self) {
+        for (worker, next) in self.next.iter_mut().enumerate().take(self.task.workers) {
             let mut more = false;
-            while store.contains_hash(key_of(worker, *next)).unwrap() {
+            while self.store.contains_hash(key_of(worker, *next)).unwrap() {
                 *next += 1;
                 more = true;
             }
             if more {
-                pipe.tell(Told::Seen { worker, next: *next });
+                self.pipe.tell(Told::Seen {
+                    worker,
+                    next: *next,
+                });
             }
         }
+    }
+
+    /// Looks until the work is over, or has come to where it was to stop: then once more, and waits for the kill.
+    fn look_until(&mut self, over: &AtomicBool, halt: &Halt) {
+        halt.watch(true);
+        while !over.load(Ordering::Acquire) {
+            let stopped = halt.is_stopped();
+            self.look();
+            if stopped {
+                self.pipe.tell_forever(Told::Stopped);
+            }
+            std::thread::yield_now();
+        }
+        halt.watch(false);
     }
 }
 
@@ -116,26 +153,37 @@ impl Worker<'_> {
         }
     }
 
-    fn script(&mut self, store: Store, options: &Options) {
+    fn script(&mut self, store: Store, options: &Options, halt: &Halt) {
         self.check_start(&store);
-        self.insert(&store, 350);
-        self.insert(&store, 350);
-        self.commit(&store);
-        for batch in 0..5 {
-            self.insert(&store, 650);
-            if batch % 2 == 1 {
-                self.commit(&store);
-            }
-        }
-        self.checkpoint(&store);
-        self.insert(&store, 300);
-        self.commit(&store);
-        self.insert(&store, 200);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            let mut watcher = Watcher::new(self.task, self.pipe, &store);
+            let over = &over;
+            scope.spawn(move || watcher.look_until(over, halt));
+            self.much(&store);
+            over.store(true, Ordering::Release);
+        });
         let store = self.reopen(store, options);
         self.insert(&store, 1);
         self.insert(&store, 100);
         self.commit(&store);
         store.close().unwrap();
+    }
+
+    fn much(&mut self, store: &Store) {
+        self.insert(store, 350);
+        self.insert(store, 350);
+        self.commit(store);
+        for batch in 0..5 {
+            self.insert(store, 650);
+            if batch % 2 == 1 {
+                self.commit(store);
+            }
+        }
+        self.checkpoint(store);
+        self.insert(store, 300);
+        self.commit(store);
+        self.insert(store, 200);
     }
 
     fn short(&mut self, store: &Store) {
@@ -170,8 +218,7 @@ impl Worker<'_> {
     fn insert(&mut self, store: &Store, count: u64) {
         let limit = self.task.limit() / self.task.workers as u64;
         let count = count.min(MOST_NEW).min(limit.saturating_sub(self.next));
-        if self.task.transactional
-            && self.next - self.committed + count > store.transaction_quota()
+        if self.task.transactional && self.next - self.committed + count > store.transaction_quota()
         {
             self.commit(store);
         }

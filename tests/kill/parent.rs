@@ -69,7 +69,11 @@ pub fn run(task: &Task, moment: Moment, ledger: &mut Ledger) -> bool {
     }
     let status = child.wait().unwrap();
     if killed {
-        assert_eq!(status.signal(), Some(9), "the child failed before it was killed: {status}");
+        assert_eq!(
+            status.signal(),
+            Some(9),
+            "the child failed before it was killed: {status}"
+        );
     } else {
         assert!(status.success(), "the child failed: {status}");
     }

@@ -69,7 +69,9 @@ fn kill_often(kind: Kind, transactional: bool) {
             let keep = random.below(3) > 0;
             let buffer = everseen::LEAST_BUFFER << random.below(4);
             // Printed when it fails.
-            println!("kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}");
+            println!(
+                "kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}"
+            );
             task.next = with_stores(|| ledger.look(&task, buffer, keep));
             killed += 1;
         }

@@ -8,6 +8,7 @@ use crate::task::{MOST_WORKERS, Task, Work};
 
 /// Steps between two first kills whose recovery is killed in turn, and between those kills.
 const CI: (usize, usize) = (23, 5);
+const LONG: (usize, usize) = (5, 1);
 
 /// Kills a script at each of its steps, then the recovery from some of these kills at some of its own.
 fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
@@ -29,7 +30,7 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
         };
         let killed = run(&task, Moment::Stopped, &mut ledger);
         println!("{task:?}, killed {killed}, {ledger:?}");
-        let due = stop as usize % strides.0 == 0;
+        let due = (stop as usize).is_multiple_of(strides.0);
         task.next = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
         if !killed {
             break;
@@ -84,10 +85,10 @@ fn kills_at_each_step_of_a_transactional_scalable_store() {
 
 #[test]
 #[ignore = "minutes; cargo test --release --test kill -- --ignored --nocapture long_each_step"]
-fn long_each_step_and_each_step_of_its_recovery() {
+fn long_each_step_and_each_step_of_recoveries() {
     for kind in [Kind::Bloom, Kind::Scalable] {
         for transactional in [false, true] {
-            kill_stepwise(kind, transactional, (1, 1));
+            kill_stepwise(kind, transactional, LONG);
         }
     }
 }

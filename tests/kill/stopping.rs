@@ -3,7 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everseen::Map;
 use everseen::storage::{Storage, StorageFile};
@@ -16,6 +16,7 @@ use crate::task::{Pipe, Told};
 struct Counter {
     stop: u64,
     points: AtomicU64,
+    halt: Arc<Halt>,
     pipe: Arc<Pipe>,
 }
 
@@ -30,12 +31,31 @@ impl Counter {
         }
     }
 
-    /// Until the kill: the pipe is soon full, and then telling blocks. Should the parent be gone, it fails and ends
-    /// the process.
     fn wait(&self) -> ! {
-        loop {
-            self.pipe.tell(Told::Stopped);
+        self.halt.stopped.store(true, Ordering::SeqCst);
+        while self.halt.watched.load(Ordering::SeqCst) {
+            std::thread::yield_now();
         }
+        self.pipe.tell_forever(Told::Stopped);
+    }
+}
+
+/// Between the thread that has come to where it was to stop and one that watches it.
+#[derive(Debug, Default)]
+pub struct Halt {
+    stopped: AtomicBool,
+    watched: AtomicBool,
+}
+
+impl Halt {
+    /// Whether a call waits for the kill.
+    pub fn is_stopped(&self) -> bool {
+        self.stopped.load(Ordering::SeqCst)
+    }
+
+    /// From now on another thread tells that work has stopped, or no longer does.
+    pub fn watch(&self, watched: bool) {
+        self.watched.store(watched, Ordering::SeqCst);
     }
 }
 
@@ -46,13 +66,14 @@ pub struct Stopping {
 }
 
 impl Stopping {
-    pub fn new(inner: Arc<dyn Storage>, stop: u64, pipe: Arc<Pipe>) -> Self {
+    pub fn new(inner: Arc<dyn Storage>, stop: u64, halt: &Arc<Halt>, pipe: &Arc<Pipe>) -> Self {
         Self {
             inner,
             counter: Arc::new(Counter {
                 stop,
                 points: AtomicU64::new(0),
-                pipe,
+                halt: Arc::clone(halt),
+                pipe: Arc::clone(pipe),
             }),
         }
     }
@@ -117,7 +138,9 @@ impl StorageFile for StoppingFile {
             let cut = (mixed % bytes.len().max(1) as u64) as usize;
             let mut done = 0;
             while done < cut {
-                done += self.inner.write_at(&bytes[done..cut], offset + done as u64)?;
+                done += self
+                    .inner
+                    .write_at(&bytes[done..cut], offset + done as u64)?;
             }
             self.counter.wait();
         }

@@ -55,10 +55,16 @@ impl Ledger {
     fn check(&self, store: &Store, task: &Task) -> [u64; MOST_WORKERS] {
         let commit = store.last_commit("default");
         let sequence = commit.as_ref().map_or(0, |commit| commit.sequence);
-        assert!(sequence >= self.sequence, "{sequence} commits, {}", self.sequence);
+        assert!(
+            sequence >= self.sequence,
+            "{sequence} commits, {}",
+            self.sequence
+        );
         let mut held = self.certain;
         if task.transactional {
-            let tag = commit.map_or(0, |commit| u64::from_le_bytes(commit.tag.try_into().unwrap()));
+            let tag = commit.map_or(0, |commit| {
+                u64::from_le_bytes(commit.tag.try_into().unwrap())
+            });
             if self.committing == Some(tag) {
                 assert!((self.sequence..=self.sequence + 1).contains(&sequence));
             } else {
@@ -71,17 +77,34 @@ impl Ledger {
             let hashes: Vec<_> = indices.map(|index| key_of(worker, index)).collect();
             let found = store.contains_hash_batch(&hashes).unwrap();
             let lost = found[..*held as usize].iter().position(|found| !found);
-            assert_eq!(lost, None, "key {lost:?} of worker {worker} is lost, of {held}");
+            assert_eq!(
+                lost, None,
+                "key {lost:?} of worker {worker} is lost, of {held}"
+            );
             // In a plain store the batch that was being inserted may be there in part: its first keys.
-            let more = if task.transactional || !self.opened { 0 } else { MOST_NEW };
+            let more = if task.transactional || !self.opened {
+                0
+            } else {
+                MOST_NEW
+            };
             let beyond = &found[*held as usize..];
             let extra = beyond.iter().take_while(|found| **found).count() as u64;
-            assert!(extra <= more, "{extra} keys that nobody inserted or that were not committed");
+            assert!(
+                extra <= more,
+                "{extra} keys that nobody inserted or that were not committed"
+            );
             let late = beyond[extra as usize..].iter().position(|found| *found);
-            assert_eq!(late, None, "a later key of the batch without an earlier one, {extra}");
+            assert_eq!(
+                late, None,
+                "a later key of the batch without an earlier one, {extra}"
+            );
             *held += extra;
         }
-        assert_eq!(store.stats().keys, held.iter().sum::<u64>(), "the count of keys");
+        assert_eq!(
+            store.stats().keys,
+            held.iter().sum::<u64>(),
+            "the count of keys"
+        );
         held
     }
 
@@ -107,7 +130,9 @@ impl Ledger {
         assert_eq!(held, read, "a reader and a writer recover different keys");
         let report = store.verify().unwrap();
         assert!(report.is_ok(), "{:?}", report.damaged);
-        let sequence = store.last_commit("default").map_or(0, |commit| commit.sequence);
+        let sequence = store
+            .last_commit("default")
+            .map_or(0, |commit| commit.sequence);
         store.close().unwrap();
         // Nothing but the store and its lock is left, and it is whole.
         let folder = path.parent().unwrap();

@@ -53,7 +53,9 @@ impl Task {
             Work::Script => "script",
             Work::Short => "short",
         };
-        let stop = self.stop.map_or("never".to_owned(), |stop| stop.to_string());
+        let stop = self
+            .stop
+            .map_or("never".to_owned(), |stop| stop.to_string());
         let [first, second] = self.next;
         format!(
             "{} {} {} {} {} {work} {} {first} {second} {stop} {}",
@@ -69,8 +71,19 @@ impl Task {
 
     pub fn decode(text: &str) -> Self {
         let fields: Vec<_> = text.splitn(11, ' ').collect();
-        let [kind, transactional, background, synced, workers, work, seed, first, second, stop, path] =
-            fields[..]
+        let [
+            kind,
+            transactional,
+            background,
+            synced,
+            workers,
+            work,
+            seed,
+            first,
+            second,
+            stop,
+            path,
+        ] = fields[..]
         else {
             panic!("not a task: {text}");
         };
@@ -110,7 +123,11 @@ impl Task {
         Options::new()
             .kind(self.kind)
             .capacity(capacity)
-            .fpr(if self.work == Work::Random { 1e-12 } else { 1e-9 })
+            .fpr(if self.work == Work::Random {
+                1e-12
+            } else {
+                1e-9
+            })
             .seed([7; 32])
             .transactional(self.transactional)
             .background(self.background)
@@ -130,12 +147,22 @@ pub enum Told {
     Starting,
     Opened,
     /// All keys of the worker below `next` have been inserted.
-    Inserted { worker: usize, next: u64 },
+    Inserted {
+        worker: usize,
+        next: u64,
+    },
     /// All keys of the worker below `next` have been seen in the store, by another thread.
-    Seen { worker: usize, next: u64 },
+    Seen {
+        worker: usize,
+        next: u64,
+    },
     /// A commit of all keys below `next` begins.
-    Committing { next: u64 },
-    Committed { sequence: u64 },
+    Committing {
+        next: u64,
+    },
+    Committed {
+        sequence: u64,
+    },
     /// Something else has returned.
     Done,
     /// It has come to where it was to stop.
@@ -165,7 +192,9 @@ impl Told {
 
     pub fn decode(bytes: [u8; TOLD_BYTES]) -> Self {
         let worker = usize::from(bytes[4]);
-        let next = bytes.last_chunk().map_or(0, |last| u64::from_le_bytes(*last));
+        let next = bytes
+            .last_chunk()
+            .map_or(0, |last| u64::from_le_bytes(*last));
         match bytes[0] {
             1 => Told::Starting,
             2 => Told::Opened,
@@ -193,6 +222,13 @@ impl Pipe {
     pub fn tell(&self, told: Told) {
         if (&self.0).write_all(&told.encode()).is_err() {
             std::process::exit(1);
+        }
+    }
+
+    /// Tells it until the kill: the pipe is soon full, and then telling blocks.
+    pub fn tell_forever(&self, told: Told) -> ! {
+        loop {
+            self.tell(told);
         }
     }
 }

@@ -20,7 +20,7 @@ use crate::tape::Tape;
 /// Power cuts in a row.
 const LEVELS: u32 = 3;
 /// Images of one recording.
-const IMAGES_OF_A_RECORDING: u64 = 240;
+const IMAGES_OF_A_RECORDING: u64 = 120;
 /// Events told of before the cut of a violation.
 const LAST_EVENTS: usize = 25;
 
@@ -194,10 +194,11 @@ impl<'a> Run<'a> {
             seed,
         );
         let steps = 10 + self.below(40);
+        // Where a store or its first log is made, each event is a place to die at.
         let burn = self.below(40);
         let close = self.below(2) == 0;
         let outcome = guarded(|| {
-            if self.setup.kills && burn < 10 {
+            if self.setup.kills && burn < 20 {
                 tape.burn(burn);
             }
             let created = session.create();

@@ -337,9 +337,13 @@ impl<'a> Session<'a> {
         outcome.map_err(|error| self.failed("close", &error))?;
         self.mark(Mark::Settled);
         self.store = None;
+        if self.recorder.as_ref().is_some_and(Recorder::is_dead) {
+            // It had done all it must, and was killed before it could tidy up.
+            return Err(Stop::Killed);
+        }
         let folder = self.path.parent().unwrap_or(Path::new("."));
         let names = names_in(folder).map_err(|error| Stop::Wrong(error.to_string()))?;
-        match names == [NAME] || self.setup.background {
+        match names == [NAME] {
             true => Ok(()),
             false => wrong(format!("after closing there are {names:?}")),
         }

@@ -45,8 +45,15 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
         let deviation = crate::deviation(hits, queries, stats.fpr_now);
         // Nothing is expected while all keys are in the buffer.
         let expected = stats.fpr_now > 0.0;
-        assert!(if expected { deviation.abs() <= 4.0 } else { hits == 0 }, "{deviation:+.2} at {size}");
-        size = size * 17 / 10;
+        assert!(
+            if expected {
+                deviation.abs() <= 4.0
+            } else {
+                hits == 0
+            },
+            "{deviation:+.2} at {size}"
+        );
+        size *= 3;
     }
     store.close().unwrap();
     let store = options.open_read_only(&path).unwrap();

@@ -1,7 +1,8 @@
 //! The promised rates and sizes, measured on real stores (invariants I1 and I11).
 //!
-//! Seeds and keys are fixed, so every figure is the same in every run: a test that passes once passes always, until
-//! the code changes. The long runs and the figures seen are in `docs/evidence.md`.
+//! Seeds and keys are fixed and checkpoints run on the inserting thread, so every figure is the same in every run: a
+//! test that passes once passes always, until the code changes. (The one run on background checkpoints, the largest,
+//! says so.) The long runs and the figures seen are in `docs/evidence.md`.
 
 #[path = "../support/numbers.rs"]
 mod numbers;

@@ -45,7 +45,11 @@ fn count_found(store: &Store, first: u64, count: u64) -> u64 {
 fn check(rate: f64, queries: u64) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
-    let options = Options::new().capacity(KEYS).fpr(rate).seed(SEED);
+    let options = Options::new()
+        .capacity(KEYS)
+        .fpr(rate)
+        .seed(SEED)
+        .background(false);
     let store = options.create(&path).unwrap();
     let mut new = 0;
     for start in (0..KEYS).step_by(BATCH as usize) {

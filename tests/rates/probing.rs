@@ -122,6 +122,7 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
         .capacity(keys)
         .fpr(rate)
         .seed(SEED)
+        .background(false)
         .storage(Unsynced::new());
     let store = options.create(folder.path().join("store")).unwrap();
     assert!(insert(&store, 0..keys) >= keys - 5);

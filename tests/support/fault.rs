@@ -182,7 +182,7 @@ impl FaultStorage {
         }
     }
 
-    /// Counts syncs and makes none.
+    /// Counts syncs and makes none, and makes files longer without reserving room: much faster.
     pub fn without_syncs() -> Self {
         Self {
             syncs: false,
@@ -356,7 +356,12 @@ impl StorageFile for FaultFile {
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        let allocate = || self.file.allocate(length);
+        let allocate = || match self.storage.syncs {
+            true => self.file.allocate(length),
+            // To reserve never shortens.
+            false if self.file.length()? >= length => Ok(()),
+            false => self.file.set_length(length),
+        };
         self.storage.whole(Call::Allocate, &self.path, allocate)
     }
 
