@@ -7,7 +7,7 @@ use crate::survivor::{Ledger, copy_of};
 use crate::task::{MOST_WORKERS, Task, Work};
 
 /// Steps between two first kills whose recovery is killed in turn, and between those kills.
-const CI: (usize, usize) = (23, 5);
+const CI: (usize, usize) = (17, 4);
 const LONG: (usize, usize) = (5, 1);
 
 /// Kills a script at each of its steps, then the recovery from some of these kills at some of its own.

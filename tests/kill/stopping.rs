@@ -134,8 +134,7 @@ impl StorageFile for StoppingFile {
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.counter.step();
         if self.counter.reached() {
-            let mixed = finalise(self.counter.stop + 1);
-            let cut = (mixed % bytes.len().max(1) as u64) as usize;
+            let cut = cut(bytes.len() as u64, finalise(self.counter.stop + 1)) as usize;
             let mut done = 0;
             while done < cut {
                 done += self
@@ -165,4 +164,14 @@ impl StorageFile for StoppingFile {
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         self.inner.map(offset, length)
     }
+}
+
+/// Where a write of `length` bytes is cut: anywhere, or within the header of one of its pages.
+fn cut(length: u64, random: u64) -> u64 {
+    let anywhere = random % length.max(1);
+    if random >> 63 == 0 {
+        return anywhere;
+    }
+    let header = anywhere - anywhere % 4096 + (random >> 32) % 16;
+    header.min(length)
 }
