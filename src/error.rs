@@ -163,9 +163,49 @@ pub enum Error {
         cause: Arc<Error>,
     },
 
+    /// Somebody else is at it, and did not come to an end while this handle was willing to wait.
+    /// Try again; a process that is stopped is waited for, only a dead one is replaced.
+    #[error("{path}: waited too long for {what}{holder}; try again, or set a longer timeout", path = path.display(), holder = holder(*process))]
+    Busy {
+        /// The file whose lock it is.
+        path: PathBuf,
+        /// What was waited for.
+        what: &'static str,
+        /// The process that holds it, where that is known. A number, not proof of life.
+        process: Option<u64>,
+    },
+
+    /// The file system's locks do not keep two handles apart.
+    #[error("{path}: locks do not work on this file system; open the store with `exclusive` and see to it that nobody else does, or move it to a local disk", path = path.display())]
+    NoLocks {
+        /// The lock file.
+        path: PathBuf,
+    },
+
+    /// Too many handles have the store open.
+    #[error("more than {expected} handles have the store open; close some")]
+    TooManyHandles {
+        /// Most that may.
+        expected: usize,
+    },
+
+    /// This handle reads what others write, and they have all closed the store or died. Open it
+    /// again to see what later ones do.
+    #[error("all who had the store open for writing are gone; open it again")]
+    Ended,
+
+    /// The handle was opened by the process that this one was forked from. Its locks belong to the
+    /// parent.
+    #[error("this handle belongs to the process before the fork; open the store in the child")]
+    Forked,
+
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
+}
+
+fn holder(process: Option<u64>) -> String {
+    process.map_or(String::new(), |process| format!(" (process {process})"))
 }
 
 impl Error {

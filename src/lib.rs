@@ -37,7 +37,7 @@
 //! drop(visited); // dies without a commit
 //!
 //! let visited = options.open(&path)?;
-//! assert_eq!(visited.last_commit("default").unwrap().tag, b"frontier at 2");
+//! assert_eq!(visited.last_commit("default")?.unwrap().tag, b"frontier at 2");
 //! assert!(visited.contains(b"https://example.org/a")?);
 //! assert!(!visited.contains(b"https://example.org/b")?);
 //! # visited.close()
@@ -46,9 +46,9 @@
 //!
 //! # What it promises
 //!
-//! - Once `insert` has returned, `contains` is true, in every thread, until the end of time: there
+//! - Once `insert` has returned, `contains` is true, in every thread and process, until the end of time: there
 //!   are no false negatives.
-//! - Of all inserts of one key one returns `true`.
+//! - Of all inserts of one key, in all processes, one returns `true`.
 //! - What has returned outlives the process (in a transactional store: what is committed); what is
 //!   committed outlives power loss.
 //! - Nothing read from disk is believed before its checksum and its range have been checked. Bad
@@ -57,8 +57,7 @@
 //! # What it doesn't
 //!
 //! - It can't list keys, and a key once inserted can't be taken out.
-//! - One handle at a time has a store open for writing (several threads share it); many processes
-//!   on one store come with a later version.
+//! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
 //! - It can't survive somebody else shortening or overwriting its file: see [`storage`] and
 //!   [`Map`].
 //!
@@ -83,8 +82,8 @@ pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
-    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, Damage, LEAST_BUFFER, LayerStats,
-    Options, Stats, Store, Verdict, VerifyReport,
+    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
+    LEAST_BUFFER, LayerStats, Options, Stats, Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -48,7 +48,7 @@ fn inserts_are_remembered_by_the_next_open() {
             assert!(found[..20_000].iter().all(|found| *found));
             assert!(!found[20_000..].iter().any(|found| *found));
             assert!(store.verify().unwrap().is_ok());
-            assert_eq!(store.stats().keys, 20_000);
+            assert_eq!(store.stats().unwrap().keys, 20_000);
         }
     }
 }
@@ -66,7 +66,7 @@ fn a_batch_has_one_winner_for_each_key() {
     for (key, verdict) in keys.iter().zip(verdicts) {
         assert_eq!(verdict, seen.insert(key));
     }
-    assert_eq!(store.stats().keys, seen.len() as u64);
+    assert_eq!(store.stats().unwrap().keys, seen.len() as u64);
 }
 
 #[test]
@@ -84,7 +84,7 @@ fn what_a_transactional_handle_has_not_committed_never_happened() {
     assert!(store.contains(&key(4999)).unwrap());
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
-    let last = store.last_commit("default").unwrap();
+    let last = store.last_commit("default").unwrap().unwrap();
     assert_eq!(last.tag, 4500_u64.to_le_bytes());
     assert_eq!(last.sequence, 10);
     for number in 0..5000 {

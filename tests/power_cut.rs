@@ -42,10 +42,15 @@ fn tell(plan: &Plan, found: &Found) {
     );
     let mut kinds = std::collections::BTreeMap::new();
     for text in &found.violations {
-        let what: String = text.rsplit("=> ").next().unwrap_or_default().split_whitespace()
+        let what: String = text
+            .rsplit("=> ")
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
             .map(|word| if word.starts_with('/') { "PATH" } else { word })
             .filter(|word| word.parse::<u64>().is_err())
-            .collect::<Vec<_>>().join(" ");
+            .collect::<Vec<_>>()
+            .join(" ");
         kinds.entry(what).or_insert_with(Vec::new).push(text);
     }
     for (what, texts) in kinds {
@@ -61,7 +66,12 @@ fn no_power_cut_takes_what_was_promised() {
     plan.only = number("EVERSEEN_RECORDING");
     let start = std::time::Instant::now();
     let found = hunt(&plan);
-    println!("{:?} {:?} {:?}", start.elapsed(), found.sites, found.strategies);
+    println!(
+        "{:?} {:?} {:?}",
+        start.elapsed(),
+        found.sites,
+        found.strategies
+    );
     tell(&plan, &found);
     assert!(found.violations.is_empty(), "{}", found.violations[0]);
 }

@@ -33,7 +33,7 @@ pub fn claim_all(
     commit_every: u64,
 ) -> Result<Claimed, CliError> {
     let started = Instant::now();
-    let mut claims = Claims::new(store, commit_every);
+    let mut claims = Claims::new(store, commit_every)?;
     let outcome = pipeline::run(input, &mut claims, output, "new")?;
     // Unread items are not committed: dropping the store gives them up.
     if outcome.ending != Ending::Unread {
@@ -63,9 +63,9 @@ struct Claims {
 }
 
 impl Claims {
-    fn new(store: Store, commit_every: u64) -> Self {
-        Claims {
-            transactional: store.stats().transactional,
+    fn new(store: Store, commit_every: u64) -> everseen::Result<Self> {
+        Ok(Claims {
+            transactional: store.stats()?.transactional,
             quota: store.transaction_quota(),
             store,
             commit_every,
@@ -74,7 +74,7 @@ impl Claims {
             since: None,
             pending: 0,
             verdicts: Vec::new(),
-        }
+        })
     }
 }
 

@@ -75,7 +75,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         options = options.seed(seed);
     }
     let store = options.create(&args.store)?;
-    let stats = store.stats();
+    let stats = store.stats()?;
     store.close()?;
 
     let capacity = stats.capacity.map_or("grows".to_owned(), |keys| {

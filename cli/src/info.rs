@@ -30,7 +30,7 @@ Examples:
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = Options::new().open_read_only(&args.store)?;
-    let stats = store.stats();
+    let stats = store.stats()?;
     store.close()?;
     if args.json {
         print_json(&Json::from(&stats))?;

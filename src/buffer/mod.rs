@@ -1,5 +1,297 @@
-//! The write buffer: the keys since the last checkpoint, in memory.
+//! The write buffer: the keys since the last checkpoint, in memory that processes may share.
+//!
+//! A buffer belongs to one generation and is never emptied or used again. It begins with a few
+//! words about that generation's log, then come the transactions, then the table of keys.
 
 mod table;
+mod transactions;
 
-pub(crate) use table::{COMMITTED, Claim, FIRST_TRANSACTION, LAST_TRANSACTION, Slot, Table};
+use std::io;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::sys::Region;
+pub(crate) use table::{Claim, Presence, Slot};
+pub(crate) use transactions::COMMITTED;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF1");
+const HEADER_WORDS: u64 = 64;
+
+/// What the words at the front mean.
+#[derive(Debug, Clone, Copy)]
+#[repr(usize)]
+enum Word {
+    Magic,
+    Generation,
+    Transactions,
+    Homes,
+    /// Even or odd: which of the two tails counts.
+    TailTurn,
+    Tails,
+    Applied = Word::Tails as usize + 4,
+    Durable,
+    Allocated,
+    Sealed,
+    Used,
+    Keys,
+    Room,
+    NextTransaction,
+}
+
+const _: () = assert!((Word::NextTransaction as u64) < HEADER_WORDS);
+
+/// Where the log of a generation ends, and the CRC of its last record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Tail {
+    /// 0 while there is no log.
+    pub(crate) end: u64,
+    pub(crate) previous: u32,
+}
+
+/// The buffer of one generation.
+///
+/// What changes it may be called by one thread at a time, which the writer lock sees to. Should two
+/// ever do so, keys could be lost, but memory would stay sound.
+#[derive(Debug)]
+pub(crate) struct Buffer {
+    region: Region,
+    generation: u64,
+    transactions: u64,
+    homes: u64,
+}
+
+impl Buffer {
+    /// A buffer of about `bytes` for this process alone.
+    pub(crate) fn private(bytes: u64, generation: u64) -> io::Result<Self> {
+        let shape = Shape::of(bytes);
+        let region = Region::private(shape.words())?;
+        Ok(Self::begin(region, shape, generation))
+    }
+
+    /// A buffer of about `bytes` in a new file.
+    pub(crate) fn create(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+        let shape = Shape::of(bytes);
+        let region = Region::create(path, shape.words())?;
+        Ok(Self::begin(region, shape, generation))
+    }
+
+    fn begin(region: Region, shape: Shape, generation: u64) -> Self {
+        let buffer = Self {
+            region,
+            generation,
+            transactions: shape.transactions,
+            homes: shape.homes,
+        };
+        buffer.set(Word::Generation, generation);
+        buffer.set(Word::Transactions, shape.transactions);
+        buffer.set(Word::Homes, shape.homes);
+        buffer.set(Word::Magic, MAGIC);
+        buffer
+    }
+
+    /// The buffer in a file that [`create`](Self::create) made for this generation.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the file holds no such buffer.
+    pub(crate) fn open(path: &Path, generation: u64, write: bool) -> io::Result<Self> {
+        let region = Region::open(path, write)?;
+        let words = region.words();
+        let word = |word: Word| match words.get(word as usize) {
+            Some(found) => found.load(Ordering::Acquire),
+            None => 0,
+        };
+        let shape = Shape {
+            transactions: word(Word::Transactions),
+            homes: word(Word::Homes),
+        };
+        let fits = word(Word::Magic) == MAGIC
+            && word(Word::Generation) == generation
+            && shape.homes > 0
+            && shape.homes < 1 << 40
+            && shape.transactions < 1 << 16
+            && shape.words() == words.len() as u64;
+        if !fits {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Self {
+            region,
+            generation,
+            transactions: shape.transactions,
+            homes: shape.homes,
+        })
+    }
+
+    /// The generation that it belongs to.
+    pub(crate) fn generation(&self) -> u64 {
+        self.generation
+    }
+
+    fn word(&self, word: Word) -> &AtomicU64 {
+        &self.region.words()[word as usize]
+    }
+
+    fn get(&self, word: Word) -> u64 {
+        self.word(word).load(Ordering::Acquire)
+    }
+
+    fn set(&self, word: Word, value: u64) {
+        self.word(word).store(value, Ordering::Release);
+    }
+
+    /// Where the log ends.
+    pub(crate) fn tail(&self) -> Tail {
+        let turn = self.get(Word::TailTurn) % 2;
+        let at = Word::Tails as usize + 2 * turn as usize;
+        let words = self.region.words();
+        Tail {
+            end: words[at].load(Ordering::Acquire),
+            previous: words[at + 1].load(Ordering::Acquire) as u32,
+        }
+    }
+
+    /// Publishes a complete record: both words in one step, so that a holder of the writer lock who
+    /// dies in between leaves one tail or the other.
+    pub(crate) fn set_tail(&self, tail: Tail) {
+        let turn = self.get(Word::TailTurn) + 1;
+        let at = Word::Tails as usize + 2 * (turn % 2) as usize;
+        let words = self.region.words();
+        words[at].store(tail.end, Ordering::Release);
+        words[at + 1].store(u64::from(tail.previous), Ordering::Release);
+        self.set(Word::TailTurn, turn);
+    }
+
+    /// Up to where the log's records are in the table.
+    pub(crate) fn applied(&self) -> u64 {
+        self.get(Word::Applied)
+    }
+
+    pub(crate) fn set_applied(&self, end: u64) {
+        self.set(Word::Applied, end);
+    }
+
+    /// Up to where the log is known to be durable.
+    pub(crate) fn durable(&self) -> u64 {
+        self.get(Word::Durable)
+    }
+
+    pub(crate) fn set_durable(&self, end: u64) {
+        self.word(Word::Durable).fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Bytes that the log file has room for.
+    pub(crate) fn allocated(&self) -> u64 {
+        self.get(Word::Allocated)
+    }
+
+    pub(crate) fn set_allocated(&self, length: u64) {
+        self.set(Word::Allocated, length);
+    }
+
+    /// Whether the record that closes the log is in it.
+    pub(crate) fn is_sealed(&self) -> bool {
+        self.get(Word::Sealed) != 0
+    }
+
+    pub(crate) fn set_sealed(&self) {
+        self.set(Word::Sealed, 1);
+    }
+
+    /// Keys in the table that were not dropped.
+    pub(crate) fn keys(&self) -> u64 {
+        self.get(Word::Keys)
+    }
+
+    pub(crate) fn set_keys(&self, keys: u64) {
+        self.set(Word::Keys, keys);
+    }
+
+    /// Committed keys that it takes before it is rotated so as to fill a layer exactly.
+    pub(crate) fn room(&self) -> u64 {
+        self.get(Word::Room)
+    }
+
+    pub(crate) fn set_room(&self, keys: u64) {
+        self.set(Word::Room, keys);
+    }
+}
+
+/// How the words of a region are divided.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Shape {
+    transactions: u64,
+    homes: u64,
+}
+
+impl Shape {
+    fn of(bytes: u64) -> Self {
+        let transactions = (bytes / 256).clamp(64, 32_768);
+        let fixed = HEADER_WORDS + transactions;
+        let buckets = (bytes / 8).saturating_sub(fixed) / table::BUCKET_WORDS as u64;
+        Self {
+            transactions,
+            homes: buckets.saturating_sub(table::REACH).max(64),
+        }
+    }
+
+    fn words(&self) -> u64 {
+        let buckets = self.homes + table::REACH;
+        HEADER_WORDS + self.transactions + buckets * table::BUCKET_WORDS as u64
+    }
+
+    fn limit(&self) -> u64 {
+        self.homes * table::SLOTS as u64 / 4 * 3
+    }
+}
+
+/// The keys that a buffer of about `bytes` takes.
+pub(crate) fn limit_of(bytes: u64) -> u64 {
+    Shape::of(bytes).limit()
+}
+
+/// The bytes that a buffer for `keys` needs, about and not less.
+pub(crate) fn bytes_for(keys: u64) -> u64 {
+    let mut bytes = keys.saturating_mul(15) + 65_536;
+    while limit_of(bytes) < keys {
+        bytes = bytes.saturating_add(bytes / 16);
+    }
+    bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_for_keys_hold_them() {
+        for keys in [0, 1, 1000, 12_345, 1_000_000, 1 << 33] {
+            let bytes = bytes_for(keys);
+            assert!(limit_of(bytes) >= keys, "{keys}");
+            assert!(bytes < keys * 20 + 100_000, "{keys}: {bytes}");
+        }
+    }
+
+    #[test]
+    fn a_buffer_in_a_file_is_the_same_to_all_who_open_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("buffer");
+        let made = Buffer::create(&path, 1 << 20, 7).unwrap();
+        let opened = Buffer::open(&path, 7, true).unwrap();
+        let tail = Tail {
+            end: 99,
+            previous: 5,
+        };
+        made.set_tail(tail);
+        assert_eq!(opened.tail(), tail);
+        let Claim::Claimed(slot) = made.claim(1) else {
+            panic!("an empty buffer has room");
+        };
+        made.publish(slot, COMMITTED);
+        assert!(opened.contains(1));
+        let reader = Buffer::open(&path, 7, false).unwrap();
+        assert!(reader.contains(1));
+        let wrong = Buffer::open(&path, 8, true).unwrap_err();
+        assert_eq!(wrong.kind(), io::ErrorKind::InvalidData);
+        let again = Buffer::create(&path, 1 << 20, 7).unwrap_err();
+        assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
+    }
+}

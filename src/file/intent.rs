@@ -6,6 +6,7 @@
 use std::ops::Range;
 
 use super::Header;
+use super::superblock::MAX_COUNTER;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVERINTT";
@@ -52,11 +53,12 @@ impl Intent {
         if input.array::<16>()? != header.store_id {
             return None;
         }
-        Some(Self {
+        let intent = Self {
             generation: input.u64()?,
             sequence: input.u64()?,
             pages: input.u64()?..input.u64()?,
-        })
+        };
+        (intent.sequence <= MAX_COUNTER).then_some(intent)
     }
 }
 

@@ -14,42 +14,69 @@ const WORDS: usize = PAGE_BYTES / 8;
 const PATIENCE: usize = 100;
 
 /// The range of pages that a checkpoint is writing just now, published to readers: a wrong CRC
-/// inside it means "again", not damage.
-#[derive(Debug, Default)]
-pub(crate) struct WriteWindow {
-    version: AtomicU64,
-    start: AtomicU64,
-    end: AtomicU64,
+/// inside it means "again", not damage. A view of words that processes may share.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct WriteWindow<'a> {
+    version: &'a AtomicU64,
+    start: &'a AtomicU64,
+    end: &'a AtomicU64,
     /// What an interrupted checkpoint left torn, until it has been done again.
-    torn_start: AtomicU64,
-    torn_end: AtomicU64,
+    torn_start: &'a AtomicU64,
+    torn_end: &'a AtomicU64,
 }
 
-impl WriteWindow {
+impl<'a> WriteWindow<'a> {
+    /// The words it takes.
+    pub(crate) const WORDS: usize = 5;
+
+    /// # Panics
+    /// If there are fewer words than [`WORDS`](Self::WORDS).
+    #[inline]
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
+        Self {
+            version: &words[0],
+            start: &words[1],
+            end: &words[2],
+            torn_start: &words[3],
+            torn_end: &words[4],
+        }
+    }
+
     /// Tells which pages an interrupted checkpoint may have left torn.
-    pub(crate) fn set_torn(&self, pages: Range<u64>) {
-        self.torn_start.store(pages.start, Ordering::Release);
-        self.torn_end.store(pages.end, Ordering::Release);
+    pub(crate) fn set_torn(self, pages: Range<u64>) {
+        self.change(|| {
+            self.torn_start.store(pages.start, Ordering::Release);
+            self.torn_end.store(pages.end, Ordering::Release);
+        });
     }
 
     /// Publishes the range that is about to be written; an empty one when writing is over.
-    pub(crate) fn publish(&self, pages: Range<u64>) {
-        self.version.fetch_add(1, Ordering::AcqRel);
-        self.start.store(pages.start, Ordering::Release);
-        self.end.store(pages.end, Ordering::Release);
-        self.version.fetch_add(1, Ordering::AcqRel);
+    pub(crate) fn publish(self, pages: Range<u64>) {
+        self.change(|| {
+            self.start.store(pages.start, Ordering::Release);
+            self.end.store(pages.end, Ordering::Release);
+        });
     }
 
-    fn version(&self) -> u64 {
+    /// The version is odd while the range changes. A writer that was killed in between leaves it
+    /// odd, which the next one mends.
+    fn change(self, store: impl FnOnce()) {
+        let version = self.version.load(Ordering::Acquire) | 1;
+        self.version.store(version, Ordering::Release);
+        store();
+        self.version.store(version + 1, Ordering::Release);
+    }
+
+    fn version(self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
 
-    pub(crate) fn holds(&self, page: u64) -> bool {
+    pub(crate) fn holds(self, page: u64) -> bool {
         let range = |start: &AtomicU64, end: &AtomicU64| {
             start.load(Ordering::Acquire)..end.load(Ordering::Acquire)
         };
-        range(&self.start, &self.end).contains(&page)
-            || range(&self.torn_start, &self.torn_end).contains(&page)
+        range(self.start, self.end).contains(&page)
+            || range(self.torn_start, self.torn_end).contains(&page)
     }
 }
 
@@ -106,7 +133,7 @@ impl LayerPages {
 
     /// Whether the key tests positive in this layer.
     #[inline]
-    pub(crate) fn contains(&self, hash: u64, window: &WriteWindow) -> Result<bool, FormatError> {
+    pub(crate) fn contains(&self, hash: u64, window: WriteWindow<'_>) -> Result<bool, FormatError> {
         let page = self.page_of(hash);
         if !self.is_checked(page) {
             self.first_use(page, window)?;
@@ -119,6 +146,17 @@ impl LayerPages {
         ))
     }
 
+    /// Whether the key tests positive, in a page whose bits are taken as they are.
+    pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
+        let base = self.page_of(hash) as usize * WORDS;
+        bloom::contains(|index| self.map.word(base + index), self.probes, hash)
+    }
+
+    /// The number in the file of the key's page.
+    pub(crate) fn number_of(&self, hash: u64) -> u64 {
+        self.first_page + self.page_of(hash)
+    }
+
     #[inline]
     fn is_checked(&self, page: u64) -> bool {
         let word = self.checked[(page / 64) as usize].load(Ordering::Relaxed);
@@ -126,7 +164,7 @@ impl LayerPages {
     }
 
     #[cold]
-    fn first_use(&self, page: u64, window: &WriteWindow) -> Result<(), FormatError> {
+    fn first_use(&self, page: u64, window: WriteWindow<'_>) -> Result<(), FormatError> {
         let mut copy = [0; PAGE_BYTES];
         for _ in 0..PATIENCE {
             let before = window.version();
@@ -138,8 +176,9 @@ impl LayerPages {
                 }
                 Err(fault) => {
                     let number = self.first_page + page;
+                    let held = window.holds(number);
                     let quiet = before.is_multiple_of(2) && window.version() == before;
-                    if quiet && !window.holds(number) {
+                    if quiet && !held {
                         return Err(self.damaged(page, fault));
                     }
                     std::thread::yield_now();

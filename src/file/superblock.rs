@@ -15,6 +15,9 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
 const FLAG_LOG_EXPECTED: u32 = 1;
+/// Highest value of a number that counts up by one: none gets there in an age, and one above it
+/// would overflow.
+pub(crate) const MAX_COUNTER: u64 = 1 << 60;
 /// Most bytes of a commit's tag.
 pub(crate) const MAX_TAG: usize = 4096;
 /// Most bytes of a writer's name.
@@ -49,11 +52,16 @@ pub(crate) struct Superblock {
     pub(crate) commits: Commits,
 }
 
+/// Bytes that a writer with a tag of so many bytes takes in a superblock.
+pub(crate) fn writer_bytes(name: &str, tag: usize) -> u64 {
+    (16 + name.len() + tag).next_multiple_of(8) as u64
+}
+
 /// Bytes that writers take in a superblock.
-pub(crate) fn writers_bytes(commits: &Commits) -> usize {
+pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
     commits
         .iter()
-        .map(|(name, entry)| (16 + name.len() + entry.tag.len()).next_multiple_of(8))
+        .map(|(name, entry)| writer_bytes(name, entry.tag.len()))
         .sum()
 }
 
@@ -161,8 +169,14 @@ impl Superblock {
         if reserved != 0 {
             return wrong("reserved", "0", reserved.into());
         }
-        if generation == 0 {
-            return wrong("generation", "at least 1", generation);
+        if generation == 0 || generation > MAX_COUNTER {
+            return wrong("generation", "1 to 2^60", generation);
+        }
+        if sequence > MAX_COUNTER {
+            return wrong("sequence", "at most 2^60", sequence);
+        }
+        if commit_sequence > MAX_COUNTER {
+            return wrong("commit_sequence", "at most 2^60", commit_sequence);
         }
         if layer_count as usize > MAX_LAYERS {
             return wrong("layer_count", "at most 64", layer_count.into());

@@ -2,8 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use super::LogError;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
@@ -34,12 +33,6 @@ pub(crate) struct LogFile {
     pub(crate) salt: [u8; 16],
     /// The CRC of the log's header, which the first record names as its predecessor's.
     pub(crate) header_crc: u32,
-    /// Where complete records end.
-    written: AtomicU64,
-    /// Up to where everything is known to be durable.
-    durable: AtomicU64,
-    /// Held by the one thread that syncs; who waits for it finds its own work done, mostly.
-    syncing: Mutex<()>,
 }
 
 impl LogFile {
@@ -97,9 +90,6 @@ impl LogFile {
             generation,
             salt,
             header_crc: crc,
-            written: AtomicU64::new(RECORDS_OFFSET),
-            durable: AtomicU64::new(RECORDS_OFFSET),
-            syncing: Mutex::new(()),
         })
     }
 
@@ -116,7 +106,11 @@ impl LogFile {
         if !storage.exists(&path).map_err(failed)? {
             return Ok(None);
         }
-        let file = storage.open(&path, write).map_err(failed)?;
+        let file = match storage.open(&path, write) {
+            // Removed meanwhile, by a checkpoint that is done.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            opened => opened.map_err(failed)?,
+        };
         let wrong = |source| Error::Log {
             path: path.clone(),
             source,
@@ -143,9 +137,6 @@ impl LogFile {
             generation,
             salt,
             header_crc: crc,
-            written: AtomicU64::new(RECORDS_OFFSET),
-            durable: AtomicU64::new(RECORDS_OFFSET),
-            syncing: Mutex::new(()),
         }))
     }
 
@@ -171,38 +162,6 @@ impl LogFile {
             });
         }
         Ok((salt, u64_at(header, 48)))
-    }
-
-    /// Where complete records end.
-    pub(crate) fn written(&self) -> u64 {
-        self.written.load(Ordering::Acquire)
-    }
-
-    /// Publishes that records up to `end` are complete.
-    pub(crate) fn set_written(&self, end: u64) {
-        self.written.store(end, Ordering::Release);
-    }
-
-    /// Up to where everything is known to be durable.
-    pub(crate) fn durable(&self) -> u64 {
-        self.durable.load(Ordering::Acquire)
-    }
-
-    /// Makes everything up to `end` durable. Threads that come together share one sync.
-    pub(crate) fn sync_to(&self, end: u64) -> Result<()> {
-        if self.durable() >= end {
-            return Ok(());
-        }
-        let _only_one = crate::sys::lock(&self.syncing);
-        if self.durable() >= end {
-            return Ok(());
-        }
-        let covered = self.written();
-        self.file
-            .sync()
-            .map_err(|error| Error::sync("sync the log", &self.path, error))?;
-        self.durable.store(covered, Ordering::Release);
-        Ok(())
     }
 }
 

@@ -10,4 +10,4 @@ pub use error::LogError;
 pub(crate) use file::{LogFile, log_path};
 pub(crate) use reader::LogReader;
 pub(crate) use record::{Cut, Mark, Record, RecordKind};
-pub(crate) use writer::LogWriter;
+pub(crate) use writer::{LogEnd, LogWriter};

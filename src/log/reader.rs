@@ -2,7 +2,7 @@
 
 use super::file::RECORDS_OFFSET;
 use super::record::{self, MAX_PAYLOAD, RECORD_HEADER_BYTES, RecordHeader};
-use super::{LogError, LogFile, Mark, Record, RecordKind};
+use super::{LogEnd, LogError, LogFile, Mark, Record, RecordKind};
 use crate::error::{Error, Result};
 use crate::sys::storage::read_exact_at;
 
@@ -17,6 +17,8 @@ pub(crate) struct LogReader<'a> {
     end: u64,
     /// CRC of the last record.
     previous: u32,
+    /// Up to where records are known to follow on each other.
+    trusted: u64,
     window: Vec<u8>,
     window_start: u64,
 }
@@ -32,8 +34,20 @@ impl<'a> LogReader<'a> {
             length,
             end: RECORDS_OFFSET,
             previous: log.header_crc,
+            trusted: 0,
             window: Vec::new(),
             window_start: 0,
+        })
+    }
+
+    /// Goes on behind what is known: reads from `offset`, trusts all up to `tail`, and takes up the
+    /// chain there.
+    pub(crate) fn resume(log: &'a LogFile, offset: u64, tail: LogEnd) -> Result<Self> {
+        Ok(Self {
+            end: offset,
+            previous: tail.previous,
+            trusted: tail.end,
+            ..Self::new(log)?
         })
     }
 
@@ -53,11 +67,14 @@ impl<'a> LogReader<'a> {
         let Some(header) = self.verify(offset)? else {
             return Ok(None);
         };
-        if header.previous != self.previous {
+        let known = offset < self.trusted;
+        if !known && header.previous != self.previous {
             return Ok(None);
         }
         self.end = offset + (RECORD_HEADER_BYTES + header.length) as u64;
-        self.previous = header.crc;
+        if !known {
+            self.previous = header.crc;
+        }
         let start = (offset - self.window_start) as usize + RECORD_HEADER_BYTES;
         Ok(Some(Record {
             offset,

@@ -2,7 +2,7 @@
 
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::file::Layer;
-use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
+use crate::file::superblock::{MAX_COUNTER, MAX_TAG, MAX_WRITER_NAME};
 
 pub(crate) const CRC_OFFSET: usize = 0;
 pub(crate) const PREVIOUS_OFFSET: usize = 4;
@@ -87,7 +87,8 @@ impl RecordHeader {
         // The upper half holds flags, none of which are defined.
         let kind = RecordKind::from_id(u16::try_from(kind).ok()?)?;
         let length = u32_at(bytes, LENGTH_OFFSET) as usize;
-        if length > MAX_PAYLOAD || !length.is_multiple_of(8) {
+        let handle = u64_at(bytes, HANDLE_OFFSET);
+        if length > MAX_PAYLOAD || !length.is_multiple_of(8) || handle > MAX_COUNTER {
             return None;
         }
         Some(Self {
@@ -95,7 +96,7 @@ impl RecordHeader {
             previous: u32_at(bytes, PREVIOUS_OFFSET),
             length,
             kind,
-            handle: u64_at(bytes, HANDLE_OFFSET),
+            handle,
         })
     }
 }
@@ -160,7 +161,8 @@ impl Mark {
         let writer_length = usize::from(input.u16()?);
         let tag_length = usize::from(input.u16()?);
         input.u32()?;
-        if !(1..=MAX_WRITER_NAME).contains(&writer_length) || tag_length > MAX_TAG {
+        let in_range = (1..=MAX_WRITER_NAME).contains(&writer_length) && tag_length <= MAX_TAG;
+        if !in_range || sequence > MAX_COUNTER {
             return None;
         }
         let writer = std::str::from_utf8(input.bytes(writer_length)?)

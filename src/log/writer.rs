@@ -1,7 +1,6 @@
-//! Appending to a log. Whoever has the writer has the writer lock.
+//! Appending to a log. Whoever appends has the writer lock.
 
-use std::sync::Arc;
-
+use super::file::RECORDS_OFFSET;
 use super::record::{self, RecordKind};
 use super::{Cut, LogFile, Mark};
 use crate::error::{Error, Result};
@@ -12,49 +11,37 @@ const LARGEST_STEP: u64 = 64 << 20;
 /// And by at least this much.
 const SMALLEST_STEP: u64 = 64 << 10;
 
-/// Appends records to a log.
-#[derive(Debug)]
-pub(crate) struct LogWriter {
-    log: Arc<LogFile>,
-    end: u64,
+/// Where the next record goes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LogEnd {
+    pub(crate) end: u64,
     /// CRC of the last record, which the next one names.
-    previous: u32,
-    allocated: u64,
-    scratch: Vec<u8>,
+    pub(crate) previous: u32,
+    /// Bytes that the file has room for.
+    pub(crate) allocated: u64,
 }
 
-impl LogWriter {
-    /// Goes on at `end`, behind a record with the CRC `previous`.
-    pub(crate) fn resume(log: Arc<LogFile>, end: u64, previous: u32) -> Result<Self> {
-        let allocated = log
-            .file
-            .length()
-            .map_err(|error| Error::io("measure the log", &log.path, error))?;
-        log.set_written(end);
+impl LogEnd {
+    /// The end of a log that was just made.
+    pub(crate) fn begin(log: &LogFile) -> Result<Self> {
+        let length = log.file.length();
         Ok(Self {
-            log,
-            end,
-            previous,
-            allocated,
-            scratch: Vec::new(),
+            end: RECORDS_OFFSET,
+            previous: log.header_crc,
+            allocated: length.map_err(|error| Error::io("measure the log", &log.path, error))?,
         })
     }
+}
 
-    /// Begins a log that was just made.
-    pub(crate) fn begin(log: Arc<LogFile>) -> Result<Self> {
-        let crc = log.header_crc;
-        Self::resume(log, super::file::RECORDS_OFFSET, crc)
-    }
+/// Appends records to a log.
+#[derive(Debug)]
+pub(crate) struct LogWriter<'a> {
+    pub(crate) log: &'a LogFile,
+    pub(crate) at: &'a mut LogEnd,
+    pub(crate) scratch: &'a mut Vec<u8>,
+}
 
-    pub(crate) fn log(&self) -> &Arc<LogFile> {
-        &self.log
-    }
-
-    /// Where the next record goes.
-    pub(crate) fn end(&self) -> u64 {
-        self.end
-    }
-
+impl LogWriter<'_> {
     /// A handle begins to write here.
     pub(crate) fn open(&mut self, handle: u64) -> Result<()> {
         let mut nonce = [0; 16];
@@ -86,33 +73,33 @@ impl LogWriter {
         self.append(RecordKind::Cut, handle, |out| cut.encode(out))
     }
 
-    /// Writes one record and publishes the new end. On an error the end stays where it was: what
-    /// was written of the record is a torn tail, and the next record overwrites it.
+    /// Writes one record. On an error the end stays where it was: what was written of the record is
+    /// a torn tail, and the next record overwrites it.
     fn append(
         &mut self,
         kind: RecordKind,
         handle: u64,
         payload: impl FnOnce(&mut Vec<u8>),
     ) -> Result<()> {
-        record::begin(&mut self.scratch, self.previous, kind, handle);
-        payload(&mut self.scratch);
-        let crc = record::seal(&mut self.scratch, &self.log.salt, self.end);
-        let end = self.end + self.scratch.len() as u64;
+        record::begin(self.scratch, self.at.previous, kind, handle);
+        payload(self.scratch);
+        let crc = record::seal(self.scratch, &self.log.salt, self.at.end);
+        let end = self.at.end + self.scratch.len() as u64;
         self.reserve(end)?;
-        write_all_at(&*self.log.file, &self.scratch, self.end)
+        write_all_at(&*self.log.file, self.scratch, self.at.end)
             .map_err(|error| Error::io("append to the log", &self.log.path, error))?;
-        self.end = end;
-        self.previous = crc;
-        self.log.set_written(end);
+        self.at.end = end;
+        self.at.previous = crc;
         Ok(())
     }
 
     /// Sees that the file is long enough, in steps that double.
     fn reserve(&mut self, end: u64) -> Result<()> {
-        if end <= self.allocated {
+        let allocated = self.at.allocated;
+        if end <= allocated {
             return Ok(());
         }
-        let step = self.allocated.clamp(SMALLEST_STEP, LARGEST_STEP);
+        let step = allocated.clamp(SMALLEST_STEP, LARGEST_STEP);
         let generous = end.next_multiple_of(SMALLEST_STEP) + step;
         let length = match self.log.file.allocate(generous) {
             Ok(()) => generous,
@@ -124,7 +111,7 @@ impl LogWriter {
                 end
             }
         };
-        self.allocated = length;
+        self.at.allocated = length;
         Ok(())
     }
 }

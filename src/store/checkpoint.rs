@@ -1,215 +1,261 @@
 //! Checkpoint: the keys of a closed log go into the pages, and the log goes.
 
-use std::sync::atomic::Ordering;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::Arc;
+use std::time::Duration;
 
-use super::engine::{CheckpointState, Engine, Frozen, View};
-use super::sweep::Sweep;
+use super::engine::{Access, Engine};
+use super::generation::buffer_path;
+use super::identity::{Identity, read_identity};
+use super::keys::KeySource;
+use super::locks::lock_error;
+use super::scan::{Scan, scan};
+use super::sweep::{Sweep, Task};
+use super::view::remove_if_there;
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
 use crate::log::file::sync_parent;
-use crate::sys::lock;
+use crate::log::{LogError, LogFile, log_path};
+use crate::sys::{LockFile, lock, wait_until};
 
-/// Held by the thread at a checkpoint; when it is dropped, others are let on.
-struct Running<'a>(&'a Engine);
+/// Held at a checkpoint.
+struct AtCheckpoint<'a> {
+    engine: &'a Engine,
+    _file: Option<LockFile>,
+}
 
-impl Drop for Running<'_> {
+impl Drop for AtCheckpoint<'_> {
     fn drop(&mut self) {
+        self.engine.shared.set_checkpointer(0);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
-            self.0
-                .poison(Error::io("finish the checkpoint of", &self.0.path, cause));
+            let path = &self.engine.path;
+            self.engine
+                .poison(Error::sync("finish the checkpoint of", path, cause));
         }
-        lock(&self.0.checkpoint).running = false;
-        self.0.checkpoint_done.notify_all();
     }
 }
 
 impl Engine {
-    /// Has the checkpoint of the frozen buffer run: on its own thread, or here.
+    /// Whether a closed generation waits for its checkpoint, or is at it.
+    fn is_due(&self) -> bool {
+        self.shared.settled() < self.shared.active()
+    }
+
+    /// Has the checkpoint that is due run on its own thread, where its failure is found by whoever
+    /// needs it done; or here.
     pub(crate) fn start_checkpoint(&self) -> Result<()> {
-        if !self.options.background {
-            return self.run_checkpoint();
-        }
-        let Some(engine) = self.itself.upgrade() else {
-            return self.run_checkpoint();
-        };
-        let mut state = lock(&self.checkpoint);
-        if state.running || state.frozen.is_none() {
-            return Ok(());
-        }
-        let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
-        // The thread takes over: from here on the checkpoint counts as running.
-        state.running = true;
-        let spawned = thread.spawn(move || {
-            // Whoever needs the outcome finds it in the state: the next rotation tries again.
-            let _ = engine.finish_checkpoint();
-        });
-        if spawned.is_err() {
-            state.running = false;
-            drop(state);
-            return self.run_checkpoint();
-        }
-        Ok(())
-    }
-
-    /// Waits until no thread is at a checkpoint, and holds new ones off.
-    pub(crate) fn wait_while_running(&self) -> MutexGuard<'_, CheckpointState> {
-        let state = lock(&self.checkpoint);
-        self.checkpoint_done
-            .wait_while(state, |state| state.running)
-            .unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Does the checkpoint that is due, if one is and no other thread is at it; waits for one that
-    /// is.
-    pub(crate) fn run_checkpoint(&self) -> Result<()> {
-        let mut state = self.wait_while_running();
-        self.check_usable()?;
-        if state.frozen.is_none() {
-            return Ok(());
-        }
-        state.running = true;
-        drop(state);
-        self.finish_checkpoint()
-    }
-
-    /// The checkpoint itself, by the thread that set `running`.
-    fn finish_checkpoint(&self) -> Result<()> {
-        let running = Running(self);
-        let (frozen, superblock) = {
-            let state = lock(&self.checkpoint);
-            (state.frozen.clone(), state.superblock.clone())
-        };
-        let outcome = match &frozen {
-            Some(frozen) => self.apply(frozen, superblock).map(Some),
-            None => Ok(None),
-        };
-        if let Some(superblock) = self.poison_on_failure(outcome)? {
-            let mut state = lock(&self.checkpoint);
-            self.settled_keys
-                .store(superblock.keys(), Ordering::Relaxed);
-            state.superblock = superblock;
-            state.frozen = None;
-        }
-        drop(running);
-        if let Some(frozen) = frozen {
-            self.remove_log(&frozen);
-        }
-        Ok(())
-    }
-
-    /// Moves the keys into the pages; answers the superblock, durable, that says so.
-    fn apply(&self, frozen: &Frozen, old: Superblock) -> Result<Superblock> {
-        // What is in the pages can't be taken back, so the log must be durable before them.
-        frozen.log.sync_to(frozen.log.written())?;
-        let mut layers = old.layers.clone();
-        let mut mapped = self.view.load().layers.clone();
-        if frozen.count > 0 {
-            let index = frozen.cut.layer_index as usize;
-            let mut layer = frozen.cut.layer;
-            if index == mapped.len() {
-                mapped.push(self.map_new_layer(frozen)?);
+        if self.options.background
+            && let Some(engine) = self.itself.upgrade()
+        {
+            let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
+            let spawned = thread.spawn(move || {
+                // Another process that is at it needs no help.
+                let _ = engine.settle_all(Duration::ZERO);
+            });
+            if let Ok(thread) = spawned {
+                let mut threads = lock(&self.threads);
+                threads.retain(|thread| !thread.is_finished());
+                threads.push(thread);
+                return Ok(());
             }
-            let mut sweep = Sweep::new(self, frozen, layer);
+        }
+        match self.settle_all(Duration::ZERO) {
+            // Another process is at it.
+            Err(Error::Busy { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
+    /// that died at it, does it otherwise.
+    pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
+        self.check_usable()?;
+        if !self.is_due() {
+            return Ok(());
+        }
+        let _one_thread = lock(&self.checkpoint);
+        let file = if self.access == Access::Shared {
+            let file = LockFile::open(&self.path).map_err(lock_error(&self.path))?;
+            let mut taken = false;
+            wait_until(patience, || {
+                taken = file.try_exclusive()?;
+                Ok(taken || !self.is_due())
+            })
+            .map_err(lock_error(&self.path))?;
+            if !taken && self.is_due() {
+                let process = self.shared.checkpointer();
+                return Err(Error::Busy {
+                    path: self.path.clone(),
+                    what: "a checkpoint",
+                    process: (process != 0).then_some(process),
+                });
+            }
+            if !taken {
+                return Ok(());
+            }
+            Some(file)
+        } else {
+            None
+        };
+        if !self.is_due() {
+            return Ok(());
+        }
+        let process = u64::from(std::process::id());
+        self.shared.set_checkpointer(process);
+        let _held = AtCheckpoint {
+            engine: self,
+            _file: file,
+        };
+        let outcome = self.settle();
+        self.poison_on_failure(outcome)
+    }
+
+    /// The checkpoint of the one generation that is due, by whoever has its lock.
+    fn settle(&self) -> Result<()> {
+        let number = self.shared.settled();
+        let identity = read_identity(&*self.file, &self.path)?;
+        if identity.superblock.generation == number {
+            self.renew()?;
+            let view = self.view.load_full();
+            let frozen = view.frozen.as_ref();
+            let Some(frozen) = frozen.filter(|frozen| frozen.number() == number) else {
+                return Ok(());
+            };
+            let log = Arc::clone(self.log_of(frozen)?);
+            frozen.sync_to(&log, frozen.buffer.tail().end)?;
+            self.apply(&identity, &log, Some(&frozen.buffer))?;
+        }
+        // Else who died here had come as far as the superblock.
+        self.shared.set_settled(number + 1);
+        self.renew()?;
+        self.remove_generation(number);
+        // Whoever was at the one before may have died before it came to this.
+        let before = log_path(&self.path, number - 1);
+        if self
+            .options
+            .storage
+            .exists(&before)
+            .is_ok_and(|there| there)
+        {
+            self.remove_generation(number - 1);
+        } else if self.access == Access::Shared {
+            let _ = remove_if_there(&buffer_path(&self.path, number - 1));
+        }
+        Ok(())
+    }
+
+    /// Moves the keys of a closed and durable log into the pages and makes the superblock that says
+    /// so durable. Keys come from `buffer`, or from the log itself.
+    pub(crate) fn apply(
+        &self,
+        identity: &Identity,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+    ) -> Result<Superblock> {
+        let old = &identity.superblock;
+        let found = scan(log, &identity.header)?;
+        let Some(cut) = found.cut.clone().filter(|cut| found.fits(cut, identity)) else {
+            return Err(Error::Log {
+                path: log.path.clone(),
+                source: LogError::Unsealed { end: found.end.end },
+            });
+        };
+        let mut layers = old.layers.clone();
+        let count = found.committed_keys;
+        if count > 0 {
+            let index = cut.layer_index as usize;
+            let mut layer = cut.layer;
+            self.make_room(layer.end_offset())?;
+            let task = Task::new(identity, log.generation, cut.clone(), count);
+            let keys = key_source(log, buffer, &found);
+            self.shared.set_torn(task.torn.clone());
+            let mut sweep = Sweep::new(self, &task, &keys);
             let swept = match sweep.run() {
                 Ok(swept) => swept,
                 Err(error) => {
-                    self.note_torn(&sweep);
+                    // Until it is done again, there may be a torn page in what it named last.
+                    self.shared.set_torn(sweep.named());
                     return Err(error);
                 }
             };
-            self.window.publish(0..0);
-            self.window.set_torn(0..0);
             layer.keys = layer.keys.saturating_add(swept.keys);
             layer.all_written |= swept.all_written;
             layers.truncate(index);
             layers.push(layer);
-            self.file
-                .sync()
-                .map_err(|error| Error::sync("sync the pages", &self.path, error))?;
+            let synced = self.file.sync();
+            synced.map_err(|error| Error::sync("sync the pages", &self.path, error))?;
+            self.shared.window().publish(0..0);
+            self.shared.set_torn(0..0);
         }
+        let mut commits = old.commits.clone();
+        commits.extend(found.commits);
         let superblock = Superblock {
             sequence: old.sequence + 1,
-            generation: frozen.log.generation + 1,
-            log_expected: !frozen.cut.last,
-            commit_sequence: frozen.commit_sequence,
-            commits: frozen.commits.clone(),
+            generation: log.generation + 1,
+            log_expected: !cut.last,
+            commit_sequence: old.commit_sequence.max(found.commit_sequence),
+            commits,
             layers,
         };
-        self.write_superblock(&superblock)?;
-        for (pages, layer) in mapped.iter().zip(&superblock.layers) {
-            if layer.all_written {
-                pages.set_all_written();
-            }
+        // A map that can't be made is better known before than after.
+        let held = &self.view.load().layers;
+        for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
+            LayerPages::map(index, layer, &*self.file)
+                .map_err(|error| Error::io("map a layer of", &self.path, error))?;
         }
-        self.view.rcu(|view| View {
-            active: Arc::clone(&view.active),
-            frozen: None,
-            layers: mapped.clone(),
-        });
+        self.write_superblock(&superblock)?;
         Ok(superblock)
     }
 
-    /// A sweep that is given up, for want of room, is begun again later: in the pages that it named
-    /// last there may be a torn one then, and its intents must not be mistaken for newer ones.
-    fn note_torn(&self, sweep: &Sweep<'_>) {
-        if let Some(frozen) = lock(&self.checkpoint).frozen.as_mut() {
-            frozen.first_intent = sweep.next_intent();
-            frozen.torn = sweep.named();
-            self.window.set_torn(sweep.named());
-        }
-    }
-
-    /// Makes the file long enough for a new layer and maps it.
-    fn map_new_layer(&self, frozen: &Frozen) -> Result<Arc<LayerPages>> {
-        let layer = &frozen.cut.layer;
+    /// Makes the file long enough for a new layer.
+    fn make_room(&self, end: u64) -> Result<()> {
         let failed = |error| Error::io("make room for a layer in", &self.path, error);
-        let length = self.file.length().map_err(failed)?;
-        if length < layer.end_offset() {
-            self.file.set_length(layer.end_offset()).map_err(failed)?;
+        if self.file.length().map_err(failed)? < end {
+            self.file.set_length(end).map_err(failed)?;
         }
-        LayerPages::map(frozen.cut.layer_index, layer, &*self.file)
-            .map(Arc::new)
-            .map_err(|error| Error::io("map a layer of", &self.path, error))
+        Ok(())
     }
 
-    /// The log has done its service. A failure to remove it loses nothing: the next opener finds
-    /// that its generation is past and removes it.
-    fn remove_log(&self, frozen: &Frozen) {
+    /// Log and buffer have done their service. A failure to remove them loses nothing: the next
+    /// first opener finds that their generation is past and removes them.
+    pub(crate) fn remove_generation(&self, number: u64) {
         let storage = &*self.options.storage;
-        let _ = storage
-            .remove(&frozen.log.path)
-            .map(|()| sync_parent(storage, &frozen.log.path));
+        let path = log_path(&self.path, number);
+        if storage.remove(&path).is_ok() {
+            let _ = sync_parent(storage, &path);
+        }
+        if self.access == Access::Shared {
+            let _ = remove_if_there(&buffer_path(&self.path, number));
+        }
     }
 
     /// Moves everything committed into the pages, and waits until it is there.
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
         self.check_writable()?;
-        let mut writer = self.lock_writer()?;
-        if writer.log.is_some() {
-            self.rotate(&mut writer, false)?;
-        }
-        drop(writer);
-        self.run_checkpoint()
+        let mut writing = self.lock_writer()?;
+        writing.rotate(false)?;
+        drop(writing);
+        self.settle_all(self.options.timeout)
     }
 
-    /// Ends the handle: what counts goes into the pages, and the file alone is the store.
-    pub(crate) fn close(&self) -> Result<()> {
-        let mut writer = lock(&self.writer);
-        if writer.closed {
-            return Ok(());
+    /// Waits for this handle's own threads.
+    pub(crate) fn join_threads(&self) {
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // A panic has poisoned the handle.
+            let _ = thread.join();
         }
-        if !self.read_only {
-            self.check_usable()?;
-            if writer.log.is_some() {
-                self.rotate(&mut writer, true)?;
-            }
-            self.run_checkpoint()?;
-        }
-        writer.closed = true;
-        self.closed.store(true, Ordering::Release);
-        drop(lock(&self.file_lock).take());
-        Ok(())
+    }
+}
+
+fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) -> KeySource<'a> {
+    match buffer {
+        Some(buffer) => KeySource::Buffer(buffer),
+        None => KeySource::Log {
+            log: Arc::clone(log),
+            committed: found.committed.clone(),
+            count: found.committed_keys,
+        },
     }
 }

@@ -3,13 +3,13 @@
 use std::sync::Arc;
 
 use super::Commit;
-use super::engine::{Engine, Writer};
-use crate::buffer::{FIRST_TRANSACTION, LAST_TRANSACTION};
+use super::engine::Engine;
+use super::generation::Generation;
+use super::scan::scan_marks;
+use super::writing::{Writing, finish_commit};
 use crate::error::{Error, Result};
-use crate::file::CommitEntry;
-use crate::file::superblock::{MAX_TAG, WRITERS_ROOM, writers_bytes};
-use crate::log::{LogFile, Mark};
-use crate::sys::lock;
+use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes};
+use crate::log::{LogError, Mark};
 
 impl Engine {
     /// Commits with a tag; when it returns, everything covered is durable.
@@ -21,108 +21,129 @@ impl Engine {
                 got: tag.len(),
             });
         }
-        let (sequence, log, end) = self.mark(tag)?;
+        let (sequence, active) = loop {
+            let mut writing = self.lock_writer()?;
+            writing.make_way()?;
+            match writing.view.frozen.clone() {
+                // What the commit covers may still lie in the log that is being checkpointed. That
+                // one must be durable before there is a mark in this one, which proves it.
+                Some(frozen) if frozen.buffer.durable() < frozen.buffer.tail().end => {
+                    drop(writing);
+                    let outcome = self.sync_frozen(&frozen);
+                    self.poison_on_failure(outcome)?;
+                }
+                _ => break (writing.mark(tag)?, Arc::clone(&writing.view.active)),
+            }
+        };
+        let end = active.buffer.tail().end;
         // Outside of the writer lock: others insert on, and commits that come meanwhile share the
         // next sync.
-        let outcome = self.sync_frozen_log().and_then(|()| log.sync_to(end));
+        let log = self.log_of(&active)?;
+        let outcome = active.sync_to(log, end);
         self.poison_on_failure(outcome)?;
         Ok(sequence)
     }
 
-    /// Appends the mark and answers what has to become durable.
-    fn mark(&self, tag: &[u8]) -> Result<(u64, Arc<LogFile>, u64)> {
-        let mut guard = self.lock_writer()?;
-        let writer = &mut *guard;
-        if writer.log.is_none() {
-            self.start_log(writer)?;
-        } else if self.log_is_long(writer) {
-            self.rotate(writer, false)?;
-        }
-        let sequence = writer.commit_sequence + 1;
-        let entry = CommitEntry {
-            sequence,
-            tag: tag.to_vec(),
-        };
-        let name = &self.options.writer;
-        let previous = writer.commits.insert(name.clone(), entry);
-        let appended = self.check_writers_room(writer).and_then(|()| {
-            self.announce(writer)?;
-            self.append_mark(writer, sequence, tag)
-        });
-        if let Err(error) = appended {
-            match previous {
-                Some(entry) => writer.commits.insert(name.clone(), entry),
-                None => writer.commits.remove(name),
-            };
-            return Err(error);
-        }
-        writer.commit_sequence = sequence;
-        writer.uncommitted = 0;
-        if self.header.transactional {
-            self.next_transaction(writer);
-        }
-        let Some(log) = &writer.log else {
-            unreachable!("the mark was appended to it");
-        };
-        Ok((sequence, Arc::clone(log.log()), log.end()))
-    }
-
-    fn check_writers_room(&self, writer: &Writer) -> Result<()> {
-        let got = writers_bytes(&writer.commits);
-        if got > WRITERS_ROOM {
-            return Err(Error::TooManyWriters {
-                expected: WRITERS_ROOM,
-                got,
-            });
-        }
-        Ok(())
-    }
-
-    fn append_mark(&self, writer: &mut Writer, sequence: u64, tag: &[u8]) -> Result<()> {
-        let handle = writer.handle;
-        let Some(log) = writer.log.as_mut() else {
-            unreachable!("the log was started above");
-        };
-        let mark = Mark {
-            sequence,
-            durable: log.log().durable(),
-            writer: self.options.writer.clone(),
-            tag: tag.to_vec(),
-        };
-        let outcome = log.commit(handle, &mark);
-        self.poison_on_failure(outcome)
-    }
-
-    /// Keys claimed from now on belong to the next transaction.
-    fn next_transaction(&self, writer: &mut Writer) {
-        if writer.transaction == LAST_TRANSACTION {
-            self.view.load().active.commit_all();
-            writer.transaction = FIRST_TRANSACTION;
-        } else {
-            writer.transaction += 1;
+    fn sync_frozen(&self, frozen: &Generation) -> Result<()> {
+        match self.log_of(frozen) {
+            Ok(log) => frozen.sync_to(log, frozen.buffer.tail().end),
+            // Its checkpoint is done, and with it everything in it is durable.
+            Err(Error::Log {
+                source: LogError::Missing { .. },
+                ..
+            }) if self.shared.settled() > frozen.number() => Ok(()),
+            Err(error) => Err(error),
         }
     }
 
-    /// What a commit covers may still lie in the log that is being checkpointed.
-    fn sync_frozen_log(&self) -> Result<()> {
-        let frozen = {
-            let state = lock(&self.checkpoint);
-            state.frozen.as_ref().map(|frozen| Arc::clone(&frozen.log))
-        };
-        match frozen {
-            Some(log) => log.sync_to(log.written()),
-            None => Ok(()),
+    /// The last commit of each writer, from the superblock and the logs since.
+    pub(crate) fn commits(&self) -> Result<Commits> {
+        let view = Arc::clone(&*self.view()?);
+        let mut commits = view.superblock.commits.clone();
+        for generation in view.frozen.iter().chain([&view.active]) {
+            if generation.has_log() {
+                match self.log_of(generation) {
+                    Ok(log) => scan_marks(log, generation.buffer.tail().end, &mut commits)?,
+                    // Settled meanwhile: look again.
+                    Err(_) if !self.is_current(&view) => return self.commits(),
+                    Err(error) => return Err(error),
+                }
+            }
         }
+        Ok(commits)
     }
 
     /// The last commit of a writer.
-    pub(crate) fn last_commit(&self, name: &str) -> Option<Commit> {
-        let writer = lock(&self.writer);
-        let entry = writer.commits.get(name)?;
-        Some(Commit {
+    pub(crate) fn last_commit(&self, name: &str) -> Result<Option<Commit>> {
+        self.check_usable()?;
+        Ok(self.commits()?.remove(name).map(|entry| Commit {
             writer: name.to_owned(),
             sequence: entry.sequence,
-            tag: entry.tag.clone(),
-        })
+            tag: entry.tag,
+        }))
+    }
+}
+
+impl Writing<'_> {
+    /// Sees that there is a log, and that it is not too long.
+    fn make_way(&mut self) -> Result<()> {
+        if !self.view.active.has_log() {
+            self.start_log()
+        } else if self.log_is_long() {
+            self.rotate(false)
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Appends the mark that commits this handle's keys.
+    fn mark(&mut self, tag: &[u8]) -> Result<u64> {
+        let engine = self.engine;
+        let needed = writer_bytes(&engine.options.writer, tag.len());
+        let writers_bytes = self.writers_bytes_with(needed)?;
+        self.announce()?;
+        let active = Arc::clone(&self.view.active);
+        let sequence = engine.shared.commit_sequence() + 1;
+        let mark = Mark {
+            sequence,
+            durable: active.buffer.durable(),
+            writer: engine.options.writer.clone(),
+            tag: tag.to_vec(),
+        };
+        let log = engine.log_of(&active)?;
+        let outcome = active.append(log, &mut self.local.scratch, |log| {
+            log.commit(engine.handle, &mark)
+        });
+        engine.poison_on_failure(outcome)?;
+        engine.shared.set_commit_sequence(sequence);
+        engine.shared.set_writers_bytes(writers_bytes);
+        self.local.writer_bytes = Some(needed);
+        finish_commit(&active, self.slot());
+        active.buffer.set_applied(active.buffer.tail().end);
+        Ok(sequence)
+    }
+
+    /// The bytes that all writers need in a superblock when this one needs so many.
+    fn writers_bytes_with(&mut self, needed: u64) -> Result<u64> {
+        let engine = self.engine;
+        let before = match self.local.writer_bytes {
+            Some(bytes) => bytes,
+            None => {
+                let commits = engine.commits()?;
+                let name = &engine.options.writer;
+                commits
+                    .get(name)
+                    .map_or(0, |entry| writer_bytes(name, entry.tag.len()))
+            }
+        };
+        let got = engine.shared.writers_bytes().saturating_sub(before) + needed;
+        // What gets smaller is let through, so that a way out is left.
+        if got > WRITERS_ROOM as u64 && needed > before {
+            return Err(Error::TooManyWriters {
+                expected: WRITERS_ROOM,
+                got: got as usize,
+            });
+        }
+        Ok(got)
     }
 }

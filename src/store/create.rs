@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
+use super::locks::{Gate, Presence};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use super::{Options, Store};
 use crate::error::{Error, Result};
@@ -13,7 +14,6 @@ use crate::file::{Header, Layer, Superblock};
 use crate::log::file::sync_parent;
 use crate::page::Kind;
 use crate::sizing::{Growth, Plan};
-use crate::sys::FileLock;
 use crate::sys::storage::write_all_at;
 
 /// The name of one of the files beside the store at `path`.
@@ -36,12 +36,15 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         });
     }
     refuse_existing(options, path)?;
-    let lock_path = beside(path, "-lock");
-    let lock = FileLock::try_exclusive(&lock_path)
-        .map_err(|error| Error::io("lock", &lock_path, error))?
-        .ok_or(Error::Locked { path: lock_path })?;
+    let gate = Gate::enter(path, true, options.timeout)?;
     // Again, now that nobody else can be making it.
     refuse_existing(options, path)?;
+    let Some(alone) = Presence::alone(path)? else {
+        // Somebody has a store of this name open that was removed meanwhile.
+        return Err(Error::Locked {
+            path: beside(path, "-lock"),
+        });
+    };
     let temporary = beside(path, "-new");
     let failed = |error| Error::io("make the store", &temporary, error);
     if storage.exists(&temporary).map_err(failed)? {
@@ -56,8 +59,14 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         let _ = storage.remove(&temporary);
         return Err(error);
     }
-    sync_parent(storage, path)?;
-    super::open::open_locked(options, path, lock)
+    drop(alone);
+    let opened =
+        sync_parent(storage, path).and_then(|()| super::open::open_inside(options, path, &gate));
+    if opened.is_err() {
+        // After an error there is no store. The gate is still ours: nobody has seen it.
+        let _ = storage.remove(path);
+    }
+    opened
 }
 
 fn refuse_existing(options: &Options, path: &Path) -> Result<()> {

@@ -1,90 +1,83 @@
 //! What all operations on an open store share.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, OnceLock, Weak};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 
 use super::Options;
-use super::keys::KeySource;
-use crate::buffer::{FIRST_TRANSACTION, Table};
+use super::coordination::Coordination;
+use super::generation::Generation;
+use super::locks::{Presence, Seat};
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
-use crate::file::pages::WriteWindow;
-use crate::file::superblock::Commits;
 use crate::file::{FormatError, Header, LayerPages, Superblock};
 use crate::hash::KeyHasher;
-use crate::log::{Cut, LogFile, LogWriter};
 use crate::page::Kind;
+use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
-use crate::sys::{FileLock, lock};
 
 /// What a reader looks at: in this order, the order in which keys flow.
 ///
 /// A view never changes; rotation and the end of a checkpoint put another in its place. Who holds
-/// an old one sees all that was there when it began: a table is never emptied or used again, and
+/// an old one sees all that was there when it began: a buffer is never emptied or used again, and
 /// pages only gain keys.
 #[derive(Debug)]
 pub(crate) struct View {
-    pub(crate) active: Arc<Table>,
-    pub(crate) frozen: Option<Arc<Table>>,
+    pub(crate) active: Arc<Generation>,
+    pub(crate) frozen: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
+    /// The newest superblock when the view was made.
+    pub(crate) superblock: Superblock,
 }
 
-/// What only the holder of the writer lock touches.
-#[derive(Debug)]
-pub(crate) struct Writer {
-    /// The active log, made at the first write.
-    pub(crate) log: Option<LogWriter>,
-    /// Whether this handle has announced itself in that log.
-    pub(crate) announced: bool,
-    /// The generation of the active log.
-    pub(crate) generation: u64,
-    /// This handle's number in the logs.
-    pub(crate) handle: u64,
-    pub(crate) commit_sequence: u64,
-    /// The last commit of each writer.
-    pub(crate) commits: Commits,
-    /// State of the keys claimed now, in a transactional store.
-    pub(crate) transaction: u16,
-    /// Keys claimed since the last commit.
-    pub(crate) uncommitted: u64,
-    /// Keys in the active table.
-    pub(crate) active_keys: u64,
-    /// Keys that the active table takes before it is rotated so as to fill a layer exactly.
-    pub(crate) room: u64,
-    /// Bytes of an active log that was read and is not written to.
-    pub(crate) unwritten_log: u64,
+impl View {
+    /// Keys in frozen buffer and pages. Between its superblock and its end a checkpoint's keys are
+    /// in both, and whoever died there leaves them so.
+    pub(crate) fn settled_keys(&self) -> u64 {
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
+        self.superblock.keys() + frozen.map_or(0, |frozen| frozen.buffer.keys())
+    }
+}
+
+/// How a handle has the store open.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// For writing, with nobody else: buffers and coordination are private.
+    Alone,
+    /// For writing, with others.
+    Shared,
+    /// For reading what others write, as they write it.
+    Watching,
+    /// For reading what was there when it was opened.
+    Snapshot,
+}
+
+/// What this handle keeps from one use of the writer lock to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    /// The generation in whose log this handle has announced itself.
+    pub(crate) announced: u64,
+    pub(crate) scratch: Vec<u8>,
+    /// What this handle's writer needs in a superblock for its last commit.
+    pub(crate) writer_bytes: Option<u64>,
+    /// The handle is closed, or a close that failed for want of room has given up what was
+    /// uncommitted: nothing is left but to close it.
+    pub(crate) closing: bool,
     pub(crate) closed: bool,
 }
 
-/// A closed log, with the keys that its checkpoint moves into the pages.
-#[derive(Debug, Clone)]
-pub(crate) struct Frozen {
-    pub(crate) log: Arc<LogFile>,
-    pub(crate) keys: KeySource,
-    /// How many those are, at most.
-    pub(crate) count: u64,
-    pub(crate) cut: Cut,
-    pub(crate) commit_sequence: u64,
-    pub(crate) commits: Commits,
-    /// The sequence of the first intent of its checkpoint.
-    pub(crate) first_intent: u64,
-    /// Pages that may be torn because a checkpoint of this log was interrupted.
-    pub(crate) torn: std::ops::Range<u64>,
-}
-
-/// What a checkpoint changes.
+/// The locks of a handle that shares the store.
 #[derive(Debug)]
-pub(crate) struct CheckpointState {
-    /// The newest durable superblock.
-    pub(crate) superblock: Superblock,
-    pub(crate) frozen: Option<Frozen>,
-    pub(crate) running: bool,
+pub(crate) struct Held {
+    pub(crate) presence: Presence,
+    pub(crate) seat: Seat,
 }
 
-/// An open store. Locks are taken in the order writer, checkpoint.
+/// An open store. Locks are taken in the order gate, writer, checkpoint, renewal.
 #[derive(Debug)]
 pub(crate) struct Engine {
     /// For the checkpoint's thread, which must keep the engine alive.
@@ -94,19 +87,28 @@ pub(crate) struct Engine {
     pub(crate) header: Header,
     pub(crate) hasher: KeyHasher,
     pub(crate) file: Arc<dyn StorageFile>,
-    pub(crate) read_only: bool,
+    pub(crate) access: Access,
+    /// This handle's number in the logs, and its place among the others.
+    pub(crate) handle: u64,
+    pub(crate) seat: usize,
     /// Most keys the store may hold.
     pub(crate) key_limit: u64,
+    pub(crate) shared: Coordination,
     pub(crate) view: ArcSwap<View>,
-    pub(crate) window: WriteWindow,
-    pub(crate) writer: Mutex<Writer>,
-    pub(crate) checkpoint: Mutex<CheckpointState>,
-    pub(crate) checkpoint_done: Condvar,
-    /// Keys in pages and frozen buffer.
-    pub(crate) settled_keys: AtomicU64,
+    /// Held by the one thread that renews the view; in it, a generation that this handle has just
+    /// made.
+    pub(crate) renewal: Mutex<Option<Arc<Generation>>>,
+    pub(crate) writer: Mutex<Local>,
+    /// What excludes other processes' writers.
+    pub(crate) writer_lock: Option<LockFile>,
+    /// What excludes this process's other checkpoints; the store file's lock excludes those of
+    /// other processes.
+    pub(crate) checkpoint: Mutex<()>,
+    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     poison: OnceLock<Arc<Error>>,
     pub(crate) closed: AtomicBool,
-    pub(crate) file_lock: Mutex<Option<FileLock>>,
+    pub(crate) held: Mutex<Option<Held>>,
+    process: u32,
 }
 
 /// All that opening has found out.
@@ -115,12 +117,12 @@ pub(crate) struct Parts {
     pub(crate) options: Options,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn StorageFile>,
-    pub(crate) read_only: bool,
-    pub(crate) file_lock: Option<FileLock>,
-    pub(crate) superblock: Superblock,
+    pub(crate) access: Access,
+    pub(crate) handle: u64,
+    pub(crate) shared: Coordination,
     pub(crate) view: View,
-    pub(crate) writer: Writer,
-    pub(crate) frozen: Option<Frozen>,
+    pub(crate) writer_lock: Option<LockFile>,
+    pub(crate) held: Option<Held>,
 }
 
 impl Engine {
@@ -129,11 +131,6 @@ impl Engine {
             Some(growth) => growth.limit(),
             None => parts.header.capacity,
         };
-        let frozen_keys = parts.frozen.as_ref().map_or(0, |frozen| frozen.count);
-        let window = WriteWindow::default();
-        if let Some(frozen) = &parts.frozen {
-            window.set_torn(frozen.torn.clone());
-        }
         Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),
             hasher: KeyHasher::new(parts.header.hash, &parts.header.seed),
@@ -141,53 +138,63 @@ impl Engine {
             options: parts.options,
             header: parts.header,
             file: parts.file,
-            read_only: parts.read_only,
+            access: parts.access,
+            handle: parts.handle,
+            seat: parts.held.as_ref().map_or(0, |held| held.seat.index),
             key_limit,
+            shared: parts.shared,
             view: ArcSwap::from_pointee(parts.view),
-            window,
-            writer: Mutex::new(parts.writer),
-            settled_keys: AtomicU64::new(parts.superblock.keys().saturating_add(frozen_keys)),
-            checkpoint: Mutex::new(CheckpointState {
-                superblock: parts.superblock,
-                frozen: parts.frozen,
-                running: false,
-            }),
-            checkpoint_done: Condvar::new(),
+            renewal: Mutex::new(None),
+            writer: Mutex::new(Local::default()),
+            writer_lock: parts.writer_lock,
+            checkpoint: Mutex::new(()),
+            threads: Mutex::new(Vec::new()),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
-            file_lock: Mutex::new(parts.file_lock),
+            held: Mutex::new(parts.held),
+            process: std::process::id(),
         })
     }
 
+    /// Whether this process opened the handle, and not one that it was forked from.
+    pub(crate) fn is_own(&self) -> bool {
+        self.process == std::process::id()
+    }
+
     /// Refuses work on a closed or poisoned handle.
+    #[inline]
     pub(crate) fn check_usable(&self) -> Result<()> {
+        if let Some(cause) = self.poison.get() {
+            return Err(Error::Poisoned {
+                cause: Arc::clone(cause),
+            });
+        }
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        match self.poison.get() {
-            Some(cause) => Err(Error::Poisoned {
-                cause: Arc::clone(cause),
-            }),
-            None => Ok(()),
+        if self.shared.is_poisoned() {
+            return Err(self.poison(Error::Io {
+                action: "write in another handle, which failed to do so, to",
+                path: self.path.clone(),
+                source: std::io::ErrorKind::Other.into(),
+            }));
         }
+        Ok(())
     }
 
-    /// The same, and writing on a read-only one.
+    /// The same, and writing through a handle that only reads or was forked.
     pub(crate) fn check_writable(&self) -> Result<()> {
-        if self.read_only {
+        if !self.writes() {
             return Err(Error::ReadOnly);
+        }
+        if !self.is_own() {
+            return Err(Error::Forked);
         }
         self.check_usable()
     }
 
-    /// The writer lock.
-    pub(crate) fn lock_writer(&self) -> Result<std::sync::MutexGuard<'_, Writer>> {
-        let writer = lock(&self.writer);
-        if writer.closed {
-            return Err(Error::Closed);
-        }
-        self.check_usable()?;
-        Ok(writer)
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self.access, Access::Alone | Access::Shared)
     }
 
     /// Passes an outcome on, and poisons the handle if it is one after which nobody can know what
@@ -201,8 +208,13 @@ impl Engine {
         }
     }
 
-    /// Ends all work on this handle; reopening recovers what is durable.
+    /// Ends all work on this handle, and after a failed write or sync on those that share its
+    /// memory; reopening recovers what is durable.
     pub(crate) fn poison(&self, error: Error) -> Error {
+        // A damaged page is there for every handle to find by itself.
+        if matches!(error, Error::Io { .. }) {
+            self.shared.set_poisoned();
+        }
         let cause = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
         Error::Poisoned { cause }
     }
@@ -215,7 +227,7 @@ impl Engine {
     /// Keys that a handle may have uncommitted.
     pub(crate) fn quota(&self) -> u64 {
         if self.header.transactional {
-            self.view.load().active.limit() / 2
+            self.view.load().active.buffer.limit() / 2
         } else {
             u64::MAX
         }
@@ -247,24 +259,4 @@ pub(crate) fn write_superblock(
         .map_err(|error| Error::io("write the superblock", path, error))?;
     file.sync()
         .map_err(|error| Error::sync("sync the superblock", path, error))
-}
-
-impl Writer {
-    /// A writer that has written nothing yet.
-    pub(crate) fn idle(superblock: &Superblock) -> Self {
-        Self {
-            log: None,
-            announced: false,
-            generation: superblock.generation,
-            handle: 1,
-            commit_sequence: superblock.commit_sequence,
-            commits: superblock.commits.clone(),
-            transaction: FIRST_TRANSACTION,
-            uncommitted: 0,
-            active_keys: 0,
-            room: u64::MAX,
-            unwritten_log: 0,
-            closed: false,
-        }
-    }
 }

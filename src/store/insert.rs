@@ -1,11 +1,12 @@
 //! Inserting: look up without a lock, then claim under it what was absent.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::Verdict;
-use super::engine::{Engine, View, Writer};
+use super::engine::{Engine, View};
+use super::locks::is_alive;
 use super::read::BATCH;
+use super::writing::Writing;
 use crate::buffer::{COMMITTED, Claim, Slot};
 use crate::error::{Error, Result};
 
@@ -34,6 +35,13 @@ impl Stop {
     }
 }
 
+/// What became of one key under the writer lock.
+enum Outcome {
+    Claimed(Slot),
+    Verdict(Verdict),
+    NoRoom,
+}
+
 impl Engine {
     /// Inserts the keys in order and appends a verdict for each.
     ///
@@ -53,14 +61,14 @@ impl Engine {
 
     fn claim_batch(&self, batch: &[u64], verdicts: &mut Vec<Verdict>) -> Result<(), Stop> {
         let first = verdicts.len();
-        let view = self.view.load_full();
+        let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
         for hash in batch {
             view.prefetch(*hash);
         }
         let mut absent = Vec::with_capacity(batch.len());
         let mut outcome = Ok(());
         for (place, hash) in batch.iter().enumerate() {
-            match self.probe(&view, *hash) {
+            match self.probe_seen(&view, *hash) {
                 Ok(true) => {}
                 Ok(false) => absent.push(place),
                 Err(error) => {
@@ -72,24 +80,30 @@ impl Engine {
             verdicts.push(Verdict::Seen);
         }
         if let Some(first_absent) = absent.first() {
-            let mut writer = self.lock_writer().map_err(Stop::at(*first_absent))?;
-            self.claim_absent(&mut writer, &view, batch, &absent, &mut verdicts[first..])?;
+            let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
+            writing.claim_absent(&view, batch, &absent, &mut verdicts[first..])?;
         }
         outcome
     }
+}
 
+impl Writing<'_> {
     /// Claims the keys at the places `absent` of a batch, which `seen` did not hold.
     fn claim_absent(
-        &self,
-        writer: &mut Writer,
+        &mut self,
         seen: &Arc<View>,
         batch: &[u64],
         absent: &[usize],
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
-        let mut view = self.view.load_full();
+        let first = absent.first().copied().unwrap_or(0);
+        if self.is_full(0) && !self.view.active.buffer.is_held(batch[first]) {
+            // Refused without so much as a log.
+            return Err(Stop::at(first)(self.full()));
+        }
+        let mut state = self.begin_claims().map_err(Stop::at(first))?;
         // Keys may have moved on since they were looked for outside of the lock.
-        let mut look_again = !Arc::ptr_eq(&view, seen);
+        let mut look_again = !Arc::ptr_eq(&self.view, seen);
         let mut claims = Claims::default();
         let mut rotated = false;
         let mut rest = absent.iter().copied();
@@ -99,132 +113,174 @@ impl Engine {
                 break Ok(());
             };
             let hash = batch[place];
-            match self.claim_one(writer, &view, hash, look_again) {
-                Ok(Claim::Present) => {}
-                Ok(Claim::Claimed(slot)) => {
+            match self.claim_one(hash, look_again, claims.slots.len() as u64) {
+                Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
+                Ok(Outcome::Claimed(slot)) => {
                     rotated = false;
                     claims.hashes.push(hash);
                     claims.slots.push(slot);
                     claims.places.push(place);
-                    writer.active_keys += 1;
-                    writer.uncommitted += 1;
                 }
-                Ok(Claim::NoRoom) => {
-                    self.append_claims(writer, &view, &mut claims, verdicts)?;
+                Ok(Outcome::NoRoom) => {
+                    self.append_claims(&mut claims, state, verdicts)?;
                     if rotated {
-                        // Even an emptied buffer has no room: what fills it is not committed.
-                        let quota = writer.uncommitted;
+                        // Even a fresh buffer has no room: what fills it is not committed.
+                        let quota = self.slot().uncommitted();
                         break Err(Stop::at(place)(Error::TransactionTooLarge { quota }));
                     }
-                    if let Err(error) = self.rotate(writer, false) {
-                        break Err(Stop::at(place)(error));
+                    match self.rotate(false).and_then(|()| self.begin_claims()) {
+                        Ok(begun) => state = begun,
+                        Err(error) => break Err(Stop::at(place)(error)),
                     }
                     rotated = true;
                     look_again = true;
-                    view = self.view.load_full();
                     continue;
                 }
                 Err(error) => break Err(Stop::at(place)(error)),
             }
             next = rest.next();
         };
-        self.append_claims(writer, &view, &mut claims, verdicts)?;
+        self.append_claims(&mut claims, state, verdicts)?;
         outcome
     }
 
-    /// Claims one key, if the store may take it. `writer` counts what is claimed.
+    /// Sees that there is a log and, in a transactional store, a transaction; answers the state
+    /// that claimed keys are to have.
+    fn begin_claims(&mut self) -> Result<u16> {
+        if !self.view.active.has_log() {
+            self.start_log()?;
+        }
+        if !self.engine.header.transactional {
+            return Ok(COMMITTED);
+        }
+        let slot = self.slot();
+        if slot.transaction() == 0 {
+            let begun = self
+                .view
+                .active
+                .buffer
+                .begin_transaction(self.engine.handle);
+            // As many as there are states; with as many handles as may be there, most are over.
+            let state = begun.ok_or(Error::TransactionTooLarge { quota: 0 })?;
+            slot.set_transaction(state);
+        }
+        Ok(slot.transaction())
+    }
+
+    /// Claims one key, if the store may take it. `pending` keys of this batch are claimed already.
     #[inline]
-    fn claim_one(
-        &self,
-        writer: &mut Writer,
-        view: &View,
-        hash: u64,
-        look_again: bool,
-    ) -> Result<Claim> {
-        if look_again && self.probe_settled(view, hash)? {
-            return Ok(Claim::Present);
+    fn claim_one(&mut self, hash: u64, look_again: bool, pending: u64) -> Result<Outcome> {
+        let engine = self.engine;
+        if look_again && engine.probe_settled(&self.view, hash)? {
+            return Ok(Outcome::Verdict(Verdict::Seen));
         }
-        if writer.log.is_none() {
-            self.start_log(writer)?;
-        }
-        let claim = view.active.claim(hash);
-        let Claim::Claimed(slot) = claim else {
-            return Ok(claim);
-        };
-        let keys = self.settled_keys.load(Ordering::Relaxed) + writer.active_keys;
-        let refusal = if keys >= self.key_limit {
-            Some(Err(Error::Full {
-                capacity: self.key_limit,
-            }))
-        } else if self.header.transactional && writer.uncommitted >= self.quota() {
+        let buffer = &self.view.active.buffer;
+        let uncommitted = self.slot().uncommitted() + pending;
+        let refusal = if self.is_full(pending) {
+            Some(Err(self.full()))
+        } else if engine.header.transactional && uncommitted >= buffer.limit() / 2 {
             Some(Err(Error::TransactionTooLarge {
-                quota: self.quota(),
+                quota: buffer.limit() / 2,
             }))
-        } else if self.should_rotate(writer) {
-            Some(Ok(Claim::NoRoom))
+        } else if self.should_rotate(pending) {
+            Some(Ok(Outcome::NoRoom))
         } else {
             None
         };
-        match refusal {
-            Some(refusal) => {
-                view.active.retract(slot);
-                refusal
+        // A key that is there is answered all the same, and one that is refused takes no slot.
+        if let Some(refusal) = refusal
+            && !buffer.is_held(hash)
+        {
+            return refusal;
+        }
+        let slot = match buffer.claim(hash) {
+            Claim::Settled => return Ok(Outcome::Verdict(Verdict::Seen)),
+            Claim::Open(handle) if handle == engine.handle => {
+                return Ok(Outcome::Verdict(Verdict::Seen));
             }
-            None => Ok(claim),
+            Claim::Open(handle) => {
+                if is_alive(&engine.path, &engine.shared, handle)? {
+                    return Ok(Outcome::Verdict(Verdict::Pending));
+                }
+                self.drop_the_dead()?;
+                match self.view.active.buffer.claim(hash) {
+                    Claim::Claimed(slot) => slot,
+                    _ => return Ok(Outcome::Verdict(Verdict::Pending)),
+                }
+            }
+            Claim::NoRoom => return Ok(Outcome::NoRoom),
+            Claim::Claimed(slot) => slot,
+        };
+        Ok(Outcome::Claimed(slot))
+    }
+
+    /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
+    fn is_full(&self, pending: u64) -> bool {
+        self.view.settled_keys() + self.view.active.buffer.keys() + pending >= self.engine.key_limit
+    }
+
+    fn full(&self) -> Error {
+        Error::Full {
+            capacity: self.engine.key_limit,
         }
     }
 
     /// Whether the log is long, or the keys would fill the last layer.
-    fn should_rotate(&self, writer: &Writer) -> bool {
-        let settled = if self.header.transactional {
-            writer.active_keys - writer.uncommitted
-        } else {
-            writer.active_keys
-        };
-        settled >= writer.room || self.log_is_long(writer)
+    fn should_rotate(&self, pending: u64) -> bool {
+        let buffer = &self.view.active.buffer;
+        if self.log_is_long() {
+            return true;
+        }
+        if !self.engine.header.transactional {
+            return buffer.keys() + pending >= buffer.room();
+        }
+        // Only what is committed goes to the pages.
+        buffer.keys() >= buffer.room()
+            && buffer.keys().saturating_sub(self.uncommitted_of_all()) >= buffer.room()
     }
 
     /// Puts claims into the log, then shows them to readers. Only then are they done.
     fn append_claims(
-        &self,
-        writer: &mut Writer,
-        view: &View,
+        &mut self,
         claims: &mut Claims,
+        state: u16,
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let Some(first) = claims.places.first().copied() else {
             return Ok(());
         };
-        if let Err(error) = self.append_inserts(writer, &claims.hashes) {
+        let active = Arc::clone(&self.view.active);
+        if let Err(error) = self.append_inserts(&claims.hashes) {
             for slot in &claims.slots {
-                view.active.retract(*slot);
+                active.buffer.retract(*slot);
             }
-            writer.active_keys -= claims.slots.len() as u64;
-            writer.uncommitted -= claims.slots.len() as u64;
             return Err(Stop::at(first)(error));
         }
-        let state = if self.header.transactional {
-            writer.transaction
-        } else {
-            COMMITTED
-        };
         for (slot, place) in claims.slots.iter().zip(&claims.places) {
-            view.active.publish(*slot, state);
+            active.buffer.publish(*slot, state);
             verdicts[*place] = Verdict::New;
         }
+        let count = claims.slots.len() as u64;
+        active.buffer.set_keys(active.buffer.keys() + count);
+        if self.engine.header.transactional {
+            let slot = self.slot();
+            slot.set_uncommitted(slot.uncommitted() + count);
+        }
+        active.buffer.set_applied(active.buffer.tail().end);
         claims.hashes.clear();
         claims.slots.clear();
         claims.places.clear();
         Ok(())
     }
 
-    fn append_inserts(&self, writer: &mut Writer, hashes: &[u64]) -> Result<()> {
-        self.announce(writer)?;
-        let handle = writer.handle;
-        let Some(log) = writer.log.as_mut() else {
-            unreachable!("a claim is made only when there is a log");
-        };
-        let outcome = log.insert(handle, hashes);
-        self.poison_on_failure(outcome)
+    fn append_inserts(&mut self, hashes: &[u64]) -> Result<()> {
+        self.announce()?;
+        let engine = self.engine;
+        let active = Arc::clone(&self.view.active);
+        let log = engine.log_of(&active)?;
+        let outcome = active.append(log, &mut self.local.scratch, |log| {
+            log.insert(engine.handle, hashes)
+        });
+        engine.poison_on_failure(outcome)
     }
 }

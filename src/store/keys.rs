@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::buffer::{COMMITTED, Table};
+use crate::buffer::{Buffer, Presence};
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
 
@@ -15,12 +15,8 @@ pub(crate) type CommittedTo = Option<BTreeMap<u64, u64>>;
 
 /// Where a checkpoint finds its keys.
 #[derive(Debug, Clone)]
-pub(crate) enum KeySource {
-    Table {
-        table: Arc<Table>,
-        /// Transactions from this one on are not committed.
-        open_transaction: u16,
-    },
+pub(crate) enum KeySource<'a> {
+    Buffer(&'a Buffer),
     Log {
         log: Arc<LogFile>,
         committed: CommittedTo,
@@ -31,14 +27,14 @@ pub(crate) enum KeySource {
 
 /// Takes a source's keys range after range, ascending.
 pub(crate) struct KeyStream<'a> {
-    source: &'a KeySource,
+    source: &'a KeySource<'a>,
     /// From a log: the keys of a range that was read ahead, sorted.
     ahead: Vec<u64>,
     covered: Option<RangeInclusive<u64>>,
     most: u64,
 }
 
-impl KeySource {
+impl KeySource<'_> {
     /// Begins to take keys, some `most` at a time in memory.
     pub(crate) fn stream(&self, most: u64) -> KeyStream<'_> {
         KeyStream {
@@ -55,12 +51,8 @@ impl KeyStream<'_> {
     pub(crate) fn load(&mut self, hashes: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
         out.clear();
         match self.source {
-            KeySource::Table {
-                table,
-                open_transaction,
-            } => {
-                let keep = |state| state == COMMITTED || state < *open_transaction;
-                table.collect(hashes, keep, out);
+            KeySource::Buffer(buffer) => {
+                buffer.collect(hashes, |found| found == Presence::Settled, out);
                 out.sort_unstable();
             }
             KeySource::Log {

@@ -1,26 +1,36 @@
 //! The store: the only place that orders writes.
 
 mod checkpoint;
+mod close;
 mod commit;
+mod coordination;
 mod create;
 mod engine;
+mod generation;
+mod identity;
 mod insert;
 mod keys;
+mod locks;
 mod open;
 mod options;
 mod read;
 mod recover;
 mod rotate;
+mod scan;
 mod stats;
 mod sweep;
 mod verify;
+mod view;
+mod writing;
 
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
 use engine::Engine;
-pub use options::{DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, LEAST_BUFFER, Options};
+pub use options::{
+    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER, Options,
+};
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 
@@ -33,7 +43,7 @@ pub enum Verdict {
     /// It was present, or it is one of the few that the filter can't tell from present ones.
     Seen,
     /// Another handle has claimed it and not committed yet. If that handle dies first, the key is
-    /// absent again. In this version a store has one handle at a time, and this does not occur.
+    /// absent again. Only in a transactional store.
     Pending,
 }
 
@@ -254,7 +264,10 @@ impl Store {
     }
 
     /// The last commit of a writer, which after a crash tells where to go on from.
-    pub fn last_commit(&self, writer: &str) -> Option<Commit> {
+    ///
+    /// # Errors
+    /// If the logs can't be read.
+    pub fn last_commit(&self, writer: &str) -> Result<Option<Commit>> {
         self.engine.last_commit(writer)
     }
 
@@ -274,7 +287,10 @@ impl Store {
     }
 
     /// What the store can tell about itself without reading its pages.
-    pub fn stats(&self) -> Stats {
+    ///
+    /// # Errors
+    /// If superblock or logs can't be read.
+    pub fn stats(&self) -> Result<Stats> {
         self.engine.stats()
     }
 
@@ -293,9 +309,9 @@ impl Store {
     /// `close` does nothing.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) the
-    /// handle is open still; after any error nothing acknowledged is lost, and the next open goes
-    /// on from the log.
+    /// As [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) and
+    /// [`Error::Busy`](crate::Error::Busy) the handle can do nothing but be closed again. After
+    /// any error nothing acknowledged is lost, and the next open goes on from the log.
     pub fn close(&self) -> Result<()> {
         self.engine.close()
     }
@@ -303,8 +319,11 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        // A panic may have come in the middle of anything: then the log has to do.
-        if !std::thread::panicking() {
+        if !self.engine.is_own() {
+            // The locks are the parent's; a drop would let go of them.
+            std::mem::forget(Arc::clone(&self.engine));
+        } else if !std::thread::panicking() {
+            // A panic may have come in the middle of anything: then the log has to do.
             let _ = self.engine.close();
         }
     }

@@ -3,36 +3,48 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use super::coordination::Coordination;
 use super::create::beside;
-use super::engine::{Engine, Parts};
-use super::recover::{self, Recovered};
+use super::engine::{Access, Engine, Held, Parts, View};
+use super::generation::Generation;
+use super::identity::{Identity, identify, read_identity};
+use super::locks::{Gate, Presence, Seat, lock_error};
+use super::recover::{Found, Recovered, recover};
+use super::rotate::room_after;
+use super::view::{make_buffer, map_layers, remove_if_there};
 use super::{Options, Store};
+use crate::buffer;
 use crate::error::{Error, Result};
-use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use crate::file::{FormatError, Header, Intent, LayerPages, Superblock, intent};
-use crate::page::PAGE_BYTES;
-use crate::sys::FileLock;
-use crate::sys::storage::{StorageFile, read_exact_at};
+use crate::file::FormatError;
+use crate::log::file::sync_parent;
+use crate::sys::storage::StorageFile;
+use crate::sys::{LockFile, wait_until};
 
-/// Header and superblock of a store, checked.
-pub(crate) struct Identity {
-    pub(crate) header: Header,
-    pub(crate) superblock: Superblock,
-    /// The newest intent there is.
-    pub(crate) intent: Option<Intent>,
+/// The file of the shared words.
+pub(crate) fn shared_path(path: &Path) -> std::path::PathBuf {
+    beside(path, "-shm")
 }
 
 pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
     check_exists(options, path)?;
-    let lock_path = beside(path, "-lock");
-    let lock = FileLock::try_exclusive(&lock_path)
-        .map_err(|error| Error::io("lock", &lock_path, error))?
-        .ok_or(Error::Locked { path: lock_path })?;
-    open_locked(options, path, lock)
+    let gate = Gate::enter(path, true, options.timeout)?;
+    open_inside(options, path, &gate)
 }
 
-pub(crate) fn open_locked(options: &Options, path: &Path, lock: FileLock) -> Result<Store> {
+/// How a handle comes in.
+enum Part {
+    /// Nobody else is there.
+    First(Presence),
+    /// Beside others, whose shared memory it is.
+    Joining(Presence, Coordination),
+}
+
+/// Opens for writing, inside the gate.
+pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result<Store> {
     let (file, identity) = identify(options, path, true)?;
+    let part = find_part(options, path, &identity.header.store_id)?;
+    // Read again: those who were there have gone on meanwhile.
+    let identity = read_identity(&*file, path)?;
     if identity.header.read_only_compatible != 0 {
         let unknown = identity.header.read_only_compatible;
         return Err(Error::Format {
@@ -40,23 +52,420 @@ pub(crate) fn open_locked(options: &Options, path: &Path, lock: FileLock) -> Res
             source: FormatError::ReadOnlyFeatures { unknown },
         });
     }
-    let recovered = recover::recover(options, path, &identity)?;
-    assemble(options, path, file, identity, recovered, Some(lock), false)
+    let opening = Opening {
+        options,
+        path,
+        file,
+        identity,
+    };
+    match part {
+        Part::Joining(presence, shared) => opening.join(gate, presence, shared),
+        Part::First(alone) if options.exclusive => {
+            opening.first(Access::Alone, |_, _| Ok((None, alone)))
+        }
+        Part::First(alone) => opening.first(Access::Shared, |shared, handle| {
+            let seat = Seat::among(path, shared, handle)?;
+            // Not converted, which is not one step, but let go and joined: the gate keeps others
+            // out.
+            drop(alone);
+            let presence = Presence::join(path)?.ok_or_else(|| locked(path))?;
+            Ok((Some(seat), presence))
+        }),
+    }
+}
+
+fn locked(path: &Path) -> Error {
+    Error::Locked {
+        path: beside(path, "-lock"),
+    }
+}
+
+/// Finds out whether this handle is the first. Waits for those who are about to go: handles that
+/// can't go on after a failed write, and a process that is dying and has let go of the gate first.
+fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part> {
+    let mut found = None;
+    wait_until(options.timeout, || {
+        if let Some(alone) = Presence::alone(path)? {
+            found = Some(Part::First(alone));
+            return Ok(true);
+        }
+        let presence = Presence::join(path)?;
+        let (Some(presence), false) = (presence, options.exclusive) else {
+            return Err(locked(path));
+        };
+        match Coordination::open(&shared_path(path), store_id, true) {
+            Ok(shared) if shared.is_joinable() => {
+                found = Some(Part::Joining(presence, shared));
+                Ok(true)
+            }
+            _ => Ok(false),
+        }
+    })?;
+    found.ok_or_else(|| Error::Busy {
+        path: path.to_owned(),
+        what: "handles to close that can't go on after a failed write",
+        process: None,
+    })
 }
 
 pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     check_exists(options, path)?;
-    let lock_path = beside(path, "-lock");
-    let lock = match FileLock::try_shared(&lock_path) {
-        Ok(Some(lock)) => Some(lock),
-        Ok(None) => return Err(Error::Locked { path: lock_path }),
-        // A store that was copied alone has no lock file, and a reader may be unable to make one.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(Error::io("lock", &lock_path, error)),
+    // A store that was copied alone has no lock files, and a reader may be unable to make them:
+    // then nobody can have it open for writing who could not as well make them.
+    let gate = match Gate::enter(path, false, options.timeout) {
+        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
+        Err(error) => return Err(error),
+        Ok(gate) => Some(gate),
     };
     let (file, identity) = identify(options, path, false)?;
-    let recovered = recover::read(options, path, &identity)?;
-    assemble(options, path, file, identity, recovered, lock, true)
+    let opening = Opening {
+        options,
+        path,
+        file,
+        identity,
+    };
+    if gate.is_some()
+        && let Some(store) = opening.watch()?
+    {
+        return Ok(store);
+    }
+    opening.snapshot()
+}
+
+struct Opening<'a> {
+    options: &'a Options,
+    path: &'a Path,
+    file: Arc<dyn StorageFile>,
+    identity: Identity,
+}
+
+impl Opening<'_> {
+    /// Opens as the first: recovers, and makes the shared memory.
+    fn first(
+        self,
+        access: Access,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+    ) -> Result<Store> {
+        let (path, id) = (self.path, self.identity.header.store_id);
+        let opened = self.recover(access, hold);
+        if opened.is_err() {
+            // Nobody has joined. What can't be removed is not believed by the next.
+            let _ = clear_shared_memory(path, &id);
+        }
+        opened
+    }
+
+    fn recover(
+        mut self,
+        access: Access,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+    ) -> Result<Store> {
+        let path = self.path;
+        let is_shared = access == Access::Shared;
+        clear_shared_memory(path, &self.identity.header.store_id)?;
+        // What a killed process left in the page cache has just been believed: the superblock,
+        // and the names of store and logs. None of it may be gone after a power cut, when what
+        // it made obsolete has been removed.
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync the store", path, error))?;
+        sync_parent(&*self.options.storage, path)?;
+        let mut recovered = recover(self.options, path, &self.identity, true)?;
+        self.expect_logs(&recovered)?;
+        let words = shared_path(path);
+        let shared = if is_shared {
+            Coordination::create(&words)
+                .map_err(|error| Error::io("make shared memory", &words, error))?
+        } else {
+            Coordination::private().map_err(|error| Error::io("reserve memory for", path, error))?
+        };
+        let bytes = self.options.buffer_bytes();
+        let frozen = match &mut recovered.frozen {
+            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+            None => None,
+        };
+        let active = match &mut recovered.active {
+            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+            None => {
+                let memory = make_buffer(path, is_shared, bytes, recovered.number)?;
+                Some(Generation::new(memory))
+            }
+        };
+        self.begin_words(&shared, &recovered, bytes);
+        let handle = shared.new_handle();
+        let (seat, presence) = hold(&shared, handle)?;
+        let seat = match seat {
+            Some(seat) => seat,
+            None => Seat::alone(&shared, handle),
+        };
+        let overflow = active.is_none() || (frozen.is_none() && recovered.frozen.is_some());
+        let active = match active {
+            Some(active) => active,
+            // Its keys go from the log into the pages before anybody looks for them.
+            None => self.empty_generation(&recovered, is_shared, bytes)?,
+        };
+        let writer_lock = if is_shared {
+            Some(LockFile::open(&words).map_err(lock_error(&words))?)
+        } else {
+            None
+        };
+        let held = Some(Held { presence, seat });
+        let engine = self.assemble(access, handle, shared, active, frozen, writer_lock, held)?;
+        engine.resume(recovered, overflow)?;
+        engine.shared.set_ready();
+        Ok(Store { engine })
+    }
+
+    /// Tells in the superblock that there is a log before anything is added to one whose maker died
+    /// before it told.
+    fn expect_logs(&mut self, recovered: &Recovered) -> Result<()> {
+        let found = recovered.frozen.is_some() || recovered.active.is_some();
+        let superblock = &mut self.identity.superblock;
+        if found && !superblock.log_expected {
+            superblock.sequence += 1;
+            superblock.log_expected = true;
+            let header = &self.identity.header;
+            super::engine::write_superblock(&*self.file, self.path, header, superblock)?;
+        }
+        Ok(())
+    }
+
+    /// Opens beside others, who keep the shared memory.
+    fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Store> {
+        let path = self.path;
+        let words = shared_path(path);
+        let handle = shared.new_handle();
+        let seat = Seat::among(path, &shared, handle)?;
+        let writer_lock = Some(LockFile::open(&words).map_err(lock_error(&words))?);
+        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
+        let held = Some(Held { presence, seat });
+        let joined = Opening { identity, ..self };
+        let engine = joined.assemble(
+            Access::Shared,
+            handle,
+            shared,
+            active,
+            frozen,
+            writer_lock,
+            held,
+        )?;
+        engine.renew()?;
+        // Whoever died since is noticed now, and a checkpoint that died with it goes on.
+        engine.lock_writer()?.drop_the_dead()?;
+        if engine.shared.settled() < engine.shared.active() {
+            engine.start_checkpoint()?;
+        }
+        Ok(Store { engine })
+    }
+
+    /// Opens for reading what others write; `None` if nobody has the store open for writing, or
+    /// the shared memory can't be read.
+    fn watch(&self) -> Result<Option<Store>> {
+        let path = self.path;
+        let id = &self.identity.header.store_id;
+        // Without the lock file the store was copied, shared memory and all.
+        match LockFile::open(&beside(path, "-lock")) {
+            Ok(lock) if lock.try_exclusive().map_err(lock_error(path))? => return Ok(None),
+            Ok(_) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(lock_error(path)(error)),
+        }
+        let Ok(shared) = Coordination::open(&shared_path(path), id, false) else {
+            // Somebody has the store alone: what is written is in private memory.
+            return Err(Error::Locked {
+                path: beside(path, "-lock"),
+            });
+        };
+        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
+        let again = Opening {
+            options: self.options,
+            path,
+            file: Arc::clone(&self.file),
+            identity,
+        };
+        let engine = again.assemble(Access::Watching, 0, shared, active, frozen, None, None)?;
+        engine.renew()?;
+        Ok(Some(Store { engine }))
+    }
+
+    /// Opens for reading what is there now.
+    fn snapshot(self) -> Result<Store> {
+        let path = self.path;
+        let mut recovered = recover(self.options, path, &self.identity, false)?;
+        let shared = Coordination::private()
+            .map_err(|error| Error::io("reserve memory for", path, error))?;
+        let found = [&recovered.frozen, &recovered.active];
+        let keys = found
+            .iter()
+            .copied()
+            .flatten()
+            .map(|found| found.scan.committed_keys);
+        let bytes = self.options.buffer_bytes();
+        let most = keys.max().unwrap_or(0);
+        self.begin_words(&shared, &recovered, bytes);
+        let load = |found: Option<&mut Found>| match found {
+            // Read-only, a log can't be emptied into the pages: it must have room in memory.
+            Some(found) => match found.load(&self.identity, path, false, bytes)? {
+                None => Err(self.too_small_for(most)),
+                loaded => Ok(loaded),
+            },
+            None => Ok(None),
+        };
+        let frozen = load(recovered.frozen.as_mut())?;
+        let active = match load(recovered.active.as_mut())? {
+            Some(active) => active,
+            None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
+        };
+        let engine = self.assemble(Access::Snapshot, 0, shared, active, frozen, None, None)?;
+        Ok(Store { engine })
+    }
+
+    fn too_small_for(&self, keys: u64) -> Error {
+        let least = buffer::bytes_for(keys) / 7 * 16 + 4096;
+        Error::InvalidOption {
+            option: "buffer",
+            expected: format!("at least {least} bytes, for the {keys} keys of the log"),
+            got: self.options.buffer.to_string(),
+        }
+    }
+
+    fn begin_words(&self, shared: &Coordination, recovered: &Recovered, bytes: u64) {
+        let header = &self.identity.header;
+        shared.set_commit_sequence(recovered.commit_sequence);
+        shared.set_writers_bytes(recovered.writers_bytes);
+        shared.set_next_handle(recovered.next_handle);
+        if let Some(found) = &recovered.frozen
+            && let Some(intent) = &self.identity.intent
+            && intent.generation == found.log.generation
+        {
+            shared.set_torn(intent.pages.clone());
+        }
+        let settled = recovered.number - u64::from(recovered.frozen.is_some());
+        shared.begin(&header.store_id, bytes, recovered.number, settled);
+    }
+
+    /// A generation whose log's keys have no room in its buffer.
+    fn empty_generation(
+        &self,
+        recovered: &Recovered,
+        is_shared: bool,
+        bytes: u64,
+    ) -> Result<Generation> {
+        let memory = make_buffer(self.path, is_shared, bytes, recovered.number)?;
+        let generation = Generation::new(memory);
+        if let Some(found) = &recovered.active {
+            let end = found.scan.end;
+            generation.buffer.set_durable(end.end);
+            generation.buffer.set_applied(end.end);
+            generation.set_log_end(end);
+            generation.set_log(Arc::clone(&found.log));
+        }
+        let room = room_after(&self.identity.header, &self.identity.superblock, None);
+        generation.buffer.set_room(room);
+        Ok(generation)
+    }
+
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "each is a different part of one whole"
+    )]
+    fn assemble(
+        self,
+        access: Access,
+        handle: u64,
+        shared: Coordination,
+        active: Generation,
+        frozen: Option<Generation>,
+        writer_lock: Option<LockFile>,
+        held: Option<Held>,
+    ) -> Result<Arc<Engine>> {
+        let superblock = self.identity.superblock;
+        let layers = map_layers(&*self.file, self.path, &superblock, &[])?;
+        Ok(Engine::new(Parts {
+            path: self.path.to_owned(),
+            options: self.options.clone(),
+            header: self.identity.header,
+            view: View {
+                active: Arc::new(active),
+                frozen: frozen.map(Arc::new),
+                layers,
+                superblock,
+            },
+            file: self.file,
+            access,
+            handle,
+            shared,
+            writer_lock,
+            held,
+        }))
+    }
+}
+
+/// What an earlier session's processes left: never believed.
+fn clear_shared_memory(path: &Path, store_id: &[u8; 16]) -> Result<()> {
+    let words = shared_path(path);
+    // Readers may be watching what died without a word.
+    if let Ok(left) = Coordination::open(&words, store_id, true) {
+        left.set_ended();
+    }
+    remove_if_there(&words)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let Some(name) = path.file_name() else {
+        return Ok(());
+    };
+    let prefix = format!("{}-shm.", name.to_string_lossy());
+    let failed = |error| Error::io("list the folder", folder, error);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let number = entry.file_name();
+        let number = number.to_string_lossy();
+        if let Some(number) = number.strip_prefix(&prefix)
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            remove_if_there(&entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// Opens the buffers that others have made.
+fn attach_all(
+    path: &Path,
+    file: &dyn StorageFile,
+    shared: &Coordination,
+    write: bool,
+) -> Result<(Generation, Option<Generation>, Identity)> {
+    // A rotation or the end of a checkpoint may come between: then look again.
+    for _ in 0..1000 {
+        let (active, settled) = (shared.active(), shared.settled());
+        let open = |number| {
+            let path = super::generation::buffer_path(path, number);
+            let opened = buffer::Buffer::open(&path, number, write);
+            opened
+                .map(Generation::new)
+                .map_err(|error| Error::io("open the write buffer", &path, error))
+        };
+        let opened = open(active).and_then(|active_one| {
+            let frozen = (settled < active).then(|| open(settled)).transpose()?;
+            // Read last: its layers hold all that is settled.
+            Ok((active_one, frozen, read_identity(file, path)?))
+        });
+        match opened {
+            Ok(opened) if opened.2.superblock.generation < settled => std::thread::yield_now(),
+            Ok(opened) => return Ok(opened),
+            Err(error) if (active, settled) == (shared.active(), shared.settled()) => {
+                return Err(error);
+            }
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    Err(Error::Busy {
+        path: path.to_owned(),
+        what: "other handles to go on",
+        process: None,
+    })
 }
 
 fn check_exists(options: &Options, path: &Path) -> Result<()> {
@@ -72,98 +481,4 @@ fn check_exists(options: &Options, path: &Path) -> Result<()> {
         });
     }
     Ok(())
-}
-
-/// Reads and checks header and superblocks.
-pub(crate) fn identify(
-    options: &Options,
-    path: &Path,
-    write: bool,
-) -> Result<(Arc<dyn StorageFile>, Identity)> {
-    let failed = |error| Error::io("open", path, error);
-    let file = options.storage.open(path, write).map_err(failed)?;
-    let identity = read_identity(&*file, path)?;
-    Ok((file, identity))
-}
-
-pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Identity> {
-    let failed = |error| Error::io("read", path, error);
-    let wrong = |source| Error::Format {
-        path: path.to_owned(),
-        source,
-    };
-    let length = file.length().map_err(failed)?;
-    let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
-    read_exact_at(file, &mut page, 0).map_err(failed)?;
-    let header = Header::decode(&page, length).map_err(wrong)?;
-    let read = |slot: usize| {
-        let mut bytes = vec![0; SUPERBLOCK_BYTES];
-        read_exact_at(file, &mut bytes, SUPERBLOCK_OFFSETS[slot]).map_err(failed)?;
-        Ok::<_, Error>(Superblock::decode(&bytes, &header))
-    };
-    let superblock = match (read(0)?, read(1)?) {
-        (Ok(a), Ok(b)) if a.sequence > b.sequence => a,
-        (_, Ok(b)) => b,
-        (Ok(a), _) => a,
-        (Err(a), Err(b)) => return Err(wrong(FormatError::NoSuperblock { a, b })),
-    };
-    let expected = superblock.end_offset().max(PAGES_OFFSET);
-    if length < expected {
-        return Err(wrong(FormatError::Truncated {
-            expected,
-            got: length,
-        }));
-    }
-    let mut newest: Option<Intent> = None;
-    for offset in INTENT_OFFSETS {
-        let mut bytes = [0; intent::LENGTH];
-        read_exact_at(file, &mut bytes, offset).map_err(failed)?;
-        if let Some(found) = Intent::decode(&bytes, &header)
-            && newest.as_ref().is_none_or(|held| {
-                (found.generation, found.sequence) > (held.generation, held.sequence)
-            })
-        {
-            newest = Some(found);
-        }
-    }
-    Ok(Identity {
-        header,
-        superblock,
-        intent: newest,
-    })
-}
-
-fn assemble(
-    options: &Options,
-    path: &Path,
-    file: Arc<dyn StorageFile>,
-    identity: Identity,
-    recovered: Recovered,
-    file_lock: Option<FileLock>,
-    read_only: bool,
-) -> Result<Store> {
-    let mut layers = Vec::with_capacity(identity.superblock.layers.len());
-    for (index, layer) in (0..).zip(&identity.superblock.layers) {
-        let mapped = LayerPages::map(index, layer, &*file)
-            .map_err(|error| Error::io("map a layer of", path, error))?;
-        layers.push(Arc::new(mapped));
-    }
-    let view = recovered.view(layers);
-    let overflow = recovered.overflow;
-    let engine = Engine::new(Parts {
-        path: path.to_owned(),
-        options: options.clone(),
-        view,
-        writer: recovered.writer,
-        frozen: recovered.frozen,
-        superblock: identity.superblock,
-        header: identity.header,
-        file,
-        read_only,
-        file_lock,
-    });
-    if !read_only {
-        engine.resume(overflow)?;
-    }
-    Ok(Store { engine })
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Store;
 use crate::error::{Error, Result};
@@ -14,6 +15,8 @@ use crate::sys::storage::{self, Storage};
 pub const DEFAULT_BUFFER: u64 = 64 << 20;
 /// The least memory for the write buffer: 128 KiB.
 pub const LEAST_BUFFER: u64 = 128 << 10;
+/// How long a handle waits for others, unless told otherwise.
+pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// Keys of a growing store's first layer, unless told otherwise.
 pub const DEFAULT_FIRST_LAYER: u64 = 1 << 20;
 /// The false-positive rate, unless told otherwise.
@@ -50,6 +53,8 @@ pub struct Options {
     pub(crate) buffer: u64,
     pub(crate) writer: String,
     pub(crate) background: bool,
+    pub(crate) exclusive: bool,
+    pub(crate) timeout: Duration,
     pub(crate) storage: Arc<dyn Storage>,
 }
 
@@ -68,6 +73,8 @@ impl Default for Options {
             buffer: DEFAULT_BUFFER,
             writer: "default".to_owned(),
             background: true,
+            exclusive: false,
+            timeout: DEFAULT_TIMEOUT,
             storage: storage::disk(),
         }
     }
@@ -162,6 +169,20 @@ impl Options {
         self
     }
 
+    /// Opens the store for this handle alone, or not at all: [`Error::Locked`] if anybody has it
+    /// open. The buffer is private then, and inserts take no lock between processes.
+    pub fn exclusive(mut self, yes: bool) -> Self {
+        self.exclusive = yes;
+        self
+    }
+
+    /// How long this handle waits for others, at opening, closing, and when the buffer is full and
+    /// another process is at its checkpoint: 30 seconds unless told. Then [`Error::Busy`].
+    pub fn timeout(mut self, patience: Duration) -> Self {
+        self.timeout = patience;
+        self
+    }
+
     /// Where files lie: [`storage::disk`], unless a test puts something in between. Locks are
     /// always the operating system's.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
@@ -230,8 +251,8 @@ impl Options {
         Ok(())
     }
 
-    /// Bytes of one of the two tables of the write buffer.
-    pub(crate) fn table_bytes(&self) -> u64 {
+    /// Bytes of the buffer of one generation, of which there are two.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
         self.buffer / 16 * 7
     }
 

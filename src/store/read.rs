@@ -1,8 +1,10 @@
 //! Answering without a lock.
 
-use crate::error::Result;
-
-use super::engine::{Engine, View};
+use super::engine::{Access, Engine, View};
+use super::identity::read_identity;
+use crate::buffer::Presence;
+use crate::error::{Error, Result};
+use crate::file::{FormatError, Intent, LayerPages};
 
 /// Keys that a batch looks up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;
@@ -11,9 +13,9 @@ impl View {
     /// Fetches what a look-up of the key will touch first.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        self.active.prefetch(hash);
+        self.active.buffer.prefetch(hash);
         if let Some(frozen) = &self.frozen {
-            frozen.prefetch(hash);
+            frozen.buffer.prefetch(hash);
         }
         for layer in self.layers.iter().rev() {
             layer.prefetch(hash);
@@ -22,52 +24,132 @@ impl View {
 }
 
 impl Engine {
-    /// Whether the key is in the store.
+    /// Whether the key is in what the view shows, in another handle's open transaction too.
     #[inline]
-    pub(crate) fn probe(&self, view: &View, hash: u64) -> Result<bool> {
-        if view.active.contains(hash) {
-            return Ok(true);
-        }
-        self.probe_settled(view, hash)
+    fn probe(&self, view: &View, hash: u64) -> Result<bool> {
+        Ok(view.active.buffer.contains(hash) || self.probe_settled(view, hash)?)
     }
 
-    /// Whether the key is in the frozen buffer or the pages.
+    /// Whether the key is in the frozen buffer or the pages. What is open in the frozen buffer has
+    /// been carried over into the active one, and its fate is decided there.
     #[inline]
     pub(crate) fn probe_settled(&self, view: &View, hash: u64) -> Result<bool> {
-        if view
-            .frozen
-            .as_ref()
-            .is_some_and(|table| table.contains(hash))
+        if let Some(frozen) = &view.frozen
+            && frozen.buffer.lookup(hash) == Presence::Settled
         {
             return Ok(true);
         }
+        let window = self.shared.window();
         // The last layer is the largest, so a key that is there is most likely in it.
         for layer in view.layers.iter().rev() {
-            let found = layer.contains(hash, &self.window);
-            if found.map_err(|source| self.format_error(source))? {
+            let found = match layer.contains(hash, window) {
+                Ok(found) => found,
+                Err(source) => self.probe_again(view, layer, hash, source)?,
+            };
+            if found {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// Looks up one key.
+    /// Looks into a page that seems to be damaged. Writers whose memory this handle does not share
+    /// may be at it: those who came after a snapshot, or after those that a reader watched.
+    #[cold]
+    fn probe_again(
+        &self,
+        view: &View,
+        layer: &LayerPages,
+        hash: u64,
+        source: FormatError,
+    ) -> Result<bool> {
+        match self.access {
+            Access::Alone | Access::Shared => return Err(self.format_error(source)),
+            Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
+            Access::Watching => return Err(self.format_error(source)),
+            Access::Snapshot => {}
+        }
+        let intent = read_identity(&*self.file, &self.path)?.intent;
+        let names = |intent: &Intent| {
+            intent.generation >= view.superblock.generation
+                && intent.pages.contains(&layer.number_of(hash))
+        };
+        if intent.as_ref().is_some_and(names) {
+            // Bits are only ever added, so what was there when this handle was opened is found.
+            return Ok(layer.contains_unchecked(hash));
+        }
+        // Unless it is whole again by now, it is damaged.
+        let found = layer.contains(hash, self.shared.window());
+        found.map_err(|source| self.format_error(source))
+    }
+
+    /// Whether the key is there for good as far as this handle can tell without the writer lock.
+    #[inline]
+    pub(crate) fn probe_seen(&self, view: &View, hash: u64) -> Result<bool> {
+        match view.active.buffer.lookup(hash) {
+            Presence::Settled => Ok(true),
+            Presence::Open(handle) if handle == self.handle => Ok(true),
+            _ => self.probe_settled(view, hash),
+        }
+    }
+
+    /// Looks up one key. The answer "absent" counts only if the generations are still the same
+    /// afterwards: else the key may have moved from where it was looked for last to where it was
+    /// looked for first.
+    #[inline]
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
-        self.check_usable()?;
-        self.probe(&self.view.load(), hash)
+        self.check_readable()?;
+        loop {
+            let view = self.view()?;
+            if self.probe(&view, hash)? {
+                return Ok(true);
+            }
+            if self.is_current(&view) {
+                return Ok(false);
+            }
+            if self.shared.is_ended() {
+                // What the view does not show can't be looked at any more.
+                return Err(match self.access {
+                    Access::Watching => Error::Ended,
+                    _ => Error::Closed,
+                });
+            }
+        }
     }
 
     /// Looks up many keys, and appends an answer for each.
     pub(crate) fn contains_each(&self, hashes: &[u64], out: &mut Vec<bool>) -> Result<()> {
-        self.check_usable()?;
-        let view = self.view.load();
+        self.check_readable()?;
+        let first = out.len();
         for batch in hashes.chunks(BATCH) {
+            let view = self.view()?;
             for hash in batch {
                 view.prefetch(*hash);
             }
             for hash in batch {
                 out.push(self.probe(&view, *hash)?);
             }
+            if self.is_current(&view) {
+                continue;
+            }
+            let done = out.len() - batch.len();
+            for (place, hash) in batch.iter().enumerate() {
+                if !out[done + place] {
+                    out[done + place] = self.contains(*hash)?;
+                }
+            }
+        }
+        debug_assert_eq!(out.len() - first, hashes.len());
+        Ok(())
+    }
+
+    /// Refuses reading through a handle that is closed or poisoned, or whose writers are all gone,
+    /// so that it would not see what later ones do.
+    #[inline]
+    fn check_readable(&self) -> Result<()> {
+        self.check_usable()?;
+        if self.access == Access::Watching && self.shared.is_ended() {
+            return Err(Error::Ended);
         }
         Ok(())
     }

@@ -1,234 +1,330 @@
-//! Rotation: close the active log and buffer, begin fresh ones.
+//! Rotation: close the active generation, begin the next.
 
+use std::io::ErrorKind;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
-use super::engine::{CheckpointState, Engine, Frozen, View, Writer};
-use super::keys::KeySource;
-use crate::buffer::{Claim, FIRST_TRANSACTION, Table};
+use super::coordination::MAX_HANDLES;
+use super::engine::Engine;
+use super::generation::Generation;
+use super::writing::Writing;
+use crate::buffer::{Buffer, Claim, Presence};
 use crate::error::{Error, Result};
-use crate::file::{Layer, Superblock};
-use crate::log::{Cut, LogFile, LogWriter};
+use crate::file::{Header, Layer, Superblock};
+use crate::log::{Cut, LogEnd, LogError, LogFile, log_path};
+use crate::sys::lock;
 
 /// A new log's length, in bytes, unless the last one was longer.
 const LEAST_LOG: u64 = 64 << 10;
 const MOST_LOG: u64 = 64 << 20;
 
-impl Engine {
-    /// Makes the active log. The superblock tells that it must be there before anything is in it.
-    pub(crate) fn start_log(&self, writer: &mut Writer) -> Result<()> {
-        let mut state = self.wait_for_checkpoint()?;
-        let log = self.create_log(writer.generation, LEAST_LOG)?;
-        let superblock = Superblock {
-            sequence: state.superblock.sequence + 1,
-            log_expected: true,
-            ..state.superblock.clone()
-        };
-        let begun = LogWriter::begin(Arc::clone(&log))
-            .and_then(|begun| self.write_superblock(&superblock).map(|()| begun));
-        if begun.is_err() {
-            // Nobody has written to it, and at the next try the name must be free.
-            let _ = self.options.storage.remove(&log.path);
-        }
-        writer.log = Some(self.poison_on_failure(begun)?);
-        writer.announced = false;
-        state.superblock = superblock;
-        writer.room = self.room_after(&state.superblock, 0, None);
-        Ok(())
-    }
+/// The keys of a handle that has not committed them.
+struct Carried {
+    handle: u64,
+    keys: Vec<u64>,
+}
 
+impl Engine {
     fn create_log(&self, generation: u64, length: u64) -> Result<Arc<LogFile>> {
         let storage = &*self.options.storage;
         let id = &self.header.store_id;
-        LogFile::create(storage, &self.path, id, generation, length).map(Arc::new)
+        let create = || LogFile::create(storage, &self.path, id, generation, length).map(Arc::new);
+        match create() {
+            // Made once and never used, by a rotation that was given up and could not remove it.
+            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
+                match LogFile::open(storage, &self.path, id, generation, false) {
+                    Err(
+                        error @ Error::Log {
+                            source: LogError::Foreign { .. },
+                            ..
+                        },
+                    ) => {
+                        return Err(error);
+                    }
+                    _ => self.remove_unused_log(generation)?,
+                }
+                create()
+            }
+            outcome => outcome,
+        }
     }
 
-    /// Announces this handle in the active log, if it hasn't yet.
-    pub(crate) fn announce(&self, writer: &mut Writer) -> Result<()> {
-        if writer.announced {
-            return Ok(());
+    fn remove_unused_log(&self, generation: u64) -> Result<()> {
+        let path = log_path(&self.path, generation);
+        let removed = self.options.storage.remove(&path);
+        removed.map_err(|error| Error::io("remove an unused log", &path, error))
+    }
+
+    /// Committed keys that the next buffer may take until the last layer is full, when `settling`
+    /// keys are on their way into the layer `target`.
+    pub(crate) fn room_after(
+        &self,
+        superblock: &Superblock,
+        settling: Option<(u64, &Layer)>,
+    ) -> u64 {
+        room_after(&self.header, superblock, settling)
+    }
+
+    /// Makes the generation after `old` the active one, once the log of `old` is closed. Done again
+    /// by whoever finds it half done; `made` is the new one if this handle has it.
+    pub(crate) fn begin_next(&self, old: &Generation, made: Option<Arc<Generation>>) -> Result<()> {
+        let next = old.number() + 1;
+        if made.is_some() {
+            // Before it is announced: from then on readers look for it.
+            *lock(&self.renewal) = made;
         }
-        if let Some(log) = writer.log.as_mut() {
-            let outcome = log.open(writer.handle);
-            self.poison_on_failure(outcome)?;
-            writer.announced = true;
+        if self.shared.active() < next {
+            self.shared.set_active(next);
+        }
+        self.renew()?;
+        lock(&self.renewal).take();
+        let active = Arc::clone(&self.view.load().active);
+        self.hand_transactions_over(Some(old), &active);
+        Ok(())
+    }
+
+    /// Tells each handle its transaction in the active buffer, and ends those in the one before.
+    pub(crate) fn hand_transactions_over(&self, old: Option<&Generation>, active: &Generation) {
+        if !self.header.transactional {
+            return;
+        }
+        for index in 0..MAX_HANDLES {
+            self.shared.slot(index).set_transaction(0);
+        }
+        for (state, handle) in active.buffer.open_transactions() {
+            match self.shared.slot_of(handle) {
+                Some(slot) => self.shared.slot(slot).set_transaction(state),
+                // Nobody is left to commit it.
+                None => active.buffer.abort_transaction(state),
+            }
+        }
+        // They go on in the next buffer; in the old one they must not be taken for claimed when
+        // that one has long given them up.
+        if let Some(old) = old {
+            for (state, _) in old.buffer.open_transactions() {
+                old.buffer.abort_transaction(state);
+            }
+        }
+    }
+}
+
+impl Writing<'_> {
+    /// Makes the active log. The superblock tells that it must be there before anything is in it.
+    pub(crate) fn start_log(&mut self) -> Result<()> {
+        let engine = self.engine;
+        engine.settle_all(engine.options.timeout)?;
+        self.refresh()?;
+        let active = Arc::clone(&self.view.active);
+        let log = self.first_log(active.number())?;
+        let superblock = Superblock {
+            sequence: self.view.superblock.sequence + 1,
+            log_expected: true,
+            ..self.view.superblock.clone()
+        };
+        let begun = LogEnd::begin(&log)
+            .and_then(|begun| engine.write_superblock(&superblock).map(|()| begun));
+        // On a failure the log stays for the next try: what reached the disk may expect it.
+        let begun = engine.poison_on_failure(begun)?;
+        active.set_log(log);
+        active.buffer.set_room(engine.room_after(&superblock, None));
+        active.buffer.set_durable(begun.end);
+        active.buffer.set_applied(begun.end);
+        active.set_log_end(begun);
+        Ok(())
+    }
+
+    /// The log to begin with: a new one, or one that whoever made it died before it used.
+    fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
+        let engine = self.engine;
+        let storage = &*engine.options.storage;
+        match LogFile::open(storage, &engine.path, &engine.header.store_id, number, true) {
+            Ok(Some(log)) => Ok(Arc::new(log)),
+            Ok(None) => engine.create_log(number, LEAST_LOG),
+            // Half made.
+            Err(Error::Log {
+                source: LogError::Header,
+                ..
+            }) => {
+                engine.remove_unused_log(number)?;
+                engine.create_log(number, LEAST_LOG)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A log that is long in spite of few keys, from many commits, is closed early.
+    pub(crate) fn log_is_long(&self) -> bool {
+        let most = (4 * self.engine.shared.buffer_bytes()).max(1 << 20);
+        self.view.active.buffer.tail().end > most
+    }
+
+    /// Keys that no handle has committed.
+    pub(crate) fn uncommitted_of_all(&self) -> u64 {
+        let shared = &self.engine.shared;
+        (0..MAX_HANDLES)
+            .map(|index| shared.slot(index).uncommitted())
+            .sum()
+    }
+
+    /// Closes the active log and begins the next generation, or with `last` none, and has the
+    /// checkpoint of the closed one begin. Waits for the checkpoint before, if there is one still.
+    pub(crate) fn rotate(&mut self, last: bool) -> Result<()> {
+        if self.turn(last)? && !last {
+            self.engine.start_checkpoint()?;
         }
         Ok(())
     }
 
-    /// A log that is long in spite of few keys, from many commits, is closed early.
-    pub(crate) fn log_is_long(&self, writer: &Writer) -> bool {
-        let most = (4 * self.options.table_bytes()).max(1 << 20);
-        writer.log.as_ref().is_some_and(|log| log.end() > most)
-    }
-
-    /// Keys that the active table may take until the last layer is full, when `settling` keys are
-    /// on their way into the layer `target`.
-    pub(crate) fn room_after(
-        &self,
-        superblock: &Superblock,
-        settling: u64,
-        target: Option<(u32, &Layer)>,
-    ) -> u64 {
-        if !self.grows() {
-            return u64::MAX;
+    /// The rotation without its checkpoint; answers whether there was anything to rotate.
+    pub(crate) fn turn(&mut self, last: bool) -> Result<bool> {
+        let engine = self.engine;
+        engine.settle_all(engine.options.timeout)?;
+        self.refresh()?;
+        if !self.view.active.has_log() {
+            return Ok(false);
         }
-        let last = match target {
-            Some((_, layer)) if settling > 0 => Some(layer),
-            _ => superblock.layers.last(),
+        self.drop_the_dead()?;
+        self.announce()?;
+        let old = Arc::clone(&self.view.active);
+        let next = old.number() + 1;
+        // The last one out needs no buffer, only the words of one.
+        let bytes = if last {
+            0
+        } else {
+            engine.shared.buffer_bytes()
         };
-        match last.map_or(0, |layer| layer.room().saturating_sub(settling)) {
-            // Full, or there is none: the next checkpoint makes a layer as large as it needs.
-            0 => u64::MAX,
-            room => room,
-        }
-    }
-
-    /// Closes the active log and buffer and begins new ones, or with `last` none, and has the
-    /// checkpoint of the closed ones begin. Waits for the checkpoint before, if there is one still.
-    pub(crate) fn rotate(&self, writer: &mut Writer, last: bool) -> Result<()> {
-        let active = Arc::clone(&self.view.load().active);
-        let open = writer.transaction;
-        let mut count = writer.active_keys;
-        let mut carried = Vec::new();
-        if self.header.transactional {
-            count -= writer.uncommitted;
-            if !last {
-                active.collect(0..=u64::MAX, |state| state == open, &mut carried);
-            }
-        }
-        let keys = KeySource::Table {
-            table: active,
-            open_transaction: open,
-        };
-        self.rotate_keys(writer, last, keys, count, &carried)?;
-        if last {
-            return Ok(());
-        }
-        self.start_checkpoint()
-    }
-
-    /// The same for a recovered log whose keys the active buffer has no room for. The caller has
-    /// the checkpoint done before anybody looks for them.
-    pub(crate) fn rotate_overflow(&self, writer: &mut Writer, keys: KeySource) -> Result<()> {
-        let count = match &keys {
-            KeySource::Log { count, .. } => *count,
-            KeySource::Table { .. } => writer.active_keys,
-        };
-        self.rotate_keys(writer, false, keys, count, &[])
-    }
-
-    fn rotate_keys(
-        &self,
-        writer: &mut Writer,
-        last: bool,
-        keys: KeySource,
-        count: u64,
-        carried: &[u64],
-    ) -> Result<()> {
-        let mut state = self.wait_for_checkpoint()?;
-        self.announce(writer)?;
-        let Some(log) = writer.log.as_ref().map(|log| Arc::clone(log.log())) else {
-            return Ok(());
-        };
-        let view = self.view.load_full();
-        let (layer_index, layer) =
-            target_layer(&self.header, &state.superblock, count, self.key_limit)?;
+        let buffer = engine.make_buffer(next, bytes)?;
+        let carried = self.carry(&old.buffer, &buffer)?;
+        let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
+        let count = old.buffer.keys().saturating_sub(moved);
+        let (layer_index, layer) = target_layer(
+            &engine.header,
+            &self.view.superblock,
+            count,
+            engine.key_limit,
+        )?;
+        let settling = Some((count, &layer));
+        buffer.set_room(engine.room_after(&self.view.superblock, settling));
+        buffer.set_keys(moved);
+        let made = Arc::new(Generation::new(buffer));
         let cut = Cut {
             last,
             layer_index,
             layer,
         };
-        let table = self.new_table()?;
-        for hash in carried {
-            if let Claim::Claimed(slot) = table.claim(*hash) {
-                table.publish(slot, FIRST_TRANSACTION);
-            }
+        self.close_log(&old, &made, &cut, &carried)?;
+        // From here on it has happened, and whoever comes next makes it complete.
+        self.sound = false;
+        old.buffer.set_keys(count);
+        old.buffer.set_sealed();
+        engine.begin_next(&old, Some(made))?;
+        self.refresh()?;
+        self.sound = true;
+        if !last {
+            self.local.announced = next;
         }
-        let room = self.room_after(&state.superblock, count, Some((layer_index, &cut.layer)));
-        let next = self.close_log(writer, &cut, carried)?;
-        let frozen = Frozen {
-            log,
-            keys,
-            count,
-            cut,
-            commit_sequence: writer.commit_sequence,
-            commits: writer.commits.clone(),
-            first_intent: 0,
-            torn: 0..0,
-        };
-        writer.log = next;
-        writer.generation += 1;
-        writer.transaction = FIRST_TRANSACTION;
-        writer.active_keys = carried.len() as u64;
-        writer.room = room;
-        self.settled_keys.fetch_add(count, Ordering::Relaxed);
-        state.frozen = Some(frozen);
-        let new_view = View {
-            active: Arc::new(table),
-            frozen: Some(Arc::clone(&view.active)),
-            layers: view.layers.clone(),
-        };
-        self.view.store(Arc::new(new_view));
-        Ok(())
+        Ok(true)
+    }
+
+    /// Takes all keys of open transactions over into the next buffer.
+    fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
+        if !self.engine.header.transactional {
+            return Ok(Vec::new());
+        }
+        let mut all = Vec::new();
+        for (_, handle) in old.open_transactions() {
+            let mut keys = Vec::new();
+            let own = |found| found == Presence::Open(handle);
+            old.collect(0..=u64::MAX, own, &mut keys);
+            let quota = keys.len() as u64;
+            let too_large = || Error::TransactionTooLarge { quota };
+            let state = next.begin_transaction(handle).ok_or_else(too_large)?;
+            for hash in &keys {
+                match next.claim(*hash) {
+                    Claim::Claimed(slot) => next.publish(slot, state),
+                    Claim::NoRoom => return Err(too_large()),
+                    Claim::Settled | Claim::Open(_) => {}
+                }
+            }
+            all.push(Carried { handle, keys });
+        }
+        Ok(all)
     }
 
     /// Makes the next log, with the keys carried over, and closes the active one. In this order:
     /// if there is no room for the next one, the active one stays open and nothing has happened;
     /// if a crash comes between, a next log whose predecessor is open doesn't count.
     fn close_log(
-        &self,
-        writer: &mut Writer,
+        &mut self,
+        old: &Generation,
+        made: &Generation,
         cut: &Cut,
-        carried: &[u64],
-    ) -> Result<Option<LogWriter>> {
-        let handle = writer.handle;
-        let Some(log) = writer.log.as_mut() else {
-            unreachable!("rotation was given up without a log");
-        };
-        if cut.last {
-            let outcome = log.cut(handle, cut);
-            return self.poison_on_failure(outcome).map(|()| None);
-        }
-        let length = log.end().clamp(LEAST_LOG, MOST_LOG);
-        let next = self.create_log(writer.generation + 1, length)?;
-        let path = next.path.clone();
-        let outcome = (|| {
-            let mut next = LogWriter::begin(next)?;
-            next.open(handle)?;
-            next.insert(handle, carried)?;
-            log.cut(handle, cut)?;
-            Ok(next)
-        })();
-        if outcome.is_err() {
-            // It never counted. Should the removal fail as well, the next opener does it.
-            let _ = self.options.storage.remove(&path);
-        }
-        self.poison_on_failure(outcome).map(Some)
-    }
-
-    pub(crate) fn new_table(&self) -> Result<Table> {
-        let bytes = self.options.table_bytes();
-        Table::new(bytes).map_err(|error| Error::io("reserve memory for", &self.path, error))
-    }
-
-    /// Waits until no checkpoint runs and none is due, doing one that failed for want of room.
-    pub(crate) fn wait_for_checkpoint(&self) -> Result<std::sync::MutexGuard<'_, CheckpointState>> {
-        loop {
-            let state = self.wait_while_running();
-            self.check_usable()?;
-            if state.frozen.is_none() {
-                return Ok(state);
+        carried: &[Carried],
+    ) -> Result<()> {
+        let engine = self.engine;
+        let log = Arc::clone(engine.log_of(old)?);
+        if !cut.last {
+            let length = old.buffer.tail().end.clamp(LEAST_LOG, MOST_LOG);
+            let next = engine.create_log(made.number(), length)?;
+            let path = next.path.clone();
+            let begun = self.begin_log(made, next, carried);
+            if begun.is_err() {
+                // It never counted. Should the removal fail as well, the next opener does it.
+                let _ = engine.options.storage.remove(&path);
             }
-            drop(state);
-            self.run_checkpoint()?;
+            engine.poison_on_failure(begun)?;
         }
+        let scratch = &mut self.local.scratch;
+        let closed = old.append(&log, scratch, |log| log.cut(engine.handle, cut));
+        // After any other failure the cut may have reached the disk, and then this log must be there.
+        if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
+            let path = log_path(&engine.path, made.number());
+            let _ = engine.options.storage.remove(&path);
+        }
+        engine.poison_on_failure(closed)
     }
+
+    fn begin_log(
+        &mut self,
+        made: &Generation,
+        log: Arc<LogFile>,
+        carried: &[Carried],
+    ) -> Result<()> {
+        let engine = self.engine;
+        let begun = LogEnd::begin(&log)?;
+        made.buffer.set_durable(begun.end);
+        made.set_log_end(begun);
+        made.append(&log, &mut self.local.scratch, |log| {
+            log.open(engine.handle)?;
+            carried
+                .iter()
+                .try_for_each(|open| log.insert(open.handle, &open.keys))
+        })?;
+        made.buffer.set_applied(made.buffer.tail().end);
+        made.set_log(log);
+        Ok(())
+    }
+}
+
+/// Committed keys that a buffer may take until the last layer of a growing store is full.
+pub(crate) fn room_after(
+    header: &Header,
+    superblock: &Superblock,
+    settling: Option<(u64, &Layer)>,
+) -> u64 {
+    if header.growth().is_none() {
+        return u64::MAX;
+    }
+    let room = match settling {
+        Some((count, layer)) if count > 0 => layer.room().saturating_sub(count),
+        _ => superblock.layers.last().map_or(0, Layer::room),
+    };
+    // Full, or there is none: the next checkpoint makes a layer as large as it needs.
+    if room == 0 { u64::MAX } else { room }
 }
 
 /// The layer that takes `count` more keys: the last one if it has room, else a new one.
 pub(crate) fn target_layer(
-    header: &crate::file::Header,
+    header: &Header,
     superblock: &Superblock,
     count: u64,
     key_limit: u64,

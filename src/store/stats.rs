@@ -2,11 +2,11 @@
 
 use super::Commit;
 use super::engine::Engine;
+use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing;
-use crate::sys::lock;
 
 /// What [`Store::stats`](crate::Store::stats) tells.
 #[non_exhaustive]
@@ -79,12 +79,13 @@ impl LayerStats {
 }
 
 impl Engine {
-    pub(crate) fn stats(&self) -> Stats {
-        let writer = lock(&self.writer);
-        let state = lock(&self.checkpoint);
-        let layers: Vec<_> = state.superblock.layers.iter().map(LayerStats::of).collect();
-        let settled = state.superblock.keys();
-        let frozen = state.frozen.as_ref();
+    pub(crate) fn stats(&self) -> Result<Stats> {
+        self.check_usable()?;
+        let commits = self.commits()?;
+        let view = self.view()?;
+        let superblock = &view.superblock;
+        let layers: Vec<_> = superblock.layers.iter().map(LayerStats::of).collect();
+        let settled = superblock.keys();
         let absent_everywhere: f64 = layers.iter().map(|layer| 1.0 - layer.fpr).product();
         let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
         let over = if self.grows() {
@@ -92,11 +93,9 @@ impl Engine {
         } else {
             self.header.capacity
         };
-        let active_log = writer
-            .log
-            .as_ref()
-            .map_or(writer.unwritten_log, |log| log.end());
-        Stats {
+        let buffers = || view.frozen.iter().chain([&view.active]);
+        let length = self.file.length();
+        Ok(Stats {
             kind: self.header.kind,
             hash: self.header.hash,
             capacity: (!self.grows()).then_some(self.header.capacity),
@@ -106,28 +105,27 @@ impl Engine {
                 [layer] => layer.fpr,
                 _ => 1.0 - absent_everywhere,
             },
-            keys: settled + frozen.map_or(0, |frozen| frozen.count) + writer.active_keys,
-            bytes: self.file.length().unwrap_or(0),
+            keys: view.settled_keys() + view.active.buffer.keys(),
+            bytes: length.map_err(|error| Error::io("measure", &self.path, error))?,
             bits_per_key: if over == 0 {
                 0.0
             } else {
                 bits as f64 / over as f64
             },
-            generation: state.superblock.generation,
-            log_bytes: active_log + frozen.map_or(0, |frozen| frozen.log.written()),
+            generation: superblock.generation,
+            log_bytes: buffers().map(|one| one.buffer.tail().end).sum(),
             transactional: self.header.transactional,
-            commits: writer
-                .commits
-                .iter()
-                .map(|(name, entry)| Commit {
-                    writer: name.clone(),
+            commits: commits
+                .into_iter()
+                .map(|(writer, entry)| Commit {
+                    writer,
                     sequence: entry.sequence,
-                    tag: entry.tag.clone(),
+                    tag: entry.tag,
                 })
                 .collect(),
             layers,
             store_id: self.header.store_id,
             created: self.header.created,
-        }
+        })
     }
 }

@@ -5,25 +5,56 @@
 
 use std::ops::Range;
 
-use super::engine::{Engine, Frozen};
+use super::engine::Engine;
+use super::identity::Identity;
+use super::keys::KeySource;
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Layer};
+use crate::log::Cut;
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
 use crate::sys::storage::{read_exact_at, write_all_at};
 
+/// What a sweep has to do.
+pub(crate) struct Task {
+    /// The generation whose keys go into the pages.
+    generation: u64,
+    cut: Cut,
+    /// How many keys that are.
+    count: u64,
+    /// The sequence of the first intent: those of a checkpoint that is done again follow those of
+    /// the interrupted one.
+    first_intent: u64,
+    /// Pages that may be torn because a checkpoint of this generation was interrupted.
+    pub(crate) torn: Range<u64>,
+}
+
+impl Task {
+    pub(crate) fn new(identity: &Identity, generation: u64, cut: Cut, count: u64) -> Self {
+        let intent = identity.intent.as_ref();
+        let interrupted = intent.filter(|intent| intent.generation == generation);
+        Self {
+            generation,
+            cut,
+            count,
+            first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
+            torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
+        }
+    }
+}
+
 /// A sweep over one layer.
 pub(crate) struct Sweep<'a> {
     engine: &'a Engine,
-    frozen: &'a Frozen,
+    task: &'a Task,
+    keys: &'a KeySource<'a>,
     layer: Layer,
     /// Whether enough pages have keys that all are read and written.
     dense: bool,
     /// Pages of a chunk, counted in pages of the layer.
     chunk: u64,
-    /// The sequence of the next intent. Those of a checkpoint that is done again follow those of
-    /// the interrupted one.
+    /// The sequence of the next intent.
     next_intent: u64,
     /// The pages that the last intent names, by their numbers in the file.
     named: Range<u64>,
@@ -38,9 +69,10 @@ pub(crate) struct Swept {
 }
 
 impl<'a> Sweep<'a> {
-    pub(crate) fn new(engine: &'a Engine, frozen: &'a Frozen, layer: Layer) -> Self {
+    pub(crate) fn new(engine: &'a Engine, task: &'a Task, keys: &'a KeySource<'a>) -> Self {
+        let layer = task.cut.layer;
         let options = &engine.options;
-        let keys_a_page = frozen.count as f64 / layer.pages as f64;
+        let keys_a_page = task.count as f64 / layer.pages as f64;
         // The share of pages that get a key, as they come: Poisson.
         let touched = -(-keys_a_page).exp_m1();
         let dense = touched >= 0.25;
@@ -50,19 +82,20 @@ impl<'a> Sweep<'a> {
         let chunk = by_pages.min(by_keys).max(1.0) as u64;
         Self {
             engine,
-            frozen,
+            task,
+            keys,
             layer,
             dense,
             chunk: chunk.min(layer.pages),
-            next_intent: frozen.first_intent,
-            named: frozen.torn.clone(),
+            next_intent: task.first_intent,
+            named: task.torn.clone(),
             bytes: Vec::new(),
         }
     }
 
     pub(crate) fn run(&mut self) -> Result<Swept> {
-        let frozen = self.frozen;
-        let mut stream = frozen.keys.stream(self.engine.options.chunk_keys());
+        let source = self.keys;
+        let mut stream = source.stream(self.engine.options.chunk_keys());
         let mut keys = Vec::new();
         let mut count = 0;
         self.write_intent(0)?;
@@ -102,7 +135,8 @@ impl<'a> Sweep<'a> {
     }
 
     fn publish(&self, pages: Range<u64>) {
-        self.engine.window.publish(self.numbers(pages));
+        let numbers = self.numbers(pages);
+        self.engine.shared.window().publish(numbers);
     }
 
     /// Names the chunk from page `start` and the next one.
@@ -110,12 +144,12 @@ impl<'a> Sweep<'a> {
         let end = start.saturating_add(self.chunk.saturating_mul(2));
         let mut pages = self.numbers(start..end.min(self.layer.pages));
         // What an interrupted checkpoint left torn stays named until all of it is done again.
-        let torn = &self.frozen.torn;
+        let torn = &self.task.torn;
         if !torn.is_empty() {
             pages = pages.start.min(torn.start)..pages.end.max(torn.end);
         }
         let intent = Intent {
-            generation: self.frozen.log.generation,
+            generation: self.task.generation,
             sequence: self.next_intent,
             pages,
         };
@@ -125,11 +159,6 @@ impl<'a> Sweep<'a> {
         self.next_intent += 1;
         self.named = intent.pages;
         Ok(())
-    }
-
-    /// The sequence that the next intent would have.
-    pub(crate) fn next_intent(&self) -> u64 {
-        self.next_intent
     }
 
     /// The pages that may be torn if the sweep ends here.
@@ -181,12 +210,14 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Applies its keys to one page. A page without any is left as it is, unless it is blank.
+    /// Applies its keys to one page. A page without any is left as it is, unless it is blank, or
+    /// was when an interrupted checkpoint began to write it.
     fn apply(&self, page: u64, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
-        if keys.is_empty() && !page::is_blank(bytes) {
+        let number = self.layer.first_page + page;
+        let torn = self.task.torn.contains(&number);
+        if keys.is_empty() && !torn && !page::is_blank(bytes) {
             return Ok(());
         }
-        let number = self.layer.first_page + page;
         match page::check(number, bytes) {
             Ok(Content::Blank) if self.layer.all_written => {
                 let expected = page::checksum(number, bytes);
@@ -195,21 +226,21 @@ impl<'a> Sweep<'a> {
             Ok(_) => {}
             // Half of it is from the interrupted checkpoint: all its bits are ones that belong
             // there, and those still missing are among the keys at hand.
-            Err(_) if self.frozen.torn.contains(&number) => {
+            Err(_) if torn => {
                 let occupancy = page::count_bits(bytes);
                 page::seal(number, 0, occupancy, bytes);
             }
             Err(fault) => return Err(self.damaged(page, fault)),
         }
         let occupancy = bloom::apply(bytes, self.layer.probes, keys);
-        let generation = self.frozen.log.generation + 1;
+        let generation = self.task.generation + 1;
         page::seal(number, generation, occupancy, bytes);
         Ok(())
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> Error {
         self.engine.format_error(FormatError::PageDamaged {
-            layer: self.frozen.cut.layer_index,
+            layer: self.task.cut.layer_index,
             page,
             expected: fault.expected,
             got: fault.got,

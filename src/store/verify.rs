@@ -1,9 +1,11 @@
 //! Reading everything and naming what is damaged.
 
-use super::engine::Engine;
-use super::open::read_identity;
-use crate::error::Result;
+use super::engine::{Access, Engine};
+use super::identity::read_identity;
+use super::locks::lock_error;
+use crate::error::{Error, Result};
 use crate::page::{self, Content, PAGE_BYTES};
+use crate::sys::{LockFile, lock};
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[non_exhaustive]
@@ -42,12 +44,14 @@ impl Engine {
     /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.check_usable()?;
-        let state = self.wait_while_running();
+        let _no_checkpoint = lock(&self.checkpoint);
+        let _nor_another = self.hold_checkpoints_off()?;
         read_identity(&*self.file, &self.path)?;
-        let view = self.view.load();
+        let view = self.view()?;
+        let window = self.shared.window();
         let mut report = VerifyReport::default();
         let mut copy = [0; PAGE_BYTES];
-        for ((index, pages), layer) in (0..).zip(&view.layers).zip(&state.superblock.layers) {
+        for ((index, pages), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
             for page in 0..layer.pages {
                 report.pages += 1;
                 match pages.check(page, &mut copy) {
@@ -58,7 +62,7 @@ impl Engine {
                         report.bits_set += u64::from(occupancy);
                     }
                     // To be mended by a checkpoint that is still due.
-                    _ if self.window.holds(layer.first_page + page) => {}
+                    _ if window.holds(layer.first_page + page) => {}
                     _ => report.damaged.push(Damage {
                         layer: index,
                         page,
@@ -68,5 +72,22 @@ impl Engine {
             }
         }
         Ok(report)
+    }
+
+    /// Keeps other processes from checkpoints while it is held.
+    fn hold_checkpoints_off(&self) -> Result<Option<LockFile>> {
+        if self.access == Access::Alone {
+            return Ok(None);
+        }
+        let file = LockFile::open(&self.path).map_err(lock_error(&self.path))?;
+        let taken = file.exclusive(self.options.timeout);
+        if taken.map_err(lock_error(&self.path))? {
+            return Ok(Some(file));
+        }
+        Err(Error::Busy {
+            path: self.path.clone(),
+            what: "a checkpoint",
+            process: None,
+        })
     }
 }

@@ -98,7 +98,7 @@ impl StorageFile for DiskFile {
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        fs2::FileExt::allocate(&self.0, length)
+        allocate(&self.0, length)
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -108,4 +108,29 @@ impl StorageFile for DiskFile {
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.0, offset, length)
     }
+}
+
+/// Reserves room on the disk up to `length`.
+///
+/// Not through fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full
+/// disk would pass for any other failure.
+#[cfg(target_os = "linux")]
+pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
+    let flags = rustix::fs::FallocateFlags::empty();
+    loop {
+        match rustix::fs::fallocate(file, flags, 0, length) {
+            Err(rustix::io::Errno::INTR) => {}
+            // A file system that can't reserve room tells when it is used up.
+            Err(rustix::io::Errno::OPNOTSUPP) => {
+                let held = file.metadata()?.len();
+                return file.set_len(held.max(length));
+            }
+            outcome => return Ok(outcome?),
+        }
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
+    fs2::FileExt::allocate(file, length)
 }

@@ -1,43 +1,103 @@
-//! Advisory locks on files of their own.
+//! Advisory locks on files.
 
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::time::{Duration, Instant};
 
-/// A held advisory lock (`flock`), freed when dropped or when the process ends, however it ends.
-///
-/// The lock file itself is never removed: one that is removed can be held twice.
-#[derive(Debug)]
-pub(crate) struct FileLock {
-    _file: File,
+/// The lock would go with the file, but for a child that another thread is about to start: until it
+/// runs its own program it holds a copy of the open file.
+impl Drop for LockFile {
+    fn drop(&mut self) {
+        self.unlock();
+    }
 }
 
-impl FileLock {
-    /// Takes the lock for itself alone; `None` if somebody else holds it. Makes the file if needed.
-    pub(crate) fn try_exclusive(path: &Path) -> io::Result<Option<Self>> {
+/// A file whose advisory lock (`flock`) may be taken, let go and taken again.
+///
+/// The lock belongs to this open file, not to the process: two handles in one process exclude each
+/// other as two processes do. The system frees it when the file is closed or the process ends,
+/// however it ends; by that alone is a death known.
+#[derive(Debug)]
+pub(crate) struct LockFile {
+    file: File,
+}
+
+impl LockFile {
+    /// Opens the file to lock, and makes it if there is none.
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new()
             .read(true)
             .write(true)
             .create(true)
             .truncate(false)
             .open(path)?;
-        // Not `File::try_lock`, which std has grown since under nearly the same name.
-        Self::held(fs2::FileExt::try_lock_exclusive(&file), file)
+        Ok(Self { file })
     }
 
-    /// Shares the lock with other readers; `None` if a writer holds it. The file must exist.
-    pub(crate) fn try_shared(path: &Path) -> io::Result<Option<Self>> {
+    /// Opens a file that exists; enough to lock it is that it can be read.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).open(path)?;
-        Self::held(fs2::FileExt::try_lock_shared(&file), file)
+        Ok(Self { file })
     }
 
-    fn held(outcome: io::Result<()>, file: File) -> io::Result<Option<Self>> {
-        match outcome {
-            Ok(()) => Ok(Some(Self { _file: file })),
-            Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
+    /// Takes the lock for this handle alone, if nobody has it.
+    pub(crate) fn try_exclusive(&self) -> io::Result<bool> {
+        // Not `File::try_lock`, which std has grown since under nearly the same name.
+        taken(fs2::FileExt::try_lock_exclusive(&self.file))
     }
+
+    /// Shares the lock, unless somebody has it alone.
+    pub(crate) fn try_shared(&self) -> io::Result<bool> {
+        taken(fs2::FileExt::try_lock_shared(&self.file))
+    }
+
+    /// Lets go of it.
+    pub(crate) fn unlock(&self) {
+        // Unlocking what is locked can't fail but for a file that is not open.
+        let _ = fs2::FileExt::unlock(&self.file);
+    }
+
+    /// Takes the lock alone, waiting for it until `patience` is over.
+    pub(crate) fn exclusive(&self, patience: Duration) -> io::Result<bool> {
+        wait_until(patience, || self.try_exclusive())
+    }
+}
+
+fn taken(outcome: io::Result<()>) -> io::Result<bool> {
+    match outcome {
+        Ok(()) => Ok(true),
+        Err(error) if error.raw_os_error() == fs2::lock_contended_error().raw_os_error() => {
+            Ok(false)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// Asks again and again until the answer is yes, or until `patience` is over: at first at once,
+/// then in steps that grow to two milliseconds.
+///
+/// A lock that the system would wait for can't be given up in time, so it is asked for instead.
+pub(crate) fn wait_until<E>(
+    patience: Duration,
+    mut ask: impl FnMut() -> Result<bool, E>,
+) -> Result<bool, E> {
+    let mut step = Duration::from_micros(2);
+    let mut begun = None;
+    for round in 0_u32.. {
+        if ask()? {
+            return Ok(true);
+        }
+        if round < 20 {
+            std::thread::yield_now();
+            continue;
+        }
+        let begun = *begun.get_or_insert_with(Instant::now);
+        if begun.elapsed() >= patience {
+            break;
+        }
+        std::thread::sleep(step);
+        step = (step * 2).min(Duration::from_millis(2));
+    }
+    Ok(false)
 }

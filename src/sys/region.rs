@@ -1,34 +1,110 @@
-//! Zeroed memory of words that many threads read while one writes.
+//! Zeroed memory of words that many threads, and many processes, read while one writes.
 
+use std::fs::OpenOptions;
 use std::io;
+use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-/// A region of zeroed 64-bit words, private to this process.
-///
-/// The write buffer lives in one; another constructor can back it with a shared file.
+/// A region of 64-bit words, all zero at first.
 #[derive(Debug)]
 pub(crate) struct Region {
     raw: MmapRaw,
     words: usize,
+    /// Mapped without leave to write: a store into it would be a fault.
+    read_only: bool,
 }
 
 impl Region {
-    /// A private region of `words` zeroed words (at least one).
+    /// A region of this process, of `words` words (at least one).
     pub(crate) fn private(words: u64) -> io::Result<Self> {
-        let words = usize::try_from(words.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        let bytes = words.checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
+        let bytes = bytes_of(words)?;
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
-        Ok(Self { raw, words })
+        Ok(Self::of(raw, bytes, false))
     }
 
-    /// All words.
+    /// A region in a new file, for all processes that open it. All of the file is written first, so
+    /// that no later access can fail for want of room.
+    pub(crate) fn create(path: &Path, words: u64) -> io::Result<Self> {
+        let bytes = bytes_of(words)?;
+        let file = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .create_new(true)
+            .open(path)?;
+        // Reserved first, so that what no disk holds is refused before it has filled one.
+        let reserved = super::disk::allocate(&file, bytes as u64);
+        let filled = reserved
+            .and_then(|()| write_zeros(&file, bytes))
+            .and_then(|()| {
+                let mut options = MmapOptions::new();
+                options.len(bytes).populate().map_raw(&file)
+            });
+        match filled {
+            Ok(raw) => Ok(Self::of(raw, bytes, false)),
+            Err(error) => {
+                let _ = std::fs::remove_file(path);
+                Err(error)
+            }
+        }
+    }
+
+    /// The region in a file that [`create`](Self::create) made.
+    pub(crate) fn open(path: &Path, write: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(write).open(path)?;
+        let length = file.metadata()?.len();
+        if length == 0 || length % 8 != 0 {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let bytes = bytes_of(length / 8)?;
+        let mut options = MmapOptions::new();
+        options.len(bytes);
+        let raw = if write {
+            options.map_raw(&file)?
+        } else {
+            options.map_raw_read_only(&file)?
+        };
+        Ok(Self::of(raw, bytes, !write))
+    }
+
+    fn of(raw: MmapRaw, bytes: usize, read_only: bool) -> Self {
+        Self {
+            raw,
+            words: bytes / 8,
+            read_only,
+        }
+    }
+
+    /// Whether storing into it is forbidden.
+    pub(crate) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// All words. Who stores into them has seen that the region is not read-only.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
-        // SAFETY: the map covers `words * 8` readable and writable bytes for as long as `self`
-        // lives; it is page-aligned, and zero bytes are a valid AtomicU64. All access goes through
-        // atomics.
+        // SAFETY: the map covers `words * 8` readable bytes for as long as `self` lives; it is
+        // page-aligned, and any bytes are a valid AtomicU64. All access goes through atomics, so
+        // other threads and processes may store at the same time. In a read-only region a load is
+        // allowed (relaxed or acquire, 8 bytes); a store would be a fault that ends the process,
+        // not undefined behaviour, and is kept out by `is_read_only`.
         unsafe { std::slice::from_raw_parts(self.raw.as_ptr().cast::<AtomicU64>(), self.words) }
     }
+}
+
+fn bytes_of(words: u64) -> io::Result<usize> {
+    let words = usize::try_from(words.max(1)).map_err(|_| io::ErrorKind::OutOfMemory)?;
+    let bytes = words.checked_mul(8).ok_or(io::ErrorKind::OutOfMemory)?;
+    Ok(bytes)
+}
+
+fn write_zeros(mut file: &std::fs::File, mut bytes: usize) -> io::Result<()> {
+    static ZEROS: [u8; 65_536] = [0; 65_536];
+    while bytes > 0 {
+        let part = bytes.min(ZEROS.len());
+        io::Write::write_all(&mut file, &ZEROS[..part])?;
+        bytes -= part;
+    }
+    Ok(())
 }

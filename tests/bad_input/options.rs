@@ -172,13 +172,13 @@ fn a_kind_that_does_not_exist() {
 /// More memory than there is.
 #[test]
 fn a_buffer_that_no_machine_has() {
-    for buffer in [u64::MAX, 1 << 62] {
-        let error = refused(&small().buffer(buffer));
+    for (buffer, alone) in [(u64::MAX, true), (1 << 62, true), (1 << 62, false)] {
+        let error = refused(&small().buffer(buffer).exclusive(alone));
         assert!(
             matches!(
                 &error,
                 Error::Io {
-                    action: "reserve memory for",
+                    action: "reserve memory for" | "make the write buffer",
                     ..
                 }
             ),

@@ -115,27 +115,25 @@ fn a_second_handle() {
     let (_folder, path) = place();
     let store = options().create(&path).unwrap();
     let lock = beside(&path, "-lock");
-    for error in [
-        options().open(&path).unwrap_err(),
-        options().open_read_only(&path).unwrap_err(),
-        options().open_or_create(&path).unwrap_err(),
-    ] {
+    let locked = |outcome: everseen::Result<everseen::Store>| {
+        let error = outcome.unwrap_err();
         assert!(
             matches!(&error, Error::Locked { path } if *path == lock),
             "{error:?}"
         );
-    }
-    store.close().unwrap();
-    // Readers share; a writer waits for them.
+    };
+    locked(options().exclusive(true).open(&path));
+    let another = options().open(&path).unwrap();
+    drop((store, another));
+    let alone = options().exclusive(true).open(&path).unwrap();
+    locked(options().open(&path));
+    locked(options().exclusive(true).open(&path));
+    locked(options().open_read_only(&path));
+    locked(options().open_or_create(&path));
+    alone.close().unwrap();
     let reader = options().open_read_only(&path).unwrap();
-    let another = options().open_read_only(&path).unwrap();
-    let error = options().open(&path).unwrap_err();
-    assert!(
-        matches!(&error, Error::Locked { path } if *path == lock),
-        "{error:?}"
-    );
-    drop((reader, another));
-    options().open(&path).unwrap();
+    options().exclusive(true).open(&path).unwrap();
+    drop(reader);
 }
 
 /// Somebody else is making a store of this name just now.

@@ -236,19 +236,29 @@ impl Run {
         self.model.commits += 1;
         let pending = std::mem::take(&mut self.model.pending);
         self.model.held.extend(pending);
-        let last = self.store().last_commit("default").map(|last| last.tag);
+        let last = self.last_tag();
         match last.as_deref() == Some(&next) {
             true => Ok(()),
             false => Err(format!("commit {next:?} is {last:?}")),
         }
     }
 
+    /// The tag of the last commit, read from an honest disk.
+    fn last_tag(&self) -> Option<Vec<u8>> {
+        let faults_to_come = self.storage.pause();
+        let last = self.store().last_commit("default").unwrap();
+        self.storage.resume(faults_to_come);
+        last.map(|last| last.tag)
+    }
+
     /// Whether a commit that failed counts after all; if not, its keys are inserted again.
     fn came_through(&mut self, pending: &BTreeSet<u64>, next: &[u8]) -> Outcome<bool> {
-        let last = self.store().last_commit("default");
-        let counts = last.is_some_and(|last| last.tag == next);
+        let counts = self.last_tag().is_some_and(|last| last == next);
+        let faults_to_come = self.storage.pause();
         let numbers: Vec<_> = pending.iter().map(|number| ready(*number)).collect();
-        match (counts, held(self.store(), &numbers)) {
+        let found = held(self.store(), &numbers);
+        self.storage.resume(faults_to_come);
+        match (counts, found) {
             (true, found) if found == pending.len() => Ok(true),
             (false, 0) => {
                 self.insert_all(pending)?;
@@ -336,6 +346,13 @@ impl Run {
 
     /// Everything that must hold of an open store.
     fn check(&self) -> Outcome {
+        let faults_to_come = self.storage.pause();
+        let outcome = self.check_honestly();
+        self.storage.resume(faults_to_come);
+        outcome
+    }
+
+    fn check_honestly(&self) -> Outcome {
         let store = self.store();
         let (must, may) = (&self.model.held, &self.model.maybe);
         for numbers in [must, &self.model.pending] {
@@ -371,7 +388,7 @@ impl Run {
         if !report.is_ok() {
             return Err(format!("verify: {report:?}"));
         }
-        let (keys, least) = (store.stats().keys, self.model.held.len() as u64);
+        let (keys, least) = (store.stats().unwrap().keys, self.model.held.len() as u64);
         let most = least + self.model.maybe.len() as u64;
         if !(least..=most).contains(&keys) {
             return Err(format!("counts {keys} keys of {least} to {most}"));

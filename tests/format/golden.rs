@@ -150,7 +150,7 @@ fn golden_files_answer_as_ever() {
             "{name}"
         );
         assert!(closed == found || name == "killed.ever", "{name}");
-        assert_eq!(store.stats().keys, keys, "{name}");
+        assert_eq!(store.stats().unwrap().keys, keys, "{name}");
         assert!(store.verify().unwrap().is_ok());
     }
 }
@@ -158,7 +158,7 @@ fn golden_files_answer_as_ever() {
 #[test]
 fn golden_files_hold_what_was_put_in() {
     let (_work, path) = golden("bloom.ever");
-    let stats = options().open(&path).unwrap().stats();
+    let stats = options().open(&path).unwrap().stats().unwrap();
     assert_eq!(
         (stats.kind, stats.hash, stats.capacity),
         (Kind::Bloom, Hash::Highway, Some(3300))
@@ -173,7 +173,7 @@ fn golden_files_hold_what_was_put_in() {
     );
 
     let (_work, path) = golden("scalable.ever");
-    let stats = options().open(&path).unwrap().stats();
+    let stats = options().open(&path).unwrap().stats().unwrap();
     assert_eq!(
         (stats.kind, stats.hash, stats.capacity),
         (Kind::Scalable, Hash::Xxh3, None)
@@ -187,9 +187,9 @@ fn golden_files_hold_what_was_put_in() {
 
     let (_work, path) = golden("killed.ever");
     let store = options().open(&path).unwrap();
-    let last = store.last_commit("crawler").unwrap();
+    let last = store.last_commit("crawler").unwrap().unwrap();
     assert_eq!((last.sequence, last.tag.as_slice()), (3, &b"3000 done"[..]));
-    let stats = store.stats();
+    let stats = store.stats().unwrap();
     assert_eq!(
         (stats.hash, stats.transactional, stats.keys),
         (Hash::Murmur3, true, 2999)
@@ -202,7 +202,7 @@ fn the_reader_answers_for_golden_files() {
     for name in NAMES {
         let (_work, path) = golden(name);
         let store = options().open_read_only(&path).unwrap();
-        let hasher = KeyHasher::new(store.stats().hash, &seed());
+        let hasher = KeyHasher::new(store.stats().unwrap().hash, &seed());
         let hashes: Vec<_> = (0..LOOKED_UP)
             .map(|number| hasher.hash(&key(number)))
             .collect();

@@ -57,7 +57,7 @@ fn the_header_is_as_documented() {
                 .fpr(1e-3)
                 .growth(3)
                 .tightening(0.75);
-            let stats = made.create(&path).unwrap().stats();
+            let stats = made.create(&path).unwrap().stats().unwrap();
             let file = std::fs::read(&path).unwrap();
             let header = &file[..256];
             let get = |name: &str| layout.number(header, name);
@@ -221,11 +221,11 @@ fn superblocks_layers_writers_and_pages_are_as_documented() {
             }
             store.commit_with(&vec![round as u8; round * 5]).unwrap();
             store.close().unwrap();
-            let stats = options.open_read_only(&path).unwrap().stats();
+            let stats = options.open_read_only(&path).unwrap().stats().unwrap();
             assert!(stats.keys + 5 >= next, "{stats:?}");
             check_superblock(&path, &stats);
         }
-        let stats = options.open_read_only(&path).unwrap().stats();
+        let stats = options.open_read_only(&path).unwrap().stats().unwrap();
         assert_eq!(stats.commits.len(), 4);
         assert_eq!(stats.layers.len() > 1, kind == Kind::Scalable);
     }
@@ -237,7 +237,7 @@ fn a_page_holds_the_bits_of_its_keys_and_no_others() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
     let store = options().capacity(100_000).fpr(1e-3).create(&path).unwrap();
-    let layer = store.stats().layers[0];
+    let layer = store.stats().unwrap().layers[0];
     let keys: Vec<u64> = (0..300).collect();
     store.insert_hash_batch(&keys).unwrap();
     store.close().unwrap();
@@ -262,7 +262,7 @@ fn intents_are_as_documented() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
     let store = options().capacity(100_000).fpr(1e-3).create(&path).unwrap();
-    let stats = store.stats();
+    let stats = store.stats().unwrap();
     let layer = stats.layers[0];
     store.insert_hash_batch(&Vec::from_iter(0..3000)).unwrap();
     store.close().unwrap();

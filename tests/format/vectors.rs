@@ -103,7 +103,7 @@ fn vectors_are_what_a_store_does() {
             .seed(seed())
             .hash(algorithm);
         let store = options.capacity(10_000).fpr(0.01).create(&path).unwrap();
-        let layer = store.stats().layers[0];
+        let layer = store.stats().unwrap().layers[0];
         assert_eq!((layer.pages, layer.k as usize), (PAGES, PROBES));
         let raw = (name == "insert_hash")
             .then(|| u64::from_str_radix(key.trim_start_matches("0x"), 16).unwrap());

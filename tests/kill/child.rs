@@ -196,7 +196,10 @@ impl Worker<'_> {
 
     fn check_start(&self, store: &Store) {
         if self.task.transactional {
-            let tag = store.last_commit("default").map(|commit| commit.tag);
+            let tag = store
+                .last_commit("default")
+                .unwrap()
+                .map(|commit| commit.tag);
             let tag = tag.map_or(0, |tag| u64::from_le_bytes(tag.try_into().unwrap()));
             assert_eq!(tag, self.next, "the last commit's tag");
         }

@@ -53,7 +53,7 @@ impl Ledger {
 
     /// Holds an open store against the ledger; answers how many keys of each worker are in it.
     fn check(&self, store: &Store, task: &Task) -> [u64; MOST_WORKERS] {
-        let commit = store.last_commit("default");
+        let commit = store.last_commit("default").unwrap();
         let sequence = commit.as_ref().map_or(0, |commit| commit.sequence);
         assert!(
             sequence >= self.sequence,
@@ -101,7 +101,7 @@ impl Ledger {
             *held += extra;
         }
         assert_eq!(
-            store.stats().keys,
+            store.stats().unwrap().keys,
             held.iter().sum::<u64>(),
             "the count of keys"
         );
@@ -132,14 +132,15 @@ impl Ledger {
         assert!(report.is_ok(), "{:?}", report.damaged);
         let sequence = store
             .last_commit("default")
+            .unwrap()
             .map_or(0, |commit| commit.sequence);
         store.close().unwrap();
-        // Nothing but the store and its lock is left, and it is whole.
+        // Nothing but the store and its locks is left, and it is whole.
         let folder = path.parent().unwrap();
         let names: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
-            .filter(|name| name != "store" && name != "store-lock")
+            .filter(|name| name != "store" && name != "store-lock" && name != "store-gate")
             .collect();
         assert!(names.is_empty(), "left behind: {names:?}");
         let store = reader.open_read_only(path).unwrap();

@@ -142,7 +142,7 @@ pub fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
         let name = entry?.file_name().to_string_lossy().into_owned();
-        if !name.ends_with("-lock") {
+        if !name.ends_with("-lock") && !name.ends_with("-gate") {
             names.push(name);
         }
     }

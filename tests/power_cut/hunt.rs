@@ -304,8 +304,13 @@ impl<'a> Run<'a> {
         let again = level < LEVELS && self.below(6) == 0;
         let tape = again.then(|| Tape::new(image, self.plan.lie));
         let seed = self.next();
-        let mut session =
-            Session::new(&self.setup, folder.path(), tape.clone(), model.clone(), seed);
+        let mut session = Session::new(
+            &self.setup,
+            folder.path(),
+            tape.clone(),
+            model.clone(),
+            seed,
+        );
         let steps = self.below(6);
         let outcome = guarded(|| {
             session.open(Crash::Power)?;

@@ -222,7 +222,7 @@ impl<'a> Session<'a> {
                 false => {}
             }
         }
-        let stats = store.stats();
+        let stats = store.stats().unwrap();
         if stats.keys != contents.keys.count() {
             return wrong(format!(
                 "stats tell of {} keys and {} are there",
@@ -318,7 +318,7 @@ impl<'a> Session<'a> {
         }
         self.mark(Mark::Committed);
         self.uncommitted = 0;
-        let last = self.store()?.last_commit(writer);
+        let last = self.store()?.last_commit(writer).unwrap();
         match last.is_some_and(|last| last.sequence == sequence && *last.tag == *tag) {
             true => Ok(()),
             false => wrong("last_commit is not the last commit"),

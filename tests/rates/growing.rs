@@ -30,7 +30,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
         inserted = size;
         let queries = 2_000_000;
         let hits = count_false(&store, queries);
-        let stats = store.stats();
+        let stats = store.stats().unwrap();
         assert_eq!(stats.keys, new);
         println!(
             "buffer {buffer}: {size} keys in {} layers, {:.4e} measured, {:.4e} expected",
@@ -58,7 +58,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
     store.close().unwrap();
     let store = options.open_read_only(&path).unwrap();
     assert_eq!(count_found(&store, keys, key), keys, "a false negative");
-    let stats = store.stats();
+    let stats = store.stats().unwrap();
     let layers = &stats.layers;
     let room: u64 = layers.iter().map(|layer| layer.capacity).sum();
     let bits = stats.bytes as f64 * 8.0;

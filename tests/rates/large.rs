@@ -165,7 +165,7 @@ fn sparse(sampled: u64) {
         plan.fpr,
     );
     assert!(deviation.abs() <= 3.0);
-    assert_eq!(store.stats().keys, spread + new);
+    assert_eq!(store.stats().unwrap().keys, spread + new);
     store.close().unwrap();
 }
 
@@ -196,7 +196,7 @@ fn long_filled_past_two_to_the_33_bits() {
     store.close().unwrap();
 
     let store = options.open_read_only(&path).unwrap();
-    assert_eq!(store.stats().keys, new);
+    assert_eq!(store.stats().unwrap().keys, new);
     let report = store.verify().unwrap();
     assert!(report.is_ok());
     assert_eq!(

@@ -65,7 +65,7 @@ fn check(rate: f64, queries: u64) {
     assert!(bytes as f64 <= most, "{bytes} bytes, at most {most}");
 
     let store = Options::new().open_read_only(&path).unwrap();
-    assert_eq!(store.stats().keys, new);
+    assert_eq!(store.stats().unwrap().keys, new);
     assert_eq!(count_found(&store, 0, KEYS), KEYS, "a false negative");
 
     let plan = Plan::for_rate(KEYS, rate).unwrap();

@@ -49,13 +49,16 @@ pub fn beside(store: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Names of the files beside the store, the lock file aside, sorted.
+/// Names of the store and its logs, locks and shared memory aside, sorted.
 pub fn names(store: &Path) -> Vec<String> {
     let folder = store.parent().unwrap();
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.ends_with("-lock"))
+        .filter(|name| {
+            let beside = ["-lock", "-gate", "-shm", "-handle."];
+            !beside.iter().any(|other| name.contains(other))
+        })
         .collect();
     names.sort();
     names

@@ -1,0 +1,165 @@
+//! Transactions of a buffer: a key's state may name one, and it counts once that is committed.
+//!
+//! So a commit is one store for any number of keys, and a death between two stores leaves it done
+//! or not done. A transaction belongs to a handle and to one buffer.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::{Buffer, HEADER_WORDS, Word};
+
+/// State of a slot: no key.
+pub(super) const EMPTY: u16 = 0;
+/// State of a key that counts for good.
+pub(crate) const COMMITTED: u16 = 1;
+/// State of a key that was given up.
+pub(super) const DROPPED: u16 = 2;
+/// State of a key that is not in the log yet. Readers pass it by.
+pub(super) const CLAIMED: u16 = 3;
+/// States from here on name transactions.
+pub(super) const FIRST: u16 = 4;
+
+/// What is known of a transaction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Transaction {
+    /// Of this handle, and not over.
+    Open(u64),
+    Committed,
+    Aborted,
+}
+
+const FREE: u64 = 0;
+const COMMITTED_WORD: u64 = 1;
+const ABORTED_WORD: u64 = 2;
+/// An open one's word is its handle's number, shifted, with this bit.
+const OPEN_BIT: u64 = 4;
+
+impl Buffer {
+    fn transaction_word(&self, state: u16) -> &AtomicU64 {
+        &self.region.words()[HEADER_WORDS as usize + usize::from(state - FIRST)]
+    }
+
+    /// Begins a transaction for a handle and answers the state of its keys. Those that are over
+    /// are swept out of the table when there is no other left; `None` if all are open.
+    pub(crate) fn begin_transaction(&self, handle: u64) -> Option<u16> {
+        self.take_transaction(handle).or_else(|| {
+            self.sweep_transactions();
+            self.take_transaction(handle)
+        })
+    }
+
+    fn take_transaction(&self, handle: u64) -> Option<u16> {
+        let next = self.get(Word::NextTransaction);
+        let state = (next..self.transactions)
+            .map(|index| FIRST + index as u16)
+            .find(|state| self.transaction_word(*state).load(Ordering::Acquire) == FREE)?;
+        let word = handle << 3 | OPEN_BIT;
+        self.transaction_word(state).store(word, Ordering::Release);
+        self.set(Word::NextTransaction, u64::from(state - FIRST) + 1);
+        Some(state)
+    }
+
+    /// What became of the transaction that a state names.
+    #[inline]
+    pub(crate) fn transaction(&self, state: u16) -> Transaction {
+        match self.transaction_word(state).load(Ordering::Acquire) {
+            word if word & OPEN_BIT != 0 => Transaction::Open(word >> 3),
+            COMMITTED_WORD => Transaction::Committed,
+            _ => Transaction::Aborted,
+        }
+    }
+
+    /// All keys of the transaction count from now on.
+    pub(crate) fn commit_transaction(&self, state: u16) {
+        self.transaction_word(state)
+            .store(COMMITTED_WORD, Ordering::Release);
+    }
+
+    /// None of them does.
+    pub(crate) fn abort_transaction(&self, state: u16) {
+        self.transaction_word(state)
+            .store(ABORTED_WORD, Ordering::Release);
+    }
+
+    /// All that are open, with their handles.
+    pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
+        (0..self.transactions).filter_map(|index| {
+            let state = FIRST + index as u16;
+            match self.transaction(state) {
+                Transaction::Open(handle) => Some((state, handle)),
+                _ => None,
+            }
+        })
+    }
+
+    /// Writes what became of each key's transaction into its own state, and frees those that are
+    /// over.
+    ///
+    /// A reader may have loaded a state just before and look its transaction up just after, when
+    /// it names another: so a reader's "pending" is a hint, and the writer lock's holder decides.
+    fn sweep_transactions(&self) {
+        self.for_each_key(|slot, state| {
+            if state >= FIRST {
+                match self.transaction(state) {
+                    Transaction::Open(_) => {}
+                    Transaction::Committed => self.publish(slot, COMMITTED),
+                    Transaction::Aborted => self.retract(slot),
+                }
+            }
+        });
+        for index in 0..self.transactions {
+            let word = self.transaction_word(FIRST + index as u16);
+            if word.load(Ordering::Acquire) & OPEN_BIT == 0 {
+                word.store(FREE, Ordering::Release);
+            }
+        }
+        self.set(Word::NextTransaction, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Claim, Presence};
+    use super::*;
+
+    #[test]
+    fn transactions_are_used_again_once_they_are_over() {
+        let buffer = Buffer::private(1 << 16, 1).unwrap();
+        let open = buffer.begin_transaction(77).unwrap();
+        let Claim::Claimed(slot) = buffer.claim(1) else {
+            panic!("an empty buffer has room");
+        };
+        buffer.publish(slot, open);
+        for round in 0..10_000_u64 {
+            let state = buffer.begin_transaction(round).unwrap();
+            assert_ne!(state, open);
+            if round % 100 == 0 {
+                let Claim::Claimed(slot) = buffer.claim(1000 + round) else {
+                    panic!("there is room");
+                };
+                buffer.publish(slot, state);
+            }
+            if round % 200 == 0 {
+                buffer.abort_transaction(state);
+            } else {
+                buffer.commit_transaction(state);
+            }
+        }
+        assert_eq!(buffer.lookup(1), Presence::Open(77));
+        assert_eq!(buffer.lookup(1000 + 100), Presence::Settled);
+        assert_eq!(buffer.lookup(1000 + 200), Presence::Absent);
+        let all_open: Vec<_> = buffer.open_transactions().collect();
+        assert_eq!(all_open, [(open, 77)]);
+    }
+
+    #[test]
+    fn when_all_are_open_there_is_none() {
+        let buffer = Buffer::private(1 << 12, 1).unwrap();
+        let mut begun = 0;
+        while buffer.begin_transaction(begun).is_some() {
+            begun += 1;
+        }
+        assert_eq!(begun, 64);
+        buffer.abort_transaction(FIRST + 9);
+        assert_eq!(buffer.begin_transaction(5), Some(FIRST + 9));
+    }
+}

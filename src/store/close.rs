@@ -1,0 +1,135 @@
+//! Closing: the last one out empties log and buffer into the pages and leaves one file.
+
+use std::sync::atomic::Ordering;
+
+use super::coordination::MAX_HANDLES;
+use super::engine::{Access, Engine, Held};
+use super::generation::buffer_path;
+use super::locks::{Gate, Presence, liveness_path};
+use super::open::shared_path;
+use super::view::remove_if_there;
+use crate::error::{Error, Result};
+use crate::sys::lock;
+
+impl Engine {
+    /// Ends the handle. What it has not committed in a transactional store is dropped.
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.is_own() {
+            return Err(Error::Forked);
+        }
+        if lock(&self.writer).closed {
+            return match self.check_usable() {
+                Err(Error::Closed) => Ok(()),
+                outcome => outcome,
+            };
+        }
+        if !self.writes() {
+            self.end(None);
+            return Ok(());
+        }
+        self.join_threads();
+        if let Err(error) = self.check_usable() {
+            // What can't go on lets others go on: they recover from what is durable.
+            self.end(lock(&self.held).take());
+            return Err(error);
+        }
+        let gate = Gate::enter(&self.path, true, self.options.timeout)?;
+        let Some(held) = lock(&self.held).take() else {
+            // Another thread closes it.
+            return Ok(());
+        };
+        let outcome = match self.access {
+            Access::Alone => self.close_last(held),
+            _ => self.close_shared(held),
+        };
+        drop(gate);
+        outcome
+    }
+
+    fn close_shared(&self, held: Held) -> Result<()> {
+        let Held { presence, seat } = held;
+        drop(presence);
+        // Inside the gate: nobody comes meanwhile.
+        let Some(presence) = Presence::alone(&self.path)? else {
+            let left = self.leave();
+            drop(seat);
+            self.mark_closed();
+            return left;
+        };
+        self.close_last(Held { presence, seat })
+    }
+
+    /// Leaves the store to the others.
+    fn leave(&self) -> Result<()> {
+        let mut writing = self.take_writer(lock(&self.writer))?;
+        // Other threads come no more: what they claimed from here on would be nobody's.
+        writing.local.closing = true;
+        writing.give_up();
+        writing.slot().set_handle(0);
+        drop(writing);
+        // One that another thread has started since.
+        self.join_threads();
+        Ok(())
+    }
+
+    fn close_last(&self, held: Held) -> Result<()> {
+        match self.finish() {
+            Ok(()) => {
+                self.remove_shared_memory();
+                self.end(Some(held));
+                Ok(())
+            }
+            // Nothing acknowledged is lost. Once there is room the handle can be closed.
+            Err(error @ (Error::NoSpace { .. } | Error::Busy { .. })) => {
+                let Held { presence, seat } = held;
+                let presence = if self.access == Access::Alone {
+                    presence
+                } else {
+                    drop(presence);
+                    let joined = Presence::join(&self.path)?;
+                    joined.ok_or(Error::Closed)?
+                };
+                *lock(&self.held) = Some(Held { presence, seat });
+                Err(error)
+            }
+            Err(error) => {
+                self.end(Some(held));
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves everything that counts into the pages.
+    fn finish(&self) -> Result<()> {
+        let mut writing = self.take_writer(lock(&self.writer))?;
+        writing.local.closing = true;
+        writing.give_up();
+        writing.rotate(true)?;
+        drop(writing);
+        self.join_threads();
+        self.settle_all(self.options.timeout)
+    }
+
+    fn remove_shared_memory(&self) {
+        self.shared.set_ended();
+        // Nobody else is there and the gate is ours. What can't be removed is never believed.
+        if self.access == Access::Shared {
+            let _ = remove_if_there(&buffer_path(&self.path, self.shared.active()));
+            let _ = remove_if_there(&shared_path(&self.path));
+        }
+        // Those of the killed too, who may have been others than this handle ever met.
+        for seat in 0..MAX_HANDLES {
+            let _ = std::fs::remove_file(liveness_path(&self.path, seat));
+        }
+    }
+
+    fn mark_closed(&self) {
+        lock(&self.writer).closed = true;
+        self.closed.store(true, Ordering::Release);
+    }
+
+    fn end(&self, held: Option<Held>) {
+        self.mark_closed();
+        drop(held);
+    }
+}

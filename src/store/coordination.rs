@@ -1,0 +1,285 @@
+//! The words that all handles of an open store share: which generation is active, who is there.
+//!
+//! In a file of its own (`NAME-shm`), or in private memory for a handle that has the store alone.
+//! The first to open a store makes it anew: what an earlier one left is never read.
+
+use std::io;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use crate::file::pages::WriteWindow;
+use crate::sys::Region;
+
+const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM1");
+const WORDS: u64 = 1024;
+
+/// Most handles that may have a store open at a time.
+pub(crate) const MAX_HANDLES: usize = 128;
+const SLOT_WORDS: usize = 4;
+const FIRST_SLOT: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+#[repr(usize)]
+enum Word {
+    Magic,
+    /// The first opener has come to an end with recovery.
+    Ready,
+    /// Everybody is gone: attach to the store anew.
+    Ended,
+    StoreId,
+    BufferBytes = Word::StoreId as usize + 2,
+    Active,
+    Settled,
+    /// The number of the handle that is changing something under the writer lock.
+    Changing,
+    /// A write or a sync failed: all handles must reopen.
+    Poisoned,
+    NextHandle,
+    CommitSequence,
+    /// Bytes that all writers' names and tags need in a superblock, at most.
+    WritersBytes,
+    Checkpointer,
+    Window,
+    End = Word::Window as usize + WriteWindow::WORDS,
+}
+
+const _: () = assert!((Word::End as usize) < FIRST_SLOT);
+const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
+
+/// The shared words.
+#[derive(Debug)]
+pub(crate) struct Coordination {
+    region: Region,
+}
+
+/// A place for one handle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandleSlot<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl Coordination {
+    pub(crate) fn private() -> io::Result<Self> {
+        Ok(Self {
+            region: Region::private(WORDS)?,
+        })
+    }
+
+    pub(crate) fn create(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            region: Region::create(path, WORDS)?,
+        })
+    }
+
+    /// Attaches to what a first opener has made.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the file holds no such words, or is another store's.
+    pub(crate) fn open(path: &Path, store_id: &[u8; 16], write: bool) -> io::Result<Self> {
+        let region = Region::open(path, write)?;
+        if region.words().len() as u64 != WORDS {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let found = Self { region };
+        if found.get(Word::Magic) != MAGIC || found.store_id() != *store_id {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(found)
+    }
+
+    /// Fills it in; what is not told here is filled in before.
+    pub(crate) fn begin(&self, store_id: &[u8; 16], buffer_bytes: u64, active: u64, settled: u64) {
+        let (low, high) = halves(store_id);
+        let words = self.region.words();
+        words[Word::StoreId as usize].store(low, Ordering::Release);
+        words[Word::StoreId as usize + 1].store(high, Ordering::Release);
+        self.set(Word::BufferBytes, buffer_bytes);
+        self.set(Word::Active, active);
+        self.set(Word::Settled, settled);
+        self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
+        self.set(Word::Magic, MAGIC);
+    }
+
+    fn get(&self, word: Word) -> u64 {
+        self.region.words()[word as usize].load(Ordering::Acquire)
+    }
+
+    fn set(&self, word: Word, value: u64) {
+        self.region.words()[word as usize].store(value, Ordering::Release);
+    }
+
+    fn store_id(&self) -> [u8; 16] {
+        let words = self.region.words();
+        let mut id = [0; 16];
+        for (half, word) in id.chunks_exact_mut(8).zip(&words[Word::StoreId as usize..]) {
+            half.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
+        }
+        id
+    }
+
+    /// Bytes of each write buffer, as the first opener was granted them.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.get(Word::BufferBytes)
+    }
+
+    /// The generation that takes new keys.
+    #[inline]
+    pub(crate) fn active(&self) -> u64 {
+        self.get(Word::Active)
+    }
+
+    pub(crate) fn set_active(&self, generation: u64) {
+        self.set(Word::Active, generation);
+    }
+
+    /// The pages hold all generations below this one. One behind the active generation while a
+    /// checkpoint is due or under way, else equal to it.
+    #[inline]
+    pub(crate) fn settled(&self) -> u64 {
+        self.get(Word::Settled)
+    }
+
+    pub(crate) fn set_settled(&self, generation: u64) {
+        self.set(Word::Settled, generation);
+    }
+
+    /// The handle that is changing something under the writer lock, 0 for none. Whoever gets the
+    /// lock and finds one knows that it died there.
+    pub(crate) fn changing(&self) -> u64 {
+        self.get(Word::Changing)
+    }
+
+    pub(crate) fn set_changing(&self, handle: u64) {
+        self.set(Word::Changing, handle);
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.set(Word::Ready, 1);
+    }
+
+    /// Whether another handle may join those who are there.
+    pub(crate) fn is_joinable(&self) -> bool {
+        self.get(Word::Ready) != 0 && !self.is_ended() && !self.is_poisoned()
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.get(Word::Ended) != 0
+    }
+
+    pub(crate) fn set_ended(&self) {
+        self.set(Word::Ended, 1);
+    }
+
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.get(Word::Poisoned) != 0
+    }
+
+    pub(crate) fn set_poisoned(&self) {
+        if !self.region.is_read_only() {
+            self.set(Word::Poisoned, 1);
+        }
+    }
+
+    /// A number for a new handle, unlike all before it.
+    pub(crate) fn new_handle(&self) -> u64 {
+        self.region.words()[Word::NextHandle as usize].fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// New handles are numbered from here on.
+    pub(crate) fn set_next_handle(&self, number: u64) {
+        self.set(Word::NextHandle, number);
+    }
+
+    pub(crate) fn commit_sequence(&self) -> u64 {
+        self.get(Word::CommitSequence)
+    }
+
+    pub(crate) fn set_commit_sequence(&self, sequence: u64) {
+        self.set(Word::CommitSequence, sequence);
+    }
+
+    pub(crate) fn writers_bytes(&self) -> u64 {
+        self.get(Word::WritersBytes)
+    }
+
+    pub(crate) fn set_writers_bytes(&self, bytes: u64) {
+        self.set(Word::WritersBytes, bytes);
+    }
+
+    /// The process that is at a checkpoint, for an error's message; 0 for none.
+    pub(crate) fn checkpointer(&self) -> u64 {
+        self.get(Word::Checkpointer)
+    }
+
+    pub(crate) fn set_checkpointer(&self, process: u64) {
+        self.set(Word::Checkpointer, process);
+    }
+
+    /// Which pages are being written.
+    #[inline]
+    pub(crate) fn window(&self) -> WriteWindow<'_> {
+        let from = Word::Window as usize;
+        WriteWindow::new(&self.region.words()[from..from + WriteWindow::WORDS])
+    }
+
+    /// The range of pages that may be torn by what an interrupted checkpoint left.
+    pub(crate) fn set_torn(&self, pages: Range<u64>) {
+        self.window().set_torn(pages);
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> HandleSlot<'_> {
+        let from = FIRST_SLOT + index * SLOT_WORDS;
+        HandleSlot {
+            words: &self.region.words()[from..from + SLOT_WORDS],
+        }
+    }
+
+    /// The place of a handle that is there.
+    pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
+        (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)
+    }
+}
+
+impl HandleSlot<'_> {
+    /// The handle's number, 0 while the place is free.
+    pub(crate) fn handle(self) -> u64 {
+        self.words[0].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_handle(self, handle: u64) {
+        self.words[0].store(handle, Ordering::Release);
+    }
+
+    /// The process number, for messages alone.
+    pub(crate) fn process(self) -> u64 {
+        self.words[1].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_process(self, process: u64) {
+        self.words[1].store(process, Ordering::Release);
+    }
+
+    /// The state of its uncommitted keys in the active buffer, 0 for none yet.
+    pub(crate) fn transaction(self) -> u16 {
+        self.words[2].load(Ordering::Acquire) as u16
+    }
+
+    pub(crate) fn set_transaction(self, state: u16) {
+        self.words[2].store(u64::from(state), Ordering::Release);
+    }
+
+    /// Its keys since its last commit.
+    pub(crate) fn uncommitted(self) -> u64 {
+        self.words[3].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_uncommitted(self, keys: u64) {
+        self.words[3].store(keys, Ordering::Release);
+    }
+}
+
+fn halves(id: &[u8; 16]) -> (u64, u64) {
+    let half = |from: usize| crate::codec::u64_at(id, from);
+    (half(0), half(8))
+}

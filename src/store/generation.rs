@@ -1,0 +1,116 @@
+//! A generation: a write buffer and the log of the same operations.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock};
+
+use super::create::beside;
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::log::{LogEnd, LogFile, LogWriter};
+use crate::sys::lock;
+
+/// The file of a generation's buffer.
+pub(crate) fn buffer_path(store: &Path, generation: u64) -> PathBuf {
+    beside(store, &format!("-shm.{generation}"))
+}
+
+/// One generation, as this handle sees it.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) buffer: Buffer,
+    /// Opened when it is first needed: readers never do.
+    log: OnceLock<Arc<LogFile>>,
+    /// Held by the one thread that syncs; who waits for it finds its own work done, mostly.
+    syncing: Mutex<()>,
+}
+
+impl Generation {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            log: OnceLock::new(),
+            syncing: Mutex::new(()),
+        }
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.buffer.generation()
+    }
+
+    /// Whether there is a log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.buffer.tail().end != 0
+    }
+
+    /// Keeps a log that was just made or recovered.
+    pub(crate) fn set_log(&self, log: Arc<LogFile>) {
+        let _ = self.log.set(log);
+    }
+
+    /// The log, opened with `open` if it hasn't been.
+    pub(crate) fn log(&self, open: impl FnOnce() -> Result<LogFile>) -> Result<&Arc<LogFile>> {
+        if let Some(log) = self.log.get() {
+            return Ok(log);
+        }
+        let opened = Arc::new(open()?);
+        Ok(self.log.get_or_init(|| opened))
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn log_end(&self) -> LogEnd {
+        let tail = self.buffer.tail();
+        LogEnd {
+            end: tail.end,
+            previous: tail.previous,
+            allocated: self.buffer.allocated(),
+        }
+    }
+
+    /// Publishes that the records up to there are complete.
+    pub(crate) fn set_log_end(&self, at: LogEnd) {
+        self.buffer.set_allocated(at.allocated);
+        self.buffer.set_tail(crate::buffer::Tail {
+            end: at.end,
+            previous: at.previous,
+        });
+    }
+
+    /// Appends to the log, by the holder of the writer lock, and publishes the new end. On an
+    /// error the end stays where it was.
+    pub(crate) fn append(
+        &self,
+        log: &LogFile,
+        scratch: &mut Vec<u8>,
+        write: impl FnOnce(&mut LogWriter<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut at = self.log_end();
+        let mut writer = LogWriter {
+            log,
+            at: &mut at,
+            scratch,
+        };
+        let outcome = write(&mut writer);
+        if outcome.is_ok() {
+            self.set_log_end(at);
+        } else {
+            self.buffer.set_allocated(at.allocated);
+        }
+        outcome
+    }
+
+    /// Makes the log durable up to `end`. Threads that come together share one sync.
+    pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
+        if self.buffer.durable() >= end {
+            return Ok(());
+        }
+        let _only_one = lock(&self.syncing);
+        if self.buffer.durable() >= end {
+            return Ok(());
+        }
+        let covered = self.buffer.tail().end;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        self.buffer.set_durable(covered);
+        Ok(())
+    }
+}

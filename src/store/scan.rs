@@ -1,0 +1,160 @@
+//! What a log holds, found in one pass over it.
+
+use std::collections::BTreeMap;
+
+use super::identity::Identity;
+use super::keys::CommittedTo;
+use crate::error::{Error, Result};
+use crate::file::layer::MAX_LAYERS;
+use crate::file::superblock::Commits;
+use crate::file::{CommitEntry, Header, Layer};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, RecordKind};
+
+/// The outcome of a scan.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Where valid records end.
+    pub(crate) end: LogEnd,
+    /// Keys in it, committed or not.
+    pub(crate) keys: u64,
+    /// Those that are committed; in a store that is not transactional, all.
+    pub(crate) committed_keys: u64,
+    pub(crate) cut: Option<Cut>,
+    /// Where the record of the cut begins.
+    pub(crate) cut_offset: u64,
+    pub(crate) committed: CommittedTo,
+    /// Highest handle seen.
+    pub(crate) handle: u64,
+    /// The last commit of each writer that made one in this log.
+    pub(crate) commits: Commits,
+    /// The highest commit sequence in it.
+    pub(crate) commit_sequence: u64,
+}
+
+impl Scan {
+    /// Whether the layer that a cut names is the last one of the superblock or follows it.
+    pub(crate) fn fits(&self, cut: &Cut, identity: &Identity) -> bool {
+        let layers = &identity.superblock.layers;
+        let index = cut.layer_index as usize;
+        match layers.get(index) {
+            Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
+            None => {
+                index == layers.len()
+                    && index < MAX_LAYERS
+                    && self.is_planned(&cut.layer, identity)
+                    && cut.layer.keys == 0
+                    && layers
+                        .last()
+                        .is_none_or(|last| last.end_page() <= cut.layer.first_page)
+            }
+        }
+    }
+}
+
+impl Scan {
+    /// Whether a growing store may have come to make this layer: as large as the last one calls
+    /// for, or as the keys of the log do, and of no more pages than a plan gives so many keys.
+    fn is_planned(&self, layer: &Layer, identity: &Identity) -> bool {
+        let Some(growth) = identity.header.growth() else {
+            return false;
+        };
+        let layers = &identity.superblock.layers;
+        let last = layers.last().map(|last| last.capacity);
+        let Ok(most) = growth.next_capacity(last, self.keys) else {
+            return false;
+        };
+        let plan = growth.layer(layers.len() as u32, layer.capacity);
+        // A later version may plan a little better.
+        layer.capacity <= most && plan.is_ok_and(|plan| layer.pages <= plan.pages.saturating_mul(2))
+    }
+}
+
+/// Reads a log through, up to where its valid records end or to the record that closes it.
+///
+/// # Errors
+/// [`LogError::Damaged`] if it breaks off before what was durable.
+pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
+    let mut reader = LogReader::new(log)?;
+    let mut committed = BTreeMap::new();
+    let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
+    let begun = LogEnd::begin(log)?;
+    let mut found = Scan {
+        end: begun,
+        keys: 0,
+        committed_keys: 0,
+        cut: None,
+        cut_offset: 0,
+        committed: None,
+        handle: 0,
+        commits: Commits::new(),
+        commit_sequence: 0,
+    };
+    while found.cut.is_none() {
+        let Some(record) = reader.next()? else {
+            break;
+        };
+        let offset = record.offset;
+        let nonsense = |reason| Error::Log {
+            path: log.path.clone(),
+            source: LogError::Nonsense { offset, reason },
+        };
+        found.handle = found.handle.max(record.handle);
+        match record.kind {
+            RecordKind::Open => {}
+            RecordKind::Insert => {
+                let count = record.hashes().len() as u64;
+                found.keys += count;
+                *pending.entry(record.handle).or_default() += count;
+            }
+            RecordKind::Commit => {
+                let mark = Mark::decode(record.payload)
+                    .ok_or_else(|| nonsense("its commit mark can't be read"))?;
+                committed.insert(record.handle, offset);
+                found.committed_keys += pending.remove(&record.handle).unwrap_or(0);
+                found.commit_sequence = found.commit_sequence.max(mark.sequence);
+                note(mark, &mut found.commits);
+            }
+            RecordKind::Cut => {
+                let cut =
+                    Cut::decode(record.payload).ok_or_else(|| nonsense("its cut can't be read"))?;
+                found.cut = Some(cut);
+                found.cut_offset = offset;
+            }
+        }
+    }
+    if found.cut.is_none() {
+        reader.check_tail()?;
+    }
+    found.end.end = reader.end();
+    found.end.previous = reader.previous();
+    if header.transactional {
+        found.committed = Some(committed);
+    } else {
+        found.committed_keys = found.keys;
+    }
+    Ok(found)
+}
+
+/// Adds the marks of a log up to `end` to the commits before it.
+pub(crate) fn scan_marks(log: &LogFile, end: u64, commits: &mut Commits) -> Result<()> {
+    let mut reader = LogReader::new(log)?;
+    while reader.end() < end
+        && let Some(record) = reader.next()?
+    {
+        if record.kind == RecordKind::Commit
+            && let Some(mark) = Mark::decode(record.payload)
+        {
+            note(mark, commits);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the newest mark of each writer.
+fn note(mark: Mark, commits: &mut Commits) {
+    let entry = CommitEntry {
+        sequence: mark.sequence,
+        tag: mark.tag,
+    };
+    commits.insert(mark.writer, entry);
+}

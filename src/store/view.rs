@@ -1,0 +1,189 @@
+//! Keeping a handle's view up with what other handles do.
+
+use std::io;
+use std::sync::Arc;
+
+use super::engine::{Access, Engine, View};
+use super::generation::{Generation, buffer_path};
+use super::identity::read_identity;
+use crate::buffer::Buffer;
+use crate::error::{Error, Result};
+use crate::file::{LayerPages, Superblock};
+use crate::log::LogFile;
+use crate::sys::lock;
+use crate::sys::storage::StorageFile;
+
+/// How often a renewal begins again because others went on meanwhile.
+const ROUNDS: usize = 1000;
+
+impl Engine {
+    /// Whether the view shows what is there now. An old one shows what was there when it was made.
+    #[inline]
+    pub(crate) fn is_current(&self, view: &View) -> bool {
+        let settled = match &view.frozen {
+            Some(frozen) => frozen.number(),
+            None => view.active.number(),
+        };
+        view.active.number() == self.shared.active() && settled == self.shared.settled()
+    }
+
+    /// The current view.
+    #[inline]
+    pub(crate) fn view(&self) -> Result<arc_swap::Guard<Arc<View>>> {
+        let view = self.view.load();
+        if self.is_current(&view) {
+            return Ok(view);
+        }
+        drop(view);
+        self.renew()?;
+        Ok(self.view.load())
+    }
+
+    /// Makes the view current.
+    #[cold]
+    pub(crate) fn renew(&self) -> Result<()> {
+        let made = lock(&self.renewal);
+        for _ in 0..ROUNDS {
+            let old = self.view.load_full();
+            if self.is_current(&old) {
+                return Ok(());
+            }
+            let (active, settled) = (self.shared.active(), self.shared.settled());
+            match self.try_renew(&old, made.as_ref(), active, settled) {
+                Ok(Some(view)) => {
+                    let current = self.is_current(&view);
+                    self.view.store(Arc::new(view));
+                    if current {
+                        return Ok(());
+                    }
+                }
+                Ok(None) => {}
+                // The others went on, and what was looked for is gone.
+                Err(_) if (active, settled) != (self.shared.active(), self.shared.settled()) => {}
+                // So is the shared memory, with the last writer.
+                Err(_) if self.shared.is_ended() => {}
+                Err(error) => return Err(error),
+            }
+            if self.shared.is_ended() {
+                return Ok(());
+            }
+            std::thread::yield_now();
+        }
+        Err(Error::Busy {
+            path: self.path.clone(),
+            what: "other handles to go on",
+            process: None,
+        })
+    }
+
+    fn try_renew(
+        &self,
+        old: &View,
+        made: Option<&Arc<Generation>>,
+        active: u64,
+        settled: u64,
+    ) -> Result<Option<View>> {
+        let superblock = read_identity(&*self.file, &self.path)?.superblock;
+        if superblock.generation < settled {
+            return Ok(None);
+        }
+        let held = [Some(&old.active), old.frozen.as_ref(), made];
+        let find = |number: u64| {
+            let found = held.iter().flatten().find(|held| held.number() == number);
+            match found {
+                Some(held) => Ok(Arc::clone(held)),
+                None => self.attach(number).map(Arc::new),
+            }
+        };
+        let frozen = if settled < active {
+            Some(find(settled)?)
+        } else {
+            None
+        };
+        Ok(Some(View {
+            active: find(active)?,
+            frozen,
+            layers: map_layers(&*self.file, &self.path, &superblock, &old.layers)?,
+            superblock,
+        }))
+    }
+
+    /// Opens the buffer of a generation that another handle has begun.
+    fn attach(&self, number: u64) -> Result<Generation> {
+        let path = buffer_path(&self.path, number);
+        let opened = Buffer::open(&path, number, self.access == Access::Shared);
+        opened
+            .map(Generation::new)
+            .map_err(|error| Error::io("open the write buffer", &path, error))
+    }
+
+    /// A buffer for a new generation, where the others can open it.
+    pub(crate) fn make_buffer(&self, number: u64, bytes: u64) -> Result<Buffer> {
+        make_buffer(&self.path, self.access == Access::Shared, bytes, number)
+    }
+
+    /// The log of a generation.
+    pub(crate) fn log_of<'a>(&self, generation: &'a Generation) -> Result<&'a Arc<LogFile>> {
+        generation.log(|| {
+            let storage = &*self.options.storage;
+            let id = &self.header.store_id;
+            let number = generation.number();
+            let opened = LogFile::open(storage, &self.path, id, number, self.writes())?;
+            opened.ok_or_else(|| Error::Log {
+                path: crate::log::log_path(&self.path, number),
+                source: crate::log::LogError::Missing { generation: number },
+            })
+        })
+    }
+}
+
+/// A buffer for a generation; what an earlier one left under its name is removed.
+pub(crate) fn make_buffer(
+    store: &std::path::Path,
+    shared: bool,
+    bytes: u64,
+    number: u64,
+) -> Result<Buffer> {
+    if !shared {
+        let made = Buffer::private(bytes, number);
+        return made.map_err(|error| Error::io("reserve memory for", store, error));
+    }
+    let path = buffer_path(store, number);
+    remove_if_there(&path)?;
+    Buffer::create(&path, bytes, number)
+        .map_err(|error| Error::io("make the write buffer", &path, error))
+}
+
+/// Removes a file of the shared memory. Those hold nothing that must be durable.
+pub(crate) fn remove_if_there(path: &std::path::Path) -> Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove old shared memory", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Maps the layers of a superblock, keeping those that are mapped.
+pub(crate) fn map_layers(
+    file: &dyn StorageFile,
+    path: &std::path::Path,
+    superblock: &Superblock,
+    held: &[Arc<LayerPages>],
+) -> Result<Vec<Arc<LayerPages>>> {
+    let mut layers = Vec::with_capacity(superblock.layers.len());
+    for (index, layer) in (0_u32..).zip(&superblock.layers) {
+        let pages = match held.get(index as usize) {
+            Some(pages) => Arc::clone(pages),
+            None => Arc::new(
+                LayerPages::map(index, layer, file)
+                    .map_err(|error| Error::io("map a layer of", path, error))?,
+            ),
+        };
+        if layer.all_written {
+            pages.set_all_written();
+        }
+        layers.push(pages);
+    }
+    Ok(layers)
+}

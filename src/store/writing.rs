@@ -1,0 +1,260 @@
+//! The writer lock, and going on after a holder of it that died.
+
+use std::sync::{Arc, MutexGuard};
+
+use super::coordination::{HandleSlot, MAX_HANDLES};
+use super::engine::{Engine, Local, View};
+use super::generation::{Generation, buffer_path};
+use super::locks::{is_alive, lock_error};
+use super::view::remove_if_there;
+use crate::buffer::{Buffer, Presence};
+use crate::error::{Error, Result};
+use crate::log::file::sync_parent;
+use crate::log::{LogEnd, LogReader, Mark, RecordKind, log_path};
+use crate::sys::{LockFile, lock};
+
+/// The writer lock, held. One holder in all threads and processes.
+pub(crate) struct Writing<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) local: MutexGuard<'a, Local>,
+    /// What is there, and stays while the lock is held but for the end of a checkpoint.
+    pub(crate) view: Arc<View>,
+    lock: Option<&'a LockFile>,
+    /// Nothing is left half done. Else the next holder goes on as if somebody had died here.
+    pub(crate) sound: bool,
+}
+
+impl Drop for Writing<'_> {
+    fn drop(&mut self) {
+        if self.sound && !std::thread::panicking() {
+            self.engine.shared.set_changing(0);
+        }
+        if let Some(lock) = self.lock {
+            lock.unlock();
+        }
+    }
+}
+
+impl Engine {
+    /// Takes the writer lock.
+    pub(crate) fn lock_writer(&self) -> Result<Writing<'_>> {
+        let local = lock(&self.writer);
+        self.check_usable()?;
+        if local.closed || local.closing {
+            return Err(Error::Closed);
+        }
+        self.take_writer(local)
+    }
+
+    /// The same for who is closing the handle.
+    pub(crate) fn take_writer<'a>(&'a self, local: MutexGuard<'a, Local>) -> Result<Writing<'a>> {
+        if let Some(file) = &self.writer_lock {
+            let taken = file.exclusive(self.options.timeout);
+            if !taken.map_err(lock_error(&self.path))? {
+                let holder = self.shared.slot_of(self.shared.changing());
+                return Err(Error::Busy {
+                    path: self.path.clone(),
+                    what: "the writer lock",
+                    process: holder.map(|slot| self.shared.slot(slot).process()),
+                });
+            }
+        }
+        let died = self.shared.changing();
+        let mut writing = Writing {
+            engine: self,
+            local,
+            view: self.view.load_full(),
+            lock: self.writer_lock.as_ref(),
+            sound: false,
+        };
+        if died != 0 {
+            let mended = self.mend();
+            self.poison_on_failure(mended)?;
+        }
+        writing.sound = true;
+        self.shared.set_changing(self.handle);
+        writing.refresh()?;
+        Ok(writing)
+    }
+
+    /// Puts right what a holder of the writer lock left half done when it died. Whatever it is
+    /// interrupted at, it can be done again from the beginning.
+    fn mend(&self) -> Result<()> {
+        self.renew()?;
+        let view = self.view.load_full();
+        let active = &view.active;
+        self.hand_transactions_over(view.frozen.as_deref(), active);
+        if !active.has_log() {
+            return self.remove_successor(active);
+        }
+        let log = Arc::clone(self.log_of(active)?);
+        let tail = active.log_end();
+        let mut reader = LogReader::resume(&log, active.buffer.applied(), tail)?;
+        let mut sealed = active.buffer.is_sealed();
+        let mut sequence = self.shared.commit_sequence();
+        while let Some(record) = reader.next()? {
+            match record.kind {
+                RecordKind::Open => {}
+                RecordKind::Insert => {
+                    if let Some(state) = self.state_of(record.handle) {
+                        for hash in record.hashes() {
+                            active.buffer.publish_claimed(hash, state);
+                        }
+                    }
+                }
+                RecordKind::Commit => {
+                    if let Some(slot) = self.shared.slot_of(record.handle) {
+                        finish_commit(active, self.shared.slot(slot));
+                    }
+                    if let Some(mark) = Mark::decode(record.payload) {
+                        sequence = sequence.max(mark.sequence);
+                    }
+                }
+                RecordKind::Cut => sealed = true,
+            }
+        }
+        self.shared.set_commit_sequence(sequence);
+        active.set_log_end(LogEnd {
+            end: reader.end().max(tail.end),
+            previous: reader.previous(),
+            allocated: tail.allocated,
+        });
+        active.buffer.retract_claimed();
+        self.recount_uncommitted(&active.buffer);
+        active.buffer.set_applied(active.buffer.tail().end);
+        if sealed {
+            active.buffer.set_sealed();
+            self.begin_next(active, None)?;
+            // What was carried over counts there.
+            active.buffer.retract_claimed();
+        } else {
+            self.remove_successor(active)?;
+        }
+        Ok(())
+    }
+
+    /// Counts each handle's uncommitted keys anew.
+    fn recount_uncommitted(&self, active: &Buffer) {
+        let mut keys = Vec::new();
+        for index in 0..MAX_HANDLES {
+            let slot = self.shared.slot(index);
+            keys.clear();
+            if slot.transaction() != 0 {
+                let own = |found| found == Presence::Open(slot.handle());
+                active.collect(0..=u64::MAX, own, &mut keys);
+            }
+            slot.set_uncommitted(keys.len() as u64);
+        }
+    }
+
+    /// The state of keys that a handle claims; `None` if it has no transaction, so that they can't
+    /// come to count.
+    fn state_of(&self, handle: u64) -> Option<u16> {
+        if !self.header.transactional {
+            return Some(crate::buffer::COMMITTED);
+        }
+        let slot = self.shared.slot_of(handle)?;
+        let state = self.shared.slot(slot).transaction();
+        (state != 0).then_some(state)
+    }
+
+    /// Removes what a rotation made that did not come to close the log before.
+    fn remove_successor(&self, active: &Generation) -> Result<()> {
+        let next = active.number() + 1;
+        remove_if_there(&buffer_path(&self.path, next))?;
+        let storage = &*self.options.storage;
+        let path = log_path(&self.path, next);
+        let failed = |error| Error::io("remove a log that was never used", &path, error);
+        if storage.exists(&path).map_err(failed)? {
+            storage.remove(&path).map_err(failed)?;
+            sync_parent(storage, &path)?;
+        }
+        Ok(())
+    }
+}
+
+/// What a mark in the log means for the buffer: the handle's keys count.
+pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
+    let state = slot.transaction();
+    if state != 0 {
+        active.buffer.commit_transaction(state);
+        slot.set_transaction(0);
+    }
+    slot.set_uncommitted(0);
+}
+
+impl Writing<'_> {
+    /// Makes the view current. Other writers are kept out, so only checkpoints go on.
+    pub(crate) fn refresh(&mut self) -> Result<()> {
+        let engine = self.engine;
+        if !engine.is_current(&self.view) {
+            engine.renew()?;
+            self.view = engine.view.load_full();
+        }
+        Ok(())
+    }
+
+    /// This handle's words among those of all handles.
+    pub(crate) fn slot(&self) -> HandleSlot<'_> {
+        self.engine.shared.slot(self.engine.seat)
+    }
+
+    /// Announces this handle in the active log, if it hasn't yet.
+    pub(crate) fn announce(&mut self) -> Result<()> {
+        let active = Arc::clone(&self.view.active);
+        if self.local.announced == active.number() {
+            return Ok(());
+        }
+        let engine = self.engine;
+        let log = engine.log_of(&active)?;
+        let outcome = active.append(log, &mut self.local.scratch, |log| log.open(engine.handle));
+        engine.poison_on_failure(outcome)?;
+        active.buffer.set_applied(active.buffer.tail().end);
+        self.local.announced = active.number();
+        Ok(())
+    }
+
+    /// Gives up what this handle has not committed.
+    pub(crate) fn give_up(&self) {
+        let slot = self.slot();
+        let active = &self.view.active.buffer;
+        let state = slot.transaction();
+        if state != 0 {
+            active.abort_transaction(state);
+            active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
+        }
+        slot.set_transaction(0);
+        slot.set_uncommitted(0);
+    }
+
+    /// Gives up what handles that died left uncommitted, and frees their places.
+    pub(crate) fn drop_the_dead(&self) -> Result<()> {
+        let engine = self.engine;
+        if engine.writer_lock.is_none() {
+            return Ok(());
+        }
+        let active = &self.view.active.buffer;
+        for index in 0..MAX_HANDLES {
+            let slot = engine.shared.slot(index);
+            let handle = slot.handle();
+            let lives = |handle| is_alive(&engine.path, &engine.shared, handle);
+            if handle == 0 || handle == engine.handle || lives(handle)? {
+                continue;
+            }
+            if slot.transaction() != 0 {
+                active.abort_transaction(slot.transaction());
+                active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
+            }
+            slot.set_transaction(0);
+            slot.set_uncommitted(0);
+            slot.set_handle(0);
+        }
+        let open: Vec<_> = active.open_transactions().collect();
+        for (state, handle) in open {
+            if engine.shared.slot_of(handle).is_none() {
+                active.abort_transaction(state);
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,144 @@
+//! A child dies at each call to the file system in turn, and this process, which has the store open, goes on.
+
+use everseen::{Kind, Store, Verdict};
+
+use super::model::Model;
+use super::parent::{CLOSED, Process, names};
+use super::task::{Counted, Task, Told, Work, keys, writer};
+use crate::unsynced::Unsynced;
+
+/// Keys that were there before the child came, in part uncommitted.
+const BEFORE: u64 = 2600;
+const COMMITTED: u64 = 2400;
+/// Keys that the child tries to add, from [`BEFORE`] on.
+const CHILDS: u64 = 950;
+/// Keys that come after its death.
+const AFTER: u64 = 4000;
+const ALL: u64 = BEFORE + CHILDS + AFTER;
+
+fn claim(store: &Store, numbers: std::ops::Range<u64>) -> Vec<Verdict> {
+    let mut verdicts = Vec::new();
+    store.claim_batch(&keys(numbers), &mut verdicts).unwrap();
+    verdicts
+}
+
+fn all_new(store: &Store, numbers: std::ops::Range<u64>) {
+    for from in numbers.clone().step_by(500) {
+        let verdicts = claim(store, from..(from + 500).min(numbers.end));
+        let new = |verdict: &Verdict| *verdict == Verdict::New;
+        assert!(verdicts.iter().all(new), "from {from}: {verdicts:?}");
+        if from + 500 < numbers.end {
+            store.commit().unwrap();
+        }
+    }
+}
+
+/// Fills the buffer nearly up. Commits in between, so that states of transactions are not what they are in the next.
+fn prepare(store: &Store) {
+    all_new(store, 0..COMMITTED);
+    store.commit().unwrap();
+    all_new(store, COMMITTED..BEFORE);
+}
+
+/// Runs the child up to its `stop`th point; answers whether it came to it.
+fn run(task: &Task, model: &mut Model) -> bool {
+    let (mut child, lines) = Process::start(task);
+    lines.for_each(|told| model.note(0, told));
+    model.gone(0);
+    child.ended_by(6)
+}
+
+/// What was the child's is there or free again, and everything goes on.
+fn go_on(store: &Store, task: &Task, model: &mut Model) {
+    let last = store.last_commit(&writer(0)).unwrap();
+    let last = last.map_or(0, |commit| {
+        u64::from_le_bytes(commit.tag.try_into().unwrap())
+    });
+    model.note(0, Told::Opened(last));
+    let won = model.acknowledged();
+    for (key, verdict) in (BEFORE..).zip(claim(store, BEFORE..BEFORE + CHILDS)) {
+        if won.contains(&key) {
+            assert_eq!(verdict, Verdict::Seen, "key {key}");
+        } else if task.transactional {
+            assert_eq!(verdict, Verdict::New, "key {key}");
+        }
+    }
+    let found = store.contains_batch(&keys(0..BEFORE + CHILDS)).unwrap();
+    let lost = found.iter().position(|found| !found);
+    assert_eq!(lost, None);
+    store.commit().unwrap();
+    all_new(store, BEFORE + CHILDS..ALL);
+    store.commit().unwrap();
+}
+
+fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
+    let mut deaths = 0;
+    loop {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let task = Task {
+            work: Work::Script,
+            stop: Some((counted, deaths)),
+            ..Task::new(kind, transactional, BEFORE, &path)
+        };
+        println!("{kind}, transactional {transactional}, {counted:?} {deaths}");
+        let options = task
+            .options()
+            .capacity(if kind == Kind::Bloom { ALL + 100 } else { 1000 });
+        let options = options.writer("survivor").storage(Unsynced::new());
+        let store = options.create(&path).unwrap();
+        prepare(&store);
+        let mut model = Model::new(transactional, ALL, 1);
+        let died = run(&task, &mut model);
+        if counted == Counted::Pages {
+            // The dead one's checkpoint is brought to its end.
+            store.checkpoint().unwrap();
+            let report = store.verify().unwrap();
+            assert!(report.is_ok(), "{:?}", report.damaged);
+        }
+        go_on(&store, &task, &mut model);
+        store.close().unwrap();
+        assert_eq!(names(&path), CLOSED);
+        let store = options.open_read_only(&path).unwrap();
+        let found = store.contains_batch(&keys(0..ALL)).unwrap();
+        let lost = found.iter().position(|found| !found);
+        assert_eq!(lost, None, "after closing");
+        assert_eq!(store.stats().unwrap().keys, ALL);
+        assert!(store.verify().unwrap().is_ok());
+        if !died {
+            break;
+        }
+        deaths += 1;
+    }
+    assert!(deaths > 20, "{deaths}");
+    eprintln!("{kind}, transactional {transactional}, {counted:?}: {deaths} deaths survived");
+}
+
+#[test]
+fn a_death_at_each_call_at_a_bloom_store() {
+    die_stepwise(Kind::Bloom, false, Counted::All);
+}
+
+#[test]
+fn a_death_at_each_call_at_a_transactional_bloom_store() {
+    die_stepwise(Kind::Bloom, true, Counted::All);
+}
+
+#[test]
+fn a_death_at_each_call_at_a_scalable_store() {
+    die_stepwise(Kind::Scalable, false, Counted::All);
+}
+
+#[test]
+fn a_death_at_each_call_at_a_transactional_scalable_store() {
+    die_stepwise(Kind::Scalable, true, Counted::All);
+}
+
+#[test]
+fn a_death_at_each_write_of_a_checkpoint() {
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        for transactional in [false, true] {
+            die_stepwise(kind, transactional, Counted::Pages);
+        }
+    }
+}

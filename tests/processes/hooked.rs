@@ -1,0 +1,172 @@
+//! A disk that calls a function before each call, and in the middle of each write.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use everseen::Map;
+use everseen::storage::{Storage, StorageFile};
+
+use super::task::Counted;
+
+/// A moment of a call to the file system.
+#[derive(Debug, Clone, Copy)]
+pub struct Point<'a> {
+    pub path: &'a Path,
+    /// Whether the call writes to a file.
+    pub writes: bool,
+}
+
+impl Point<'_> {
+    fn is_log(&self) -> bool {
+        let name = self.path.file_name().unwrap_or_default();
+        name.to_string_lossy().contains("-log.")
+    }
+}
+
+pub type Hook = Arc<dyn Fn(Point<'_>) + Send + Sync>;
+
+#[derive(Clone)]
+pub struct Hooked {
+    inner: Arc<dyn Storage>,
+    hook: Hook,
+}
+
+impl Hooked {
+    pub fn new(inner: Arc<dyn Storage>, hook: Hook) -> Arc<Self> {
+        Arc::new(Self { inner, hook })
+    }
+
+    /// Ends the process at the `stop`th of the points that count.
+    pub fn aborting(inner: Arc<dyn Storage>, counted: Counted, stop: u64) -> Arc<Self> {
+        let points = AtomicU64::new(0);
+        let hook = move |point: Point<'_>| {
+            let counts = match counted {
+                Counted::All => true,
+                Counted::Pages => point.writes && !point.is_log(),
+            };
+            if counts && points.fetch_add(1, Ordering::Relaxed) == stop {
+                std::process::abort();
+            }
+        };
+        Self::new(inner, Arc::new(hook))
+    }
+
+    fn at(&self, path: &Path) {
+        let writes = false;
+        (self.hook)(Point { path, writes });
+    }
+
+    fn file(&self, inner: Arc<dyn StorageFile>, path: &Path) -> Arc<dyn StorageFile> {
+        Arc::new(HookedFile {
+            inner,
+            hook: Arc::clone(&self.hook),
+            path: path.to_owned(),
+        })
+    }
+}
+
+impl fmt::Debug for Hooked {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.write_str("Hooked")
+    }
+}
+
+impl Storage for Hooked {
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        self.at(path);
+        Ok(self.file(self.inner.create_new(path)?, path))
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
+        self.at(path);
+        Ok(self.file(self.inner.open(path, write)?, path))
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.at(to);
+        self.inner.publish(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.at(path);
+        self.inner.remove(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.at(folder);
+        self.inner.sync_folder(folder)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        self.at(path);
+        self.inner.exists(path)
+    }
+}
+
+struct HookedFile {
+    inner: Arc<dyn StorageFile>,
+    hook: Hook,
+    path: PathBuf,
+}
+
+impl HookedFile {
+    fn at(&self, writes: bool) {
+        let path = &self.path;
+        (self.hook)(Point { path, writes });
+    }
+}
+
+impl fmt::Debug for HookedFile {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.path.fmt(out)
+    }
+}
+
+impl StorageFile for HookedFile {
+    fn length(&self) -> io::Result<u64> {
+        self.at(false);
+        self.inner.length()
+    }
+
+    fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
+        self.at(false);
+        self.inner.read_at(bytes, offset)
+    }
+
+    fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.at(true);
+        // Not at half, where a page or a sector may end.
+        let cut = bytes.len() / 8 * 5;
+        let mut done = 0;
+        while done < cut {
+            done += self
+                .inner
+                .write_at(&bytes[done..cut], offset + done as u64)?;
+        }
+        self.at(true);
+        Ok(done + self.inner.write_at(&bytes[done..], offset + done as u64)?)
+    }
+
+    fn set_length(&self, length: u64) -> io::Result<()> {
+        self.at(false);
+        self.inner.set_length(length)
+    }
+
+    fn allocate(&self, length: u64) -> io::Result<()> {
+        self.at(false);
+        self.inner.allocate(length)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.at(false);
+        self.inner.sync()
+    }
+
+    fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
+        self.at(false);
+        self.inner.map(offset, length)
+    }
+}
