@@ -11,7 +11,6 @@ use crate::error::{Error, Result};
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Superblock};
-use crate::log::file::sync_parent;
 use crate::page::Kind;
 use crate::sizing::{Growth, Plan};
 use crate::sys::storage::write_all_at;
@@ -60,8 +59,8 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         return Err(error);
     }
     drop(alone);
-    let opened =
-        sync_parent(storage, path).and_then(|()| super::open::open_inside(options, path, &gate));
+    // Opening makes the name durable, as it does with one that a killed maker left.
+    let opened = super::open::open_inside(options, path, &gate);
     if opened.is_err() {
         // After an error there is no store. The gate is still ours: nobody has seen it.
         let _ = storage.remove(path);
