@@ -24,7 +24,11 @@ impl Engine {
             Some(frozen) => frozen.number(),
             None => view.active.number(),
         };
-        view.active.number() == self.shared.active() && settled == self.shared.settled()
+        // A log that memory had no room for is settled without ever having been in a view: then the
+        // superblock alone tells that the view is old.
+        view.active.number() == self.shared.active()
+            && settled == self.shared.settled()
+            && view.superblock.generation >= settled
     }
 
     /// The current view.
