@@ -33,6 +33,14 @@ impl Generation {
         }
     }
 
+    /// The generation `number` of a store, whose buffer another handle has made.
+    pub(crate) fn attach(store: &Path, number: u64, write: bool) -> Result<Self> {
+        let path = buffer_path(store, number);
+        Buffer::open(&path, number, write)
+            .map(Self::new)
+            .map_err(|error| Error::io("open the write buffer", &path, error))
+    }
+
     pub(crate) fn number(&self) -> u64 {
         self.buffer.generation()
     }

@@ -440,13 +440,7 @@ fn attach_all(
     // A rotation or the end of a checkpoint may come between: then look again.
     for _ in 0..1000 {
         let (active, settled) = (shared.active(), shared.settled());
-        let open = |number| {
-            let path = super::generation::buffer_path(path, number);
-            let opened = buffer::Buffer::open(&path, number, write);
-            opened
-                .map(Generation::new)
-                .map_err(|error| Error::io("open the write buffer", &path, error))
-        };
+        let open = |number| Generation::attach(path, number, write);
         let opened = open(active).and_then(|active_one| {
             let frozen = (settled < active).then(|| open(settled)).transpose()?;
             // Read last: its layers hold all that is settled.

@@ -96,7 +96,10 @@ impl Engine {
             let found = held.iter().flatten().find(|held| held.number() == number);
             match found {
                 Some(held) => Ok(Arc::clone(held)),
-                None => self.attach(number).map(Arc::new),
+                None => {
+                    let write = self.access == Access::Shared;
+                    Generation::attach(&self.path, number, write).map(Arc::new)
+                }
             }
         };
         let frozen = if settled < active {
@@ -110,15 +113,6 @@ impl Engine {
             layers: map_layers(&*self.file, &self.path, &superblock, &old.layers)?,
             superblock,
         }))
-    }
-
-    /// Opens the buffer of a generation that another handle has begun.
-    fn attach(&self, number: u64) -> Result<Generation> {
-        let path = buffer_path(&self.path, number);
-        let opened = Buffer::open(&path, number, self.access == Access::Shared);
-        opened
-            .map(Generation::new)
-            .map_err(|error| Error::io("open the write buffer", &path, error))
     }
 
     /// A buffer for a new generation, where the others can open it.
