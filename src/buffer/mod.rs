@@ -35,6 +35,9 @@ enum Word {
     Used,
     Keys,
     Room,
+    /// Syncs of the log that failed, and how many of them have been made good.
+    Failures,
+    Mended,
     NextTransaction,
 }
 
@@ -176,6 +179,11 @@ impl Buffer {
 
     pub(crate) fn set_durable(&self, end: u64) {
         self.word(Word::Durable).fetch_max(end, Ordering::AcqRel);
+    }
+
+    /// Syncs of the log that failed, and how many of them have been made good.
+    pub(crate) fn failures(&self) -> (&AtomicU64, &AtomicU64) {
+        (self.word(Word::Failures), self.word(Word::Mended))
     }
 
     /// Bytes that the log file has room for.

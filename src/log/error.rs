@@ -66,6 +66,14 @@ pub enum LogError {
         end: u64,
     },
 
+    /// Records that were written and not yet durable are gone from the page cache, after a sync that
+    /// failed. Reopen the store: it recovers what is durable.
+    #[error("a failed sync has lost what was written from byte {offset} on; reopen the store")]
+    Lost {
+        /// Where valid records end.
+        offset: u64,
+    },
+
     /// A record has a right CRC and makes no sense.
     #[error("the record at byte {offset} makes no sense: {reason}")]
     Nonsense {

@@ -1,6 +1,7 @@
 //! A log file: its header, and making it durable.
 
 use std::ffi::OsString;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -138,6 +139,21 @@ impl LogFile {
             salt,
             header_crc: crc,
         }))
+    }
+
+    /// Writes a range of bytes once more. After a sync that failed, the page cache may hold pages
+    /// that it takes for clean and the disk has never seen.
+    pub(crate) fn write_again(&self, range: Range<u64>) -> Result<()> {
+        let mut bytes = vec![0; 1 << 18];
+        let mut offset = range.start;
+        let failed = |error| Error::io("write the log once more", &self.path, error);
+        while offset < range.end {
+            let part = &mut bytes[..(range.end - offset).min(1 << 18) as usize];
+            read_exact_at(&*self.file, part, offset).map_err(failed)?;
+            write_all_at(&*self.file, part, offset).map_err(failed)?;
+            offset += part.len() as u64;
+        }
+        Ok(())
     }
 
     fn fields(

@@ -113,6 +113,7 @@ impl Engine {
 
     /// The checkpoint of the one generation that is due, by whoever has its lock.
     fn settle(&self) -> Result<()> {
+        self.mend_file()?;
         let number = self.shared.settled();
         let identity = read_identity(&*self.file, &self.path)?;
         if identity.superblock.generation == number {
@@ -183,8 +184,7 @@ impl Engine {
             layer.all_written |= swept.all_written;
             layers.truncate(index);
             layers.push(layer);
-            let synced = self.file.sync();
-            synced.map_err(|error| Error::sync("sync the pages", &self.path, error))?;
+            self.sync_file("sync the pages")?;
             self.shared.window().publish(0..0);
             self.shared.set_torn(0..0);
         }

@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::doubt::Doubt;
 use crate::file::pages::WriteWindow;
 use crate::sys::Region;
 
@@ -33,8 +34,11 @@ enum Word {
     Settled,
     /// The number of the handle that is changing something under the writer lock.
     Changing,
-    /// A write or a sync failed: all handles must reopen.
+    /// What memory tells and what the disk holds have parted: all handles must reopen.
     Poisoned,
+    /// Syncs of the store file that failed, and how many of them have been made good.
+    Failures,
+    Mended,
     NextHandle,
     CommitSequence,
     /// Bytes that all writers' names and tags need in a superblock, at most.
@@ -179,6 +183,15 @@ impl Coordination {
         if !self.region.is_read_only() {
             self.set(Word::Poisoned, 1);
         }
+    }
+
+    /// Syncs of the store file that failed.
+    pub(crate) fn doubt(&self) -> Doubt<'_> {
+        let words = self.region.words();
+        Doubt::new(
+            &words[Word::Failures as usize],
+            &words[Word::Mended as usize],
+        )
     }
 
     /// A number for a new handle, unlike all before it.

@@ -9,12 +9,15 @@ use arc_swap::ArcSwap;
 
 use super::Options;
 use super::coordination::Coordination;
+use super::doubt::Told;
 use super::generation::Generation;
+use super::identity::read_identity;
 use super::locks::{Presence, Seat};
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, Superblock};
 use crate::hash::KeyHasher;
+use crate::log::LogError;
 use crate::page::Kind;
 use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
@@ -105,6 +108,8 @@ pub(crate) struct Engine {
     /// other processes.
     pub(crate) checkpoint: Mutex<()>,
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Failed syncs of the store file that this handle has been told of.
+    told: Told,
     poison: OnceLock<Arc<Error>>,
     pub(crate) closed: AtomicBool,
     pub(crate) held: Mutex<Option<Held>>,
@@ -149,6 +154,7 @@ impl Engine {
             writer_lock: parts.writer_lock,
             checkpoint: Mutex::new(()),
             threads: Mutex::new(Vec::new()),
+            told: Told::default(),
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             held: Mutex::new(parts.held),
@@ -174,7 +180,7 @@ impl Engine {
         }
         if self.shared.is_poisoned() {
             return Err(self.poison(Error::Io {
-                action: "write in another handle, which failed to do so, to",
+                action: "go on from what another handle lost in a failed sync of",
                 path: self.path.clone(),
                 source: std::io::ErrorKind::Other.into(),
             }));
@@ -208,20 +214,59 @@ impl Engine {
         }
     }
 
-    /// Ends all work on this handle, and after a failed write or sync on those that share its
-    /// memory; reopening recovers what is durable.
+    /// Ends all work on this handle; reopening recovers what is durable. The others go on: what
+    /// this one left half done they mend as after a death, and what a failed sync left in doubt
+    /// they write again.
     pub(crate) fn poison(&self, error: Error) -> Error {
-        // A damaged page is there for every handle to find by itself.
-        if matches!(error, Error::Io { .. }) {
+        let lost = LogError::Lost { offset: 0 };
+        if let Error::Log { source, .. } = &error
+            && std::mem::discriminant(source) == std::mem::discriminant(&lost)
+        {
+            // What the buffer tells of is nowhere else any more.
             self.shared.set_poisoned();
         }
         let cause = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
         Error::Poisoned { cause }
     }
 
+    /// Whether this handle can't go on after a failure of its own.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poison.get().is_some()
+    }
+
     /// Makes a superblock durable.
     pub(crate) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        write_superblock(&*self.file, &self.path, &self.header, superblock)
+        let outcome = write_superblock(&*self.file, &self.path, &self.header, superblock);
+        if outcome.is_err() {
+            self.shared.doubt().raise();
+        }
+        outcome
+    }
+
+    /// Makes durable what was written to the store file.
+    pub(crate) fn sync_file(&self, action: &'static str) -> Result<()> {
+        self.file.sync().map_err(|error| {
+            self.shared.doubt().raise();
+            Error::sync(action, &self.path, error)
+        })
+    }
+
+    /// Makes the newest superblock durable if a sync of the store file failed, whoever made it.
+    /// Pages need no such care: until there is a superblock that tells of a checkpoint, all of it is
+    /// done again.
+    pub(crate) fn mend_file(&self) -> Result<()> {
+        if !self.shared.doubt().is_open() {
+            return Ok(());
+        }
+        self.shared.doubt().sync(
+            &*self.file,
+            &self.told,
+            || {
+                let superblock = read_identity(&*self.file, &self.path)?.superblock;
+                write_superblock(&*self.file, &self.path, &self.header, &superblock)
+            },
+            |error| Error::sync("sync the store", &self.path, error),
+        )
     }
 
     /// Keys that a handle may have uncommitted.

@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use super::create::beside;
+use super::doubt::{Doubt, Told};
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::log::{LogEnd, LogFile, LogWriter};
+use crate::log::file::RECORDS_OFFSET;
+use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
 use crate::sys::lock;
 
 /// The file of a generation's buffer.
@@ -22,6 +24,7 @@ pub(crate) struct Generation {
     log: OnceLock<Arc<LogFile>>,
     /// Held by the one thread that syncs; who waits for it finds its own work done, mostly.
     syncing: Mutex<()>,
+    told: Told,
 }
 
 impl Generation {
@@ -30,6 +33,7 @@ impl Generation {
             buffer,
             log: OnceLock::new(),
             syncing: Mutex::new(()),
+            told: Told::default(),
         }
     }
 
@@ -115,10 +119,32 @@ impl Generation {
         if self.buffer.durable() >= end {
             return Ok(());
         }
-        let covered = self.buffer.tail().end;
-        let synced = log.file.sync();
-        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.buffer.set_durable(covered);
+        let durable = self.buffer.durable();
+        let tail = self.log_end();
+        let (failures, mended) = self.buffer.failures();
+        Doubt::new(failures, mended).sync(
+            &*log.file,
+            &self.told,
+            || write_again(log, durable, tail),
+            |error| Error::sync("sync the log", &log.path, error),
+        )?;
+        self.buffer.set_durable(tail.end);
         Ok(())
     }
+}
+
+/// Writes the records from `durable` on once more, after a sync that failed to.
+///
+/// # Errors
+/// [`LogError::Lost`] if the system has given up what was written there before.
+fn write_again(log: &LogFile, durable: u64, tail: LogEnd) -> Result<()> {
+    let mut reader = LogReader::resume(log, durable.max(RECORDS_OFFSET), tail)?;
+    while reader.end() < tail.end {
+        if reader.next()?.is_none() {
+            return Err(reader.wrong(LogError::Lost {
+                offset: reader.end(),
+            }));
+        }
+    }
+    log.write_again(durable..tail.end)
 }

@@ -5,6 +5,7 @@ mod close;
 mod commit;
 mod coordination;
 mod create;
+mod doubt;
 mod engine;
 mod generation;
 mod identity;

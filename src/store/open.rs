@@ -9,7 +9,7 @@ use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
 use super::identity::{Identity, identify, read_identity};
 use super::locks::{Gate, Presence, Seat, lock_error};
-use super::recover::{Found, Recovered, recover};
+use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::rotate::room_after;
 use super::view::{make_buffer, map_layers, remove_if_there};
 use super::{Options, Store};
@@ -166,8 +166,7 @@ impl Opening<'_> {
         // What a killed process left in the page cache has just been believed: the superblock,
         // and the names of store and logs. None of it may be gone after a power cut, when what
         // it made obsolete has been removed.
-        let synced = self.file.sync();
-        synced.map_err(|error| Error::sync("sync the store", path, error))?;
+        make_superblock_durable(self.options, path, &*self.file, &self.identity)?;
         sync_parent(&*self.options.storage, path)?;
         let mut recovered = recover(self.options, path, &self.identity, true)?;
         self.expect_logs(&recovered)?;

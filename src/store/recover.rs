@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Options;
-use super::engine::Engine;
+use super::engine::{Engine, write_superblock};
 use super::generation::Generation;
 use super::identity::{Identity, read_identity};
 use super::keys::for_each_committed;
@@ -17,7 +17,7 @@ use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, log_path};
-use crate::sys::storage::{Storage, read_exact_at, write_all_at};
+use crate::sys::storage::{Storage, StorageFile};
 
 impl Engine {
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
@@ -306,19 +306,35 @@ impl Found {
     }
 }
 
-/// What a killed process left in the page cache must not count today and be gone tomorrow. It is
-/// written once more, not only synced: after a sync that failed, the cache may hold pages that it
-/// takes for clean and the disk has never seen.
-fn make_durable(log: &LogFile, end: u64) -> Result<()> {
-    let mut bytes = vec![0; 1 << 18];
-    let mut offset = 0;
-    let failed = |error| Error::io("write the log once more", &log.path, error);
-    while offset < end {
-        let part = &mut bytes[..(end - offset).min(1 << 18) as usize];
-        read_exact_at(&*log.file, part, offset).map_err(failed)?;
-        write_all_at(&*log.file, part, offset).map_err(failed)?;
-        offset += part.len() as u64;
+/// Makes durable what has just been believed of the store file. Unless the store was closed as it
+/// should be, the superblock is written once more: the sync that was to make it durable may have
+/// failed, and what the next one says of it then is worth nothing.
+pub(crate) fn make_superblock_durable(
+    options: &Options,
+    path: &Path,
+    file: &dyn StorageFile,
+    identity: &Identity,
+) -> Result<()> {
+    let superblock = &identity.superblock;
+    let logs = [superblock.generation - 1, superblock.generation];
+    let mut closed = !superblock.log_expected;
+    for log in logs.map(|generation| log_path(path, generation)) {
+        let there = options.storage.exists(&log);
+        closed &= !there.map_err(|error| Error::io("look for the log", &log, error))?;
     }
+    if !closed {
+        // Of failures that are past, which it may tell of once.
+        let _ = file.sync();
+        return write_superblock(file, path, &identity.header, superblock);
+    }
+    let synced = file.sync();
+    synced.map_err(|error| Error::sync("sync the store", path, error))
+}
+
+/// What a killed process left in the page cache must not count today and be gone tomorrow. It is
+/// written once more, not only synced, for it may have been killed after a sync that failed.
+fn make_durable(log: &LogFile, end: u64) -> Result<()> {
+    log.write_again(0..end)?;
     let synced = log.file.sync();
     synced.map_err(|error| Error::sync("sync the log", &log.path, error))
 }

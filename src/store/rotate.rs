@@ -113,6 +113,8 @@ impl Writing<'_> {
         let engine = self.engine;
         engine.settle_all(engine.options.timeout)?;
         self.refresh()?;
+        let mended = engine.mend_file();
+        engine.poison_on_failure(mended)?;
         let active = Arc::clone(&self.view.active);
         let log = self.first_log(active.number())?;
         let superblock = Superblock {

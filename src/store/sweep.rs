@@ -253,7 +253,6 @@ impl<'a> Sweep<'a> {
     }
 
     fn sync(&self) -> Result<()> {
-        let synced = self.engine.file.sync();
-        synced.map_err(|error| Error::sync("sync the pages", &self.engine.path, error))
+        self.engine.sync_file("sync the pages")
     }
 }

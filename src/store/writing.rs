@@ -26,7 +26,8 @@ pub(crate) struct Writing<'a> {
 
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
-        if self.sound && !std::thread::panicking() {
+        // A handle that can't go on leaves its work as if it had died, and the next holder mends it.
+        if self.sound && !self.engine.is_poisoned() && !std::thread::panicking() {
             self.engine.shared.set_changing(0);
         }
         if let Some(lock) = self.lock {
