@@ -7,5 +7,6 @@ mod support;
 mod faults {
     mod aimed;
     mod every_call;
+    mod others;
     mod run;
 }

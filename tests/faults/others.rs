@@ -1,0 +1,175 @@
+//! Two handles on one store, one of them on a failing disk: the other goes on.
+
+use everseen::{Error, Kind, Options, Store};
+
+use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
+use crate::support::files::{held, place, ready_keys, small};
+
+fn options(kind: Kind, transactional: bool) -> Options {
+    small()
+        .kind(kind)
+        .capacity(8000)
+        .fpr(1e-9)
+        .seed([7; 32])
+        .transactional(transactional)
+}
+
+/// What was promised so far: keys that must be there.
+#[derive(Default)]
+struct Promised {
+    keys: Vec<Vec<u8>>,
+    /// Inserted by one handle and not committed, in a transactional store.
+    open: Vec<Vec<u8>>,
+}
+
+/// One thing that the handle on the failing disk does.
+#[derive(Clone, Copy)]
+enum Step {
+    Insert(usize, usize),
+    Commit,
+    Checkpoint,
+}
+
+const STEPS: [Step; 11] = [
+    Step::Insert(0, 300),
+    Step::Commit,
+    Step::Insert(300, 900),
+    Step::Checkpoint,
+    Step::Insert(900, 1000),
+    Step::Commit,
+    // More than the buffer takes: it rotates by itself.
+    Step::Insert(1000, 2400),
+    Step::Commit,
+    Step::Insert(2400, 3400),
+    Step::Commit,
+    Step::Insert(3400, 3500),
+];
+
+impl Promised {
+    fn keep(&mut self, keys: &[Vec<u8>], transactional: bool) {
+        let to = if transactional {
+            &mut self.open
+        } else {
+            &mut self.keys
+        };
+        to.extend_from_slice(keys);
+    }
+
+    fn commit(&mut self) {
+        self.keys.append(&mut self.open);
+    }
+
+    fn check(&self, store: &Store) -> Result<(), String> {
+        let found = held(store, &self.keys);
+        if found == self.keys.len() {
+            return Ok(());
+        }
+        Err(format!("{found} of {} keys are there", self.keys.len()))
+    }
+}
+
+/// Goes through the steps up to the first failure.
+fn fail(store: &Store, promised: &mut Promised, transactional: bool) -> Result<(), Error> {
+    for step in STEPS {
+        match step {
+            Step::Insert(first, last) => {
+                let keys = &ready_keys()[first..last];
+                // In parts, so that an error leaves few keys of which nobody knows.
+                for part in keys.chunks(100) {
+                    store.insert_batch(part)?;
+                    promised.keep(part, transactional);
+                }
+            }
+            Step::Commit => {
+                store.commit()?;
+                promised.commit();
+            }
+            Step::Checkpoint => store.checkpoint()?,
+        }
+    }
+    Ok(())
+}
+
+fn run(kind: Kind, transactional: bool, rule: Option<Rule>) -> Result<Vec<Event>, String> {
+    let (_folder, path) = place();
+    let well = FaultStorage::without_syncs();
+    let other = options(kind, transactional).storage(well.shared());
+    let other = other.create(&path).unwrap();
+    let storage = FaultStorage::without_syncs();
+    let failing = options(kind, transactional).storage(storage.shared());
+    let failing = failing.open(&path).unwrap();
+    if let Some(rule) = rule {
+        storage.arm(rule);
+    }
+    let before = storage.events().len();
+    let mut promised = Promised::default();
+    let outcome = fail(&failing, &mut promised, transactional);
+    let events = storage.events().split_off(before);
+    match &outcome {
+        Ok(()) | Err(Error::Poisoned { .. } | Error::Io { .. } | Error::Log { .. }) => {}
+        Err(error) => return Err(format!("an error that says something else: {error:?}")),
+    }
+    let failed = |what: &'static str| move |error| format!("{what} of the other: {error}");
+    // At once, beside the handle that can't go on.
+    let mine: Vec<_> = ready_keys()[5000..5400].to_vec();
+    let (first, second) = mine.split_at(200);
+    other.insert_batch(first).map_err(failed("insert"))?;
+    other.commit().map_err(failed("commit"))?;
+    other.checkpoint().map_err(failed("checkpoint"))?;
+    other.insert_batch(second).map_err(failed("insert"))?;
+    other.commit().map_err(failed("commit"))?;
+    promised.keys.extend_from_slice(&mine);
+    promised.check(&other)?;
+    let report = other.verify().map_err(failed("verify"))?;
+    if !report.is_ok() {
+        return Err(format!("damage: {:?}", report.damaged));
+    }
+    drop(failing);
+    // What it had not committed is anybody's now.
+    let open = std::mem::take(&mut promised.open);
+    other.insert_batch(&open).map_err(failed("insert"))?;
+    other.commit().map_err(failed("commit"))?;
+    promised.keys.extend_from_slice(&open);
+    other.close().map_err(failed("close"))?;
+    let again = small().open(&path).map_err(failed("reopening"))?;
+    promised.check(&again)?;
+    Ok(events)
+}
+
+fn sweep(kind: Kind, transactional: bool) {
+    let events = run(kind, transactional, None).unwrap();
+    assert!(events.len() > 30, "{} calls are few", events.len());
+    let mut wrong = Vec::new();
+    for (nth, event) in (1..).zip(&events) {
+        let mut ways = vec![Fault::Fails(Failure::Broken)];
+        if event.call == Call::Write {
+            ways.push(Fault::Torn(Failure::Broken));
+        }
+        if matches!(event.call, Call::Write | Call::Sync | Call::Remove) {
+            ways.push(Fault::Lies(Failure::Broken));
+        }
+        for fault in ways {
+            for rule in [Rule::nth(nth, fault), Rule::from(nth, fault)] {
+                if let Err(text) = run(kind, transactional, Some(rule)) {
+                    wrong.push(format!("call {nth} ({event}) {fault:?}: {text}"));
+                }
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn another_handle_of_a_bloom_store_goes_on() {
+    sweep(Kind::Bloom, false);
+}
+
+#[test]
+fn another_handle_of_a_transactional_store_goes_on() {
+    sweep(Kind::Bloom, true);
+}
+
+#[test]
+fn another_handle_of_a_growing_store_goes_on() {
+    sweep(Kind::Scalable, true);
+}
