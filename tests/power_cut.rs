@@ -3,7 +3,9 @@
 //! A session uses a store through a recorder that keeps a tape of every write, sync, creation, renaming and removal. At
 //! cuts along the tape it builds what the disk may hold then: any of the writes since the last sync kept, lost or torn
 //! at sectors of 512 bytes, names kept or lost until their folder is synced. Each image is opened by the real store and
-//! held against what had been promised; a share of them is used on, and cut again while it recovers.
+//! held against what had been promised; a share of them is used on, and cut again while it recovers. In a third of the
+//! recordings syncs fail: the disk has then taken some of what was written and never takes the rest, while the page cache
+//! says otherwise, and another handle goes on, or the next opener.
 //!
 //! 24,000 images by default; the long run:
 //! `EVERSEEN_IMAGES=1000000 cargo test --release --test power_cut no_power_cut -- --nocapture`. A violation prints the
@@ -26,6 +28,8 @@ mod hunt;
 mod model;
 #[path = "power_cut/session.rs"]
 mod session;
+#[path = "power_cut/setup.rs"]
+mod setup;
 #[path = "power_cut/site.rs"]
 mod site;
 #[path = "power_cut/tape.rs"]

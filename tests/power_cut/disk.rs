@@ -45,6 +45,11 @@ pub enum Event {
         inode: Inode,
         covers: usize,
     },
+    /// A sync of the file failed. Of what was written before, the disk has taken some; the rest it
+    /// never will, unless it is written again.
+    SyncFailed {
+        inode: Inode,
+    },
     Publish {
         from: String,
         to: String,
@@ -196,6 +201,17 @@ impl<'a> Player<'a> {
                     let after = pending.partition_point(|index| index < covers);
                     for index in pending.drain(..after) {
                         apply(bytes, &events[index], Keep::Whole);
+                    }
+                }
+                Event::SyncFailed { inode } => {
+                    let mut random = Random::new(index as u64);
+                    let most = random.below(9);
+                    let File { bytes, pending } = self.file(*inode);
+                    for index in std::mem::take(pending) {
+                        match &events[index] {
+                            Event::Write { .. } if random.below(8) >= most => {}
+                            event => apply(bytes, event, Keep::Whole),
+                        }
                     }
                 }
                 Event::SyncFolder { covers } => {

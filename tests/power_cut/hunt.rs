@@ -13,7 +13,8 @@ use crate::disk::{Event, Image, Player, write_image};
 use crate::fates;
 use crate::model::{Crash, Mark, Model};
 use crate::numbers::{Random, finalise};
-use crate::session::{Outcome, Session, Setup, Stop};
+use crate::session::{Outcome, Session, Stop};
+use crate::setup::Setup;
 use crate::site::Site;
 use crate::tape::Tape;
 

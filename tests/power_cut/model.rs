@@ -69,6 +69,12 @@ pub enum Mark {
     Settled,
     /// The store was opened, and this is what it held.
     Opened(Arc<Contents>),
+    /// Another handle goes on after one whose sync failed, finds this, and commits it.
+    Resumed {
+        found: Arc<Contents>,
+        writer: &'static str,
+        sequence: u64,
+    },
 }
 
 impl Mark {
@@ -78,6 +84,9 @@ impl Mark {
             Mark::Inserted(keys) => format!("-- inserted {} keys", keys.len()),
             Mark::CommitBegun { sequence, tag, .. } => {
                 format!("-- commit {sequence} with {} bytes", tag.len())
+            }
+            Mark::Resumed { found, .. } => {
+                format!("-- another handle goes on with {} keys", found.keys.count())
             }
             Mark::Opened(contents) => format!("-- opened with {} keys", contents.keys.count()),
             other => format!("-- {other:?}"),
@@ -117,6 +126,8 @@ pub struct Model {
     pub last: Arc<Contents>,
     /// The state at a commit that has begun since.
     begun: Option<Arc<Contents>>,
+    /// The state at a commit before that one, whose sync failed: it may or may not count.
+    doubtful: Option<Arc<Contents>>,
     /// One past the highest number ever used.
     pub top: u32,
 }
@@ -131,6 +142,7 @@ impl Model {
             must: Keys::default(),
             last: Arc::default(),
             begun: None,
+            doubtful: None,
             top: 0,
         }
     }
@@ -155,7 +167,21 @@ impl Model {
                 let keys = self.done.clone();
                 self.begun = Some(Arc::new(Contents { keys, commits }));
             }
+            Mark::Resumed {
+                found,
+                writer,
+                sequence,
+            } => {
+                self.may = found.keys.clone();
+                self.done = found.keys.clone();
+                let keys = found.keys.clone();
+                let mut commits = found.commits.clone();
+                commits.insert((*writer).to_owned(), (*sequence, Vec::new()));
+                self.doubtful = self.begun.take();
+                self.begun = Some(Arc::new(Contents { keys, commits }));
+            }
             Mark::Committed => {
+                self.doubtful = None;
                 if let Some(begun) = self.begun.take() {
                     self.must = begun.keys.clone();
                     self.last = begun;
@@ -169,6 +195,7 @@ impl Model {
                 self.must = contents.keys.clone();
                 self.last = Arc::clone(contents);
                 self.begun = None;
+                self.doubtful = None;
             }
         }
     }
@@ -181,7 +208,8 @@ impl Model {
 
     /// Whether a store may hold this.
     pub fn check(&self, got: &Contents, crash: Crash) -> Result<(), String> {
-        let allowed = [Some(&self.last), self.begun.as_ref()];
+        let doubtful = self.doubtful.as_ref();
+        let allowed = [Some(&self.last), self.begun.as_ref(), doubtful];
         let named = allowed
             .into_iter()
             .flatten()

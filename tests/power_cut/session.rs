@@ -9,6 +9,7 @@ use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
 use crate::disk::names_in;
 use crate::model::{Birth, Contents, Crash, Mark, Model};
 use crate::numbers::{self, Random};
+use crate::setup::Setup;
 use crate::tape::{Recorder, Tape};
 use crate::unsynced::Unsynced;
 
@@ -20,46 +21,6 @@ const FPR: f64 = 1e-12;
 const NEVER: std::ops::Range<u64> = 1 << 40..(1 << 40) + 64;
 /// How often to look whether the threads of a killed process have let go of the store.
 const PATIENCE: u32 = 10_000_000;
-
-/// What kind of store is used, and how.
-#[derive(Debug, Clone)]
-pub struct Setup {
-    pub kind: Kind,
-    pub transactional: bool,
-    pub background: bool,
-    pub capacity: u64,
-    pub buffer: u64,
-    /// Batches that fill the buffer.
-    pub large: bool,
-    pub kills: bool,
-}
-
-impl Setup {
-    pub fn draw(random: &mut Random) -> Self {
-        let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
-        let scalable = one_of(&[0, 1]) == 1;
-        let large = one_of(&[0, 0, 0, 0, 0, 0, 1]) == 1;
-        Self {
-            kind: match scalable {
-                true => Kind::Scalable,
-                false => Kind::Bloom,
-            },
-            transactional: one_of(&[0, 1]) == 1,
-            background: one_of(&[0, 0, 1]) == 1,
-            capacity: match (scalable, large) {
-                (true, _) => one_of(&[16, 200, 1000, 4000]),
-                (false, true) => one_of(&[9000, 12_000]),
-                (false, false) => one_of(&[600, 3000, 8000, 24_000]),
-            },
-            buffer: match large {
-                true => one_of(&[LEAST_BUFFER, LEAST_BUFFER, 4 * LEAST_BUFFER]),
-                false => LEAST_BUFFER,
-            },
-            large,
-            kills: one_of(&[0, 1]) == 1,
-        }
-    }
-}
 
 /// Why a session ended early.
 #[derive(Debug)]
@@ -83,6 +44,8 @@ pub struct Session<'a> {
     recorder: Option<Recorder>,
     pub model: Model,
     store: Option<Store>,
+    /// Another handle, which does nothing until the first one fails.
+    other: Option<Store>,
     random: Random,
     /// Handles opened so far: each commits under the other name than the one before it.
     handles: u64,
@@ -107,6 +70,7 @@ impl<'a> Session<'a> {
             recorder: None,
             model,
             store: None,
+            other: None,
             random: Random::new(seed),
             handles: seed % 2,
             first_handle: seed % 2,
@@ -137,6 +101,10 @@ impl<'a> Session<'a> {
             }
             None => Unsynced::new(),
         };
+        self.options_of(self.writer(), storage)
+    }
+
+    fn options_of(&mut self, writer: &str, storage: Arc<dyn Storage>) -> Options {
         // Some recover with a smaller buffer than the one that filled the log.
         let buffer = match self.random.below(2) {
             0 => LEAST_BUFFER,
@@ -150,14 +118,69 @@ impl<'a> Session<'a> {
             .seed([7; 32])
             .background(self.setup.background)
             .buffer(buffer)
-            .writer(self.writer())
+            .writer(writer)
             .storage(storage)
+    }
+
+    /// Opens another handle in the same process.
+    fn join(&mut self) -> Outcome {
+        let Some(recorder) = self.recorder.clone() else {
+            return Ok(());
+        };
+        let writer = ["odd", "even"][(self.handles % 2) as usize];
+        let options = self.options_of(writer, Arc::new(recorder));
+        let other = options.open(&self.path);
+        self.other = Some(other.map_err(|error| self.failed("open beside", &error))?);
+        Ok(())
+    }
+
+    /// Goes on with the other handle after a sync of the first has failed.
+    fn go_on_beside(&mut self, other: Store) -> Outcome {
+        if let Some(failed) = self.store.take() {
+            let _ = failed.close();
+        }
+        if let Some(tape) = &self.tape {
+            tape.forgive();
+        }
+        self.store = Some(other);
+        self.handles += 1;
+        self.uncommitted = 0;
+        let settle = self.setup.transactional || self.random.below(2) == 0;
+        if settle {
+            let settled = self.store()?.checkpoint();
+            settled.map_err(|error| self.failed("checkpoint beside", &error))?;
+        }
+        let found = Arc::new(self.observe(self.store()?)?);
+        self.model
+            .check(&found, Crash::Kill)
+            .map_err(|text| Stop::Wrong(format!("beside a failed handle: {text}")))?;
+        if settle {
+            self.mark(Mark::Opened(found));
+            return Ok(());
+        }
+        let sequences = found.commits.values().map(|(sequence, _)| *sequence);
+        let sequence = sequences.max().unwrap_or(0) + 1;
+        let writer = self.writer();
+        self.mark(Mark::Resumed {
+            found,
+            writer,
+            sequence,
+        });
+        let got = self.store()?.commit();
+        let got = got.map_err(|error| self.failed("commit beside", &error))?;
+        if got != sequence {
+            return wrong(format!("commit {sequence} beside answered {got}"));
+        }
+        self.mark(Mark::Committed);
+        Ok(())
     }
 
     /// An error is one of a killed process, or a broken promise.
     fn failed(&self, what: &str, error: &Error) -> Stop {
         match &self.recorder {
             Some(recorder) if recorder.is_dead() => Stop::Killed,
+            // Its handle can't go on: no more than a killed process.
+            _ if self.tape.as_ref().is_some_and(|tape| tape.has_failed()) => Stop::Killed,
             _ => Stop::Wrong(format!("{what} failed: {error}")),
         }
     }
@@ -222,7 +245,8 @@ impl<'a> Session<'a> {
                 false => {}
             }
         }
-        let stats = store.stats().unwrap();
+        let stats = store.stats();
+        let stats = stats.map_err(|error| self.failed("stats", &error))?;
         if stats.keys != contents.keys.count() {
             return wrong(format!(
                 "stats tell of {} keys and {} are there",
@@ -318,7 +342,8 @@ impl<'a> Session<'a> {
         }
         self.mark(Mark::Committed);
         self.uncommitted = 0;
-        let last = self.store()?.last_commit(writer).unwrap();
+        let last = self.store()?.last_commit(writer);
+        let last = last.map_err(|error| self.failed("last_commit", &error))?;
         match last.is_some_and(|last| last.sequence == sequence && *last.tag == *tag) {
             true => Ok(()),
             false => wrong("last_commit is not the last commit"),
@@ -333,6 +358,10 @@ impl<'a> Session<'a> {
     }
 
     pub fn close(&mut self) -> Outcome {
+        if let Some(other) = self.other.take() {
+            let closed = other.close();
+            closed.map_err(|error| self.failed("close beside", &error))?;
+        }
         let outcome = self.store()?.close();
         outcome.map_err(|error| self.failed("close", &error))?;
         self.mark(Mark::Settled);
@@ -355,10 +384,20 @@ impl<'a> Session<'a> {
             recorder.kill();
         }
         self.store = None;
+        self.other = None;
     }
 
     /// Does one thing that users do.
     fn step(&mut self) -> Outcome {
+        if self.setup.faults
+            && let Some(tape) = self.tape.clone()
+            && self.random.below(8) == 0
+        {
+            if self.other.is_none() && self.random.below(2) == 0 {
+                self.join()?;
+            }
+            tape.fail(self.random.below(5));
+        }
         let dice = self.random.below(100);
         match dice {
             0..=34 => {
@@ -408,8 +447,15 @@ impl<'a> Session<'a> {
     /// Opens the store again if a kill was what ended the outcome.
     pub fn revive(&mut self, mut outcome: Outcome) -> Outcome {
         while let Err(Stop::Killed) = outcome {
-            self.kill();
-            outcome = self.open(Crash::Kill);
+            let dead = self.recorder.as_ref().is_none_or(Recorder::is_dead);
+            let failed = self.tape.as_ref().is_some_and(|tape| tape.has_failed());
+            outcome = match self.other.take() {
+                Some(other) if failed && !dead => self.go_on_beside(other),
+                _ => {
+                    self.kill();
+                    self.open(Crash::Kill)
+                }
+            };
         }
         outcome
     }

@@ -36,6 +36,10 @@ struct State {
     sites: BTreeMap<Site, u64>,
     /// So many events on, the process is killed.
     fuse: Option<u64>,
+    /// So many syncs of files on, one fails.
+    fault: Option<u64>,
+    /// One has failed.
+    failed: bool,
 }
 
 impl Tape {
@@ -71,6 +75,23 @@ impl Tape {
         self.state().fuse = Some(events);
     }
 
+    /// Fails a sync, so many on.
+    pub fn fail(&self, syncs: u64) {
+        self.state().fault = Some(syncs);
+    }
+
+    /// Whether a sync has failed.
+    pub fn has_failed(&self) -> bool {
+        self.state().failed
+    }
+
+    /// What follows has nothing to do with a sync that failed.
+    pub fn forgive(&self) {
+        let mut state = self.state();
+        state.failed = false;
+        state.fault = None;
+    }
+
     /// Ends the recording.
     pub fn take(&self) -> (Vec<Event>, BTreeMap<Site, u64>) {
         let mut state = self.state();
@@ -101,6 +122,8 @@ impl Recorder {
         let mut state = tape.state();
         state.watch = Watch::default();
         state.fuse = None;
+        state.fault = None;
+        state.failed = false;
         drop(state);
         Self {
             tape: Arc::clone(tape),
@@ -142,6 +165,24 @@ impl Recorder {
                 Ok(state)
             }
             None => Ok(state),
+        }
+    }
+
+    /// Whether this sync is the one to fail.
+    fn must_fail(&self, inode: Inode) -> io::Result<bool> {
+        let mut state = self.alive()?;
+        match state.fault.as_mut() {
+            Some(0) => {
+                state.fault = None;
+                state.failed = true;
+                state.events.push(Event::SyncFailed { inode });
+                Ok(true)
+            }
+            Some(left) => {
+                *left -= 1;
+                Ok(false)
+            }
+            None => Ok(false),
         }
     }
 
@@ -303,6 +344,9 @@ impl StorageFile for RecorderFile {
 
     fn sync(&self) -> io::Result<()> {
         let inode = self.inode;
+        if self.recorder.must_fail(inode)? {
+            return Err(io::Error::other("the sync failed, as planned"));
+        }
         let site = |watch: &mut Watch| {
             if is_log(&self.name) {
                 watch.sync_log(inode, self.unsynced_find.swap(false, Ordering::AcqRel))
