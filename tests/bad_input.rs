@@ -9,6 +9,7 @@ mod bad_input {
     mod options;
     mod pages;
     mod paths;
+    mod policies;
     mod superblock;
     mod tail;
     mod use_after;

@@ -8,6 +8,7 @@ use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
+use crate::policy::Policy;
 
 /// Remember lines
 ///
@@ -23,6 +24,9 @@ pub struct Args {
 
     #[command(flatten)]
     memory: Memory,
+
+    #[command(flatten)]
+    policy: Policy,
 }
 
 const EXAMPLES: &str = "\
@@ -32,7 +36,8 @@ Examples:
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
-    let store = args.memory.options().open(&args.store)?;
+    let options = args.policy.apply(args.memory.options());
+    let store = options.open(&args.store)?;
 
     let claimed = claim_all(store, input, Output::none(), u64::MAX)?;
     let tally = claimed.outcome.tally;

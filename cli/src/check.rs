@@ -9,6 +9,7 @@ use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::output::Output;
 use crate::pipeline::{self, Ending, Job};
+use crate::policy::Policy;
 
 /// Print the lines seen before, and remember nothing
 ///
@@ -25,6 +26,9 @@ pub struct Args {
     /// Print the lines that were not seen before
     #[arg(short = 'v', long)]
     invert: bool,
+
+    #[command(flatten)]
+    policy: Policy,
 }
 
 const EXAMPLES: &str = "\
@@ -37,7 +41,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
     let output = Output::stdout()?;
     input.ensure_apart_from(&output)?;
-    let store = Options::new().open_read_only(&args.store)?;
+    let options = args.policy.apply(Options::new());
+    let store = options.open_read_only(&args.store)?;
 
     let mut lookup = Lookup {
         store,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use crate::error::CliError;
 use crate::memory::Memory;
+use crate::policy::Policy;
 
 /// Bring everything that was logged into the filter file, which is then the whole store
 #[derive(clap::Args)]
@@ -15,6 +16,9 @@ pub struct Args {
 
     #[command(flatten)]
     memory: Memory,
+
+    #[command(flatten)]
+    policy: Policy,
 }
 
 const EXAMPLES: &str = "\
@@ -22,7 +26,8 @@ Examples:
   everseen checkpoint visited.ever && cp visited.ever backup/";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let store = args.memory.options().open(&args.store)?;
+    let options = args.policy.apply(args.memory.options());
+    let store = options.open(&args.store)?;
     store.checkpoint()?;
     store.close()?;
     Ok(ExitCode::SUCCESS)

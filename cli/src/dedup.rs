@@ -11,6 +11,7 @@ use crate::human;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
+use crate::policy::Policy;
 use crate::size;
 
 /// The false-positive rate of a store that is made on the way.
@@ -41,6 +42,9 @@ pub struct Args {
     #[command(flatten)]
     memory: Memory,
 
+    #[command(flatten)]
+    policy: Policy,
+
     /// At the end, tell how many lines there were, how many new and seen, and how fast
     #[arg(long)]
     stats: bool,
@@ -58,8 +62,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let output = Output::stdout()?;
     input.ensure_apart_from(&output)?;
     let store = args
-        .memory
-        .options()
+        .policy
+        .apply(args.memory.options())
         .kind(Kind::Scalable)
         .fpr(RATE)
         .transactional(true)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Commit, LayerStats, Options, Stats};
+use everseen::{Commit, LayerStats, Options, RecoveryReport, Stats, VerifyReport};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -17,6 +17,10 @@ use crate::output::{print, print_json};
 pub struct Args {
     /// The store
     store: PathBuf,
+
+    /// Read all pages too, and tell how many are damaged (verify names them)
+    #[arg(long)]
+    pages: bool,
 
     /// As JSON
     #[arg(long)]
@@ -31,11 +35,15 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = Options::new().open_read_only(&args.store)?;
     let stats = store.stats()?;
+    let recovery = store.recovery().clone();
+    let report = args.pages.then(|| store.verify()).transpose()?;
     store.close()?;
+    let damage = JsonDamage::of(&recovery, report.as_ref());
     if args.json {
-        print_json(&Json::from(&stats))?;
+        print_json(&Json::of(&stats, &recovery, damage))?;
     } else {
-        print(&text(&args.store.display().to_string(), &stats))?;
+        let name = args.store.display().to_string();
+        print(&text(&name, &stats, &recovery, &damage))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -59,6 +67,37 @@ struct Json {
     created: u64,
     commits: Vec<JsonCommit>,
     layers: Vec<JsonLayer>,
+    recovery: JsonRecovery,
+    damage: JsonDamage,
+}
+
+/// What is to be done, or was, because the last user didn't close the store.
+#[derive(Serialize)]
+struct JsonRecovery {
+    /// Others have the store open, so there is nothing to recover.
+    in_use: bool,
+    logs: u64,
+    keys: u64,
+    dropped: u64,
+    checkpoint: bool,
+}
+
+#[derive(Serialize)]
+struct JsonDamage {
+    /// What is wrong with one of the two superblocks.
+    superblock: Option<String>,
+    /// Absent unless all were read.
+    pages: Option<u64>,
+}
+
+impl JsonDamage {
+    fn of(recovery: &RecoveryReport, report: Option<&VerifyReport>) -> Self {
+        let superblock = recovery.superblock.as_ref();
+        JsonDamage {
+            superblock: superblock.map(ToString::to_string),
+            pages: report.map(|report| report.damaged.len() as u64),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -81,8 +120,8 @@ struct JsonLayer {
     fpr: f64,
 }
 
-impl From<&Stats> for Json {
-    fn from(stats: &Stats) -> Self {
+impl Json {
+    fn of(stats: &Stats, recovery: &RecoveryReport, damage: JsonDamage) -> Self {
         Json {
             kind: stats.kind.to_string(),
             hash: stats.hash.to_string(),
@@ -99,6 +138,14 @@ impl From<&Stats> for Json {
             created: stats.created,
             commits: stats.commits.iter().map(JsonCommit::from).collect(),
             layers: stats.layers.iter().map(JsonLayer::from).collect(),
+            recovery: JsonRecovery {
+                in_use: recovery.joined,
+                logs: recovery.logs,
+                keys: recovery.keys,
+                dropped: recovery.dropped,
+                checkpoint: recovery.checkpoint,
+            },
+            damage,
         }
     }
 }
@@ -128,7 +175,7 @@ impl From<&LayerStats> for JsonLayer {
     }
 }
 
-fn text(name: &str, stats: &Stats) -> String {
+fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, damage: &JsonDamage) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: String| {
         // A string takes all that is written to it.
@@ -175,6 +222,15 @@ fn text(name: &str, stats: &Stats) -> String {
     );
     row("generation", thousands(stats.generation));
     row("log", bytes(stats.log_bytes));
+    if recovery.logs > 0 {
+        let dropped = match recovery.dropped {
+            0 => String::new(),
+            dropped => format!(", {} not committed and dropped", thousands(dropped)),
+        };
+        let keys = thousands(recovery.keys);
+        row("recovery", format!("{keys} keys from the log{dropped}"));
+    }
+    row("damage", told(damage));
     for commit in &stats.commits {
         row(
             "commit",
@@ -187,6 +243,18 @@ fn text(name: &str, stats: &Stats) -> String {
         );
     }
     text + &table(&stats.layers)
+}
+
+fn told(damage: &JsonDamage) -> String {
+    let pages = match damage.pages {
+        None => "pages not looked at (verify reads them all)".to_owned(),
+        Some(0) => "no page".to_owned(),
+        Some(pages) => format!("{} pages (verify names them)", thousands(pages)),
+    };
+    match &damage.superblock {
+        None => pages,
+        Some(fault) => format!("one of the two superblocks: {fault}; {pages}"),
+    }
 }
 
 /// The start of a tag, as something a terminal can show.

@@ -20,7 +20,9 @@ mod memory;
 mod output;
 mod pipeline;
 mod plan;
+mod policy;
 mod progress;
+mod repair;
 mod signals;
 mod size;
 mod verify;
@@ -58,6 +60,7 @@ enum Command {
     Check(check::Args),
     Info(info::Args),
     Verify(verify::Args),
+    Repair(repair::Args),
     Plan(plan::Args),
     Checkpoint(checkpoint::Args),
 }
@@ -70,6 +73,7 @@ fn main() -> ExitCode {
         Command::Check(args) => check::run(args),
         Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
+        Command::Repair(args) => repair::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
     };

@@ -46,28 +46,36 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 struct Json {
     ok: bool,
     pages: u64,
+    /// What is wrong with one of the two superblocks.
+    superblock: Option<String>,
     damaged: Vec<JsonDamage>,
 }
 
 #[derive(Serialize)]
-struct JsonDamage {
+pub struct JsonDamage {
     layer: u32,
     page: u64,
     /// How many keys may be concerned.
     keys: u64,
 }
 
+impl From<&Damage> for JsonDamage {
+    fn from(damage: &Damage) -> Self {
+        JsonDamage {
+            layer: damage.layer,
+            page: damage.page,
+            keys: damage.keys,
+        }
+    }
+}
+
 impl From<&VerifyReport> for Json {
     fn from(report: &VerifyReport) -> Self {
-        let damaged = report.damaged.iter().map(
-            |&Damage {
-                 layer, page, keys, ..
-             }| JsonDamage { layer, page, keys },
-        );
         Json {
             ok: report.is_ok(),
             pages: report.pages,
-            damaged: damaged.collect(),
+            superblock: report.superblock.as_ref().map(ToString::to_string),
+            damaged: report.damaged.iter().map(JsonDamage::from).collect(),
         }
     }
 }
@@ -78,19 +86,24 @@ fn text(report: &VerifyReport) -> String {
         return format!("{pages} pages, no damage\n");
     }
     let mut text = format!(
-        "{pages} pages, {} damaged:\n",
-        thousands(report.damaged.len() as u64)
+        "{pages} pages, {} damaged{}\n",
+        thousands(report.damaged.len() as u64),
+        if report.damaged.is_empty() { "" } else { ":" },
     );
-    for Damage {
-        layer, page, keys, ..
-    } in &report.damaged
-    {
+    text += &self::pages(&report.damaged);
+    if let Some(fault) = &report.superblock {
         // A string takes all that is written to it.
-        let _ = writeln!(
-            text,
-            "  layer {layer}, page {page}: about {} keys",
-            thousands(*keys)
-        );
+        let _ = writeln!(text, "one of the two superblocks: {fault}");
     }
-    text
+    text + "everseen repair makes the store whole, without the keys that are lost\n"
+}
+
+/// A line for each page.
+pub fn pages(damaged: &[Damage]) -> String {
+    let line = |damage: &Damage| {
+        let keys = thousands(damage.keys);
+        let (layer, page) = (damage.layer, damage.page);
+        format!("  layer {layer}, page {page}: about {keys} keys\n")
+    };
+    damaged.iter().map(line).collect()
 }

@@ -24,7 +24,7 @@ pub enum FormatError {
 
     /// The header's CRC does not fit its bytes.
     #[error(
-        "the header is damaged: CRC {got:08x}, expected {expected:08x}; restore the file from a copy"
+        "the header is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` restores it from a superblock's copy"
     )]
     HeaderChecksum {
         /// The CRC of the bytes there.
@@ -82,7 +82,7 @@ pub enum FormatError {
 
     /// A page's CRC does not fit its bytes, and no interrupted checkpoint explains it.
     #[error(
-        "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `verify` lists all damage"
+        "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"
     )]
     PageDamaged {
         /// The layer, counted from 0.

@@ -68,6 +68,11 @@ impl Layer {
         page_of(hash, self.pages)
     }
 
+    /// Keys in each of its pages, about.
+    pub(crate) fn keys_a_page(&self) -> u64 {
+        self.keys.div_ceil(self.pages)
+    }
+
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
         out.u64(self.first_page)
             .u64(self.pages)

@@ -125,8 +125,8 @@ impl Superblock {
         bytes
     }
 
-    /// Checks a superblock's place in the file, `bytes`, and takes the superblock from it.
-    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, SuperblockFault> {
+    /// The bytes of a superblock in its place, if its checksum is right.
+    fn checked(bytes: &[u8]) -> Result<&[u8], SuperblockFault> {
         let Some(magic) = bytes.first_chunk::<8>() else {
             return Err(SuperblockFault::Length { got: 0 });
         };
@@ -147,7 +147,24 @@ impl Superblock {
         if expected != got {
             return Err(SuperblockFault::Checksum { expected, got });
         }
-        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..size]);
+        Ok(&bytes[..size])
+    }
+
+    /// The sequence of a superblock with a right checksum, and its copy of the header.
+    pub(crate) fn header_copy(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
+        let bytes = Self::checked(bytes).ok()?;
+        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..]);
+        let sequence = input.u64()?;
+        input.u64()?;
+        let copy = input.bytes(HEADER_BYTES)?;
+        Some((sequence, copy.to_vec()))
+    }
+
+    /// Checks a superblock's place in the file, `bytes`, and takes the superblock from it.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, SuperblockFault> {
+        let bytes = Self::checked(bytes)?;
+        let length = bytes.len() as u32;
+        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..]);
         Self::fields(&mut input, header).unwrap_or(Err(SuperblockFault::Length { got: length }))
     }
 

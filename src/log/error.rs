@@ -6,7 +6,7 @@
 pub enum LogError {
     /// The superblock says that there is a log, and there is none.
     #[error(
-        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or restore both from a copy"
+        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or go on without it by `everseen repair`"
     )]
     Missing {
         /// The log's generation.
@@ -48,7 +48,7 @@ pub enum LogError {
 
     /// A record is damaged although a later one proves that it had been durable.
     #[error(
-        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy"
+        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or go on without what follows by `everseen repair`"
     )]
     Damaged {
         /// Where the damaged record begins.

@@ -99,6 +99,12 @@ pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]
     put_u32(page, CRC_OFFSET, crc);
 }
 
+/// Makes a page of which every key, or none, tests positive.
+pub(crate) fn fill(number: u64, generation: u64, full: bool, page: &mut [u8]) {
+    page.fill(if full { 0xFF } else { 0 });
+    seal(number, generation, count_bits(page), page);
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

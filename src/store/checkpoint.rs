@@ -107,8 +107,11 @@ impl Engine {
             engine: self,
             _file: file,
         };
-        let outcome = self.settle();
-        self.poison_on_failure(outcome)
+        match self.settle() {
+            // It can be tried again once the page is repaired, or by who knows what to do with it.
+            Err(error @ Error::Format { .. }) => Err(error),
+            outcome => self.poison_on_failure(outcome),
+        }
     }
 
     /// The checkpoint of the one generation that is due, by whoever has its lock.
@@ -176,7 +179,7 @@ impl Engine {
                 Ok(swept) => swept,
                 Err(error) => {
                     // Until it is done again, there may be a torn page in what it named last.
-                    self.shared.set_torn(sweep.named());
+                    self.shared.set_torn(sweep.give_up(&error));
                     return Err(error);
                 }
             };

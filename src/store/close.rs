@@ -3,10 +3,10 @@
 use std::sync::atomic::Ordering;
 
 use super::coordination::MAX_HANDLES;
+use super::coordination::shared_path;
 use super::engine::{Access, Engine, Held};
 use super::generation::buffer_path;
 use super::locks::{Gate, Presence, liveness_path};
-use super::open::shared_path;
 use super::view::remove_if_there;
 use crate::error::{Error, Result};
 use crate::log::log_path;

@@ -5,9 +5,10 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use super::create::beside;
 use super::doubt::Doubt;
 use crate::file::pages::WriteWindow;
 use crate::sys::Region;
@@ -50,6 +51,11 @@ enum Word {
 
 const _: () = assert!((Word::End as usize) < FIRST_SLOT);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
+
+/// The file of the shared words.
+pub(crate) fn shared_path(store: &Path) -> PathBuf {
+    beside(store, "-shm")
+}
 
 /// The shared words.
 #[derive(Debug)]

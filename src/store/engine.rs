@@ -13,6 +13,8 @@ use super::doubt::Told;
 use super::generation::Generation;
 use super::identity::read_identity;
 use super::locks::{Presence, Seat};
+use super::report::RecoveryReport;
+use super::verify::Damage;
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, Superblock};
@@ -110,6 +112,9 @@ pub(crate) struct Engine {
     pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
     /// Failed syncs of the store file that this handle has been told of.
     told: Told,
+    /// Damaged pages that checkpoints of this handle have written anew.
+    pub(crate) repaired: Mutex<Vec<Damage>>,
+    pub(crate) recovery: RecoveryReport,
     poison: OnceLock<Arc<Error>>,
     pub(crate) closed: AtomicBool,
     pub(crate) held: Mutex<Option<Held>>,
@@ -128,6 +133,7 @@ pub(crate) struct Parts {
     pub(crate) view: View,
     pub(crate) writer_lock: Option<LockFile>,
     pub(crate) held: Option<Held>,
+    pub(crate) recovery: RecoveryReport,
 }
 
 impl Engine {
@@ -155,6 +161,8 @@ impl Engine {
             checkpoint: Mutex::new(()),
             threads: Mutex::new(Vec::new()),
             told: Told::default(),
+            repaired: Mutex::new(Vec::new()),
+            recovery: parts.recovery,
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             held: Mutex::new(parts.held),

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::Options;
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use crate::file::{FormatError, Header, Intent, Superblock, intent};
+use crate::file::{FormatError, Header, Intent, Superblock, SuperblockFault, intent};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
@@ -14,6 +14,8 @@ use crate::sys::storage::{StorageFile, read_exact_at};
 pub(crate) struct Identity {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
+    /// What is wrong with the other one, if it is damaged.
+    pub(crate) damaged: Option<SuperblockFault>,
     /// The newest intent there is.
     pub(crate) intent: Option<Intent>,
 }
@@ -45,10 +47,14 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         read_exact_at(file, &mut bytes, SUPERBLOCK_OFFSETS[slot]).map_err(failed)?;
         Ok::<_, Error>(Superblock::decode(&bytes, &header))
     };
-    let superblock = match (read(0)?, read(1)?) {
-        (Ok(a), Ok(b)) if a.sequence > b.sequence => a,
-        (_, Ok(b)) => b,
-        (Ok(a), _) => a,
+    let (superblock, damaged) = match (read(0)?, read(1)?) {
+        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, None),
+        (Ok(_), Ok(b)) => (b, None),
+        // Not written yet.
+        (Ok(good), Err(SuperblockFault::Blank)) | (Err(SuperblockFault::Blank), Ok(good)) => {
+            (good, None)
+        }
+        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, Some(bad)),
         (Err(a), Err(b)) => return Err(wrong(FormatError::NoSuperblock { a, b })),
     };
     let expected = superblock.end_offset().max(PAGES_OFFSET);
@@ -63,6 +69,7 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         intent: newest_intent(file, path, &header)?,
         header,
         superblock,
+        damaged,
     })
 }
 

@@ -5,6 +5,7 @@ mod close;
 mod commit;
 mod coordination;
 mod create;
+mod damage;
 mod doubt;
 mod engine;
 mod generation;
@@ -16,6 +17,8 @@ mod open;
 mod options;
 mod read;
 mod recover;
+mod repair;
+mod report;
 mod rotate;
 mod scan;
 mod stats;
@@ -28,10 +31,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
+pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER, Options,
 };
+pub use report::RecoveryReport;
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 
@@ -302,6 +307,23 @@ impl Store {
     /// If the header or both superblocks are damaged.
     pub fn verify(&self) -> Result<VerifyReport> {
         self.engine.verify()
+    }
+
+    /// Rewrites each damaged page, so that it verifies: as one of which no key is seen
+    /// ([`OnDamage::NeverSeen`]) or every one ([`OnDamage::Seen`]). Others may have the store open;
+    /// checkpoints wait. For a store that can't be opened there is
+    /// [`Options::repair`](crate::Options::repair).
+    ///
+    /// # Errors
+    /// [`Error::InvalidOption`](crate::Error::InvalidOption) for [`OnDamage::Error`]; a full or
+    /// failing disk. After an error some pages may have been repaired and others not.
+    pub fn repair(&self, policy: OnDamage) -> Result<RepairReport> {
+        self.engine.repair(policy)
+    }
+
+    /// What opening found, and did about it.
+    pub fn recovery(&self) -> &RecoveryReport {
+        &self.engine.recovery
     }
 
     /// Closes the store: moves what counts into the pages, after which the one file is the whole

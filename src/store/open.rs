@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::coordination::Coordination;
+use super::coordination::{Coordination, shared_path};
 use super::create::beside;
 use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
 use super::identity::{Identity, identify, read_identity};
 use super::locks::{Gate, Presence, Seat, lock_error};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
+use super::report::RecoveryReport;
 use super::rotate::room_after;
-use super::view::{make_buffer, map_layers, remove_if_there};
+use super::view::{clear_shared_memory, make_buffer, map_layers};
 use super::{Options, Store};
 use crate::buffer;
 use crate::error::{Error, Result};
@@ -19,11 +20,6 @@ use crate::file::FormatError;
 use crate::log::file::sync_parent;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
-
-/// The file of the shared words.
-pub(crate) fn shared_path(path: &Path) -> std::path::PathBuf {
-    beside(path, "-shm")
-}
 
 pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
     check_exists(options, path)?;
@@ -74,7 +70,7 @@ pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result
     }
 }
 
-fn locked(path: &Path) -> Error {
+pub(crate) fn locked(path: &Path) -> Error {
     Error::Locked {
         path: beside(path, "-lock"),
     }
@@ -130,6 +126,18 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
         return Ok(store);
     }
     opening.snapshot()
+}
+
+/// What a handle brings along, however it came in.
+struct Arrival {
+    access: Access,
+    handle: u64,
+    shared: Coordination,
+    active: Generation,
+    frozen: Option<Generation>,
+    writer_lock: Option<LockFile>,
+    held: Option<Held>,
+    recovery: RecoveryReport,
 }
 
 struct Opening<'a> {
@@ -208,7 +216,17 @@ impl Opening<'_> {
             None
         };
         let held = Some(Held { presence, seat });
-        let engine = self.assemble(access, handle, shared, active, frozen, writer_lock, held)?;
+        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let engine = self.assemble(Arrival {
+            access,
+            handle,
+            shared,
+            active,
+            frozen,
+            writer_lock,
+            held,
+            recovery,
+        })?;
         engine.resume(recovered, overflow)?;
         engine.shared.set_ready();
         Ok(Store { engine })
@@ -238,20 +256,21 @@ impl Opening<'_> {
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { identity, ..self };
-        let engine = joined.assemble(
-            Access::Shared,
+        let engine = joined.assemble(Arrival {
+            access: Access::Shared,
             handle,
             shared,
             active,
             frozen,
             writer_lock,
             held,
-        )?;
+            recovery: RecoveryReport::joined(),
+        })?;
         engine.renew()?;
         // Whoever died since is noticed now, and a checkpoint that died with it goes on.
         engine.lock_writer()?.drop_the_dead()?;
         if engine.shared.settled() < engine.shared.active() {
-            engine.start_checkpoint()?;
+            engine.resume_checkpoint()?;
         }
         Ok(Store { engine })
     }
@@ -281,7 +300,16 @@ impl Opening<'_> {
             file: Arc::clone(&self.file),
             identity,
         };
-        let engine = again.assemble(Access::Watching, 0, shared, active, frozen, None, None)?;
+        let engine = again.assemble(Arrival {
+            access: Access::Watching,
+            handle: 0,
+            shared,
+            active,
+            frozen,
+            writer_lock: None,
+            held: None,
+            recovery: RecoveryReport::joined(),
+        })?;
         engine.renew()?;
         Ok(Some(Store { engine }))
     }
@@ -314,7 +342,17 @@ impl Opening<'_> {
             Some(active) => active,
             None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
         };
-        let engine = self.assemble(Access::Snapshot, 0, shared, active, frozen, None, None)?;
+        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let engine = self.assemble(Arrival {
+            access: Access::Snapshot,
+            handle: 0,
+            shared,
+            active,
+            frozen,
+            writer_lock: None,
+            held: None,
+            recovery,
+        })?;
         Ok(Store { engine })
     }
 
@@ -363,20 +401,7 @@ impl Opening<'_> {
         Ok(generation)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "each is a different part of one whole"
-    )]
-    fn assemble(
-        self,
-        access: Access,
-        handle: u64,
-        shared: Coordination,
-        active: Generation,
-        frozen: Option<Generation>,
-        writer_lock: Option<LockFile>,
-        held: Option<Held>,
-    ) -> Result<Arc<Engine>> {
+    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.identity.superblock;
         let layers = map_layers(&*self.file, self.path, &superblock, &[])?;
         Ok(Engine::new(Parts {
@@ -384,49 +409,20 @@ impl Opening<'_> {
             options: self.options.clone(),
             header: self.identity.header,
             view: View {
-                active: Arc::new(active),
-                frozen: frozen.map(Arc::new),
+                active: Arc::new(arrival.active),
+                frozen: arrival.frozen.map(Arc::new),
                 layers,
                 superblock,
             },
             file: self.file,
-            access,
-            handle,
-            shared,
-            writer_lock,
-            held,
+            access: arrival.access,
+            handle: arrival.handle,
+            shared: arrival.shared,
+            writer_lock: arrival.writer_lock,
+            held: arrival.held,
+            recovery: arrival.recovery,
         }))
     }
-}
-
-/// What an earlier session's processes left: never believed.
-fn clear_shared_memory(path: &Path, store_id: &[u8; 16]) -> Result<()> {
-    let words = shared_path(path);
-    // Readers may be watching what died without a word.
-    if let Ok(left) = Coordination::open(&words, store_id, true) {
-        left.set_ended();
-    }
-    remove_if_there(&words)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    let Some(name) = path.file_name() else {
-        return Ok(());
-    };
-    let prefix = format!("{}-shm.", name.to_string_lossy());
-    let failed = |error| Error::io("list the folder", folder, error);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let number = entry.file_name();
-        let number = number.to_string_lossy();
-        if let Some(number) = number.strip_prefix(&prefix)
-            && number.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            remove_if_there(&entry.path())?;
-        }
-    }
-    Ok(())
 }
 
 /// Opens the buffers that others have made.
@@ -461,7 +457,7 @@ fn attach_all(
     })
 }
 
-fn check_exists(options: &Options, path: &Path) -> Result<()> {
+pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::IsFolder {
             path: path.to_owned(),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::Store;
+use super::{OnDamage, RepairReport, Store};
 use crate::error::{Error, Result};
 use crate::file::superblock::MAX_WRITER_NAME;
 use crate::hash::Hash;
@@ -55,6 +55,7 @@ pub struct Options {
     pub(crate) background: bool,
     pub(crate) exclusive: bool,
     pub(crate) timeout: Duration,
+    pub(crate) on_damage: OnDamage,
     pub(crate) storage: Arc<dyn Storage>,
 }
 
@@ -75,6 +76,7 @@ impl Default for Options {
             background: true,
             exclusive: false,
             timeout: DEFAULT_TIMEOUT,
+            on_damage: OnDamage::default(),
             storage: storage::disk(),
         }
     }
@@ -183,6 +185,12 @@ impl Options {
         self
     }
 
+    /// What this handle does when it meets a damaged page: answers an error unless told otherwise.
+    pub fn on_damage(mut self, policy: OnDamage) -> Self {
+        self.on_damage = policy;
+        self
+    }
+
     /// Where files lie: [`storage::disk`], unless a test puts something in between. Locks are
     /// always the operating system's.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
@@ -231,6 +239,20 @@ impl Options {
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         super::open::open_read_only(self, path.as_ref())
+    }
+
+    /// Repairs a store that nobody has open, so far as what is left of it allows: restores a damaged
+    /// header or superblock from its copies, cuts damaged logs off at the damage, brings what they
+    /// hold into the pages, and makes of each damaged page one of which no key is seen, or every
+    /// one. Copy the store first if what is lost matters.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open), for damage that can't be repaired: both superblocks, a log's header,
+    /// a superblock that told of a layer which no other tells of.
+    /// [`Error::InvalidOption`] for [`OnDamage::Error`].
+    pub fn repair(&self, path: impl AsRef<Path>, policy: OnDamage) -> Result<RepairReport> {
+        self.check()?;
+        super::repair::repair(self, path.as_ref(), policy)
     }
 
     fn check(&self) -> Result<()> {

@@ -44,13 +44,31 @@ impl Engine {
         for layer in view.layers.iter().rev() {
             let found = match layer.contains(hash, window) {
                 Ok(found) => found,
-                Err(source) => self.probe_again(view, layer, hash, source)?,
+                Err(source) => self.probe_damaged(view, layer, hash, source)?,
             };
             if found {
                 return Ok(true);
             }
         }
         Ok(false)
+    }
+
+    /// Answers for a page that is damaged, or seems so.
+    #[cold]
+    fn probe_damaged(
+        &self,
+        view: &View,
+        layer: &LayerPages,
+        hash: u64,
+        source: FormatError,
+    ) -> Result<bool> {
+        match self.probe_again(view, layer, hash, source) {
+            Err(Error::Format { path, source }) => {
+                let told = self.answer_for(&source);
+                told.ok_or(Error::Format { path, source })
+            }
+            outcome => outcome,
+        }
     }
 
     /// Looks into a page that seems to be damaged. Writers whose memory this handle does not share

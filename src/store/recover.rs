@@ -24,10 +24,10 @@ impl Engine {
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         if !overflow {
-            if self.shared.settled() < self.shared.active() {
-                self.start_checkpoint()?;
-            }
-            return Ok(());
+            return match self.shared.settled() < self.shared.active() {
+                true => self.resume_checkpoint(),
+                false => Ok(()),
+            };
         }
         match &recovered.frozen {
             Some(found) if !found.loaded => self.settle_from_log(&found.log)?,
@@ -47,6 +47,14 @@ impl Engine {
             self.settle_from_log(&found.log)?;
         }
         Ok(())
+    }
+
+    /// A page that is damaged keeps nobody from opening the store and looking at the others.
+    pub(crate) fn resume_checkpoint(&self) -> Result<()> {
+        match self.start_checkpoint() {
+            Err(Error::Format { .. }) => Ok(()),
+            outcome => outcome,
+        }
     }
 
     fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {

@@ -58,6 +58,8 @@ pub(crate) struct Sweep<'a> {
     next_intent: u64,
     /// The pages that the last intent names, by their numbers in the file.
     named: Range<u64>,
+    /// The pages written since the last sync, by their numbers in the file.
+    written: Range<u64>,
     bytes: Vec<u8>,
 }
 
@@ -89,6 +91,7 @@ impl<'a> Sweep<'a> {
             chunk: chunk.min(layer.pages),
             next_intent: task.first_intent,
             named: task.torn.clone(),
+            written: 0..0,
             bytes: Vec::new(),
         }
     }
@@ -120,6 +123,7 @@ impl<'a> Sweep<'a> {
             if end < self.layer.pages {
                 self.write_intent(start)?;
                 self.sync()?;
+                self.written = 0..0;
             }
             start = end;
         }
@@ -142,12 +146,13 @@ impl<'a> Sweep<'a> {
     /// Names the chunk from page `start` and the next one.
     fn write_intent(&mut self, start: u64) -> Result<()> {
         let end = start.saturating_add(self.chunk.saturating_mul(2));
-        let mut pages = self.numbers(start..end.min(self.layer.pages));
+        self.name(self.numbers(start..end.min(self.layer.pages)))
+    }
+
+    /// Writes an intent for these pages.
+    fn name(&mut self, pages: Range<u64>) -> Result<()> {
         // What an interrupted checkpoint left torn stays named until all of it is done again.
-        let torn = &self.task.torn;
-        if !torn.is_empty() {
-            pages = pages.start.min(torn.start)..pages.end.max(torn.end);
-        }
+        let pages = hull(pages, self.task.torn.clone());
         let intent = Intent {
             generation: self.task.generation,
             sequence: self.next_intent,
@@ -161,8 +166,25 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// The pages that may be torn if the sweep ends here.
-    pub(crate) fn named(&self) -> Range<u64> {
+    /// Ends the sweep early, and answers which pages may be torn.
+    ///
+    /// A page that was found damaged is not among them: whoever does the checkpoint again must not
+    /// take it for torn, and its bits for those that were there.
+    pub(crate) fn give_up(&mut self, error: &Error) -> Range<u64> {
+        let is_damage = matches!(
+            error,
+            Error::Format {
+                source: FormatError::PageDamaged { .. },
+                ..
+            }
+        );
+        if is_damage {
+            let before = self.named.clone();
+            let named = self.name(self.written.clone());
+            if named.and_then(|()| self.sync()).is_err() {
+                self.named = before;
+            }
+        }
         self.named.clone()
     }
 
@@ -191,7 +213,8 @@ impl<'a> Sweep<'a> {
 
     /// Reads a run of pages, applies sorted keys to it, and writes it.
     fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
-        let offset = page_offset(self.layer.first_page + pages.start);
+        let numbers = self.numbers(pages.clone());
+        let offset = page_offset(numbers.start);
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize(length, 0);
@@ -205,6 +228,7 @@ impl<'a> Sweep<'a> {
             self.apply(page, bytes, own)?;
             rest = others;
         }
+        self.written = hull(self.written.clone(), numbers);
         self.write(&bytes, offset)?;
         self.bytes = bytes;
         Ok(())
@@ -221,7 +245,7 @@ impl<'a> Sweep<'a> {
         match page::check(number, bytes) {
             Ok(Content::Blank) if self.layer.all_written => {
                 let expected = page::checksum(number, bytes);
-                return Err(self.damaged(page, PageFault { expected, got: 0 }));
+                self.replace(page, bytes, PageFault { expected, got: 0 })?;
             }
             Ok(_) => {}
             // Half of it is from the interrupted checkpoint: all its bits are ones that belong
@@ -230,11 +254,24 @@ impl<'a> Sweep<'a> {
                 let occupancy = page::count_bits(bytes);
                 page::seal(number, 0, occupancy, bytes);
             }
-            Err(fault) => return Err(self.damaged(page, fault)),
+            Err(fault) => self.replace(page, bytes, fault)?,
         }
         let occupancy = bloom::apply(bytes, self.layer.probes, keys);
         let generation = self.task.generation + 1;
         page::seal(number, generation, occupancy, bytes);
+        Ok(())
+    }
+
+    /// Does with a damaged page as the handle was told.
+    fn replace(&self, page: u64, bytes: &mut [u8], fault: PageFault) -> Result<()> {
+        let number = self.layer.first_page + page;
+        let on = self.engine.options.on_damage;
+        if !on.replace(number, self.task.generation + 1, bytes) {
+            return Err(self.damaged(page, fault));
+        }
+        let keys = self.layer.keys_a_page();
+        let layer = self.task.cut.layer_index;
+        self.engine.note_repair(layer, page, keys);
         Ok(())
     }
 
@@ -254,5 +291,16 @@ impl<'a> Sweep<'a> {
 
     fn sync(&self) -> Result<()> {
         self.engine.sync_file("sync the pages")
+    }
+}
+
+/// The least range that holds both; an empty one holds nothing.
+fn hull(a: Range<u64>, b: Range<u64>) -> Range<u64> {
+    if a.is_empty() {
+        b
+    } else if b.is_empty() {
+        a
+    } else {
+        a.start.min(b.start)..a.end.max(b.end)
     }
 }

@@ -1,9 +1,10 @@
 //! Reading everything and naming what is damaged.
 
-use super::engine::{Access, Engine};
+use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
 use super::locks::lock_error;
 use crate::error::{Error, Result};
+use crate::file::SuperblockFault;
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::sys::{LockFile, lock};
 
@@ -19,12 +20,15 @@ pub struct VerifyReport {
     pub bits_set: u64,
     /// The bad ones.
     pub damaged: Vec<Damage>,
+    /// What is wrong with one of the two superblocks. The store lives on the other one; the next
+    /// checkpoint, or a repair, writes it anew.
+    pub superblock: Option<SuperblockFault>,
 }
 
 impl VerifyReport {
     /// Whether nothing is damaged.
     pub fn is_ok(&self) -> bool {
-        self.damaged.is_empty()
+        self.damaged.is_empty() && self.superblock.is_none()
     }
 }
 
@@ -46,36 +50,58 @@ impl Engine {
         self.check_usable()?;
         let _no_checkpoint = lock(&self.checkpoint);
         let _nor_another = self.hold_checkpoints_off()?;
-        read_identity(&*self.file, &self.path)?;
-        let view = self.view()?;
-        let window = self.shared.window();
-        let mut report = VerifyReport::default();
-        let mut copy = [0; PAGE_BYTES];
-        for ((index, pages), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
-            for page in 0..layer.pages {
-                report.pages += 1;
-                match pages.check(page, &mut copy) {
-                    Ok(Content::Blank) => report.blank += 1,
-                    Ok(Content::Sealed { occupancy, .. })
-                        if page::count_bits(&copy) == occupancy =>
-                    {
-                        report.bits_set += u64::from(occupancy);
-                    }
-                    // To be mended by a checkpoint that is still due.
-                    _ if window.holds(layer.first_page + page) => {}
-                    _ => report.damaged.push(Damage {
-                        layer: index,
-                        page,
-                        keys: layer.keys.div_ceil(layer.pages),
-                    }),
-                }
+        let identity = read_identity(&*self.file, &self.path)?;
+        let view = std::sync::Arc::clone(&*self.view()?);
+        let mut report = VerifyReport {
+            superblock: identity.damaged,
+            ..VerifyReport::default()
+        };
+        report.damaged = self.damaged_pages(&view, |content, _| {
+            report.pages += 1;
+            match content {
+                Some(Content::Blank) => report.blank += 1,
+                Some(Content::Sealed { occupancy, .. }) => report.bits_set += u64::from(occupancy),
+                None => {}
             }
-        }
+        });
         Ok(report)
     }
 
+    /// The damaged pages among all of a view. `each` is told of every page, with its content
+    /// unless it is bad or about to be mended by a checkpoint.
+    pub(crate) fn damaged_pages(
+        &self,
+        view: &View,
+        mut each: impl FnMut(Option<Content>, u64),
+    ) -> Vec<Damage> {
+        let window = self.shared.window();
+        let mut copy = [0; PAGE_BYTES];
+        let mut damaged = Vec::new();
+        for ((index, pages), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
+            for page in 0..layer.pages {
+                let content = match pages.check(page, &mut copy) {
+                    Ok(Content::Sealed { occupancy, .. })
+                        if page::count_bits(&copy) != occupancy =>
+                    {
+                        None
+                    }
+                    outcome => outcome.ok(),
+                };
+                each(content, page);
+                if content.is_none() && !window.holds(layer.first_page + page) {
+                    damaged.push(Damage {
+                        layer: index,
+                        page,
+                        keys: layer.keys_a_page(),
+                    });
+                }
+            }
+        }
+        damaged
+    }
+
     /// Keeps other processes from checkpoints while it is held.
-    fn hold_checkpoints_off(&self) -> Result<Option<LockFile>> {
+    pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<LockFile>> {
         if self.access == Access::Alone {
             return Ok(None);
         }

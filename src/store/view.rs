@@ -3,6 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
+use super::coordination::{Coordination, shared_path};
 use super::engine::{Access, Engine, View};
 use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
@@ -184,4 +185,34 @@ pub(crate) fn map_layers(
         layers.push(pages);
     }
     Ok(layers)
+}
+
+/// What an earlier session's processes left: never believed.
+pub(crate) fn clear_shared_memory(path: &std::path::Path, store_id: &[u8; 16]) -> Result<()> {
+    let words = shared_path(path);
+    // Readers may be watching what died without a word.
+    if let Ok(left) = Coordination::open(&words, store_id, true) {
+        left.set_ended();
+    }
+    remove_if_there(&words)?;
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => std::path::Path::new("."),
+    };
+    let Some(name) = path.file_name() else {
+        return Ok(());
+    };
+    let prefix = format!("{}-shm.", name.to_string_lossy());
+    let failed = |error| Error::io("list the folder", folder, error);
+    for entry in std::fs::read_dir(folder).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
+        let number = entry.file_name();
+        let number = number.to_string_lossy();
+        if let Some(number) = number.strip_prefix(&prefix)
+            && number.bytes().all(|byte| byte.is_ascii_digit())
+        {
+            remove_if_there(&entry.path())?;
+        }
+    }
+    Ok(())
 }

@@ -1,0 +1,47 @@
+//! `--on-damage`, of every command that reads pages, and the policy of `repair`.
+
+use clap::ValueEnum;
+use everseen::{OnDamage, Options};
+
+/// The part of the command line that tells what to do about damaged pages.
+#[derive(clap::Args)]
+pub struct Policy {
+    /// What a damaged page means: stop with an error, take its keys for never seen, or for seen
+    #[arg(long, value_name = "WHAT", default_value = "error")]
+    on_damage: Choice,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Choice {
+    Error,
+    NeverSeen,
+    Seen,
+}
+
+impl Policy {
+    pub fn apply(&self, options: Options) -> Options {
+        options.on_damage(match self.on_damage {
+            Choice::Error => OnDamage::Error,
+            Choice::NeverSeen => OnDamage::NeverSeen,
+            Choice::Seen => OnDamage::Seen,
+        })
+    }
+}
+
+/// What becomes of a damaged page that is repaired.
+#[derive(Clone, Copy, ValueEnum)]
+pub enum Repair {
+    /// Its keys count as never seen: a crawler fetches them again
+    NeverSeen,
+    /// All its keys count as seen, and as many that never were
+    Seen,
+}
+
+impl From<Repair> for OnDamage {
+    fn from(repair: Repair) -> Self {
+        match repair {
+            Repair::NeverSeen => OnDamage::NeverSeen,
+            Repair::Seen => OnDamage::Seen,
+        }
+    }
+}

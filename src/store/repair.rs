@@ -1,0 +1,206 @@
+//! Repairing a store that nobody has open: first what keeps it from being opened, then its pages.
+//!
+//! Each step leaves a store that is no worse than it was, so that whatever interrupts a repair, it
+//! can be done again.
+
+use std::path::Path;
+
+use super::damage::{OnDamage, RepairReport};
+use super::identity::identify;
+use super::locks::{Gate, Presence};
+use super::open::{check_exists, locked, open_inside};
+use super::{Options, Store};
+use crate::error::{Error, Result};
+use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::{FormatError, Header, Layer, Superblock};
+use crate::log::{LogError, log_path};
+use crate::page::{self, PAGE_BYTES};
+use crate::sizing;
+use crate::sys::lock;
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// Logs are cut off at most so often: there are two, and each is cut once.
+const CUTS: usize = 4;
+
+pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
+    check_exists(options, path)?;
+    let gate = Gate::enter(path, true, options.timeout)?;
+    // Inside the gate nobody comes, and those who were there would be noticed here.
+    drop(Presence::alone(path)?.ok_or_else(|| locked(path))?);
+    let options = options.clone().on_damage(on).background(false);
+    let file = options.storage.open(path, true);
+    let file = file.map_err(|error| Error::io("open", path, error))?;
+    let repair = Repair {
+        options: &options,
+        path,
+        file: &*file,
+    };
+    let mut report = RepairReport {
+        header: repair.header()?,
+        ..RepairReport::default()
+    };
+    repair.superblocks(&mut report)?;
+    let store = repair.open(&gate, &mut report)?;
+    // The gate is free for closing.
+    drop(gate);
+    report.pages = store.repair(on)?.pages;
+    store.close()?;
+    report.pages.append(&mut lock(&store.engine.repaired));
+    report
+        .pages
+        .sort_by_key(|damage| (damage.layer, damage.page));
+    Ok(report)
+}
+
+struct Repair<'a> {
+    options: &'a Options,
+    path: &'a Path,
+    file: &'a dyn StorageFile,
+}
+
+impl Repair<'_> {
+    fn length(&self) -> Result<u64> {
+        let length = self.file.length();
+        length.map_err(|error| Error::io("measure", self.path, error))
+    }
+
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        read_exact_at(self.file, bytes, offset).map_err(|error| Error::io("read", self.path, error))
+    }
+
+    /// Writes and makes durable.
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(self.file, bytes, offset)
+            .map_err(|error| Error::io("repair", self.path, error))?;
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync the repair of", self.path, error))
+    }
+
+    fn exists(&self, generation: u64) -> Result<bool> {
+        let log = log_path(self.path, generation);
+        let there = self.options.storage.exists(&log);
+        there.map_err(|error| Error::io("look for the log", &log, error))
+    }
+
+    /// Restores a damaged header from the newest superblock that has a copy of it.
+    fn header(&self) -> Result<bool> {
+        let length = self.length()?;
+        let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
+        self.read(&mut page, 0)?;
+        let error = match Header::decode(&page, length) {
+            Ok(_) => return Ok(false),
+            Err(error) => error,
+        };
+        let damaged = matches!(
+            error,
+            FormatError::NotAStore { .. }
+                | FormatError::HeaderChecksum { .. }
+                | FormatError::HeaderField { .. }
+        );
+        let mut newest: Option<(u64, Vec<u8>)> = None;
+        if damaged && length >= PAGES_OFFSET {
+            for offset in SUPERBLOCK_OFFSETS {
+                let mut bytes = vec![0; SUPERBLOCK_BYTES];
+                self.read(&mut bytes, offset)?;
+                if let Some((sequence, mut copy)) = Superblock::header_copy(&bytes) {
+                    copy.resize(PAGE_BYTES, 0);
+                    let valid = Header::decode(&copy, length).is_ok();
+                    if valid && newest.as_ref().is_none_or(|(held, _)| *held < sequence) {
+                        newest = Some((sequence, copy));
+                    }
+                }
+            }
+        }
+        let Some((_, copy)) = newest else {
+            return Err(Error::Format {
+                path: self.path.to_owned(),
+                source: error,
+            });
+        };
+        self.write(&copy, 0)?;
+        Ok(true)
+    }
+
+    /// Sees that the newest superblock there is tells of logs that are there, and that both are
+    /// whole.
+    fn superblocks(&self, report: &mut RepairReport) -> Result<()> {
+        let (_, identity) = identify(self.options, self.path, true)?;
+        let mut superblock = identity.superblock;
+        let lost = superblock.log_expected && !self.exists(superblock.generation)?;
+        report.superblock = identity.damaged.is_some();
+        if lost {
+            let layers = superblock.end_offset();
+            if identity.header.growth().is_some() && self.length()? > layers {
+                // A layer that nothing tells of any more.
+                return Err(Error::Log {
+                    path: log_path(self.path, superblock.generation),
+                    source: LogError::Missing {
+                        generation: superblock.generation,
+                    },
+                });
+            }
+            superblock.generation += 1;
+            superblock.log_expected = self.exists(superblock.generation)?;
+            for layer in &mut superblock.layers {
+                layer.keys = layer.keys.max(self.count(layer)?);
+            }
+            report.rolled_back = true;
+        }
+        if lost || report.superblock {
+            superblock.sequence += 1;
+            let bytes = superblock.encode(&identity.header);
+            self.write(&bytes, SUPERBLOCK_OFFSETS[superblock.slot()])?;
+        }
+        Ok(())
+    }
+
+    /// The keys that a layer's good pages hold, about.
+    fn count(&self, layer: &Layer) -> Result<u64> {
+        let mut bits = 0;
+        let mut pages = 0;
+        let mut bytes = [0; PAGE_BYTES];
+        for page in 0..layer.pages {
+            let number = layer.first_page + page;
+            self.read(&mut bytes, page_offset(number))?;
+            if page::check(number, &bytes).is_ok() {
+                bits += u64::from(page::count_bits(&bytes));
+                pages += 1;
+            }
+        }
+        let keys = sizing::keys_from_bits_set(bits, pages, layer.probes);
+        // As many again, in proportion, for the pages that can't be counted.
+        Ok((keys * layer.pages as f64 / pages.max(1) as f64) as u64)
+    }
+
+    /// Opens the store, which brings its logs into the pages.
+    fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Store> {
+        for _ in 0..CUTS {
+            match open_inside(self.options, self.path, gate) {
+                Err(Error::Log {
+                    path,
+                    source: LogError::Damaged { offset, .. },
+                }) => report.log_bytes += self.cut_off(&path, offset)?,
+                outcome => return outcome,
+            }
+        }
+        open_inside(self.options, self.path, gate)
+    }
+
+    /// Ends a log where a damaged record begins. What lies behind it can't be believed without it:
+    /// zeros take its place.
+    fn cut_off(&self, log: &Path, offset: u64) -> Result<u64> {
+        let failed = |error| Error::io("cut off", log, error);
+        let file = self.options.storage.open(log, true).map_err(failed)?;
+        let length = file.length().map_err(failed)?;
+        let zeros = vec![0; 1 << 16];
+        let mut at = offset;
+        while at < length {
+            let part = (length - at).min(zeros.len() as u64) as usize;
+            write_all_at(&*file, &zeros[..part], at).map_err(failed)?;
+            at += part as u64;
+        }
+        let synced = file.sync();
+        synced.map_err(|error| Error::sync("sync the log", log, error))?;
+        Ok(length - offset)
+    }
+}
