@@ -82,19 +82,20 @@ impl From<&VerifyReport> for Json {
 
 fn text(report: &VerifyReport) -> String {
     let pages = thousands(report.pages);
-    if report.is_ok() {
-        return format!("{pages} pages, no damage\n");
-    }
-    let mut text = format!(
-        "{pages} pages, {} damaged{}\n",
-        thousands(report.damaged.len() as u64),
-        if report.damaged.is_empty() { "" } else { ":" },
-    );
-    text += &self::pages(&report.damaged);
+    let mut text = String::new();
     if let Some(fault) = &report.superblock {
         // A string takes all that is written to it.
-        let _ = writeln!(text, "one of the two superblocks: {fault}");
+        let _ = writeln!(
+            text,
+            "one of the two superblocks: {fault}; the other one counts, and the next checkpoint mends it"
+        );
     }
+    if report.is_ok() {
+        return text + &format!("{pages} pages, no damage\n");
+    }
+    let damaged = thousands(report.damaged.len() as u64);
+    text += &format!("{pages} pages, {damaged} damaged:\n");
+    text += &self::pages(&report.damaged);
     text + "everseen repair makes the store whole, without the keys that are lost\n"
 }
 

@@ -106,6 +106,7 @@ impl Engine {
         let mut writing = self.take_writer(lock(&self.writer))?;
         writing.local.closing = true;
         writing.give_up();
+        writing.take_up_log()?;
         writing.rotate(true)?;
         drop(writing);
         self.join_threads();

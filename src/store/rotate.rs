@@ -134,6 +134,21 @@ impl Writing<'_> {
         Ok(())
     }
 
+    /// Begins with a log that another handle made and could not tell of, if there is one.
+    pub(crate) fn take_up_log(&mut self) -> Result<()> {
+        let active = &self.view.active;
+        let engine = self.engine;
+        if active.has_log() {
+            return Ok(());
+        }
+        let path = log_path(&engine.path, active.number());
+        let there = engine.options.storage.exists(&path);
+        match there.map_err(|error| Error::io("look for the log", &path, error))? {
+            true => self.start_log(),
+            false => Ok(()),
+        }
+    }
+
     /// The log to begin with: a new one, or one that whoever made it died before it used.
     fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
         let engine = self.engine;

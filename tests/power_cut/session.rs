@@ -451,7 +451,8 @@ impl<'a> Session<'a> {
             let failed = self.tape.as_ref().is_some_and(|tape| tape.has_failed());
             outcome = match self.other.take() {
                 Some(other) if failed && !dead => self.go_on_beside(other),
-                _ => {
+                other => {
+                    self.other = other;
                     self.kill();
                     self.open(Crash::Kill)
                 }
