@@ -132,8 +132,7 @@ impl Engine {
         } else {
             // Who died here had come as far as the superblock, and perhaps not to its sync. It must
             // not be gone after a power cut, when the log that it makes needless has been removed.
-            let synced = self.file.sync();
-            synced.map_err(|error| Error::sync("sync the superblock", &self.path, error))?;
+            self.sync_file("sync the superblock")?;
         }
         self.shared.set_settled(number + 1);
         self.renew()?;
