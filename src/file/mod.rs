@@ -5,6 +5,8 @@ pub(crate) mod header;
 pub(crate) mod intent;
 pub(crate) mod layer;
 pub(crate) mod layout;
+#[cfg(all(test, loom))]
+pub(crate) mod loom;
 pub(crate) mod pages;
 pub(crate) mod superblock;
 
