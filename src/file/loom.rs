@@ -188,7 +188,7 @@ fn nor_is_one_of_either_chunk() {
         (Page::Keys(&[OLD]), Page::Keys(&[OLD, NEW])),
         (Page::Blank, Page::Keys(&[SECOND])),
     ];
-    beside_a_checkpoint(2, pages, &[0..1, 1..2], |scene| {
+    beside_a_checkpoint(1, pages, &[0..1, 1..2], |scene| {
         let done = scene.is_done();
         let second = scene.contains(SECOND).unwrap();
         assert!(second || !done, "a key that was written is not there");
@@ -214,7 +214,7 @@ fn a_damaged_page_beside_the_window_is_damage() {
 #[test]
 fn a_torn_page_is_read_as_it_is_until_it_is_whole() {
     let pages = &[(Page::Damaged(&[OLD]), Page::Keys(&[OLD, NEW]))];
-    explore(3, move || {
+    explore(1, move || {
         let scene = Scene::of(pages);
         scene.window().set_torn(scene.file.numbers(0..1));
         let reader = {

@@ -11,7 +11,7 @@ use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 const WORDS: usize = PAGE_BYTES / 8;
 /// How often a page that is being written is looked at in one window before its bits are taken as they are.
-const PATIENCE: usize = if cfg!(all(test, loom)) { 3 } else { 100 };
+const PATIENCE: usize = if cfg!(all(test, loom)) { 8 } else { 100 };
 
 /// The range of pages that a checkpoint is writing just now, published to readers: a wrong CRC
 /// inside it means "again", not damage. A view of words that processes may share.

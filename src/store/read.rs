@@ -31,7 +31,7 @@ impl View {
     /// been carried over into the active one, and its fate is decided there. A page that seems to
     /// be damaged is looked into with `again`.
     #[inline]
-    fn probe_settled(
+    pub(crate) fn probe_settled(
         &self,
         hash: u64,
         window: WriteWindow<'_>,
