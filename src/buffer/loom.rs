@@ -313,7 +313,7 @@ fn a_key_has_one_winner() {
 /// lies ahead of what is written.
 #[test]
 fn the_tail_covers_what_was_published_and_is_covered_by_what_is_written() {
-    explore(3, || {
+    explore(2, || {
         let scene = Scene::with(0);
         let published = Arc::new(AtomicU64::new(0));
         let reader = {

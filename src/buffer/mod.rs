@@ -7,6 +7,8 @@
 mod loom;
 mod table;
 mod transactions;
+#[cfg(test)]
+mod twin;
 
 use std::io;
 use std::path::Path;

@@ -9,6 +9,8 @@ pub(crate) mod layout;
 pub(crate) mod loom;
 pub(crate) mod pages;
 pub(crate) mod superblock;
+#[cfg(test)]
+mod tests;
 
 pub use error::{FormatError, SuperblockFault};
 pub(crate) use header::Header;
