@@ -90,7 +90,11 @@ impl File {
 
     /// Writes what a checkpoint writes.
     pub(crate) fn write(&self, pages: Range<u64>) {
-        for word in pages.start as usize * WORDS..pages.end as usize * WORDS {
+        self.write_words(pages.start as usize * WORDS..pages.end as usize * WORDS);
+    }
+
+    fn write_words(&self, words: Range<usize>) {
+        for word in words {
             self.map.store(word, self.after[word]);
         }
     }
@@ -207,6 +211,32 @@ fn a_damaged_page_beside_the_window_is_damage() {
         let found = scene.contains(OLD);
         let damaged = matches!(found, Err(FormatError::PageDamaged { page: 0, .. }));
         assert!(damaged, "{found:?}");
+    });
+}
+
+/// A checkpoint that has failed half way leaves its window: in it pages are read as they are, and
+/// beside it damage is damage.
+#[test]
+fn a_window_that_stays_is_for_its_own_pages() {
+    let pages = &[
+        (Page::Damaged(&[OLD]), Page::Damaged(&[OLD])),
+        (Page::Keys(&[SECOND]), Page::Keys(&[SECOND, SECOND - 1])),
+    ];
+    explore(2, move || {
+        let scene = Scene::of(pages);
+        let reader = {
+            let scene = Arc::clone(&scene);
+            thread::spawn(move || {
+                let found = scene.contains(OLD);
+                let damaged = matches!(found, Err(FormatError::PageDamaged { page: 0, .. }));
+                assert!(damaged, "{found:?}");
+                assert_eq!(scene.contains(SECOND), Ok(true));
+            })
+        };
+        scene.window().publish(scene.file.numbers(1..2));
+        // All but its first word, where the checksum is.
+        scene.file.write_words(WORDS + 1..2 * WORDS);
+        reader.join().unwrap();
     });
 }
 

@@ -196,6 +196,12 @@ impl<'a> Reader<'a> {
 fn look(reader: &Reader) {
     let inserted = reader.store.inserted.load(Ordering::Acquire);
     assert!(reader.contains(KEY), "a key that was there is not");
+    if !reader.store.files.is_empty() {
+        assert!(
+            reader.contains(OLD),
+            "a key of the first layer is not there"
+        );
+    }
     if inserted {
         assert!(reader.contains(NEW), "a key that was inserted is not there");
     }
