@@ -3,14 +3,18 @@
 //! A buffer belongs to one generation and is never emptied or used again. It begins with a few
 //! words about that generation's log, then come the transactions, then the table of keys.
 
+#[cfg(all(test, loom))]
+mod loom;
 mod table;
 mod transactions;
+#[cfg(test)]
+mod twin;
 
 use std::io;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::sys::Region;
+use crate::sys::sync::{AtomicU64, Ordering};
 pub(crate) use table::{Claim, Presence, Slot};
 pub(crate) use transactions::COMMITTED;
 
@@ -141,7 +145,8 @@ impl Buffer {
         self.word(word).store(value, Ordering::Release);
     }
 
-    /// Where the log ends.
+    /// Where the log ends. Without the writer lock, that may be the end that is being published, and
+    /// asked again the one before it; never one before what was published when it was asked.
     pub(crate) fn tail(&self) -> Tail {
         let turn = self.get(Word::TailTurn) % 2;
         let at = Word::Tails as usize + 2 * turn as usize;

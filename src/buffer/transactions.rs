@@ -3,9 +3,8 @@
 //! So a commit is one store for any number of keys, and a death between two stores leaves it done
 //! or not done. A transaction belongs to a handle and to one buffer.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-
 use super::{Buffer, HEADER_WORDS, Word};
+use crate::sys::sync::{AtomicU64, Ordering};
 
 /// State of a slot: no key.
 pub(super) const EMPTY: u16 = 0;

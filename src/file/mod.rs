@@ -5,8 +5,12 @@ pub(crate) mod header;
 pub(crate) mod intent;
 pub(crate) mod layer;
 pub(crate) mod layout;
+#[cfg(all(test, loom))]
+pub(crate) mod loom;
 pub(crate) mod pages;
 pub(crate) mod superblock;
+#[cfg(test)]
+mod tests;
 
 pub use error::{FormatError, SuperblockFault};
 pub(crate) use header::Header;

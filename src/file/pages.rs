@@ -1,17 +1,17 @@
 //! Reading a layer's pages through a map, each checked at its first use.
 
 use std::ops::Range;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
 use crate::sys::Map;
 use crate::sys::storage::StorageFile;
+use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// How often a page that is being written is looked at before its bits are taken as they are.
-const PATIENCE: usize = 100;
+/// How often a page that is being written is looked at in one window before its bits are taken as they are.
+const PATIENCE: usize = if cfg!(all(test, loom)) { 8 } else { 100 };
 
 /// The range of pages that a checkpoint is writing just now, published to readers: a wrong CRC
 /// inside it means "again", not damage. A view of words that processes may share.
@@ -56,6 +56,9 @@ impl<'a> WriteWindow<'a> {
             self.start.store(pages.start, Ordering::Release);
             self.end.store(pages.end, Ordering::Release);
         });
+        // What is written from here on may not be seen before the window. With the fence of a
+        // reader whose check has failed: who has seen any of it sees the window.
+        fence(Ordering::Release);
     }
 
     /// The version is odd while the range changes. A writer that was killed in between leaves it
@@ -100,10 +103,15 @@ impl LayerPages {
             page_offset(layer.first_page),
             layer.pages * PAGE_BYTES as u64,
         )?;
+        Ok(Self::of(index, layer, map))
+    }
+
+    /// A layer whose pages are in `map`.
+    pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> Self {
         let checked = (0..map.len().div_ceil(WORDS).div_ceil(64))
             .map(|_| AtomicU64::new(0))
             .collect();
-        Ok(Self {
+        Self {
             index,
             first_page: layer.first_page,
             pages: layer.pages,
@@ -111,7 +119,7 @@ impl LayerPages {
             all_written: AtomicBool::new(layer.all_written),
             map,
             checked,
-        })
+        }
     }
 
     /// Told by a checkpoint that has written the last blank page.
@@ -166,24 +174,28 @@ impl LayerPages {
     #[cold]
     fn first_use(&self, page: u64, window: WriteWindow<'_>) -> Result<(), FormatError> {
         let mut copy = [0; PAGE_BYTES];
-        for _ in 0..PATIENCE {
+        let mut rounds = 0;
+        while rounds < PATIENCE {
             let before = window.version();
-            match self.check(page, &mut copy) {
+            let fault = match self.check(page, &mut copy) {
                 Ok(_) => {
                     let bit = 1 << (page % 64);
                     self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
                     return Ok(());
                 }
-                Err(fault) => {
-                    let number = self.first_page + page;
-                    let held = window.holds(number);
-                    let quiet = before.is_multiple_of(2) && window.version() == before;
-                    if quiet && !held {
-                        return Err(self.damaged(page, fault));
-                    }
-                    std::thread::yield_now();
+                Err(fault) => fault,
+            };
+            // The window as it was when the page was written, or later.
+            fence(Ordering::Acquire);
+            let held = window.holds(self.first_page + page);
+            // Windows that come and go tell nothing and use up no patience.
+            if window.version() == before {
+                if before.is_multiple_of(2) && !held {
+                    return Err(self.damaged(page, fault));
                 }
+                rounds += 1;
             }
+            yield_now();
         }
         // Still being written, by a checkpoint that is slow or has failed half way. A durable
         // intent covers the page, and bits are only ever added: the keys that were in it are

@@ -4,6 +4,8 @@ mod error;
 pub(crate) mod file;
 pub(crate) mod reader;
 pub(crate) mod record;
+#[cfg(test)]
+pub(crate) mod tests;
 pub(crate) mod writer;
 
 pub use error::LogError;

@@ -108,6 +108,53 @@ pub(crate) fn fill(number: u64, generation: u64, full: bool, page: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    /// The slow twin: CRC-32 bit by bit, of a number and bytes (ISO 3309, reflected).
+    fn crc_by_bits(number: u64, bytes: &[u8]) -> u32 {
+        let mut crc = u32::MAX;
+        for byte in number.to_le_bytes().iter().chain(bytes) {
+            for bit in 0..8 {
+                let odd = (crc ^ u32::from(byte >> bit)) & 1 == 1;
+                crc = (crc >> 1) ^ if odd { 0xEDB8_8320 } else { 0 };
+            }
+        }
+        !crc
+    }
+
+    proptest! {
+        #[test]
+        fn a_page_is_what_was_sealed_and_nothing_else(
+            bytes in prop::collection::vec((16_usize..PAGE_BYTES, any::<u8>()), 0..50),
+            number in any::<u64>(),
+            generation in any::<u64>(),
+            harm in prop::option::of((0..PAGE_BYTES, 1_u8..)),
+        ) {
+            let mut page = vec![0; PAGE_BYTES];
+            for (at, byte) in &bytes {
+                page[*at] = *byte;
+            }
+            let payload = page.clone();
+            let ones = page[PAYLOAD_OFFSET..].iter().map(|byte| byte.count_ones()).sum();
+            prop_assert_eq!(count_bits(&page), ones);
+            seal(number, generation, ones, &mut page);
+            prop_assert_eq!(&page[PAYLOAD_OFFSET..], &payload[PAYLOAD_OFFSET..]);
+            prop_assert_eq!(&page[4..8], &ones.to_le_bytes());
+            prop_assert_eq!(&page[8..16], &generation.to_le_bytes());
+            let crc = crc_by_bits(number, &page[4..]);
+            prop_assert_eq!(&page[..4], &crc.to_le_bytes());
+            let sealed = Content::Sealed { generation, occupancy: ones };
+            prop_assert_eq!(check(number, &page), Ok(sealed));
+            if let Some((at, change)) = harm {
+                page[at] ^= change;
+                let twin = PageFault {
+                    expected: crc_by_bits(number, &page[4..]),
+                    got: u32::from_le_bytes([page[0], page[1], page[2], page[3]]),
+                };
+                prop_assert_eq!(check(number, &page), Err(twin));
+            }
+        }
+    }
 
     #[test]
     fn a_sealed_page_verifies_and_any_flipped_bit_is_noticed() {

@@ -27,6 +27,26 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// The slow twin goes through the pages: the first one that begins at `k * 2^64 / pages`,
+        /// rounded up, above the hash comes after its page.
+        #[test]
+        fn equals_a_walk_over_the_pages(pages in 1_u64..300, at in any::<u64>()) {
+            let begins = |page: u64| {
+                let product = u128::from(page) * (1 << 64);
+                let rounded = product % u128::from(pages) != 0;
+                product / u128::from(pages) + u128::from(rounded)
+            };
+            let mut twin = 0;
+            while twin + 1 < pages && begins(twin + 1) <= u128::from(at) {
+                twin += 1;
+            }
+            prop_assert_eq!(page_of(at, pages), twin);
+            prop_assert_eq!(first_hash_of(twin, pages).map(u128::from), Some(begins(twin)));
+            let last = begins(twin + 1) - 1;
+            prop_assert_eq!(u128::from(last_hash_below(twin + 1, pages)), last);
+            prop_assert_eq!(first_hash_of(pages, pages), None);
+        }
+
         #[test]
         fn ranges_of_hashes_are_ranges_of_pages(pages in 1..(1_u64 << 50), at in any::<u64>()) {
             let page = page_of(at, pages);

@@ -6,18 +6,18 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::create::beside;
 use super::doubt::Doubt;
 use crate::file::pages::WriteWindow;
 use crate::sys::Region;
+use crate::sys::sync::{AtomicU64, Ordering};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM1");
-const WORDS: u64 = 1024;
+const WORDS: u64 = if cfg!(all(test, loom)) { 68 } else { 1024 };
 
-/// Most handles that may have a store open at a time.
-pub(crate) const MAX_HANDLES: usize = 128;
+/// Most handles that may have a store open at a time. (The model checker has no time for so many.)
+pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
 const SLOT_WORDS: usize = 4;
 const FIRST_SLOT: usize = 64;
 

@@ -6,10 +6,10 @@
 //! then writes once more what the last good sync doesn't cover.
 
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use crate::error::Result;
 use crate::sys::storage::StorageFile;
+use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The failed syncs of one file, in words that processes may share.
 #[derive(Debug, Clone, Copy)]

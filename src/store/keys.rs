@@ -116,3 +116,88 @@ pub(crate) fn for_each_committed(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::buffer::{COMMITTED, Claim};
+    use crate::log::LogEnd;
+    use crate::log::tests::{Wish, log_in_memory, wishes, write};
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    /// Takes all keys in ranges that end at `cuts`.
+    fn in_ranges(source: &KeySource<'_>, most: u64, mut cuts: Vec<u64>) -> Vec<Vec<u64>> {
+        cuts.push(u64::MAX);
+        cuts.sort_unstable();
+        cuts.dedup();
+        let mut stream = source.stream(most);
+        let mut start = 0;
+        let mut taken = Vec::new();
+        for end in cuts {
+            let mut keys = vec![7];
+            stream.load(start..=end, &mut keys).unwrap();
+            assert!(keys.iter().all(|key| (start..=end).contains(key)));
+            taken.push(keys);
+            start = end.saturating_add(1);
+        }
+        taken
+    }
+
+    proptest! {
+        /// The slow twin sorts everything that counts.
+        #[test]
+        fn a_log_gives_its_committed_keys_sorted(
+            wishes in wishes(),
+            ends in prop::option::of(prop::collection::btree_map(1_u64..6, 0_usize..20, 0..5)),
+            most in 0_u64..40,
+            cuts in prop::collection::vec(any::<u64>(), 0..10),
+        ) {
+            let (log, _) = log_in_memory();
+            let written = write(&log, &mut LogEnd::begin(&log).unwrap(), &wishes);
+            // A handle is committed up to where some record begins.
+            let committed: CommittedTo = ends.map(|ends| {
+                let at = |index: usize| written.get(index).map_or(u64::MAX, |record| record.start);
+                ends.into_iter().map(|(handle, index)| (handle, at(index))).collect()
+            });
+            let mut twin = BTreeSet::new();
+            for ((handle, wish), record) in wishes.iter().zip(&written) {
+                let counts = match &committed {
+                    None => true,
+                    Some(to) => to.get(handle).is_some_and(|end| record.start < *end),
+                };
+                match wish {
+                    Wish::Cut(_) => break,
+                    Wish::Insert(keys) if counts => twin.extend(keys.iter().copied()),
+                    _ => {}
+                }
+            }
+            let source = KeySource::Log { log: Arc::new(log), committed, count: twin.len() as u64 };
+            let got: Vec<u64> = in_ranges(&source, most, cuts).concat();
+            prop_assert_eq!(got, twin.into_iter().collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn a_buffer_gives_its_settled_keys_sorted(
+            keys in prop::collection::vec((any::<u64>(), 0_usize..3), 0..200),
+            cuts in prop::collection::vec(any::<u64>(), 0..10),
+        ) {
+            let buffer = Buffer::private(0, 1).unwrap();
+            let open = buffer.begin_transaction(1).unwrap();
+            let committed = buffer.begin_transaction(2).unwrap();
+            let mut twin = BTreeSet::new();
+            for (key, state) in keys {
+                let state = [COMMITTED, open, committed][state];
+                if let Claim::Claimed(slot) = buffer.claim(key) {
+                    buffer.publish(slot, state);
+                    if state != open {
+                        twin.insert(key);
+                    }
+                }
+            }
+            buffer.commit_transaction(committed);
+            let got: Vec<u64> = in_ranges(&KeySource::Buffer(&buffer), 1, cuts).concat();
+            prop_assert_eq!(got, twin.into_iter().collect::<Vec<_>>());
+        }
+    }
+}

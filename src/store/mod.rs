@@ -13,6 +13,8 @@ mod identity;
 mod insert;
 mod keys;
 mod locks;
+#[cfg(all(test, loom))]
+mod loom;
 mod open;
 mod options;
 mod read;

@@ -1,9 +1,14 @@
 //! Answering without a lock.
 
+use std::ops::Deref;
+use std::sync::Arc;
+
+use super::coordination::Coordination;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
 use crate::buffer::Presence;
 use crate::error::{Error, Result};
+use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, Intent, LayerPages};
 
 /// Keys that a batch looks up together: enough to keep the memory busy, few enough for the cache.
@@ -21,6 +26,60 @@ impl View {
             layer.prefetch(hash);
         }
     }
+
+    /// Whether the key is in the frozen buffer or the pages. What is open in the frozen buffer has
+    /// been carried over into the active one, and its fate is decided there. A page that seems to
+    /// be damaged is looked into with `again`.
+    #[inline]
+    pub(crate) fn probe_settled(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+        again: impl Fn(&LayerPages, FormatError) -> Result<bool>,
+    ) -> Result<bool> {
+        if let Some(frozen) = &self.frozen
+            && frozen.buffer.lookup(hash) == Presence::Settled
+        {
+            return Ok(true);
+        }
+        // The last layer is the largest, so a key that is there is most likely in it.
+        for layer in self.layers.iter().rev() {
+            let found = match layer.contains(hash, window) {
+                Ok(found) => found,
+                Err(source) => again(layer, source)?,
+            };
+            if found {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+/// Looks up one key, with `view` for the current view and `settled` for what is not in the active
+/// buffer; `None` if the shared memory has ended.
+///
+/// The answer "absent" counts only if the generations are still the same afterwards: else the key
+/// may have moved from where it was looked for last to where it was looked for first.
+#[inline]
+pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
+    hash: u64,
+    shared: &Coordination,
+    view: impl Fn() -> Result<V>,
+    settled: impl Fn(&View) -> Result<bool>,
+) -> Result<Option<bool>> {
+    loop {
+        let view = view()?;
+        if view.active.buffer.contains(hash) || settled(&view)? {
+            return Ok(Some(true));
+        }
+        if view.is_current(shared) {
+            return Ok(Some(false));
+        }
+        if shared.is_ended() {
+            return Ok(None);
+        }
+    }
 }
 
 impl Engine {
@@ -30,27 +89,12 @@ impl Engine {
         Ok(view.active.buffer.contains(hash) || self.probe_settled(view, hash)?)
     }
 
-    /// Whether the key is in the frozen buffer or the pages. What is open in the frozen buffer has
-    /// been carried over into the active one, and its fate is decided there.
+    /// Whether the key is in the frozen buffer or the pages.
     #[inline]
     pub(crate) fn probe_settled(&self, view: &View, hash: u64) -> Result<bool> {
-        if let Some(frozen) = &view.frozen
-            && frozen.buffer.lookup(hash) == Presence::Settled
-        {
-            return Ok(true);
-        }
-        let window = self.shared.window();
-        // The last layer is the largest, so a key that is there is most likely in it.
-        for layer in view.layers.iter().rev() {
-            let found = match layer.contains(hash, window) {
-                Ok(found) => found,
-                Err(source) => self.probe_damaged(view, layer, hash, source)?,
-            };
-            if found {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+        view.probe_settled(hash, self.shared.window(), |layer, source| {
+            self.probe_damaged(view, layer, hash, source)
+        })
     }
 
     /// Answers for a page that is damaged, or seems so.
@@ -111,27 +155,18 @@ impl Engine {
         }
     }
 
-    /// Looks up one key. The answer "absent" counts only if the generations are still the same
-    /// afterwards: else the key may have moved from where it was looked for last to where it was
-    /// looked for first.
+    /// Looks up one key.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         self.check_readable()?;
-        loop {
-            let view = self.view()?;
-            if self.probe(&view, hash)? {
-                return Ok(true);
-            }
-            if self.is_current(&view) {
-                return Ok(false);
-            }
-            if self.shared.is_ended() {
-                // What the view does not show can't be looked at any more.
-                return Err(match self.access {
-                    Access::Watching => Error::Ended,
-                    _ => Error::Closed,
-                });
-            }
+        let settled = |view: &View| self.probe_settled(view, hash);
+        match look_up(hash, &self.shared, || self.view(), settled)? {
+            Some(found) => Ok(found),
+            // What the view does not show can't be looked at any more.
+            None => Err(match self.access {
+                Access::Watching => Error::Ended,
+                _ => Error::Closed,
+            }),
         }
     }
 

@@ -17,19 +17,63 @@ use crate::sys::storage::StorageFile;
 /// How often a renewal begins again because others went on meanwhile.
 const ROUNDS: usize = 1000;
 
+impl View {
+    /// Whether it shows what is there now.
+    #[inline]
+    pub(crate) fn is_current(&self, shared: &Coordination) -> bool {
+        let settled = match &self.frozen {
+            Some(frozen) => frozen.number(),
+            None => self.active.number(),
+        };
+        // A log that memory had no room for is settled without ever having been in a view: then the
+        // superblock alone tells that the view is old.
+        self.active.number() == shared.active()
+            && settled == shared.settled()
+            && self.superblock.generation >= settled
+    }
+
+    /// The view of these generations, from one before it and a superblock that was read after them;
+    /// `None` if that one is older than they are. What the old view does not hold is looked for
+    /// with `find`, and the layers with `map`.
+    pub(crate) fn next(
+        &self,
+        active: u64,
+        settled: u64,
+        superblock: Superblock,
+        find: impl Fn(u64) -> Result<Arc<Generation>>,
+        map: impl FnOnce(&Superblock) -> Result<Vec<Arc<LayerPages>>>,
+    ) -> Result<Option<Self>> {
+        if superblock.generation < settled {
+            return Ok(None);
+        }
+        let find = |number: u64| {
+            let mut held = [Some(&self.active), self.frozen.as_ref()]
+                .into_iter()
+                .flatten();
+            match held.find(|held| held.number() == number) {
+                Some(held) => Ok(Arc::clone(held)),
+                None => find(number),
+            }
+        };
+        let frozen = if settled < active {
+            Some(find(settled)?)
+        } else {
+            None
+        };
+        Ok(Some(Self {
+            active: find(active)?,
+            frozen,
+            layers: map(&superblock)?,
+            superblock,
+        }))
+    }
+}
+
 impl Engine {
     /// Whether the view shows what is there now. An old one shows what was there when it was made.
     #[inline]
     pub(crate) fn is_current(&self, view: &View) -> bool {
-        let settled = match &view.frozen {
-            Some(frozen) => frozen.number(),
-            None => view.active.number(),
-        };
-        // A log that memory had no room for is settled without ever having been in a view: then the
-        // superblock alone tells that the view is old.
-        view.active.number() == self.shared.active()
-            && settled == self.shared.settled()
-            && view.superblock.generation >= settled
+        view.is_current(&self.shared)
     }
 
     /// The current view.
@@ -89,31 +133,16 @@ impl Engine {
         settled: u64,
     ) -> Result<Option<View>> {
         let superblock = read_identity(&*self.file, &self.path)?.superblock;
-        if superblock.generation < settled {
-            return Ok(None);
-        }
-        let held = [Some(&old.active), old.frozen.as_ref(), made];
-        let find = |number: u64| {
-            let found = held.iter().flatten().find(|held| held.number() == number);
-            match found {
-                Some(held) => Ok(Arc::clone(held)),
-                None => {
-                    let write = self.access == Access::Shared;
-                    Generation::attach(&self.path, number, write).map(Arc::new)
-                }
+        let find = |number: u64| match made.filter(|made| made.number() == number) {
+            Some(made) => Ok(Arc::clone(made)),
+            None => {
+                let write = self.access == Access::Shared;
+                Generation::attach(&self.path, number, write).map(Arc::new)
             }
         };
-        let frozen = if settled < active {
-            Some(find(settled)?)
-        } else {
-            None
-        };
-        Ok(Some(View {
-            active: find(active)?,
-            frozen,
-            layers: map_layers(&*self.file, &self.path, &superblock, &old.layers)?,
-            superblock,
-        }))
+        let map =
+            |superblock: &Superblock| map_layers(&*self.file, &self.path, superblock, &old.layers);
+        old.next(active, settled, superblock, find, map)
     }
 
     /// A buffer for a new generation, where the others can open it.

@@ -2,9 +2,10 @@
 
 use std::fs::File;
 use std::io;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+
+use super::sync::{AtomicU64, Ordering};
 
 /// A read-only map of part of a file, seen as 64-bit words.
 ///

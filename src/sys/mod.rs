@@ -2,15 +2,26 @@
 
 mod disk;
 mod lock;
+#[cfg(not(all(test, loom)))]
 mod map;
+#[cfg(all(test, loom))]
+mod modelled;
 mod prefetch;
+#[cfg(not(all(test, loom)))]
 mod region;
 pub mod storage;
+pub(crate) mod sync;
 
 pub(crate) use disk::Disk;
 pub(crate) use lock::{LockFile, wait_until};
+#[cfg(not(all(test, loom)))]
 pub use map::Map;
+#[cfg(all(test, loom))]
+pub use modelled::Map;
+#[cfg(all(test, loom))]
+pub(crate) use modelled::{Region, explore};
 pub(crate) use prefetch::prefetch;
+#[cfg(not(all(test, loom)))]
 pub(crate) use region::Region;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -3,9 +3,10 @@
 use std::fs::OpenOptions;
 use std::io;
 use std::path::Path;
-use std::sync::atomic::AtomicU64;
 
 use memmap2::{MmapOptions, MmapRaw};
+
+use super::sync::AtomicU64;
 
 /// A region of 64-bit words, all zero at first.
 #[derive(Debug)]

@@ -1,0 +1,186 @@
+//! The buffer against a sorted map that knows each key's fate at once.
+
+use std::collections::BTreeMap;
+
+use proptest::prelude::*;
+
+use super::*;
+
+/// What became of a key.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Claimed,
+    /// In the open transaction of this state.
+    Pending(u16),
+    Settled,
+    Dropped,
+}
+
+/// What a writer, or one that goes on after it, may do.
+#[derive(Debug, Clone)]
+enum Step {
+    Claim(u64),
+    /// Shows all claims, in one of the open transactions or for good.
+    Publish(usize),
+    Retract,
+    Begin(u64),
+    Commit(usize),
+    Abort(usize),
+    /// Shows the claims among these keys and gives the others up.
+    Mend(Vec<u64>),
+    Collect(u64, u64),
+}
+
+fn key() -> impl Strategy<Value = u64> {
+    // Crowded: high bits from few values, so that buckets overflow.
+    (0_u64..250).prop_map(|key| (key % 7) << 61 | key << 20)
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        8 => key().prop_map(Step::Claim),
+        4 => (0_usize..8).prop_map(Step::Publish),
+        1 => Just(Step::Retract),
+        4 => (1_u64..9).prop_map(Step::Begin),
+        2 => (0_usize..64).prop_map(Step::Commit),
+        2 => (0_usize..64).prop_map(Step::Abort),
+        1 => prop::collection::vec(key(), 0..4).prop_map(Step::Mend),
+        1 => any::<(u64, u64)>().prop_map(|(a, b)| Step::Collect(a.min(b), a.max(b))),
+    ]
+}
+
+/// The slow twin.
+#[derive(Debug, Default)]
+struct Twin {
+    fates: BTreeMap<u64, Fate>,
+    /// The open transactions with their handles.
+    open: BTreeMap<u16, u64>,
+    claims: Vec<(u64, Slot)>,
+}
+
+impl Twin {
+    fn presence(&self, key: u64) -> Presence {
+        match self.fates.get(&key) {
+            None | Some(Fate::Claimed | Fate::Dropped) => Presence::Absent,
+            Some(Fate::Settled) => Presence::Settled,
+            Some(Fate::Pending(state)) => Presence::Open(self.open[state]),
+        }
+    }
+
+    fn end(&mut self, state: u16, fate: Fate) {
+        self.open.remove(&state);
+        for found in self.fates.values_mut() {
+            if *found == Fate::Pending(state) {
+                *found = fate;
+            }
+        }
+    }
+
+    fn nth_open(&self, index: usize) -> Option<u16> {
+        self.open
+            .keys()
+            .nth(index % self.open.len().max(1))
+            .copied()
+    }
+
+    fn claim(&mut self, buffer: &Buffer, key: u64) -> Result<(), TestCaseError> {
+        let held = self.fates.get(&key) == Some(&Fate::Claimed);
+        let presence = self.presence(key);
+        prop_assert_eq!(buffer.is_held(key), held || presence != Presence::Absent);
+        match buffer.claim(key) {
+            Claim::Settled => prop_assert!(held || presence == Presence::Settled),
+            Claim::Open(handle) => prop_assert_eq!(presence, Presence::Open(handle)),
+            Claim::Claimed(slot) => {
+                prop_assert!(!held && presence == Presence::Absent);
+                self.fates.insert(key, Fate::Claimed);
+                self.claims.push((key, slot));
+            }
+            Claim::NoRoom => prop_assert!(false, "there is room for all keys there are"),
+        }
+        Ok(())
+    }
+
+    fn mend(&mut self, buffer: &Buffer, logged: &[u64]) -> Result<(), TestCaseError> {
+        for key in logged {
+            buffer.publish_claimed(*key, COMMITTED);
+        }
+        buffer.retract_claimed();
+        for (key, _) in self.claims.drain(..) {
+            let fate = if logged.contains(&key) {
+                Fate::Settled
+            } else {
+                Fate::Dropped
+            };
+            self.fates.insert(key, fate);
+        }
+        let keys = self.fates.keys();
+        let present = keys.filter(|key| self.presence(**key) != Presence::Absent);
+        prop_assert_eq!(buffer.keys(), present.count() as u64);
+        Ok(())
+    }
+
+    fn take(&mut self, buffer: &Buffer, step: &Step) -> Result<(), TestCaseError> {
+        match step {
+            Step::Claim(key) => self.claim(buffer, *key)?,
+            Step::Publish(index) => {
+                let state = self.nth_open(*index).filter(|_| index % 2 == 0);
+                let fate = state.map_or(Fate::Settled, Fate::Pending);
+                for (key, slot) in self.claims.drain(..) {
+                    buffer.publish(slot, state.unwrap_or(COMMITTED));
+                    self.fates.insert(key, fate);
+                }
+            }
+            Step::Retract => {
+                for (key, slot) in self.claims.drain(..) {
+                    buffer.retract(slot);
+                    self.fates.insert(key, Fate::Dropped);
+                }
+            }
+            Step::Begin(handle) => match buffer.begin_transaction(*handle) {
+                Some(state) => prop_assert_eq!(self.open.insert(state, *handle), None),
+                None => prop_assert_eq!(self.open.len() as u64, buffer.transactions),
+            },
+            Step::Commit(index) => {
+                if let Some(state) = self.nth_open(*index) {
+                    buffer.commit_transaction(state);
+                    self.end(state, Fate::Settled);
+                }
+            }
+            Step::Abort(index) => {
+                if let Some(state) = self.nth_open(*index) {
+                    buffer.abort_transaction(state);
+                    self.end(state, Fate::Dropped);
+                }
+            }
+            Step::Mend(logged) => self.mend(buffer, logged)?,
+            Step::Collect(start, end) => {
+                let keep = |found| found == Presence::Settled || found == Presence::Open(3);
+                let mut got = Vec::new();
+                buffer.collect(*start..=*end, keep, &mut got);
+                got.sort_unstable();
+                let keys = self.fates.range(*start..=*end).map(|(key, _)| *key);
+                let expected: Vec<u64> = keys.filter(|key| keep(self.presence(*key))).collect();
+                prop_assert_eq!(got, expected);
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #[test]
+    fn equals_a_map_whatever_its_writers_do(steps in prop::collection::vec(step(), 1..600)) {
+        let buffer = Buffer::private(0, 1).unwrap();
+        let mut twin = Twin::default();
+        for step in &steps {
+            twin.take(&buffer, step)?;
+            prop_assert_eq!(buffer.used(), twin.fates.len() as u64);
+        }
+        for key in 0..250 {
+            let key = (key % 7) << 61 | key << 20;
+            prop_assert_eq!(buffer.lookup(key), twin.presence(key));
+        }
+        let open: BTreeMap<u16, u64> = buffer.open_transactions().collect();
+        prop_assert_eq!(open, twin.open);
+    }
+}

@@ -1,0 +1,187 @@
+//! What the file's small structures say goes to disk and comes back, and a flipped bit does not.
+
+use proptest::prelude::*;
+
+use super::intent;
+use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
+use super::superblock::{Commits, LENGTH_OFFSET, MAX_COUNTER, MAX_TAG};
+use super::*;
+use crate::codec::{Decoder, Encoder, u32_at};
+use crate::hash::Hash;
+use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+
+fn rate() -> impl Strategy<Value = f64> {
+    (-12.0..-0.01_f64).prop_map(|power| 10_f64.powf(power))
+}
+
+/// Any that can be made: a growing one's rate must be in reach of its first layer.
+fn header() -> impl Strategy<Value = Header> {
+    let makes_sense = |header: &Header| header.kind == Kind::Bloom || header.growth().is_some();
+    any_header().prop_filter("a rate in reach", makes_sense)
+}
+
+fn hash() -> impl Strategy<Value = Hash> {
+    (1_u16..4).prop_map(|id| Hash::from_id(id).unwrap())
+}
+
+prop_compose! {
+    fn any_header()(
+        hash in hash(),
+        transactional in any::<bool>(),
+        grows in any::<bool>(),
+        (probes, capacity, pages) in (1_u32..65, 1_u64..1 << 40, 1_u64..1 << 40),
+        (fpr, tightening, growth) in (rate(), 0.01..0.99, 2_u32..17),
+        (seed, store_id, created) in any::<([u8; 32], [u8; 16], u64)>(),
+        (compatible, read_only_compatible) in any::<(u64, u64)>(),
+    ) -> Header {
+        Header {
+            kind: if grows { Kind::Scalable } else { Kind::Bloom },
+            hash,
+            transactional,
+            probes: if grows { 0 } else { probes },
+            capacity,
+            fpr,
+            bits: if grows { 0 } else { pages * PAYLOAD_BITS },
+            seed,
+            store_id,
+            created,
+            growth: if grows { growth } else { 0 },
+            tightening: if grows { tightening } else { 0.0 },
+            compatible,
+            read_only_compatible,
+        }
+    }
+}
+
+prop_compose! {
+    /// A layer some pages behind the last.
+    fn gap_and_layer()(
+        gap in 0_u64..100,
+        pages in 1_u64..1 << 30,
+        capacity in 1_u64..1 << 50,
+        keys in 0_u64..1 << 50,
+        fpr in rate(),
+        probes in 1_u32..65,
+        all_written in any::<bool>(),
+    ) -> Layer {
+        let first_page = gap * LAYER_ALIGNMENT;
+        Layer { first_page, pages, capacity, keys, fpr, probes, all_written }
+    }
+}
+
+fn commits() -> impl Strategy<Value = Commits> {
+    let tag = prop_oneof![
+        9 => prop::collection::vec(any::<u8>(), 0..30),
+        1 => prop::collection::vec(any::<u8>(), MAX_TAG),
+    ];
+    let entry = (0_u64..1000, tag).prop_map(|(sequence, tag)| CommitEntry { sequence, tag });
+    prop::collection::btree_map("[a-zA-Z\\u{e4}\\u{f6}]{1,30}", entry, 0..5)
+}
+
+prop_compose! {
+    fn header_and_superblock()(
+        header in header(),
+        sequence in 0..=MAX_COUNTER,
+        generation in 1..=MAX_COUNTER,
+        log_expected in any::<bool>(),
+        commit_sequence in 1000..=MAX_COUNTER,
+        gaps in prop::collection::vec(gap_and_layer(), 1..65),
+        commits in commits(),
+    ) -> (Header, Superblock) {
+        let mut layers: Vec<Layer> = Vec::new();
+        for layer in gaps {
+            let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
+            let first_page = least.next_multiple_of(LAYER_ALIGNMENT) + layer.first_page;
+            layers.push(Layer { first_page, ..layer });
+        }
+        if header.kind != Kind::Scalable {
+            layers.truncate(1);
+            layers[0].pages = header.bits / PAYLOAD_BITS;
+            layers[0].probes = header.probes;
+            layers[0].capacity = header.capacity;
+        }
+        let superblock = Superblock {
+            sequence,
+            generation,
+            log_expected,
+            commit_sequence,
+            layers,
+            commits,
+        };
+        (header, superblock)
+    }
+}
+
+fn flip(bytes: &mut [u8], bit: usize) {
+    bytes[bit / 8] ^= 1 << (bit % 8);
+}
+
+proptest! {
+    #[test]
+    fn headers_go_there_and_back_unless_a_bit_is_flipped(
+        header in header(),
+        bit in 0..PAGE_BYTES * 8,
+    ) {
+        let mut page = header.encode().to_vec();
+        prop_assert_eq!(page.len(), HEADER_BYTES);
+        page.resize(PAGE_BYTES, 0);
+        prop_assert_eq!(Header::decode(&page, PAGES_OFFSET), Ok(header));
+        flip(&mut page, bit);
+        prop_assert!(Header::decode(&page, PAGES_OFFSET).is_err());
+    }
+
+    #[test]
+    fn superblocks_go_there_and_back_unless_a_bit_is_flipped(
+        (header, superblock) in header_and_superblock(),
+        other in header(),
+        bit in any::<prop::sample::Index>(),
+    ) {
+        let mut bytes = superblock.encode(&header);
+        prop_assert!(bytes.len().is_multiple_of(PAGE_BYTES));
+        prop_assert_eq!(Superblock::decode(&bytes, &header), Ok(superblock));
+        if other != header {
+            let foreign = Superblock::decode(&bytes, &other);
+            prop_assert_eq!(foreign, Err(SuperblockFault::ForeignHeader));
+        }
+        // What follows its length belongs to nobody.
+        let length = u32_at(&bytes, LENGTH_OFFSET) as usize;
+        let bit = bit.index(length * 8);
+        flip(&mut bytes, bit);
+        prop_assert!(Superblock::decode(&bytes, &header).is_err(), "bit {}", bit);
+        flip(&mut bytes, bit);
+        prop_assert!(Superblock::decode(&bytes[..length - 8], &header).is_err());
+    }
+
+    #[test]
+    fn layers_go_there_and_back(layer in gap_and_layer()) {
+        let first_page = FIRST_PAGE + layer.first_page;
+        let layer = Layer { first_page, ..layer };
+        let mut bytes = Vec::new();
+        layer.encode(&mut Encoder::new(&mut bytes));
+        prop_assert_eq!(bytes.len(), super::layer::LAYER_BYTES);
+        let decoded = Layer::decode(&mut Decoder::new(&bytes), first_page);
+        prop_assert_eq!(decoded, Some(Ok(layer)));
+        let behind = Layer::decode(&mut Decoder::new(&bytes), first_page + 1);
+        prop_assert!(matches!(behind, Some(Err(_))));
+        prop_assert_eq!(Layer::decode(&mut Decoder::new(&bytes[..63]), first_page), None);
+    }
+
+    #[test]
+    fn intents_go_there_and_back_unless_a_bit_is_flipped(
+        header in header(),
+        other in header(),
+        generation in any::<u64>(),
+        sequence in 0..=MAX_COUNTER,
+        (start, end) in any::<(u64, u64)>(),
+        bit in 0..intent::LENGTH * 8,
+    ) {
+        let intent = Intent { generation, sequence, pages: start..end };
+        let mut bytes = intent.encode(&header);
+        prop_assert_eq!(Intent::decode(&bytes, &header), Some(intent));
+        if other.store_id != header.store_id {
+            prop_assert_eq!(Intent::decode(&bytes, &other), None);
+        }
+        flip(&mut bytes, bit);
+        prop_assert_eq!(Intent::decode(&bytes, &header), None);
+    }
+}

@@ -1,0 +1,111 @@
+//! Regions and maps for the model checker: words of its own in place of memory maps.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64 as Counter;
+
+use super::sync::{AtomicU64, Ordering};
+
+/// Runs `model` in every way in which its threads may come together, with at most `preemptions`
+/// places where one is interrupted (or as many as `LOOM_MAX_PREEMPTIONS` says), and tells how many
+/// ways that were.
+pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
+    let mut builder = loom::model::Builder::new();
+    builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(preemptions));
+    builder.max_branches = 20_000;
+    let bound = builder.preemption_bound;
+    let begun = std::time::Instant::now();
+    let executions = Arc::new(Counter::new(0));
+    let count = Arc::clone(&executions);
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let name = std::thread::current();
+    let (executions, elapsed) = (executions.load(Ordering::Relaxed), begun.elapsed());
+    println!(
+        "{:?}, {bound:?}: {executions} executions, {elapsed:.1?}",
+        name.name()
+    );
+}
+
+fn unsupported<T>() -> io::Result<T> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// A region of words, all zero at first, in one process.
+#[derive(Debug)]
+pub(crate) struct Region {
+    words: Vec<AtomicU64>,
+}
+
+impl Region {
+    pub(crate) fn private(words: u64) -> io::Result<Self> {
+        let words = (0..words).map(|_| AtomicU64::new(0)).collect();
+        Ok(Self { words })
+    }
+
+    pub(crate) fn create(_path: &Path, _words: u64) -> io::Result<Self> {
+        unsupported()
+    }
+
+    pub(crate) fn open(_path: &Path, _write: bool) -> io::Result<Self> {
+        unsupported()
+    }
+
+    pub(crate) fn is_read_only(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn words(&self) -> &[AtomicU64] {
+        &self.words
+    }
+}
+
+/// A map of a file, and each clone another map of it. Words that a test never changes are plain numbers, so that the checker has as
+/// few places to consider as there are.
+#[derive(Debug, Clone)]
+pub struct Map {
+    fixed: Arc<Vec<u64>>,
+    changing: Arc<BTreeMap<usize, AtomicU64>>,
+}
+
+impl Map {
+    /// A map of these words; those at the indices `changing` may be stored to.
+    pub(crate) fn of(fixed: Vec<u64>, changing: impl IntoIterator<Item = usize>) -> Self {
+        let changing = changing.into_iter();
+        let changing = changing.map(|index| (index, AtomicU64::new(fixed[index])));
+        Self {
+            changing: Arc::new(changing.collect()),
+            fixed: Arc::new(fixed),
+        }
+    }
+
+    pub(crate) fn new(_file: &File, _offset: u64, _length: u64) -> io::Result<Self> {
+        unsupported()
+    }
+
+    /// What the kernel does for a write to the file: stores in no order that anybody promises.
+    pub(crate) fn store(&self, index: usize, value: u64) {
+        match self.changing.get(&index) {
+            Some(word) => word.store(value, Ordering::Relaxed),
+            None => assert_eq!(self.fixed[index], value, "word {index} does not change"),
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.fixed.len()
+    }
+
+    pub(crate) fn word(&self, index: usize) -> u64 {
+        match self.changing.get(&index) {
+            Some(word) => word.load(Ordering::Relaxed),
+            None => self.fixed[index],
+        }
+    }
+
+    pub(crate) fn prefetch(&self, _index: usize) {}
+}

@@ -1,0 +1,16 @@
+//! Atomics: the processor's, or in a build for it (`--cfg loom`, tests alone) the model checker's.
+//!
+//! All words that threads or processes share without a lock are of these types, so that what is
+//! checked is the code that runs.
+
+#[cfg(not(all(test, loom)))]
+pub(crate) use std::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    thread::yield_now,
+};
+
+#[cfg(all(test, loom))]
+pub(crate) use loom::{
+    sync::atomic::{AtomicBool, AtomicU64, Ordering, fence},
+    thread::yield_now,
+};
