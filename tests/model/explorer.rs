@@ -4,7 +4,8 @@
 //! has a probability below 1e-24. The way to a state is kept as the turn that led there, and told
 //! by walking it once more.
 
-use std::collections::{HashSet, VecDeque};
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::hash::{BuildHasherDefault, Hash, Hasher};
 
@@ -90,9 +91,10 @@ impl Hasher for Taken {
     }
 }
 
-type Seen = HashSet<u128, BuildHasherDefault<Taken>>;
+type Seen<V> = HashMap<u128, V, BuildHasherDefault<Taken>>;
 
 /// What was found.
+#[derive(Default)]
 pub struct Found {
     pub states: usize,
     /// Steps from the first state to the last ones.
@@ -133,56 +135,61 @@ struct Origin {
 
 struct Explorer<'a> {
     setting: &'a Setting,
-    seen: Seen,
+    /// The states seen, with their places among `origins`.
+    seen: Seen<u32>,
     /// What a power cut leaves depends on the disk and on the promises alone.
-    cut: Seen,
+    cut: Seen<()>,
     origins: Vec<Origin>,
     frontier: VecDeque<(u32, State)>,
+    /// Which state leads to which without a crash.
+    edges: Vec<(u32, u32)>,
 }
 
 /// Visits every state of a setting, or ends at the first violation.
 pub fn explore(setting: &Setting) -> Found {
     let first = State::first(setting);
+    let origin = Origin {
+        parent: 0,
+        turn: Turn::Open,
+    };
     let mut explorer = Explorer {
         setting,
         seen: Seen::default(),
         cut: Seen::default(),
-        origins: vec![Origin {
-            parent: 0,
-            turn: Turn::Open,
-        }],
+        origins: vec![origin],
         frontier: VecDeque::new(),
+        edges: Vec::new(),
     };
-    explorer.seen.insert(Fingerprint::of(&first));
+    explorer.seen.insert(Fingerprint::of(&first), 0);
     explorer.frontier.push_back((0, first));
-    let (mut depth, mut ends, mut level) = (0, 0, 1);
+    let mut found = Found::default();
+    let mut level = 1;
     while let Some((index, state)) = explorer.frontier.pop_front() {
         match explorer.expand(index, &state) {
-            Ok(is_end) => ends += usize::from(is_end),
-            Err((at, turn, violation)) => {
-                return Found {
-                    states: explorer.origins.len(),
-                    depth,
-                    ends,
-                    violation: Some(explorer.trace(at, turn, violation)),
-                };
+            Ok(is_end) => found.ends += usize::from(is_end),
+            Err((turn, violation)) => {
+                found.violation = Some(explorer.trace(index, turn, violation));
+                break;
             }
         }
         level -= 1;
         if level == 0 {
             level = explorer.frontier.len();
-            depth += usize::from(level > 0);
+            found.depth += usize::from(level > 0);
         }
     }
-    Found {
-        states: explorer.origins.len(),
-        depth,
-        ends,
-        violation: None,
+    found.states = explorer.origins.len();
+    if found.violation.is_none()
+        && let Some(index) = explorer.find_circle()
+    {
+        let violation = Violation("I3: work that may go on for ever");
+        found.violation = Some(explorer.trace(index, None, violation));
     }
+    found
 }
 
-type Wrong = (u32, Option<Turn>, Violation);
+/// A violation, and the turn in which it came about unless the state itself is wrong.
+type Wrong = (Option<Turn>, Violation);
 
 impl Explorer<'_> {
     /// Adds what can come after a state; answers whether it is one in which all is done.
@@ -193,19 +200,27 @@ impl Explorer<'_> {
                 continue;
             }
             let mut next = state.clone();
-            match next.take(self.setting, turn) {
-                Ok(None) => continue,
-                Ok(Some(_)) => {}
-                Err(violation) => return Err((index, Some(turn), violation)),
+            let taken = next.take(self.setting, turn);
+            if taken
+                .map_err(|violation| (Some(turn), violation))?
+                .is_none()
+            {
+                continue;
             }
-            works |= turn.is_work();
-            self.add(index, turn, next);
+            let to = self.add(index, turn, next);
+            if turn.is_work() {
+                works = true;
+                if self.setting.circles {
+                    self.edges.push((index, to));
+                }
+            }
         }
-        if self.setting.power_cuts
-            && self.cut.insert(Fingerprint::of(&(state.disk(), &state.promises)))
-        {
-            for (which, next) in state.power_cuts().into_iter().enumerate() {
-                self.add(index, Turn::Cut(which), next);
+        if self.setting.power_cuts {
+            let disk = Fingerprint::of(&(state.disk(), &state.promises));
+            if self.cut.insert(disk, ()).is_none() {
+                for (which, next) in state.power_cuts().into_iter().enumerate() {
+                    self.add(index, Turn::Cut(which), next);
+                }
             }
         }
         if works {
@@ -213,19 +228,55 @@ impl Explorer<'_> {
         }
         if !state.is_finished() {
             let violation = Violation("I3: nobody can go on, and not all is done");
-            return Err((index, None, violation));
+            return Err((None, violation));
         }
         let checked = state.check_end(self.setting);
-        checked.map_err(|violation| (index, None, violation))?;
+        checked.map_err(|violation| (None, violation))?;
         Ok(true)
     }
 
-    fn add(&mut self, parent: u32, turn: Turn, state: State) {
-        if self.seen.insert(Fingerprint::of(&state)) {
-            let index = self.origins.len() as u32;
-            self.origins.push(Origin { parent, turn });
-            self.frontier.push_back((index, state));
+    /// The place of a state, which is a new one if it was not seen before.
+    fn add(&mut self, parent: u32, turn: Turn, state: State) -> u32 {
+        let index = self.origins.len() as u32;
+        match self.seen.entry(Fingerprint::of(&state)) {
+            Entry::Occupied(seen) => *seen.get(),
+            Entry::Vacant(free) => {
+                free.insert(index);
+                self.origins.push(Origin { parent, turn });
+                self.frontier.push_back((index, state));
+                index
+            }
         }
+    }
+
+    /// A state that lies on a circle of work, or behind one. Where there is none, and no state but
+    /// a finished one lacks a next step, whoever is not killed comes to the end of what he does.
+    fn find_circle(&mut self) -> Option<u32> {
+        let states = self.origins.len();
+        self.edges.sort_unstable();
+        let mut first = vec![0_u32; states + 1];
+        let mut before = vec![0_u32; states];
+        for (from, to) in &self.edges {
+            first[*from as usize + 1] += 1;
+            before[*to as usize] += 1;
+        }
+        for state in 0..states {
+            first[state + 1] += first[state];
+        }
+        let mut free: Vec<usize> = (0..states).filter(|state| before[*state] == 0).collect();
+        while let Some(from) = free.pop() {
+            for (_, to) in &self.edges[first[from] as usize..first[from + 1] as usize] {
+                let waits = &mut before[*to as usize];
+                *waits -= 1;
+                if *waits == 0 {
+                    free.push(*to as usize);
+                }
+            }
+        }
+        (0..)
+            .zip(before)
+            .find(|(_, waits)| *waits > 0)
+            .map(|(state, _)| state)
     }
 
     fn trace(&self, at: u32, last: Option<Turn>, violation: Violation) -> Trace {
@@ -241,7 +292,7 @@ impl Explorer<'_> {
         let mut steps = Vec::new();
         for turn in turns {
             let did = state.take(self.setting, turn).ok().flatten();
-            steps.push((turn, did.unwrap_or("here")));
+            steps.push((turn, did.unwrap_or("and here")));
         }
         Trace { violation, steps }
     }

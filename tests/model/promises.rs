@@ -132,11 +132,7 @@ impl State {
     }
 
     /// What a recovery has found is held against what was promised, and is a promise from now on.
-    pub fn check_recovered(
-        &mut self,
-        setting: &Setting,
-        present: u8,
-    ) -> Result<(), Violation> {
+    pub fn check_recovered(&mut self, setting: &Setting, present: u8) -> Result<(), Violation> {
         let promises = &mut self.promises;
         if promises.promised & !present != 0 {
             return Err(Violation("I4: a committed key is lost"));

@@ -6,12 +6,22 @@ use super::state::{Presence, State, Violation};
 use super::thread::Pc;
 use super::walk::{Stepped, blocked, went};
 
+const NO_SECOND_LOOK: [Broken; 3] = [
+    Broken::NoSecondLook,
+    Broken::NoView,
+    Broken::PagesFirstNoView,
+];
+
 impl State {
     /// `read.rs`, `contains`; `insert.rs`, `claim_batch` up to the writer lock.
     pub fn look(&mut self, setting: &Setting, handle: usize, key: u8, insert: bool) -> Stepped {
-        let pages_first = setting.is(Broken::PagesFirst);
+        let pages_first = setting.is_any(&[Broken::PagesFirst, Broken::PagesFirstNoView]);
         let thread = self.handles[handle];
-        let view = thread.view;
+        let view = if setting.is_any(&[Broken::NoView, Broken::PagesFirstNoView]) {
+            (self.active, self.settled)
+        } else {
+            thread.view
+        };
         let (found, next, did) = match thread.pc {
             Pc::View | Pc::ViewAgain => {
                 let Some(view) = self.current_view() else {
@@ -66,7 +76,7 @@ impl State {
             let none_left = next == Pc::LookAgain;
             let next = if none_left && insert { Pc::Lock } else { next };
             self.handles[handle].pc = next;
-            if none_left && !insert && setting.is(Broken::NoSecondLook) {
+            if none_left && !insert && setting.is_any(&NO_SECOND_LOOK) {
                 self.look_again(setting, handle)?;
             }
         }
@@ -93,7 +103,7 @@ impl State {
     fn look_again(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let thread = self.handles[handle];
         let current = thread.view == (self.active, self.settled);
-        if !current && !setting.is(Broken::NoSecondLook) {
+        if !current && !setting.is_any(&NO_SECOND_LOOK) {
             self.handles[handle].pc = Pc::ViewAgain;
             self.handles[handle].view = (0, 0);
             return went("read.rs contains: the generations have changed");

@@ -21,7 +21,10 @@ impl State {
                 if !setting.is(Broken::NoIdentitySync) {
                     self.sync_file();
                 }
-                (Pc::RecoverFolder, "open.rs recover: the store file is synced")
+                (
+                    Pc::RecoverFolder,
+                    "open.rs recover: the store file is synced",
+                )
             }
             Pc::RecoverFolder => {
                 self.sync_folder();
@@ -30,7 +33,10 @@ impl State {
             Pc::RecoverBefore if self.has_log_file(generation - 1) => {
                 self.log_mut(generation - 1).name = false;
                 // Its folder is synced: the same step comes again and finds none.
-                (Pc::RecoverFolder, "recover.rs run: the log before is removed")
+                (
+                    Pc::RecoverFolder,
+                    "recover.rs run: the log before is removed",
+                )
             }
             Pc::RecoverBefore => (Pc::RecoverFirst, "recover.rs run: no log before"),
             Pc::RecoverFirst => return self.recover_first(setting, generation),
@@ -42,24 +48,39 @@ impl State {
                     return Err(Violation("I4: recovery finds a second closed log"));
                 }
                 self.rewrite(setting, next);
-                (Pc::RecoverExpect, "recover.rs run: the active log, made durable")
+                (
+                    Pc::RecoverExpect,
+                    "recover.rs run: the active log, made durable",
+                )
             }
             Pc::RecoverNext => {
                 self.log_mut(next).name = false;
-                (Pc::RecoverRemoved, "recover.rs run: a log that never counted is removed")
+                (
+                    Pc::RecoverRemoved,
+                    "recover.rs run: a log that never counted is removed",
+                )
             }
             Pc::RecoverRemoved => {
                 self.sync_folder();
-                (Pc::RecoverExpect, "recover.rs remove_log: the folder is synced")
+                (
+                    Pc::RecoverExpect,
+                    "recover.rs remove_log: the folder is synced",
+                )
             }
             Pc::RecoverExpect if self.log(generation).name && !self.file.log_expected => {
                 self.file.log_expected = true;
-                (Pc::RecoverExpectSync, "open.rs expect_logs: the superblock is written")
+                (
+                    Pc::RecoverExpectSync,
+                    "open.rs expect_logs: the superblock is written",
+                )
             }
             Pc::RecoverExpect => (Pc::RecoverReady, "open.rs expect_logs: nothing to tell"),
             Pc::RecoverExpectSync => {
                 self.sync_file();
-                (Pc::RecoverReady, "open.rs expect_logs: the superblock is synced")
+                (
+                    Pc::RecoverReady,
+                    "open.rs expect_logs: the superblock is synced",
+                )
             }
             _ => return self.finish_recovery(setting, generation),
         };
@@ -75,19 +96,28 @@ impl State {
                 return Err(Violation("I4: recovery misses a log that is expected"));
             }
             self.log_mut(generation).name = false;
-            (Pc::RecoverRemoved, "recover.rs open_first: no log, or half a one")
+            (
+                Pc::RecoverRemoved,
+                "recover.rs open_first: no log, or half a one",
+            )
         } else {
             self.rewrite(setting, generation);
             let next = generation + 1;
             let successor = self.has_log_file(next) && self.log(next).header;
             if log.records.is_closed() {
-                (Pc::RecoverSecond, "recover.rs run: the closed log, made durable")
+                (
+                    Pc::RecoverSecond,
+                    "recover.rs run: the closed log, made durable",
+                )
             } else if self.file.intent == generation {
                 return Err(Violation("I4: a checkpoint began, and its log is open"));
             } else if successor && self.log(next).records.has_marks() {
                 return Err(Violation("I4: a commit follows on a log that is open"));
             } else if self.has_log_file(next) && !setting.is(Broken::NoRemoval) {
-                (Pc::RecoverNext, "recover.rs run: the log, made durable, and one too many")
+                (
+                    Pc::RecoverNext,
+                    "recover.rs run: the log, made durable, and one too many",
+                )
             } else {
                 (Pc::RecoverExpect, "recover.rs run: the log, made durable")
             }

@@ -37,15 +37,24 @@ impl State {
                 // Two syncs; a kill between them leaves what a kill before both does.
                 self.log_mut(active).sync();
                 self.sync_folder();
-                (Pc::LogTell, "log/file.rs create: file and folder are synced")
+                (
+                    Pc::LogTell,
+                    "log/file.rs create: file and folder are synced",
+                )
             }
             Pc::LogTell => {
                 self.file.log_expected = true;
-                (Pc::LogTellSync, "rotate.rs start_log: the superblock is written")
+                (
+                    Pc::LogTellSync,
+                    "rotate.rs start_log: the superblock is written",
+                )
             }
             Pc::LogTellSync => {
                 self.sync_file();
-                (Pc::LogBegun, "rotate.rs start_log: the superblock is synced")
+                (
+                    Pc::LogBegun,
+                    "rotate.rs start_log: the superblock is synced",
+                )
             }
             _ => {
                 self.buffer_mut(active).has_log = true;
@@ -69,7 +78,10 @@ impl State {
                 }
                 self.refresh(handle)?;
                 self.drop_the_dead(setting, old);
-                (Pc::RotateBuffer, "rotate.rs turn: no checkpoint is due; the dead are dropped")
+                (
+                    Pc::RotateBuffer,
+                    "rotate.rs turn: no checkpoint is due; the dead are dropped",
+                )
             }
             Pc::RotateBuffer => {
                 // Nobody else knows of it, so that keys are carried in the same step.
@@ -84,7 +96,11 @@ impl State {
                     }
                 }
                 *self.buffer_mut(next_one) = made;
-                let next = if cut_first { Pc::RotateCut } else { Pc::RotateLog };
+                let next = if cut_first {
+                    Pc::RotateCut
+                } else {
+                    Pc::RotateLog
+                };
                 (next, "rotate.rs make_buffer, carry: the next buffer")
             }
             Pc::RotateLog => {
@@ -104,7 +120,10 @@ impl State {
             }
             Pc::RotateFolder => {
                 self.sync_folder();
-                (Pc::RotateRecords, "log/file.rs create: the folder is synced")
+                (
+                    Pc::RotateRecords,
+                    "log/file.rs create: the folder is synced",
+                )
             }
             Pc::RotateRecords => {
                 let carried = self.buffer(old).keys;
@@ -120,17 +139,28 @@ impl State {
                 made.has_log = true;
                 made.tail = end;
                 made.applied = end;
-                let next = if cut_first { Pc::RotateTail } else { Pc::RotateCut };
+                let next = if cut_first {
+                    Pc::RotateTail
+                } else {
+                    Pc::RotateCut
+                };
                 (next, "rotate.rs begin_log: what is carried over is written")
             }
             Pc::RotateCut => {
                 self.log_mut(old).records.push(Record::Cut);
-                let next = if cut_first { Pc::RotateLog } else { Pc::RotateTail };
+                let next = if cut_first {
+                    Pc::RotateLog
+                } else {
+                    Pc::RotateTail
+                };
                 (next, "rotate.rs close_log: the cut is written")
             }
             Pc::RotateTail => {
                 self.buffer_mut(old).tail = self.log(old).records.len();
-                (Pc::RotateSeal, "generation.rs append: the log's end is published")
+                (
+                    Pc::RotateSeal,
+                    "generation.rs append: the log's end is published",
+                )
             }
             Pc::RotateSeal => {
                 self.buffer_mut(old).sealed = true;
@@ -138,7 +168,10 @@ impl State {
             }
             Pc::RotateActive => {
                 self.active = next_one;
-                (Pc::RotateHandOver, "rotate.rs begin_next: the next generation is announced")
+                (
+                    Pc::RotateHandOver,
+                    "rotate.rs begin_next: the next generation is announced",
+                )
             }
             _ => {
                 self.refresh(handle)?;
@@ -189,11 +222,17 @@ impl State {
             }
             Pc::MendRecords => {
                 self.handles[handle].sealed = self.adopt(setting, active);
-                (Pc::MendTail, "writing.rs mend: complete records are adopted")
+                (
+                    Pc::MendTail,
+                    "writing.rs mend: complete records are adopted",
+                )
             }
             Pc::MendTail => {
                 self.buffer_mut(active).tail = self.log(active).records.len();
-                (Pc::MendRetract, "writing.rs mend: the log's end is published")
+                (
+                    Pc::MendRetract,
+                    "writing.rs mend: the log's end is published",
+                )
             }
             Pc::MendRetract => {
                 if !setting.is(Broken::NoRetract) {
@@ -233,7 +272,10 @@ impl State {
                     return Err(Violation("I3: a rotation can't be completed"));
                 }
                 self.active = active + 1;
-                (Pc::MendBegun, "rotate.rs begin_next: the next generation is announced")
+                (
+                    Pc::MendBegun,
+                    "rotate.rs begin_next: the next generation is announced",
+                )
             }
             Pc::MendBegun => {
                 self.hand_over(Some(active - 1), active);
@@ -249,7 +291,10 @@ impl State {
                     return self.mended(setting, handle, "writing.rs remove_successor: no log");
                 }
                 self.log_mut(next).name = false;
-                (Pc::MendFolder, "writing.rs remove_successor: the log that never counted")
+                (
+                    Pc::MendFolder,
+                    "writing.rs remove_successor: the log that never counted",
+                )
             }
             _ => {
                 self.sync_folder();

@@ -18,8 +18,13 @@ pub enum Op {
 /// A step of the protocol that is left out or done in the wrong order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Broken {
-    /// A look-up goes to the pages first and to the buffers then.
+    /// A look-up goes to the pages first and to the buffers of its view then.
     PagesFirst,
+    /// A look-up has no view: it goes to the pages first, then to the buffers that it finds there
+    /// at that moment, and does not look again.
+    PagesFirstNoView,
+    /// A look-up has no view and does not look again, but goes the way that keys go.
+    NoView,
     /// `contains` answers "absent" without looking at the generations again.
     NoSecondLook,
     /// The frozen buffer is dropped when the pages are durable, the superblock written afterwards.
@@ -76,6 +81,8 @@ pub enum Broken {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub name: &'static str,
+    /// How many states it has, as docs/evidence.md tells.
+    pub states: usize,
     pub transactional: bool,
     /// Each checkpoint makes a layer, which older views don't know. Else there is one for good.
     pub growing: bool,
@@ -91,12 +98,18 @@ pub struct Setting {
     /// The store is begun: its first log is there, made long ago.
     pub begun: bool,
     pub power_cuts: bool,
+    /// It is looked for work that may go on for ever, which takes memory for each step.
+    pub circles: bool,
     pub broken: Option<Broken>,
 }
 
 impl Setting {
     pub fn is(&self, broken: Broken) -> bool {
         self.broken == Some(broken)
+    }
+
+    pub fn is_any(&self, broken: &[Broken]) -> bool {
+        self.broken.is_some_and(|found| broken.contains(&found))
     }
 
     pub fn breaking(self, broken: Broken) -> Self {

@@ -1,37 +1,200 @@
-use super::explorer::explore;
-use super::setting::{Broken, Op, Setting};
+//! The settings that are explored, with the number of their states (docs/evidence.md, "Model").
+
+use super::setting::{Op, Setting};
 use Op::{Checkpoint, Commit, Contains, Insert};
 
-const PLAIN: Setting = Setting {
-    name: "plain",
+const BASE: Setting = Setting {
+    name: "",
+    states: 0,
     transactional: false,
     growing: false,
-    programs: &[&[Insert(0), Commit], &[Insert(0), Contains(0)]],
+    programs: &[],
     after: &[Insert(0), Commit],
-    generations: 2,
-    full: true,
-    begun: false,
+    generations: 3,
+    full: false,
+    begun: true,
     power_cuts: true,
+    circles: true,
     broken: None,
 };
 
-fn run(setting: &Setting) {
-    let begun = std::time::Instant::now();
-    let found = explore(setting);
-    println!(
-        "{} {:?}: {} states, depth {}, {} ends, {:?}",
-        setting.name, setting.broken, found.states, found.depth, found.ends, begun.elapsed()
-    );
-    if let Some(trace) = found.violation {
-        println!("{trace}");
-    }
-}
+/// A store that was just made: the first log, and what its makers' deaths leave.
+pub const FIRST_LOG: Setting = Setting {
+    name: "first log, two handles",
+    states: 46_755,
+    begun: false,
+    generations: 2,
+    full: true,
+    programs: &[&[Insert(0), Commit], &[Insert(0), Contains(0)]],
+    ..BASE
+};
 
-#[test]
-fn first() {
-    run(&PLAIN);
-    run(&Setting { transactional: true, ..PLAIN });
-    run(&Setting { growing: true, generations: 3, ..PLAIN });
-    run(&PLAIN.breaking(Broken::TrustSuperblock));
-    run(&Setting{power_cuts:false, begun: true, generations:3, programs: &[&[Insert(0)], &[Contains(0)], &[Checkpoint, Checkpoint]], ..PLAIN});
-}
+pub const FIRST_LOG_OF_THREE: Setting = Setting {
+    name: "first log, three handles",
+    states: 695_693,
+    programs: &[&[Insert(0)], &[Insert(0)], &[Commit]],
+    ..FIRST_LOG
+};
+
+/// A reader while a key moves from the buffer to a layer that the reader did not know.
+pub const LOOK_UP: Setting = Setting {
+    name: "look-up in a growing store",
+    states: 663_353,
+    growing: true,
+    power_cuts: false,
+    programs: &[&[Insert(0)], &[Contains(0)], &[Checkpoint, Checkpoint]],
+    ..BASE
+};
+
+/// Two who insert the same key, and one who rotates.
+pub const RACE: Setting = Setting {
+    name: "race for a key",
+    states: 150_609,
+    generations: 2,
+    power_cuts: false,
+    programs: &[&[Insert(0)], &[Insert(0)], &[Checkpoint]],
+    ..BASE
+};
+
+pub const COMMIT: Setting = Setting {
+    name: "commits, two rotations",
+    states: 1_191_233,
+    full: true,
+    programs: &[&[Insert(0), Commit], &[Insert(1), Commit]],
+    ..BASE
+};
+
+pub const TWO_KEYS: Setting = Setting {
+    name: "two keys",
+    states: 501_032,
+    full: true,
+    generations: 2,
+    programs: &[
+        &[Insert(0), Insert(1), Commit],
+        &[Insert(1), Commit, Contains(0)],
+    ],
+    ..BASE
+};
+
+pub const TRANSACTIONS: Setting = Setting {
+    name: "transactions, two keys",
+    states: 355_231,
+    transactional: true,
+    full: true,
+    generations: 2,
+    programs: &[&[Insert(0), Commit], &[Insert(0), Insert(1), Commit]],
+    ..BASE
+};
+
+/// Two who claim the same key, and one who rotates.
+pub const LEASES: Setting = Setting {
+    name: "leases",
+    states: 887_490,
+    transactional: true,
+    generations: 2,
+    programs: &[&[Insert(0), Commit], &[Insert(0), Commit], &[Checkpoint]],
+    ..BASE
+};
+
+/// A reader while an open key is carried over.
+pub const CARRIED: Setting = Setting {
+    name: "look-up of an open key",
+    states: 179_659,
+    transactional: true,
+    growing: true,
+    generations: 2,
+    power_cuts: false,
+    programs: &[&[Insert(0), Commit], &[Contains(0)], &[Checkpoint]],
+    ..BASE
+};
+
+pub const SMALL: [Setting; 9] = [
+    FIRST_LOG,
+    FIRST_LOG_OF_THREE,
+    LOOK_UP,
+    RACE,
+    COMMIT,
+    TWO_KEYS,
+    TRANSACTIONS,
+    LEASES,
+    CARRIED,
+];
+
+const LARGE_BASE: Setting = Setting {
+    circles: false,
+    ..BASE
+};
+
+pub const LARGE: [Setting; 7] = [
+    Setting {
+        name: "large: plain, two rotations",
+        programs: &[
+            &[Insert(0), Commit],
+            &[Insert(0), Contains(0)],
+            &[Checkpoint, Checkpoint],
+        ],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: first log",
+        begun: false,
+        full: true,
+        programs: &[&[Insert(0), Commit], &[Insert(0), Commit], &[Contains(0)]],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: growing, two keys",
+        growing: true,
+        full: true,
+        programs: &[
+            &[Insert(0), Insert(1), Commit],
+            &[Insert(1), Commit, Contains(0)],
+        ],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: transactional, three rotations",
+        transactional: true,
+        full: true,
+        generations: 4,
+        programs: &[
+            &[Insert(0), Commit, Insert(1)],
+            &[Insert(0), Insert(1), Commit],
+        ],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: look-up of an open key, two rotations",
+        transactional: true,
+        growing: true,
+        programs: &[
+            &[Insert(0), Commit],
+            &[Contains(0)],
+            &[Checkpoint, Checkpoint],
+        ],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: transactional, three handles",
+        transactional: true,
+        full: true,
+        generations: 2,
+        programs: &[
+            &[Insert(0), Commit],
+            &[Insert(0), Commit],
+            &[Insert(1), Commit],
+        ],
+        ..LARGE_BASE
+    },
+    Setting {
+        name: "large: plain, three handles",
+        full: true,
+        generations: 2,
+        programs: &[
+            &[Insert(0), Commit],
+            &[Insert(1), Commit],
+            &[Insert(0), Contains(1)],
+        ],
+        ..LARGE_BASE
+    },
+];

@@ -31,14 +31,20 @@ impl State {
                 } else {
                     At::LogSync
                 };
-                (next, "checkpoint.rs settle: the superblock is of the closed generation")
+                (
+                    next,
+                    "checkpoint.rs settle: the superblock is of the closed generation",
+                )
             }
             At::Taken => {
                 // Another died between its superblock and the end.
                 if !setting.is(Broken::TrustSuperblock) {
                     self.sync_file();
                 }
-                (At::Settle, "checkpoint.rs settle: who died here had come as far")
+                (
+                    At::Settle,
+                    "checkpoint.rs settle: who died here had come as far",
+                )
             }
             At::LogSync => {
                 self.log_mut(number).sync();
@@ -51,7 +57,11 @@ impl State {
                     return Err(Violation("I3: a checkpoint finds no closed log"));
                 }
                 let none = records.committed(setting.transactional) == 0;
-                self.settler.keys = if none { 0 } else { self.buffer(number).settled() };
+                self.settler.keys = if none {
+                    0
+                } else {
+                    self.buffer(number).settled()
+                };
                 if none {
                     (At::Superblock, "checkpoint.rs apply: no key counts")
                 } else if setting.is(Broken::NoIntent) {
@@ -131,7 +141,10 @@ impl State {
                 };
                 // The buffer's file goes in the same step: views that need it are gone.
                 self.buffer_mut(number).file = self.settled == number;
-                (next, "checkpoint.rs remove_generation: the folder; the buffer")
+                (
+                    next,
+                    "checkpoint.rs remove_generation: the folder; the buffer",
+                )
             }
             At::Before => {
                 if !self.has_log_file(number - 1) {
@@ -139,7 +152,10 @@ impl State {
                     return went("checkpoint.rs settle_all: the lock is freed");
                 }
                 self.log_mut(number - 1).name = false;
-                (At::BeforeSync, "checkpoint.rs settle: the log before, which the dead left")
+                (
+                    At::BeforeSync,
+                    "checkpoint.rs settle: the log before, which the dead left",
+                )
             }
             At::BeforeSync => {
                 self.sync_folder();

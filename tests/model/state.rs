@@ -1,9 +1,9 @@
 //! A state: shared memory, page cache, disk, handles, and what has been promised.
 
 use super::log::Log;
+use super::promises::Promises;
 use super::setting::{GENERATIONS, HANDLES, KEYS, Setting};
 use super::thread::{Pc, Settler, Thread};
-use super::promises::Promises;
 
 /// What must never come about, found in the step that leads there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -181,8 +181,7 @@ impl State {
 
     /// The place of a handle, if it has one still: `coordination.rs`, `slot_of`.
     pub fn slot_of(&self, number: u8) -> Option<usize> {
-        (0..HANDLES)
-            .find(|index| self.slots[*index].taken && self.handles[*index].number == number)
+        (0..HANDLES).find(|index| self.slots[*index].taken && self.handles[*index].number == number)
     }
 
     /// `locks.rs`, `is_alive`.

@@ -52,7 +52,10 @@ pub const TURNS: [Turn; 14] = [
 impl Turn {
     /// Not a crash, and not the opening after one.
     pub fn is_work(self) -> bool {
-        matches!(self, Self::Go(..) | Self::Begin(_) | Self::Settle | Self::Open)
+        matches!(
+            self,
+            Self::Go(..) | Self::Begin(_) | Self::Settle | Self::Open
+        )
     }
 }
 

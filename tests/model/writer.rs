@@ -91,11 +91,16 @@ impl State {
             }
             Pc::TransactionSlot => {
                 self.slots[handle].transaction = true;
-                (Pc::Claim, "insert.rs begin_claims: the transaction's number kept")
+                (
+                    Pc::Claim,
+                    "insert.rs begin_claims: the transaction's number kept",
+                )
             }
             Pc::Claim => return self.claim(setting, handle, key, turn),
             Pc::Append => {
-                self.log_mut(active).records.push(Record::Insert { number, key });
+                self.log_mut(active)
+                    .records
+                    .push(Record::Insert { number, key });
                 if !setting.transactional {
                     self.promises.recorded |= 1 << key;
                 }
@@ -103,7 +108,11 @@ impl State {
             }
             Pc::Tail => {
                 self.buffer_mut(active).tail = self.log(active).records.len();
-                let next = if publish_first { Pc::Applied } else { Pc::Publish };
+                let next = if publish_first {
+                    Pc::Applied
+                } else {
+                    Pc::Publish
+                };
                 (next, "generation.rs append: the log's end is published")
             }
             Pc::Publish => {
@@ -112,7 +121,11 @@ impl State {
                 } else {
                     COMMITTED
                 };
-                let next = if publish_first { Pc::Append } else { Pc::Applied };
+                let next = if publish_first {
+                    Pc::Append
+                } else {
+                    Pc::Applied
+                };
                 (next, "insert.rs append_claims: the key is published")
             }
             Pc::Applied => {
@@ -230,11 +243,17 @@ impl State {
             }
             Pc::MarkTransaction => {
                 self.buffer_mut(active).end_transaction(number, COMMITTED);
-                (Pc::MarkSlot, "writing.rs finish_commit: the transaction is committed")
+                (
+                    Pc::MarkSlot,
+                    "writing.rs finish_commit: the transaction is committed",
+                )
             }
             Pc::MarkSlot => {
                 self.slots[handle].transaction = false;
-                (Pc::MarkApplied, "writing.rs finish_commit: its number is forgotten")
+                (
+                    Pc::MarkApplied,
+                    "writing.rs finish_commit: its number is forgotten",
+                )
             }
             Pc::MarkApplied => {
                 self.buffer_mut(active).applied = self.buffer(active).tail;
@@ -280,10 +299,7 @@ impl State {
             return went("commit.rs make_way: the log is long");
         }
         let frozen = *self.buffer(settled);
-        if settled < active
-            && frozen.durable < frozen.tail
-            && !setting.is(Broken::NoFrozenSync)
-        {
+        if settled < active && frozen.durable < frozen.tail && !setting.is(Broken::NoFrozenSync) {
             self.unlock();
             self.handles[handle].view = (0, 0);
             self.handles[handle].sync = (settled, 0);
