@@ -125,8 +125,12 @@ impl Engine {
             let log = Arc::clone(self.log_of(frozen)?);
             frozen.sync_to(&log, frozen.buffer.tail().end)?;
             self.apply(&identity, &log, Some(&frozen.buffer))?;
+        } else {
+            // Who died here had come as far as the superblock, and perhaps not to its sync. It must
+            // not be gone after a power cut, when the log that it makes needless has been removed.
+            let synced = self.file.sync();
+            synced.map_err(|error| Error::sync("sync the superblock", &self.path, error))?;
         }
-        // Else who died here had come as far as the superblock.
         self.shared.set_settled(number + 1);
         self.renew()?;
         self.remove_generation(number);

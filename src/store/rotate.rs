@@ -10,6 +10,7 @@ use super::writing::Writing;
 use crate::buffer::{Buffer, Claim, Presence};
 use crate::error::{Error, Result};
 use crate::file::{Header, Layer, Superblock};
+use crate::log::file::sync_parent;
 use crate::log::{Cut, LogEnd, LogError, LogFile, log_path};
 use crate::sys::lock;
 
@@ -137,7 +138,15 @@ impl Writing<'_> {
         let engine = self.engine;
         let storage = &*engine.options.storage;
         match LogFile::open(storage, &engine.path, &engine.header.store_id, number, true) {
-            Ok(Some(log)) => Ok(Arc::new(log)),
+            Ok(Some(log)) => {
+                // And perhaps before it was durable, in header and name, as a new one is.
+                let synced = log.file.sync();
+                let synced = synced
+                    .map_err(|error| Error::sync("sync the log", &log.path, error))
+                    .and_then(|()| sync_parent(storage, &log.path));
+                engine.poison_on_failure(synced)?;
+                Ok(Arc::new(log))
+            }
             Ok(None) => engine.create_log(number, LEAST_LOG),
             // Half made.
             Err(Error::Log {

@@ -121,9 +121,12 @@ impl Engine {
         });
         active.buffer.retract_claimed();
         self.recount_uncommitted(&active.buffer);
+        if sealed {
+            // First: who comes after a death from here on does not read the cut again.
+            active.buffer.set_sealed();
+        }
         active.buffer.set_applied(active.buffer.tail().end);
         if sealed {
-            active.buffer.set_sealed();
             self.begin_next(active, None)?;
             // What was carried over counts there.
             active.buffer.retract_claimed();
