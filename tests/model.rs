@@ -21,6 +21,7 @@
 //! `cargo test --release --test model -- --ignored --nocapture long`. What is left out: docs/evidence.md, "Model".
 
 mod model {
+    mod closing;
     mod crash;
     mod explorer;
     mod log;

@@ -19,6 +19,9 @@ impl State {
         if self.writer == handle as u8 + 1 {
             self.writer = 0;
         }
+        if self.gate == handle as u8 + 1 {
+            self.gate = 0;
+        }
         if self.settler.owner == handle as u8 + 1 {
             self.settler = Settler::default();
         }

@@ -4,9 +4,17 @@ use super::setting::KEYS;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
-    Insert { number: u8, key: u8 },
-    Commit { number: u8 },
-    Cut,
+    Insert {
+        number: u8,
+        key: u8,
+    },
+    Commit {
+        number: u8,
+    },
+    Cut {
+        /// No log follows.
+        last: bool,
+    },
 }
 
 /// Up to sixteen complete records, four bits each. What is torn is no record: the chain ends there.
@@ -15,6 +23,7 @@ pub struct Records(u64);
 
 const COMMIT: u8 = 9;
 const CUT: u8 = 13;
+const LAST_CUT: u8 = 14;
 
 impl Records {
     pub fn len(self) -> u8 {
@@ -25,7 +34,8 @@ impl Records {
         let code = match record {
             Record::Insert { number, key } => 1 + number * KEYS as u8 + key,
             Record::Commit { number } => COMMIT + number,
-            Record::Cut => CUT,
+            Record::Cut { last: false } => CUT,
+            Record::Cut { last: true } => LAST_CUT,
         };
         let at = self.len();
         assert!(at < 16, "a log of the model has room for sixteen records");
@@ -43,7 +53,7 @@ impl Records {
         let mut closed = false;
         self.from(0).take_while(move |record| {
             let counts = !closed;
-            closed |= *record == Record::Cut;
+            closed |= matches!(record, Record::Cut { .. });
             counts
         })
     }
@@ -51,7 +61,8 @@ impl Records {
     /// All records from one on.
     pub fn from(self, first: u8) -> impl Iterator<Item = Record> {
         (first..self.len()).map(move |at| match (self.0 >> (4 * at)) as u8 & 15 {
-            CUT => Record::Cut,
+            CUT => Record::Cut { last: false },
+            LAST_CUT => Record::Cut { last: true },
             code if code >= COMMIT => Record::Commit {
                 number: code - COMMIT,
             },
@@ -63,7 +74,13 @@ impl Records {
     }
 
     pub fn is_closed(self) -> bool {
-        self.chain().any(|record| record == Record::Cut)
+        self.chain()
+            .any(|record| matches!(record, Record::Cut { .. }))
+    }
+
+    pub fn is_last(self) -> bool {
+        self.chain()
+            .any(|record| record == Record::Cut { last: true })
     }
 
     pub fn has_marks(self) -> bool {
@@ -80,7 +97,7 @@ impl Records {
                 Record::Insert { key, .. } if !transactional => committed |= 1 << key,
                 Record::Insert { number, key } => pending[usize::from(number)] |= 1 << key,
                 Record::Commit { number } => committed |= pending[usize::from(number)],
-                Record::Cut => {}
+                Record::Cut { .. } => {}
             }
         }
         committed

@@ -104,7 +104,12 @@ impl State {
             self.rewrite(setting, generation);
             let next = generation + 1;
             let successor = self.has_log_file(next) && self.log(next).header;
-            if log.records.is_closed() {
+            if log.records.is_last() {
+                (
+                    Pc::RecoverExpect,
+                    "recover.rs run: the last log, made durable",
+                )
+            } else if log.records.is_closed() {
                 (
                     Pc::RecoverSecond,
                     "recover.rs run: the closed log, made durable",

@@ -57,6 +57,10 @@ impl State {
                 )
             }
             _ => {
+                // What a rotation that was given up left in it is written over.
+                let log = self.log_mut(active);
+                log.records.truncate(0);
+                log.synced = 0;
                 self.buffer_mut(active).has_log = true;
                 self.begin_claims(setting, handle);
                 return went("rotate.rs start_log: the log's end is published");
@@ -70,7 +74,8 @@ impl State {
     pub fn rotate(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let old = self.handles[handle].view.0;
         let next_one = old + 1;
-        let cut_first = setting.is(Broken::CutFirst);
+        let last = self.handles[handle].last;
+        let cut_first = setting.is(Broken::CutFirst) && !last;
         let (next, did) = match self.handles[handle].pc {
             Pc::RotateWait => {
                 if self.is_due() || self.current_view().is_none() {
@@ -96,7 +101,7 @@ impl State {
                     }
                 }
                 *self.buffer_mut(next_one) = made;
-                let next = if cut_first {
+                let next = if cut_first || last {
                     Pc::RotateCut
                 } else {
                     Pc::RotateLog
@@ -147,7 +152,7 @@ impl State {
                 (next, "rotate.rs begin_log: what is carried over is written")
             }
             Pc::RotateCut => {
-                self.log_mut(old).records.push(Record::Cut);
+                self.log_mut(old).records.push(Record::Cut { last });
                 let next = if cut_first {
                     Pc::RotateLog
                 } else {
@@ -339,7 +344,7 @@ impl State {
                         self.slots[index].transaction = false;
                     }
                 }
-                Record::Cut => sealed |= !setting.is(Broken::NoMendedRotation),
+                Record::Cut { .. } => sealed |= !setting.is(Broken::NoMendedRotation),
             }
         }
         sealed

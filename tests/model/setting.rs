@@ -13,6 +13,7 @@ pub enum Op {
     Contains(u8),
     Commit,
     Checkpoint,
+    Close,
 }
 
 /// A step of the protocol that is left out or done in the wrong order.

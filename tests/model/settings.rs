@@ -1,7 +1,7 @@
 //! The settings that are explored, with the number of their states (docs/evidence.md, "Model").
 
 use super::setting::{Op, Setting};
-use Op::{Checkpoint, Commit, Contains, Insert};
+use Op::{Checkpoint, Close, Commit, Contains, Insert};
 
 const BASE: Setting = Setting {
     name: "",
@@ -82,7 +82,7 @@ pub const TRANSACTIONS: Setting = Setting {
     transactional: true,
     full: true,
     generations: 2,
-    programs: &[&[Insert(0), Commit], &[Insert(0), Insert(1), Commit]],
+    programs: &[&[Insert(0), Insert(1), Commit], &[Insert(0), Commit]],
     ..BASE
 };
 
@@ -108,7 +108,28 @@ pub const CARRIED: Setting = Setting {
     ..BASE
 };
 
-pub const SMALL: [Setting; 9] = [
+/// Two who close, one of them as the last, and the next to open.
+pub const CLOSING: Setting = Setting {
+    name: "closing",
+    states: 213_005,
+    full: true,
+    generations: 2,
+    programs: &[&[Insert(0), Close], &[Insert(1), Commit, Close]],
+    after: &[Insert(0), Close],
+    ..BASE
+};
+
+pub const CLOSING_TRANSACTIONS: Setting = Setting {
+    name: "closing, transactional",
+    states: 108_297,
+    transactional: true,
+    programs: &[&[Insert(0), Close], &[Insert(0), Commit, Close]],
+    ..CLOSING
+};
+
+pub const SMALL: [Setting; 11] = [
+    CLOSING,
+    CLOSING_TRANSACTIONS,
     FIRST_LOG,
     FIRST_LOG_OF_THREE,
     LOOK_UP,
@@ -128,6 +149,7 @@ const LARGE_BASE: Setting = Setting {
 pub const LARGE: [Setting; 7] = [
     Setting {
         name: "large: plain, two rotations",
+        states: 2_968_632,
         programs: &[
             &[Insert(0), Commit],
             &[Insert(0), Contains(0)],
@@ -137,6 +159,7 @@ pub const LARGE: [Setting; 7] = [
     },
     Setting {
         name: "large: first log",
+        states: 12_295_917,
         begun: false,
         full: true,
         programs: &[&[Insert(0), Commit], &[Insert(0), Commit], &[Contains(0)]],
@@ -144,6 +167,7 @@ pub const LARGE: [Setting; 7] = [
     },
     Setting {
         name: "large: growing, two keys",
+        states: 1_998_097,
         growing: true,
         full: true,
         programs: &[
@@ -154,6 +178,7 @@ pub const LARGE: [Setting; 7] = [
     },
     Setting {
         name: "large: transactional, three rotations",
+        states: 6_781_400,
         transactional: true,
         full: true,
         generations: 4,
@@ -165,6 +190,7 @@ pub const LARGE: [Setting; 7] = [
     },
     Setting {
         name: "large: look-up of an open key, two rotations",
+        states: 1_658_685,
         transactional: true,
         growing: true,
         programs: &[

@@ -96,7 +96,7 @@ impl State {
             }
             At::Superblock => {
                 self.file.generation = number + 1;
-                self.file.log_expected = true;
+                self.file.log_expected = !self.log(number).records.is_last();
                 let next = if setting.is(Broken::LogGoesFirst) {
                     At::Remove
                 } else if setting.is(Broken::DropBeforeSync) {

@@ -3,8 +3,8 @@
 use super::explorer::explore;
 use super::setting::Setting;
 use super::settings::{
-    CARRIED, COMMIT, FIRST_LOG, FIRST_LOG_OF_THREE, LARGE, LEASES, LOOK_UP, RACE, SMALL,
-    TRANSACTIONS, TWO_KEYS,
+    CARRIED, CLOSING, CLOSING_TRANSACTIONS, COMMIT, FIRST_LOG, FIRST_LOG_OF_THREE, LARGE, LEASES,
+    LOOK_UP, RACE, SMALL, TRANSACTIONS, TWO_KEYS,
 };
 
 /// Explores a setting. That it has as many states as ever is asserted, since a model that reaches
@@ -50,6 +50,12 @@ fn a_transactional_store() {
     assert_sound(&TRANSACTIONS);
     assert_sound(&LEASES);
     assert_sound(&CARRIED);
+}
+
+#[test]
+fn closing() {
+    assert_sound(&CLOSING);
+    assert_sound(&CLOSING_TRANSACTIONS);
 }
 
 #[test]

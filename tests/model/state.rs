@@ -101,6 +101,8 @@ pub struct State {
     pub changing: u8,
     /// Who holds the writer lock, counted from 1.
     pub writer: u8,
+    /// Who holds the gate.
+    pub gate: u8,
     pub slots: [Slot; HANDLES],
     pub buffers: [Buffer; GENERATIONS],
     pub logs: [Log; GENERATIONS],
@@ -223,6 +225,7 @@ impl State {
         self.settled = 0;
         self.changing = 0;
         self.writer = 0;
+        self.gate = 0;
         self.slots = Default::default();
         self.buffers = Default::default();
         self.handles = Default::default();

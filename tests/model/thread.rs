@@ -71,6 +71,13 @@ pub enum Pc {
     CommitSync,
     // checkpoint.rs, checkpoint_now
     Settled,
+    // close.rs
+    Gate,
+    GiveUp,
+    LeaveSlot,
+    Leave,
+    LastUnlock,
+    LastSettled,
     // recover.rs
     RecoverFile,
     RecoverFolder,
@@ -101,6 +108,8 @@ pub struct Thread {
     /// Under the writer lock: the view is another than that of the look-up before.
     pub look_again: bool,
     pub rotated: bool,
+    /// Closing, as the last one.
+    pub last: bool,
     /// The log that is mended is closed.
     pub sealed: bool,
     /// A commit has been called, and covers these keys.
@@ -166,6 +175,7 @@ impl State {
             None => Pc::Done,
             Some(Op::Insert(_) | Op::Contains(_)) => Pc::View,
             Some(Op::Commit | Op::Checkpoint) => Pc::Lock,
+            Some(Op::Close) => Pc::Gate,
         };
         let thread = &mut self.handles[handle];
         *thread = Thread {

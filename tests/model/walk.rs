@@ -168,6 +168,12 @@ impl State {
             | Pc::MarkApplied
             | Pc::MarkUnlock
             | Pc::CommitSync => self.commit(setting, handle, way),
+            Pc::Gate
+            | Pc::GiveUp
+            | Pc::LeaveSlot
+            | Pc::Leave
+            | Pc::LastUnlock
+            | Pc::LastSettled => self.close(setting, handle),
             Pc::RecoverFile
             | Pc::RecoverFolder
             | Pc::RecoverBefore

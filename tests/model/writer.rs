@@ -70,6 +70,8 @@ impl State {
                 Pc::Unlock
             }
             Some(Op::Checkpoint) => Pc::RotateWait,
+            Some(Op::Close) if !thread.rotated => Pc::GiveUp,
+            Some(Op::Close) => Pc::LastUnlock,
             _ if !has_log => Pc::LogWait,
             _ if !inserts => Pc::Way,
             _ if transaction => Pc::Transaction,
