@@ -146,7 +146,7 @@ const LARGE_BASE: Setting = Setting {
     ..BASE
 };
 
-pub const LARGE: [Setting; 7] = [
+pub const LARGE: [Setting; 5] = [
     Setting {
         name: "large: plain, two rotations",
         states: 2_968_632,
@@ -197,29 +197,6 @@ pub const LARGE: [Setting; 7] = [
             &[Insert(0), Commit],
             &[Contains(0)],
             &[Checkpoint, Checkpoint],
-        ],
-        ..LARGE_BASE
-    },
-    Setting {
-        name: "large: transactional, three handles",
-        transactional: true,
-        full: true,
-        generations: 2,
-        programs: &[
-            &[Insert(0), Commit],
-            &[Insert(0), Commit],
-            &[Insert(1), Commit],
-        ],
-        ..LARGE_BASE
-    },
-    Setting {
-        name: "large: plain, three handles",
-        full: true,
-        generations: 2,
-        programs: &[
-            &[Insert(0), Commit],
-            &[Insert(1), Commit],
-            &[Insert(0), Contains(1)],
         ],
         ..LARGE_BASE
     },
