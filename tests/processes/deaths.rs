@@ -1,7 +1,12 @@
 //! A child dies at each call to the file system in turn, and this process, which has the store open, goes on.
 
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use everseen::{Kind, Store, Verdict};
 
+use super::hooked::{Call, Hook, Hooked, Point};
 use super::model::Model;
 use super::parent::{CLOSED, Process, names};
 use super::task::{Counted, Task, Told, Work, keys, writer};
@@ -71,6 +76,40 @@ fn go_on(store: &Store, task: &Task, model: &mut Model) {
     store.commit().unwrap();
 }
 
+/// Notices whether this process has synced the store file since a death, and whether it removed a
+/// log without having done so: what makes that log needless may be in the page cache alone.
+#[derive(Default)]
+struct Care {
+    synced: AtomicBool,
+    careless: AtomicBool,
+}
+
+impl Care {
+    fn hook(self: &Arc<Self>, store: &Path) -> Hook {
+        let (care, store) = (Arc::clone(self), store.to_owned());
+        Arc::new(move |point: Point<'_>| {
+            if point.call == Call::Sync && point.path == store {
+                care.synced.store(true, Ordering::SeqCst);
+            }
+            let settles = || {
+                let name = point.path.to_str().unwrap();
+                let (stem, number) = name.rsplit_once('.').unwrap();
+                let next = number.parse::<u64>().unwrap() + 1;
+                // Without a next one it is itself a next one, which never counted.
+                Path::new(&format!("{stem}.{next}")).exists()
+            };
+            let removes_log = point.call == Call::Remove && point.is_log();
+            if removes_log && !care.synced.load(Ordering::SeqCst) && settles() {
+                care.careless.store(true, Ordering::SeqCst);
+            }
+        })
+    }
+
+    fn somebody_died(&self) {
+        self.synced.store(false, Ordering::SeqCst);
+    }
+}
+
 fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
     let mut deaths = 0;
     loop {
@@ -85,11 +124,14 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
         let options = task
             .options()
             .capacity(if kind == Kind::Bloom { ALL + 100 } else { 1000 });
-        let options = options.writer("survivor").storage(Unsynced::new());
+        let care = Arc::new(Care::default());
+        let storage = Hooked::new(Unsynced::new(), care.hook(&path));
+        let options = options.writer("survivor").storage(storage);
         let store = options.create(&path).unwrap();
         prepare(&store);
         let mut model = Model::new(transactional, ALL, 1);
         let died = run(&task, &mut model);
+        care.somebody_died();
         if counted == Counted::Pages {
             // The dead one's checkpoint is brought to its end.
             store.checkpoint().unwrap();
@@ -98,6 +140,11 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
         }
         go_on(&store, &task, &mut model);
         store.close().unwrap();
+        let careless = care.careless.load(Ordering::SeqCst);
+        assert!(
+            !careless,
+            "a log is removed, and what makes it needless not durable"
+        );
         assert_eq!(names(&path), CLOSED);
         let store = options.open_read_only(&path).unwrap();
         let found = store.contains_batch(&keys(0..ALL)).unwrap();

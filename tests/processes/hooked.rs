@@ -11,16 +11,24 @@ use everseen::storage::{Storage, StorageFile};
 
 use super::task::Counted;
 
+/// A call to the file system, by what it does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Call {
+    Write,
+    Sync,
+    Remove,
+    Other,
+}
+
 /// A moment of a call to the file system.
 #[derive(Debug, Clone, Copy)]
 pub struct Point<'a> {
     pub path: &'a Path,
-    /// Whether the call writes to a file.
-    pub writes: bool,
+    pub call: Call,
 }
 
 impl Point<'_> {
-    fn is_log(&self) -> bool {
+    pub fn is_log(&self) -> bool {
         let name = self.path.file_name().unwrap_or_default();
         name.to_string_lossy().contains("-log.")
     }
@@ -45,7 +53,7 @@ impl Hooked {
         let hook = move |point: Point<'_>| {
             let counts = match counted {
                 Counted::All => true,
-                Counted::Pages => point.writes && !point.is_log(),
+                Counted::Pages => point.call == Call::Write && !point.is_log(),
             };
             if counts && points.fetch_add(1, Ordering::Relaxed) == stop {
                 std::process::abort();
@@ -54,9 +62,8 @@ impl Hooked {
         Self::new(inner, Arc::new(hook))
     }
 
-    fn at(&self, path: &Path) {
-        let writes = false;
-        (self.hook)(Point { path, writes });
+    fn at(&self, path: &Path, call: Call) {
+        (self.hook)(Point { path, call });
     }
 
     fn file(&self, inner: Arc<dyn StorageFile>, path: &Path) -> Arc<dyn StorageFile> {
@@ -76,32 +83,32 @@ impl fmt::Debug for Hooked {
 
 impl Storage for Hooked {
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        self.at(path);
+        self.at(path, Call::Other);
         Ok(self.file(self.inner.create_new(path)?, path))
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
-        self.at(path);
+        self.at(path, Call::Other);
         Ok(self.file(self.inner.open(path, write)?, path))
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
-        self.at(to);
+        self.at(to, Call::Other);
         self.inner.publish(from, to)
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        self.at(path);
+        self.at(path, Call::Remove);
         self.inner.remove(path)
     }
 
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        self.at(folder);
+        self.at(folder, Call::Other);
         self.inner.sync_folder(folder)
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        self.at(path);
+        self.at(path, Call::Other);
         self.inner.exists(path)
     }
 }
@@ -113,9 +120,9 @@ struct HookedFile {
 }
 
 impl HookedFile {
-    fn at(&self, writes: bool) {
+    fn at(&self, call: Call) {
         let path = &self.path;
-        (self.hook)(Point { path, writes });
+        (self.hook)(Point { path, call });
     }
 }
 
@@ -127,17 +134,17 @@ impl fmt::Debug for HookedFile {
 
 impl StorageFile for HookedFile {
     fn length(&self) -> io::Result<u64> {
-        self.at(false);
+        self.at(Call::Other);
         self.inner.length()
     }
 
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        self.at(false);
+        self.at(Call::Other);
         self.inner.read_at(bytes, offset)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        self.at(true);
+        self.at(Call::Write);
         // Not at half, where a page or a sector may end.
         let cut = bytes.len() / 8 * 5;
         let mut done = 0;
@@ -146,27 +153,27 @@ impl StorageFile for HookedFile {
                 .inner
                 .write_at(&bytes[done..cut], offset + done as u64)?;
         }
-        self.at(true);
+        self.at(Call::Write);
         Ok(done + self.inner.write_at(&bytes[done..], offset + done as u64)?)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.at(false);
+        self.at(Call::Other);
         self.inner.set_length(length)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        self.at(false);
+        self.at(Call::Other);
         self.inner.allocate(length)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.at(false);
+        self.at(Call::Sync);
         self.inner.sync()
     }
 
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
-        self.at(false);
+        self.at(Call::Other);
         self.inner.map(offset, length)
     }
 }
