@@ -16,8 +16,8 @@ use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, Superblock};
 use crate::hash::KeyHasher;
 use crate::page::Kind;
-use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
+use crate::sys::{LockFile, LockWaits};
 
 /// What a reader looks at: in this order, the order in which keys flow.
 ///
@@ -101,6 +101,7 @@ pub(crate) struct Engine {
     pub(crate) writer: Mutex<Local>,
     /// What excludes other processes' writers.
     pub(crate) writer_lock: Option<LockFile>,
+    pub(crate) writer_waits: LockWaits,
     /// What excludes this process's other checkpoints; the store file's lock excludes those of
     /// other processes.
     pub(crate) checkpoint: Mutex<()>,
@@ -147,6 +148,7 @@ impl Engine {
             renewal: Mutex::new(None),
             writer: Mutex::new(Local::default()),
             writer_lock: parts.writer_lock,
+            writer_waits: LockWaits::default(),
             checkpoint: Mutex::new(()),
             threads: Mutex::new(Vec::new()),
             poison: OnceLock::new(),

@@ -8,7 +8,7 @@ mod region;
 pub mod storage;
 
 pub(crate) use disk::Disk;
-pub(crate) use lock::{LockFile, wait_until};
+pub(crate) use lock::{LockFile, LockWaits, wait_until};
 pub use map::Map;
 pub(crate) use prefetch::prefetch;
 pub(crate) use region::Region;
