@@ -156,3 +156,24 @@ pub(crate) fn wait_until<E>(
     }
     Ok(false)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_waits_is_counted_as_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let [held, other] = [(); 2].map(|()| LockFile::create(&path).unwrap());
+        let waits = LockWaits::default();
+        let mutex = Mutex::new(());
+        drop(waits.mutex(&mutex));
+        assert!(waits.exclusive(&held, Duration::ZERO).unwrap());
+        waits.count();
+        assert_eq!((waits.taken(), waits.waited()), (1, Duration::ZERO));
+        assert!(!waits.exclusive(&other, Duration::from_millis(1)).unwrap());
+        assert_eq!(waits.taken(), 1);
+        assert!(waits.waited() >= Duration::from_millis(1));
+    }
+}
