@@ -12,7 +12,7 @@ pub fn hash(number: u64) -> u64 {
     finalise(number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }
 
-/// Key number `number` as an address of 75 bytes.
+/// Key number `number` as an address of 79 bytes.
 pub fn url(number: u64) -> String {
     let noise = hash(number);
     format!(
@@ -36,9 +36,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_has_75_bytes() {
+    fn an_address_has_79_bytes() {
         for number in [0, 1, 1 << 40, u64::MAX] {
-            assert_eq!(url(number).len(), 75, "{}", url(number));
+            assert_eq!(url(number).len(), 79, "{}", url(number));
         }
     }
 

@@ -53,7 +53,7 @@ struct Args {
 /// What the keys are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// Of 75 bytes.
+    /// Of 79 bytes.
     Urls,
     /// Of the caller's own.
     Hashes,
