@@ -1,6 +1,7 @@
 //! What every user relies on, with buffers so small that checkpoints and growth come often.
 
 use std::collections::HashSet;
+use std::time::Duration;
 
 use everseen::{Error, FormatError, Kind, Options, Store, Verdict};
 use tempfile::TempDir;
@@ -201,4 +202,45 @@ fn keys_before_a_damaged_page_are_done_and_those_after_it_are_not() {
     let report = store.verify().unwrap();
     let damaged: Vec<_> = report.damaged.iter().map(|d| (d.layer, d.page)).collect();
     assert_eq!(damaged, [(0, 2)]);
+}
+
+/// Each finds no store, and one of them makes it.
+#[test]
+fn of_many_who_open_or_create_at_once_each_comes_in() {
+    for _ in 0..4 {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let barrier = std::sync::Barrier::new(8);
+        std::thread::scope(|scope| {
+            for number in 0_u64..8 {
+                let (path, barrier) = (&path, &barrier);
+                scope.spawn(move || {
+                    barrier.wait();
+                    let store = Options::new().open_or_create(path).unwrap();
+                    assert!(store.insert(&number.to_le_bytes()).unwrap());
+                    store.close().unwrap();
+                });
+            }
+        });
+        let store = Options::new().open(&path).unwrap();
+        assert_eq!(store.stats().unwrap().keys, 8);
+    }
+}
+
+#[test]
+fn a_handle_counts_how_often_it_took_the_writer_lock() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = Options::new().create(&path).unwrap();
+    let taken = || store.stats().unwrap().lock_taken;
+    let before = taken();
+    store.insert(b"new").unwrap();
+    assert_eq!(taken(), before + 1);
+    // What is there is found without it.
+    store.insert(b"new").unwrap();
+    assert_eq!(taken(), before + 1);
+    store.commit().unwrap();
+    assert_eq!(taken(), before + 2);
+    // Nobody else was there.
+    assert_eq!(store.stats().unwrap().lock_waited, Duration::ZERO);
 }

@@ -242,7 +242,13 @@ fn every_section_that_code_refers_to_exists() {
 /// What a newcomer reads first is there, and nothing in it leads to this machine.
 #[test]
 fn documents_are_there_and_name_no_machine() {
-    for name in ["README.md", "FORMAT.md", "CHANGELOG.md", "docs/design.md"] {
+    for name in [
+        "README.md",
+        "FORMAT.md",
+        "CHANGELOG.md",
+        "docs/design.md",
+        "docs/performance.md",
+    ] {
         let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();
         assert!(!text.is_empty(), "{name} is empty");
         for local in ["/work/", "/root/", "/home/"] {

@@ -6,6 +6,7 @@
 //!   started again, some are stopped for a while; what is acknowledged, and nothing else, must be there;
 //! - `deaths`: a child aborts at each single call to the file system, and in the middle of each write, while this
 //!   process has the store open and must go on;
+//! - `four`: one of four dies at a checkpoint, and the others finish it;
 //! - `two`: what two processes see of each other; `steps`: the same at each call of a rotation and of a close;
 //! - `threads`: one handle, many threads, and a close in their midst.
 //!
@@ -24,6 +25,7 @@ mod unsynced;
 mod processes {
     mod child;
     mod deaths;
+    mod four;
     mod hooked;
     mod model;
     mod parent;

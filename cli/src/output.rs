@@ -5,7 +5,7 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
 
 use crate::error::CliError;
-use crate::handle::{file_of, is_same_file};
+use crate::handle::{byte_before, file_of, is_same_file};
 use crate::lines::Block;
 
 /// Longer runs of items go to the system straight from their block.
@@ -17,6 +17,8 @@ pub struct Output {
     /// Given for a regular file: only that can be synced, and need be.
     regular: Option<Metadata>,
     unsynced: bool,
+    /// What the file ends with so far, until something is printed.
+    before: Option<u8>,
 }
 
 impl Output {
@@ -24,7 +26,9 @@ impl Output {
     pub fn stdout() -> Result<Self, CliError> {
         let file = file_of(&io::stdout()).map_err(CliError::Output)?;
         let regular = Some(file.metadata().map_err(CliError::Output)?).filter(Metadata::is_file);
+        let before = regular.as_ref().and_then(|_| byte_before(&file));
         Ok(Output {
+            before,
             to: Some(BufWriter::with_capacity(BUFFER, file)),
             regular,
             unsynced: false,
@@ -34,6 +38,7 @@ impl Output {
     /// Prints nothing.
     pub fn none() -> Self {
         Output {
+            before: None,
             to: None,
             regular: None,
             unsynced: false,
@@ -52,6 +57,9 @@ impl Output {
     }
 
     /// Prints those of the items from `first` on that are kept, in as few writes as they allow.
+    ///
+    /// An item that a killed run has left unfinished at the end of a file is ended first, so that the next one is not
+    /// taken for its rest.
     pub fn print(&mut self, block: &Block, first: usize, keep: &[bool]) -> Result<(), CliError> {
         let Some(to) = &mut self.to else {
             return Ok(());
@@ -61,7 +69,17 @@ impl Output {
             let range = first + at..first + at + run.len();
             at += run.len();
             if run[0] {
-                to.write_all(block.run(range)).map_err(CliError::Output)?;
+                let items = block.run(range);
+                let separator = items.last().copied();
+                if self
+                    .before
+                    .take()
+                    .is_some_and(|byte| Some(byte) != separator)
+                {
+                    to.write_all(separator.as_slice())
+                        .map_err(CliError::Output)?;
+                }
+                to.write_all(items).map_err(CliError::Output)?;
                 self.unsynced = true;
             }
         }

@@ -22,6 +22,9 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// When there is no input to go on with, and something has been uncommitted for this long, it is committed.
 const PATIENCE: Duration = Duration::from_secs(1);
 
+/// What other processes have not committed may leave no room. For so long they are waited for.
+const CROWDED: Duration = Duration::from_secs(30);
+
 /// What a command does with items.
 pub trait Job {
     /// Pushes for each item whether it is kept. On an error `keep` tells of the items before the one that failed,
@@ -90,6 +93,7 @@ pub fn run(
         progress,
         tally: Tally::default(),
         keep: Vec::new(),
+        crowded_since: None,
     };
 
     let ending = match run.consume(&feed, &signals) {
@@ -119,6 +123,8 @@ struct Run<'a, J> {
     tally: Tally,
     /// The judgement of one batch, kept for its memory.
     keep: Vec<bool>,
+    /// Since when there has been no room, all of it being taken by what others have not committed.
+    crowded_since: Option<Instant>,
 }
 
 impl<J: Job> Run<'_, J> {
@@ -136,7 +142,7 @@ impl<J: Job> Run<'_, J> {
             };
             match next {
                 Next::Block(block) => {
-                    self.block(&block)?;
+                    self.block(&block, signals)?;
                     feed.recycle(block);
                 }
                 Next::Wait => {}
@@ -146,7 +152,8 @@ impl<J: Job> Run<'_, J> {
         }
     }
 
-    fn block(&mut self, block: &Block) -> Result<(), CliError> {
+    /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
+    fn block(&mut self, block: &Block, signals: &Signals) -> Result<(), CliError> {
         let mut items = Vec::with_capacity(block.len().min(BATCH));
         let mut first = 0;
         while first < block.len() {
@@ -163,11 +170,37 @@ impl<J: Job> Run<'_, J> {
             self.output.print(block, first, &self.keep)?;
             self.tally.items += self.keep.len() as u64;
             self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
-            judged?;
-            first = end;
+            first += self.keep.len();
+            match judged {
+                Err(error @ everseen::Error::TransactionTooLarge { .. }) => {
+                    if signals.ending().is_some() {
+                        return self.output.flush();
+                    }
+                    self.make_room(error)?;
+                }
+                judged => {
+                    judged?;
+                    self.crowded_since = None;
+                }
+            }
         }
         self.tally.bytes += block.bytes() as u64;
         self.output.flush()
+    }
+
+    /// Gives room to what is uncommitted here and in other processes, after it has taken all there is.
+    fn make_room(&mut self, error: everseen::Error) -> Result<(), CliError> {
+        if self.job.uncommitted_since().is_some() {
+            self.crowded_since = None;
+            return self.commit();
+        }
+        let since = *self.crowded_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= CROWDED {
+            return Err(error.into());
+        }
+        self.output.flush()?;
+        std::thread::sleep(PAUSE);
+        Ok(())
     }
 
     fn commit_if_due(&mut self) -> Result<(), CliError> {
@@ -294,6 +327,7 @@ mod tests {
                 progress,
                 tally: Tally::default(),
                 keep: Vec::new(),
+                crowded_since: None,
             };
             run.commit_if_due().expect("nothing fails");
             assert_eq!(job.commits.len(), commits);

@@ -138,6 +138,29 @@ fn a_kill_loses_no_line() {
 }
 
 #[test]
+fn a_line_that_a_kill_cut_off_swallows_none_that_is_appended() {
+    let lab = Lab::new();
+    for (before, input, after) in [
+        ("", "one\ntwo\n", "one\ntwo\n"),
+        ("one\ntwo\n", "three\n", "one\ntwo\nthree\n"),
+        ("one\nfo", "four\nfive\n", "one\nfo\nfour\nfive\n"),
+        ("one\nfo", "four\none\n", "one\nfo"),
+    ] {
+        lab.write("output", before.as_bytes());
+        lab.write("input", input.as_bytes());
+        let output = std::fs::File::options()
+            .append(true)
+            .open(lab.path("output"))
+            .expect("it was just written");
+        let mut command = lab.command(&["dedup", "store", "input"]);
+        let status = command.stdout(output).status().expect("the binary runs");
+        assert!(status.success(), "{status}");
+        let got = std::fs::read_to_string(lab.path("output")).expect("text");
+        assert_eq!(got, after);
+    }
+}
+
+#[test]
 fn a_closed_pipe_is_a_quiet_end_and_what_was_not_committed_comes_again() {
     let lab = Lab::new();
     let input = distinct_lines(200_000);

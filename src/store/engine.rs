@@ -21,8 +21,8 @@ use crate::file::{FormatError, Header, LayerPages, Superblock};
 use crate::hash::KeyHasher;
 use crate::log::LogError;
 use crate::page::Kind;
-use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
+use crate::sys::{LockFile, LockWaits};
 
 /// What a reader looks at: in this order, the order in which keys flow.
 ///
@@ -106,6 +106,7 @@ pub(crate) struct Engine {
     pub(crate) writer: Mutex<Local>,
     /// What excludes other processes' writers.
     pub(crate) writer_lock: Option<LockFile>,
+    pub(crate) writer_waits: LockWaits,
     /// What excludes this process's other checkpoints; the store file's lock excludes those of
     /// other processes.
     pub(crate) checkpoint: Mutex<()>,
@@ -158,6 +159,7 @@ impl Engine {
             renewal: Mutex::new(None),
             writer: Mutex::new(Local::default()),
             writer_lock: parts.writer_lock,
+            writer_waits: LockWaits::default(),
             checkpoint: Mutex::new(()),
             threads: Mutex::new(Vec::new()),
             told: Told::default(),

@@ -17,6 +17,9 @@ struct Claims {
     slots: Vec<Slot>,
     /// Where each stands in the batch.
     places: Vec<usize>,
+    /// Other handles found alive since the writer lock was taken. To ask takes longer than to claim
+    /// dozens of keys, and the answer may be old by the time it is given anyway.
+    alive: Vec<u64>,
 }
 
 /// Why a batch ended early.
@@ -113,7 +116,7 @@ impl Writing<'_> {
                 break Ok(());
             };
             let hash = batch[place];
-            match self.claim_one(hash, look_again, claims.slots.len() as u64) {
+            match self.claim_one(hash, look_again, &mut claims) {
                 Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
                 Ok(Outcome::Claimed(slot)) => {
                     rotated = false;
@@ -167,10 +170,11 @@ impl Writing<'_> {
         Ok(slot.transaction())
     }
 
-    /// Claims one key, if the store may take it. `pending` keys of this batch are claimed already.
+    /// Claims one key, if the store may take it, after those that this batch has claimed already.
     #[inline]
-    fn claim_one(&mut self, hash: u64, look_again: bool, pending: u64) -> Result<Outcome> {
+    fn claim_one(&mut self, hash: u64, look_again: bool, claims: &mut Claims) -> Result<Outcome> {
         let engine = self.engine;
+        let pending = claims.slots.len() as u64;
         if look_again && engine.probe_settled(&self.view, hash)? {
             return Ok(Outcome::Verdict(Verdict::Seen));
         }
@@ -199,7 +203,11 @@ impl Writing<'_> {
                 return Ok(Outcome::Verdict(Verdict::Seen));
             }
             Claim::Open(handle) => {
+                if claims.alive.contains(&handle) {
+                    return Ok(Outcome::Verdict(Verdict::Pending));
+                }
                 if is_alive(&engine.path, &engine.shared, handle)? {
+                    claims.alive.push(handle);
                     return Ok(Outcome::Verdict(Verdict::Pending));
                 }
                 self.drop_the_dead()?;

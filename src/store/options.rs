@@ -225,7 +225,11 @@ impl Options {
     /// As [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
-            Err(Error::NotFound { .. }) => self.create(path),
+            Err(Error::NotFound { .. }) => match self.create(&path) {
+                // By somebody else, meanwhile.
+                Err(Error::AlreadyExists { .. }) => self.open(path),
+                outcome => outcome,
+            },
             outcome => outcome,
         }
     }

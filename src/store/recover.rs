@@ -351,17 +351,31 @@ fn make_durable(log: &LogFile, end: u64) -> Result<()> {
 fn fill(memory: &Buffer, found: &Found) -> Result<bool> {
     let mut keys = 0;
     let mut fits = true;
-    for_each_committed(&found.log, &found.scan.committed, |hash| {
-        match memory.claim(hash) {
-            Claim::Claimed(slot) => {
-                memory.publish(slot, COMMITTED);
-                keys += 1;
-            }
-            // They crowd a few buckets, which an honest hash does not make them do.
-            Claim::NoRoom => fits = false,
-            Claim::Settled | Claim::Open(_) => {}
+    let mut claim = |hash| match memory.claim(hash) {
+        Claim::Claimed(slot) => {
+            memory.publish(slot, COMMITTED);
+            keys += 1;
         }
+        // They crowd a few buckets, which an honest hash does not make them do.
+        Claim::NoRoom => fits = false,
+        Claim::Settled | Claim::Open(_) => {}
+    };
+    // Each is fetched some keys before it is claimed: the table is larger than any cache.
+    let mut ahead = [0; AHEAD];
+    let mut count = 0;
+    for_each_committed(&found.log, &found.scan.committed, |hash| {
+        memory.prefetch(hash);
+        let before = std::mem::replace(&mut ahead[count % AHEAD], hash);
+        if count >= AHEAD {
+            claim(before);
+        }
+        count += 1;
     })?;
+    let rest = count.min(AHEAD);
+    (count - rest..count).for_each(|place| claim(ahead[place % AHEAD]));
     memory.set_keys(keys);
     Ok(fits)
 }
+
+/// Keys that are fetched before the first of them is claimed.
+const AHEAD: usize = 32;

@@ -1,5 +1,7 @@
 //! What a store can tell about itself without reading its pages.
 
+use std::time::Duration;
+
 use super::Commit;
 use super::engine::Engine;
 use crate::error::{Error, Result};
@@ -32,6 +34,11 @@ pub struct Stats {
     pub generation: u64,
     /// Bytes of records in the logs.
     pub log_bytes: u64,
+    /// How often this handle took the writer lock since it was opened: mostly once for each batch
+    /// of up to 512 keys with a new one among them, and for each commit.
+    pub lock_taken: u64,
+    /// How long its threads together waited for the writer lock.
+    pub lock_waited: Duration,
     /// Whether what is not committed is dropped.
     pub transactional: bool,
     /// The last commit of each writer, by name.
@@ -114,6 +121,8 @@ impl Engine {
             },
             generation: superblock.generation,
             log_bytes: buffers().map(|one| one.buffer.tail().end).sum(),
+            lock_taken: self.writer_waits.taken(),
+            lock_waited: self.writer_waits.waited(),
             transactional: self.header.transactional,
             commits: commits
                 .into_iter()

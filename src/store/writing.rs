@@ -11,7 +11,7 @@ use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
 use crate::log::{LogEnd, LogReader, Mark, RecordKind, log_path};
-use crate::sys::{LockFile, lock};
+use crate::sys::LockFile;
 
 /// The writer lock, held. One holder in all threads and processes.
 pub(crate) struct Writing<'a> {
@@ -39,7 +39,7 @@ impl Drop for Writing<'_> {
 impl Engine {
     /// Takes the writer lock.
     pub(crate) fn lock_writer(&self) -> Result<Writing<'_>> {
-        let local = lock(&self.writer);
+        let local = self.writer_waits.mutex(&self.writer);
         self.check_usable()?;
         if local.closed || local.closing {
             return Err(Error::Closed);
@@ -50,7 +50,7 @@ impl Engine {
     /// The same for who is closing the handle.
     pub(crate) fn take_writer<'a>(&'a self, local: MutexGuard<'a, Local>) -> Result<Writing<'a>> {
         if let Some(file) = &self.writer_lock {
-            let taken = file.exclusive(self.options.timeout);
+            let taken = self.writer_waits.exclusive(file, self.options.timeout);
             if !taken.map_err(lock_error(&self.path))? {
                 let holder = self.shared.slot_of(self.shared.changing());
                 return Err(Error::Busy {
@@ -60,6 +60,7 @@ impl Engine {
                 });
             }
         }
+        self.writer_waits.count();
         let died = self.shared.changing();
         let mut writing = Writing {
             engine: self,

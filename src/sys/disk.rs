@@ -134,3 +134,25 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
     fs2::FileExt::allocate(file, length)
 }
+
+/// Whether room that was reserved on the file's system is there for certain when it is written to
+/// through a map. Elsewhere it may be a mere check, or a later copy may take it.
+#[cfg(target_os = "linux")]
+pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
+    const EXT: u64 = 0xEF53;
+    const XFS: u64 = 0x5846_5342;
+    const TMPFS: u64 = 0x0102_1994;
+    let Ok(system) = rustix::fs::fstatfs(file) else {
+        return false;
+    };
+    if ![EXT, XFS, TMPFS].contains(&(system.f_type as u64)) {
+        return false;
+    }
+    // Ext2 and ext3 have the same number as ext4, and can't reserve.
+    rustix::fs::fstat(file).is_ok_and(|state| state.st_blocks as u64 * 512 >= state.st_size as u64)
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn keeps_what_is_reserved(_: &File) -> bool {
+    false
+}

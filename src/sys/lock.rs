@@ -3,6 +3,8 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 /// The lock would go with the file, but for a child that another thread is about to start: until it
@@ -64,6 +66,59 @@ impl LockFile {
     }
 }
 
+/// How often a lock was taken, and how long it was waited for in all. The clock is read only where
+/// the first try fails.
+#[derive(Debug, Default)]
+pub(crate) struct LockWaits {
+    taken: AtomicU64,
+    nanoseconds: AtomicU64,
+}
+
+impl LockWaits {
+    /// Takes the mutex that comes before the lock of the file.
+    pub(crate) fn mutex<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
+        if let Ok(held) = mutex.try_lock() {
+            return held;
+        }
+        let begun = Instant::now();
+        let held = super::lock(mutex);
+        self.add(begun.elapsed());
+        held
+    }
+
+    /// Takes the lock of the file, waiting for it until `patience` is over.
+    pub(crate) fn exclusive(&self, file: &LockFile, patience: Duration) -> io::Result<bool> {
+        if file.try_exclusive()? {
+            return Ok(true);
+        }
+        let begun = Instant::now();
+        let taken = file.exclusive(patience);
+        self.add(begun.elapsed());
+        taken
+    }
+
+    /// Counts that it was taken. Called by the holder, so nobody else does.
+    pub(crate) fn count(&self) {
+        let taken = self.taken.load(Ordering::Relaxed);
+        self.taken.store(taken + 1, Ordering::Relaxed);
+    }
+
+    fn add(&self, waited: Duration) {
+        let waited = u64::try_from(waited.as_nanos()).unwrap_or(u64::MAX);
+        self.nanoseconds.fetch_add(waited, Ordering::Relaxed);
+    }
+
+    /// How often it was taken.
+    pub(crate) fn taken(&self) -> u64 {
+        self.taken.load(Ordering::Relaxed)
+    }
+
+    /// How long it was waited for, by all threads together.
+    pub(crate) fn waited(&self) -> Duration {
+        Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
+    }
+}
+
 fn taken(outcome: io::Result<()>) -> io::Result<bool> {
     match outcome {
         Ok(()) => Ok(true),
@@ -100,4 +155,25 @@ pub(crate) fn wait_until<E>(
         step = (step * 2).min(Duration::from_millis(2));
     }
     Ok(false)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_who_waits_is_counted_as_waiting() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("lock");
+        let [held, other] = [(); 2].map(|()| LockFile::create(&path).unwrap());
+        let waits = LockWaits::default();
+        let mutex = Mutex::new(());
+        drop(waits.mutex(&mutex));
+        assert!(waits.exclusive(&held, Duration::ZERO).unwrap());
+        waits.count();
+        assert_eq!((waits.taken(), waits.waited()), (1, Duration::ZERO));
+        assert!(!waits.exclusive(&other, Duration::from_millis(1)).unwrap());
+        assert_eq!(waits.taken(), 1);
+        assert!(waits.waited() >= Duration::from_millis(1));
+    }
 }

@@ -13,7 +13,7 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use disk::Disk;
-pub(crate) use lock::{LockFile, wait_until};
+pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
 pub use map::Map;
 #[cfg(all(test, loom))]

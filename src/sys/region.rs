@@ -25,8 +25,8 @@ impl Region {
         Ok(Self::of(raw, bytes, false))
     }
 
-    /// A region in a new file, for all processes that open it. All of the file is written first, so
-    /// that no later access can fail for want of room.
+    /// A region in a new file, for all processes that open it. It has all the room on the disk that
+    /// it will need, so that no later access can fail for want of it.
     pub(crate) fn create(path: &Path, words: u64) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let file = OpenOptions::new()
@@ -37,11 +37,14 @@ impl Region {
         // Reserved first, so that what no disk holds is refused before it has filled one.
         let reserved = super::disk::allocate(&file, bytes as u64);
         let filled = reserved
-            .and_then(|()| write_zeros(&file, bytes))
             .and_then(|()| {
-                let mut options = MmapOptions::new();
-                options.len(bytes).populate().map_raw(&file)
-            });
+                if super::disk::keeps_what_is_reserved(&file) {
+                    Ok(())
+                } else {
+                    write_zeros(&file, bytes)
+                }
+            })
+            .and_then(|()| MmapOptions::new().len(bytes).map_raw(&file));
         match filled {
             Ok(raw) => Ok(Self::of(raw, bytes, false)),
             Err(error) => {

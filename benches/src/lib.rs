@@ -1,0 +1,9 @@
+//! What the measurements share: keys, processes that start together, medians, the machine.
+//!
+//! Each measurement is a program of its own (`src/bin`). All its variants run in one run, round by
+//! round in turn, so that whatever else the machine does meets them alike.
+
+pub mod keys;
+pub mod machine;
+pub mod numbers;
+pub mod worker;

@@ -1,0 +1,54 @@
+//! Medians, and numbers as people read them.
+
+/// The middle one of some values; of an even count the greater of the two in the middle.
+///
+/// # Panics
+/// If there are none.
+pub fn median(values: impl IntoIterator<Item = f64>) -> f64 {
+    let mut values: Vec<f64> = values.into_iter().collect();
+    assert!(!values.is_empty(), "a median of nothing");
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// A count with a suffix (`k`, `M`), or plain.
+///
+/// # Errors
+/// A message if it is no count.
+pub fn count(text: &str) -> Result<u64, String> {
+    let digits = text.trim_end_matches(['k', 'M']);
+    let unit = match &text[digits.len()..] {
+        "" => 1,
+        "k" => 1_000,
+        "M" => 1_000_000,
+        _ => return Err(format!("a count such as 500, 20k or 4M, not {text}")),
+    };
+    let number = digits
+        .parse::<u64>()
+        .map_err(|error| format!("{text}: {error}"))?;
+    number
+        .checked_mul(unit)
+        .filter(|count| *count > 0)
+        .ok_or_else(|| format!("{text}: out of range"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn medians_are_in_the_middle() {
+        assert_eq!(median([3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median([4.0, 1.0, 2.0, 3.0]), 3.0);
+    }
+
+    #[test]
+    fn counts_have_suffixes() {
+        assert_eq!(count("500"), Ok(500));
+        assert_eq!(count("20k"), Ok(20_000));
+        assert_eq!(count("4M"), Ok(4_000_000));
+        for wrong in ["", "0", "k", "4kM", "99999999999999999999"] {
+            assert!(count(wrong).is_err(), "{wrong}");
+        }
+    }
+}
