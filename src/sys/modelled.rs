@@ -24,12 +24,11 @@ pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'stat
         count.fetch_add(1, Ordering::Relaxed);
         model();
     });
-    let name = std::thread::current();
+    let test = std::thread::current();
+    let test = test.name().unwrap_or("a model");
+    let bound = bound.unwrap_or(preemptions);
     let (executions, elapsed) = (executions.load(Ordering::Relaxed), begun.elapsed());
-    println!(
-        "{:?}, {bound:?}: {executions} executions, {elapsed:.1?}",
-        name.name()
-    );
+    println!("{test}: {executions} executions with {bound} preemptions, {elapsed:.1?}");
 }
 
 fn unsupported<T>() -> io::Result<T> {
