@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use super::engine::Engine;
 use super::identity::Identity;
-use super::keys::KeySource;
+use super::keys::{KeySource, KeyStream};
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Layer};
@@ -98,35 +98,46 @@ impl<'a> Sweep<'a> {
         let mut stream = source.stream(self.engine.options.chunk_keys());
         let mut keys = Vec::new();
         let mut count = 0;
+        // The first intent names two chunks.
+        if self.chunk < self.layer.pages {
+            self.load(self.chunk, &mut stream, &mut keys)?;
+        }
+        let mut chunk = self.load(0, &mut stream, &mut keys)?;
         self.write_intent(0)?;
         self.sync()?;
-        let mut start = 0;
-        while start < self.layer.pages {
-            let end = (start + self.chunk).min(self.layer.pages);
-            let Some(first) = first_hash_of(start, self.layer.pages) else {
-                break;
-            };
-            let last = last_hash_below(end, self.layer.pages);
-            stream.load(first..=last, &mut keys)?;
+        while let Some(pages) = chunk {
             count += keys.len() as u64;
-            if self.dense || !keys.is_empty() {
-                self.publish(start..end);
-                if self.dense {
-                    self.write_run(start..end, &keys)?;
-                } else {
-                    self.write_touched(&keys)?;
-                }
-            }
+            let (start, end) = (pages.start, pages.end);
+            self.for_each_run(pages, &keys, Self::write_run)?;
+            chunk = None;
             if end < self.layer.pages {
+                chunk = self.load(end, &mut stream, &mut keys)?;
                 self.write_intent(start)?;
                 self.sync()?;
             }
-            start = end;
         }
         Ok(Swept {
             keys: count,
             all_written: self.dense,
         })
+    }
+
+    /// Loads the keys of the chunk from page `start`, and checks its pages before an intent names
+    /// them: what the intent names is taken for torn, not for damaged, if this ends half way.
+    fn load(
+        &mut self,
+        start: u64,
+        stream: &mut KeyStream<'_>,
+        keys: &mut Vec<u64>,
+    ) -> Result<Option<Range<u64>>> {
+        let end = (start + self.chunk).min(self.layer.pages);
+        let Some(first) = first_hash_of(start, self.layer.pages) else {
+            return Ok(None);
+        };
+        let last = last_hash_below(end, self.layer.pages);
+        stream.load(first..=last, keys)?;
+        self.for_each_run(start..end, keys, Self::check_run)?;
+        Ok(Some(start..end))
     }
 
     /// Numbers in the file of pages of the layer.
@@ -166,8 +177,17 @@ impl<'a> Sweep<'a> {
         self.named.clone()
     }
 
-    /// Applies sorted keys to the pages they belong to and no others.
-    fn write_touched(&mut self, keys: &[u64]) -> Result<()> {
+    /// Does something to the pages of a chunk: to all, or to those that get keys and no others.
+    /// Keys are sorted.
+    fn for_each_run(
+        &mut self,
+        pages: Range<u64>,
+        keys: &[u64],
+        mut each: impl FnMut(&mut Self, Range<u64>, &[u64]) -> Result<()>,
+    ) -> Result<()> {
+        if self.dense {
+            return each(self, pages, keys);
+        }
         let most = self.engine.options.chunk_pages();
         let mut rest = keys;
         while let Some(first) = rest.first() {
@@ -183,14 +203,26 @@ impl<'a> Sweep<'a> {
                 taken += 1;
             }
             let (run, others) = rest.split_at(taken);
-            self.write_run(start..end, run)?;
+            each(self, start..end, run)?;
             rest = others;
         }
         Ok(())
     }
 
-    /// Reads a run of pages, applies sorted keys to it, and writes it.
-    fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
+    /// Reads a run of pages and checks each, but for those that may be torn.
+    fn check_run(&mut self, pages: Range<u64>, _keys: &[u64]) -> Result<()> {
+        let bytes = self.read_run(&pages)?;
+        for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
+            if !self.may_be_torn(page) {
+                self.check(page, bytes)?;
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Reads a run of pages into the scratch memory.
+    fn read_run(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
         let offset = page_offset(self.layer.first_page + pages.start);
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -198,6 +230,18 @@ impl<'a> Sweep<'a> {
         let path = &self.engine.path;
         read_exact_at(&*self.engine.file, &mut bytes, offset)
             .map_err(|error| Error::io("read pages of", path, error))?;
+        Ok(bytes)
+    }
+
+    /// Applies sorted keys to a run of pages and writes it.
+    fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
+        let offset = page_offset(self.layer.first_page + pages.start);
+        let mut bytes = match self.dense {
+            // The chunk was read to be checked, and nobody else writes pages.
+            true => std::mem::take(&mut self.bytes),
+            false => self.read_run(&pages)?,
+        };
+        self.publish(pages.clone());
         let mut rest = keys;
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             let count = rest.partition_point(|key| self.layer.page_of(*key) == page);
@@ -214,28 +258,42 @@ impl<'a> Sweep<'a> {
     /// was when an interrupted checkpoint began to write it.
     fn apply(&self, page: u64, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
         let number = self.layer.first_page + page;
-        let torn = self.task.torn.contains(&number);
+        let torn = self.may_be_torn(page);
         if keys.is_empty() && !torn && !page::is_blank(bytes) {
             return Ok(());
         }
-        match page::check(number, bytes) {
-            Ok(Content::Blank) if self.layer.all_written => {
-                let expected = page::checksum(number, bytes);
-                return Err(self.damaged(page, PageFault { expected, got: 0 }));
+        if let Err(damaged) = self.check(page, bytes) {
+            // If half of it is from the interrupted checkpoint, all its bits are ones that belong
+            // there, and those still missing are among the keys at hand. Without keys it was
+            // blank, and has no bits.
+            let occupancy = page::count_bits(bytes);
+            if !torn || (keys.is_empty() && occupancy > 0) {
+                return Err(damaged);
             }
-            Ok(_) => {}
-            // Half of it is from the interrupted checkpoint: all its bits are ones that belong
-            // there, and those still missing are among the keys at hand.
-            Err(_) if torn => {
-                let occupancy = page::count_bits(bytes);
-                page::seal(number, 0, occupancy, bytes);
-            }
-            Err(fault) => return Err(self.damaged(page, fault)),
+            page::seal(number, 0, occupancy, bytes);
         }
         let occupancy = bloom::apply(bytes, self.layer.probes, keys);
         let generation = self.task.generation + 1;
         page::seal(number, generation, occupancy, bytes);
         Ok(())
+    }
+
+    /// Whether an interrupted checkpoint may have left the page torn.
+    fn may_be_torn(&self, page: u64) -> bool {
+        self.task.torn.contains(&(self.layer.first_page + page))
+    }
+
+    /// Checks a page as it was read.
+    fn check(&self, page: u64, bytes: &[u8]) -> Result<()> {
+        let number = self.layer.first_page + page;
+        match page::check(number, bytes) {
+            Ok(Content::Blank) if self.layer.all_written => {
+                let expected = page::checksum(number, bytes);
+                Err(self.damaged(page, PageFault { expected, got: 0 }))
+            }
+            Ok(_) => Ok(()),
+            Err(fault) => Err(self.damaged(page, fault)),
+        }
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> Error {
