@@ -263,11 +263,18 @@ impl<'a> Sweep<'a> {
             return Ok(());
         }
         if let Err(damaged) = self.check(page, bytes) {
+            if !torn {
+                return Err(damaged);
+            }
+            if self.layer.keys == 0 {
+                // All keys that belong there are at hand.
+                bytes.fill(0);
+            }
             // If half of it is from the interrupted checkpoint, all its bits are ones that belong
             // there, and those still missing are among the keys at hand. Without keys it was
             // blank, and has no bits.
             let occupancy = page::count_bits(bytes);
-            if !torn || (keys.is_empty() && occupancy > 0) {
+            if keys.is_empty() && occupancy > 0 {
                 return Err(damaged);
             }
             page::seal(number, 0, occupancy, bytes);

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::flips;
+use super::flips::{self, Flips};
 use super::memory;
 use super::mutation::Mutation;
 use super::random;
@@ -19,11 +19,21 @@ pub const PEAK: &str = "@peak ";
 /// What is wrong with an image.
 pub const WRONG: &str = "@wrong ";
 
+/// What to do to the stores.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Work {
+    /// Random mutations.
+    Mutate = 0,
+    /// Flips of the bytes that matter most, each one way.
+    FlipSome = 1,
+    /// Flips of all bytes that mean something, each both ways.
+    FlipAll = 2,
+}
+
 /// A child's share of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Task {
-    /// Flips, and how many to leave out between two; else random mutations.
-    pub flips: bool,
+    pub work: Work,
     pub seed: u64,
     pub first: u64,
     pub end: u64,
@@ -33,22 +43,23 @@ pub struct Task {
 impl Task {
     pub fn encode(&self) -> String {
         let Self {
-            flips,
+            work,
             seed,
             first,
             end,
             step,
         } = self;
-        format!("{} {seed} {first} {end} {step}", u64::from(*flips))
+        format!("{} {seed} {first} {end} {step}", *work as u64)
     }
 
     fn decode(text: &str) -> Self {
         let numbers: Vec<u64> = text.split(' ').map(|part| part.parse().unwrap()).collect();
-        let [flips, seed, first, end, step] = numbers[..] else {
+        let [work, seed, first, end, step] = numbers[..] else {
             panic!("{text}");
         };
+        let all = [Work::Mutate, Work::FlipSome, Work::FlipAll];
         Self {
-            flips: flips != 0,
+            work: all[work as usize],
             seed,
             first,
             end,
@@ -74,18 +85,18 @@ fn work() {
     let scenarios = scenarios::all();
     let images: Vec<_> = scenarios.iter().map(|one| one.image.clone()).collect();
     let readings: Vec<_> = images.iter().map(|image| Reading::of(image).unwrap()).collect();
-    let places = flips::places(&images, &readings);
-    let end = match task.flips {
-        true => task.end.min(flips::count(&places)),
-        false => task.end,
+    let flips = Flips::new(&images, &readings, task.work == Work::FlipAll);
+    let end = match task.work {
+        Work::Mutate => task.end,
+        _ => task.end.min(flips.count()),
     };
     let bench = Bench::new();
     let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for number in (task.first..end).step_by(task.step as usize) {
         println!("{BEGINS}{number}");
-        let plan = match task.flips {
-            true => flips::plan(&places, task.seed, number),
-            false => random::plan(&images, task.seed, number),
+        let plan = match task.work {
+            Work::Mutate => random::plan(&images, task.seed, number),
+            _ => flips.plan(task.seed, number),
         };
         let scenario = &scenarios[plan.scenario];
         let mut image = scenario.image.clone();
@@ -95,9 +106,9 @@ fn work() {
             known = known.filter(|_| !mutation.replaces_store());
         }
         let tried = bench.run(&image, scenario, known, number % 4 < 2);
-        let tried = tried.and_then(|outcome| match task.flips {
-            true => flips::check(&plan, &outcome).map(|()| outcome),
-            false => Ok(outcome),
+        let tried = tried.and_then(|outcome| match task.work {
+            Work::Mutate => Ok(outcome),
+            _ => flips::check(&plan, &outcome).map(|()| outcome),
         });
         match tried {
             Ok(outcome) => add(&mut sums, scenario.name, &outcome),

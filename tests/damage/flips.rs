@@ -1,6 +1,8 @@
 //! Each byte that means something, and a sample of those that don't, one at a time.
 
-use super::child::{Plan, Task};
+use std::ops::Range;
+
+use super::child::{Plan, Task, Work};
 use super::excuse::Excuse;
 use super::image::{Image, STORE};
 use super::judge::Reading;
@@ -9,86 +11,127 @@ use super::parent;
 use super::trial::Outcome;
 use crate::numbers::{Random, finalise};
 use crate::support::forge::{SUPERBLOCKS, is_written, u32_at};
+use crate::support::log::INSERT;
 
 const PAGES: usize = 131_072;
 /// Of bytes that mean nothing, one in so many.
 const SAMPLE: usize = 499;
-/// Two flips for each byte: one bit, and all of them.
-const WAYS: u64 = 2;
+/// Of keys in logs and pages, unless all are asked for.
+const THIN: usize = 29;
 
 /// A byte of a file of a scenario.
-pub struct Place {
+struct Place {
     scenario: usize,
     file: String,
     offset: usize,
 }
 
 /// All bytes to flip. Their number is the same in each run, and which they are too.
-pub fn places(images: &[Image], readings: &[Reading<'_>]) -> Vec<Place> {
-    let mut places = Vec::new();
-    for (scenario, (image, reading)) in images.iter().zip(readings).enumerate() {
-        let mut add = |file: &str, offsets: Vec<usize>| {
-            places.extend(offsets.into_iter().map(|offset| Place {
-                scenario,
-                file: file.to_owned(),
-                offset,
-            }));
-        };
-        add(STORE, in_store(image.store(), reading));
-        for (name, bytes) in image.0.iter().filter(|(name, _)| *name != STORE) {
-            let generation = name.rsplit('.').next().unwrap().parse().unwrap();
-            let end = reading.chains.get(&generation).map_or(4096, |chain| chain.end);
-            add(name, with_sample(bytes.len(), &[0..64, 4096..end]));
-        }
-    }
-    places
+pub struct Flips {
+    places: Vec<Place>,
+    /// One bit, and all of them; else by turns.
+    both_ways: bool,
 }
 
-fn in_store(store: &[u8], reading: &Reading<'_>) -> Vec<usize> {
-    let mut meaning = vec![0..256, 4096..4160, 8192..8256];
+impl Flips {
+    pub fn new(images: &[Image], readings: &[Reading<'_>], all: bool) -> Self {
+        let mut places = Vec::new();
+        for (scenario, (image, reading)) in images.iter().zip(readings).enumerate() {
+            for (name, bytes) in &image.0 {
+                let parts = match name.rsplit_once('.') {
+                    None => in_store(bytes, reading, scenario == 0),
+                    Some((_, number)) => in_log(reading, number.parse().unwrap()),
+                };
+                places.extend(parts.offsets(bytes.len(), all).map(|offset| Place {
+                    scenario,
+                    file: name.clone(),
+                    offset,
+                }));
+            }
+        }
+        Self {
+            places,
+            both_ways: all,
+        }
+    }
+
+    /// How many flips there are.
+    pub fn count(&self) -> u64 {
+        self.places.len() as u64 * if self.both_ways { 2 } else { 1 }
+    }
+
+    /// Flip number `number`.
+    pub fn plan(&self, seed: u64, number: u64) -> Plan {
+        let index = if self.both_ways { number / 2 } else { number };
+        let place = &self.places[index as usize];
+        let bit = Random::new(finalise(seed) ^ number).below(8);
+        Plan {
+            scenario: place.scenario,
+            mutations: vec![Mutation::Flip {
+                file: place.file.clone(),
+                offset: place.offset,
+                mask: if number % 2 == 0 { 1 << bit } else { 0xFF },
+            }],
+        }
+    }
+}
+
+/// The parts of a file that mean something.
+#[derive(Default)]
+struct Parts {
+    /// Those on which others depend.
+    bones: Vec<Range<usize>>,
+    /// Keys.
+    flesh: Vec<Range<usize>>,
+}
+
+impl Parts {
+    fn offsets(self, length: usize, all: bool) -> impl Iterator<Item = usize> {
+        let Self { bones, flesh } = self;
+        let thin = if all { 1 } else { THIN };
+        (0..length).filter(move |offset| {
+            let within = |ranges: &[Range<usize>]| ranges.iter().any(|one| one.contains(offset));
+            within(&bones) || offset % if within(&flesh) { thin } else { SAMPLE } == 0
+        })
+    }
+}
+
+fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
+    let mut parts = Parts::default();
+    parts.bones = vec![0..256, 4096..4160, 8192..8256];
     for (slot, start) in SUPERBLOCKS.into_iter().enumerate() {
         let length = match is_written(store, slot) {
             true => u32_at(store, start + 12) as usize,
             false => 16,
         };
-        meaning.push(start..start + length);
+        parts.bones.push(start..start + length);
     }
     for layer in &reading.layers {
         for number in layer.first_page..layer.first_page + layer.pages {
             let start = number as usize * 4096;
-            // The payload of the first and the last, the header of all.
-            let whole = number == 32 || start + 4096 == store.len();
-            meaning.push(start..start + if whole { 4096 } else { 16 });
+            parts.bones.push(start..start + 16);
+            // The first page and the last, of one store.
+            if whole && (start == PAGES || start + 4096 == store.len()) {
+                parts.flesh.push(start + 16..start + 4096);
+            }
         }
     }
-    assert!(meaning.iter().any(|range| range.start == PAGES) || reading.layers.is_empty());
-    with_sample(store.len(), &meaning)
+    parts
 }
 
-/// All of these ranges, and a sample of what lies between them.
-fn with_sample(length: usize, ranges: &[std::ops::Range<usize>]) -> Vec<usize> {
-    let means = |offset: &usize| ranges.iter().any(|range| range.contains(offset));
-    let between = (0..length).step_by(SAMPLE).filter(|offset| !means(offset));
-    ranges.iter().cloned().flatten().chain(between).collect()
-}
-
-/// How many flips there are.
-pub fn count(places: &[Place]) -> u64 {
-    places.len() as u64 * WAYS
-}
-
-/// Flip number `number`.
-pub fn plan(places: &[Place], seed: u64, number: u64) -> Plan {
-    let place = &places[(number / WAYS) as usize];
-    let bit = Random::new(finalise(seed) ^ number).below(8);
-    Plan {
-        scenario: place.scenario,
-        mutations: vec![Mutation::Flip {
-            file: place.file.clone(),
-            offset: place.offset,
-            mask: if number % WAYS == 0 { 1 << bit } else { 0xFF },
-        }],
+fn in_log(reading: &Reading<'_>, generation: u64) -> Parts {
+    let mut parts = Parts::default();
+    parts.bones.push(0..64);
+    for record in reading.chains.get(&generation).iter().flat_map(|chain| &chain.records) {
+        let payload = record.offset + 24;
+        let end = payload + record.payload.len();
+        parts.bones.push(record.offset..payload);
+        match record.kind {
+            INSERT => parts.flesh.push(payload..end),
+            _ => parts.bones.push(payload..end),
+        }
     }
+    parts
 }
 
 /// One flip alone has less that excuses it.
@@ -112,21 +155,21 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
 
 #[test]
 fn each_flipped_byte_is_noticed_or_does_no_harm() {
-    flip(5);
+    flip(Work::FlipSome);
 }
 
 #[test]
 #[ignore = "takes minutes"]
 fn long_each_byte_flipped_both_ways() {
-    flip(1);
+    flip(Work::FlipAll);
 }
 
-fn flip(step: u64) {
+fn flip(work: Work) {
     parent::share(Task {
-        flips: true,
+        work,
         seed: 1,
         first: 0,
         end: u64::MAX,
-        step,
+        step: 1,
     });
 }

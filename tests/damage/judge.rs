@@ -120,9 +120,10 @@ impl<'a> Reading<'a> {
 
     fn read_logs(&mut self, superblock: &Superblock, begun: bool) -> Result<(), &'static str> {
         let generation = superblock.generation;
+        let expected = superblock.log_expected || begun;
         let first = match self.chain(generation) {
-            None if superblock.log_expected => return Err("Missing"),
-            Some(Err("Header")) if !superblock.log_expected => return Ok(()),
+            None if expected => return Err("Missing"),
+            Some(Err("Header")) if !expected => return Ok(()),
             None => return Ok(()),
             Some(chain) => chain?,
         };

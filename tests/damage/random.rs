@@ -1,6 +1,6 @@
 //! One to four mutations at once, of every kind.
 
-use super::child::{Plan, Task};
+use super::child::{Plan, Task, Work};
 use super::image::Image;
 use super::mutation::Mutation;
 use super::parent;
@@ -44,7 +44,7 @@ fn mutated_stores_answer_right_or_with_an_error() {
     };
     println!("EVERSEEN_SEED={seed} EVERSEEN_MUTATIONS={images}");
     parent::share(Task {
-        flips: false,
+        work: Work::Mutate,
         seed,
         first,
         end,
