@@ -50,8 +50,16 @@ impl Twin {
         self.store.as_ref().expect("it is open")
     }
 
-    fn insert(&mut self, keys: Vec<u64>) {
-        let answers = self.store().insert_hash_batch(&keys).expect("there is room");
+    /// Inserts so many keys from one on; fewer if the transaction would not fit the buffer.
+    fn insert_some(&mut self, first: u16, count: u16) {
+        let most = self.store().transaction_quota().min(8000);
+        let left = most.saturating_sub(self.pending.len() as u64);
+        let first = u64::from(first);
+        let keys: Vec<u64> = (first..first + left.min(count.into())).collect();
+        let answers = self
+            .store()
+            .insert_hash_batch(&keys)
+            .expect("there is room");
         for (key, new) in keys.into_iter().zip(answers) {
             assert_eq!(new, self.present.insert(key), "key {key}");
             if new && self.transactional {
@@ -98,7 +106,10 @@ impl Twin {
 
     fn check(&self, store: &Store) {
         for key in &self.present {
-            assert!(store.contains_hash(*key).expect("nothing is damaged"), "key {key}");
+            assert!(
+                store.contains_hash(*key).expect("nothing is damaged"),
+                "key {key}"
+            );
         }
         for key in &self.pending {
             assert!(self.present.contains(key));
@@ -127,7 +138,9 @@ fuzz_target!(|input: Input| {
         .transactional(input.transactional)
         .exclusive(input.exclusive);
     let folder = folder();
-    let store = options.create(stores::path(&folder)).expect("it can be made");
+    let store = options
+        .create(stores::path(&folder))
+        .expect("it can be made");
     let mut twin = Twin {
         options,
         folder,
@@ -140,14 +153,8 @@ fuzz_target!(|input: Input| {
     };
     for step in input.steps.iter().take(40) {
         match step {
-            Step::Insert(key) => twin.insert(vec![u64::from(*key)]),
-            Step::Batch(first, count) => {
-                let first = u64::from(*first);
-                // A transaction must fit the buffer.
-                let most = twin.store().transaction_quota().min(8000);
-                let left = most.saturating_sub(twin.pending.len() as u64);
-                twin.insert((first..first + left.min((*count).into())).collect());
-            }
+            Step::Insert(key) => twin.insert_some(*key, 1),
+            Step::Batch(first, count) => twin.insert_some(*first, *count),
             Step::Contains(key) => {
                 let key = u64::from(*key);
                 let found = twin.store().contains_hash(key).expect("nothing is damaged");

@@ -45,7 +45,11 @@ thread_local! {
 
 fuzz_target!(|input: Input| {
     let mut files = STORES[usize::from(input.good) % STORES.len()].clone();
-    let logs: Vec<String> = files.keys().filter(|name| *name != STORE).cloned().collect();
+    let logs: Vec<String> = files
+        .keys()
+        .filter(|name| *name != STORE)
+        .cloned()
+        .collect();
     for (part, change) in &input.changes {
         let (name, start) = match part {
             Part::Header => (Some(STORE), 0),
@@ -78,7 +82,9 @@ fuzz_target!(|input: Input| {
         && let Some(log) = logs.first().and_then(|name| files.get(name)).cloned()
     {
         for generation in 1..6 {
-            files.entry(format!("{STORE}-log.{generation}")).or_insert_with(|| log.clone());
+            files
+                .entry(format!("{STORE}-log.{generation}"))
+                .or_insert_with(|| log.clone());
         }
     }
     FOLDER.with_borrow(|folder| {
@@ -131,6 +137,9 @@ fn insert(store: &Store, keys: &[u16]) -> Vec<u64> {
 /// What was taken is there, or it can't be told.
 fn expect(store: &Store, kept: &[u64]) {
     for key in kept {
-        assert!(!matches!(store.contains_hash(*key), Ok(false)), "key {key} is lost");
+        assert!(
+            !matches!(store.contains_hash(*key), Ok(false)),
+            "key {key} is lost"
+        );
     }
 }

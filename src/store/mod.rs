@@ -29,11 +29,11 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use engine::Engine;
-#[cfg(fuzzing)]
-pub(crate) use scan::{Scan, scan};
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER, Options,
 };
+#[cfg(fuzzing)]
+pub(crate) use scan::{Scan, scan};
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 
 use super::flips::{self, Flips};
+use super::judge::Reading;
 use super::memory;
 use super::mutation::Mutation;
 use super::random;
 use super::scenarios;
 use super::trial::{Bench, Outcome};
-use super::judge::Reading;
 
 /// Tells the child what to do.
 pub const VARIABLE: &str = "EVERSEEN_DAMAGE";
@@ -84,7 +84,10 @@ fn work() {
     let task = Task::decode(&task);
     let scenarios = scenarios::all();
     let images: Vec<_> = scenarios.iter().map(|one| one.image.clone()).collect();
-    let readings: Vec<_> = images.iter().map(|image| Reading::of(image).unwrap()).collect();
+    let readings: Vec<_> = images
+        .iter()
+        .map(|image| Reading::of(image).unwrap())
+        .collect();
     let flips = Flips::new(&images, &readings, task.work == Work::FlipAll);
     let end = match task.work {
         Work::Mutate => task.end,
@@ -113,7 +116,10 @@ fn work() {
         match tried {
             Ok(outcome) => add(&mut sums, scenario.name, &outcome),
             Err(wrong) => {
-                println!("{WRONG}{number} {}: {:?}: {wrong}", scenario.name, plan.mutations);
+                println!(
+                    "{WRONG}{number} {}: {:?}: {wrong}",
+                    scenario.name, plan.mutations
+                );
                 return;
             }
         }

@@ -122,7 +122,12 @@ fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
 fn in_log(reading: &Reading<'_>, generation: u64) -> Parts {
     let mut parts = Parts::default();
     parts.bones.push(0..64);
-    for record in reading.chains.get(&generation).iter().flat_map(|chain| &chain.records) {
+    for record in reading
+        .chains
+        .get(&generation)
+        .iter()
+        .flat_map(|chain| &chain.records)
+    {
         let payload = record.offset + 24;
         let end = payload + record.payload.len();
         parts.bones.push(record.offset..payload);

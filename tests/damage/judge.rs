@@ -88,10 +88,9 @@ impl<'a> Reading<'a> {
             [Some(a), None] => a,
             [None, None] => return Err("NoSuperblock"),
         };
-        let end = superblock
-            .layers
-            .last()
-            .map_or(PAGES_BEGIN as u64, |last| (last.first_page + last.pages) * 4096);
+        let end = superblock.layers.last().map_or(PAGES_BEGIN as u64, |last| {
+            (last.first_page + last.pages) * 4096
+        });
         if (store.len() as u64) < end {
             return Err("Truncated");
         }

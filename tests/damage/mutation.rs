@@ -179,7 +179,9 @@ impl Mutation {
                 one, other, length, ..
             } => {
                 let (low, high) = ((*one).min(*other), (*one).max(*other));
-                let length = (*length).min(bytes.len().saturating_sub(high)).min(high - low);
+                let length = (*length)
+                    .min(bytes.len().saturating_sub(high))
+                    .min(high - low);
                 if length > 0 {
                     let (front, back) = bytes.split_at_mut(high);
                     front[low..low + length].swap_with_slice(&mut back[..length]);

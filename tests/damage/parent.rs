@@ -29,20 +29,26 @@ pub fn share(task: Task) {
         ..task
     });
     let outcomes: Vec<_> = std::thread::scope(|scope| {
-        let threads: Vec<_> = shares.map(|share| scope.spawn(move || run(share))).collect();
+        let threads: Vec<_> = shares
+            .map(|share| scope.spawn(move || run(share)))
+            .collect();
         let joined = threads.into_iter().map(|thread| thread.join().unwrap());
         joined.collect()
     });
     let mut all = Told::default();
     for outcome in outcomes {
-        let told = outcome.unwrap_or_else(|wrong| panic!("EVERSEEN_SEED={}, image {wrong}", task.seed));
+        let told =
+            outcome.unwrap_or_else(|wrong| panic!("EVERSEEN_SEED={}, image {wrong}", task.seed));
         for (what, count) in told.sums {
             *all.sums.entry(what).or_default() += count;
         }
         all.peak = all.peak.max(told.peak);
     }
     println!("{:.1} s", begun.elapsed().as_secs_f64());
-    println!("{:>12} bytes of memory at most, the rig's own among them", all.peak);
+    println!(
+        "{:>12} bytes of memory at most, the rig's own among them",
+        all.peak
+    );
     for (what, count) in all.sums {
         println!("{count:>12} {what}");
     }

@@ -89,7 +89,9 @@ impl Making {
         let reading = Reading::of(&image).unwrap();
         let answer = |raw: &u64| reading.answer(mix(image.store(), *raw));
         assert!(
-            self.inserted.iter().all(|raw| answer(raw) == Answer::Present),
+            self.inserted
+                .iter()
+                .all(|raw| answer(raw) == Answer::Present),
             "{name}: a key is missing"
         );
         let mut absent = std::mem::take(&mut self.uncommitted);
@@ -112,18 +114,33 @@ fn bloom() -> Options {
 }
 
 fn scalable() -> Options {
-    small().kind(Kind::Scalable).capacity(150).growth(16).fpr(1e-9)
+    small()
+        .kind(Kind::Scalable)
+        .capacity(150)
+        .growth(16)
+        .fpr(1e-9)
 }
 
 /// All of them, the same each time but for salts and ids.
 pub fn all() -> Vec<Scenario> {
     vec![
-        Making::new(bloom()).session(150).session(150).done("bloom, closed"),
+        Making::new(bloom())
+            .session(150)
+            .session(150)
+            .done("bloom, closed"),
         sparse(),
-        Making::new(scalable()).session(140).session(300).done("scalable, closed"),
-        Making::new(bloom().transactional(true)).session(200).done("transactional, closed"),
+        Making::new(scalable())
+            .session(140)
+            .session(300)
+            .done("scalable, closed"),
+        Making::new(bloom().transactional(true))
+            .session(200)
+            .done("transactional, closed"),
         killed(Making::new(bloom()).session(100), "bloom, killed"),
-        killed(Making::new(scalable()).session(140).session(200), "scalable, killed"),
+        killed(
+            Making::new(scalable()).session(140).session(200),
+            "scalable, killed",
+        ),
         never_closed(),
         transactional_killed(),
         two_logs(bloom(), 1, "bloom, two logs"),
@@ -138,7 +155,10 @@ pub fn all() -> Vec<Scenario> {
 /// Most pages were never written.
 fn sparse() -> Scenario {
     let options = small().capacity(30_000).fpr(1e-9);
-    Making::new(options).session(6).session(4).done("sparse, closed")
+    Making::new(options)
+        .session(6)
+        .session(4)
+        .done("sparse, closed")
 }
 
 /// Four batches in the log: nothing proven, then one mark, two marks, and none after the last.
@@ -171,7 +191,12 @@ fn never_closed() -> Scenario {
 fn transactional_killed() -> Scenario {
     let mut making = Making::new(bloom().transactional(true)).session(100);
     let one = making.open();
-    let other = making.options.clone().writer("other").open(&making.path).unwrap();
+    let other = making
+        .options
+        .clone()
+        .writer("other")
+        .open(&making.path)
+        .unwrap();
     making.insert(&one, 20);
     making.insert(&other, 20);
     one.commit_with(b"one").unwrap();
@@ -197,7 +222,9 @@ fn two_logs(options: Options, write: u64, name: &'static str) -> Scenario {
         1 => Fault::Fails(Failure::NoSpace),
         _ => Fault::Torn(Failure::NoSpace),
     };
-    making.storage.arm(Rule::from(write, torn).on(Call::Write).on_store());
+    making
+        .storage
+        .arm(Rule::from(write, torn).on(Call::Write).on_store());
     store.checkpoint().unwrap_err();
     making.insert(&store, 20);
     store.commit_with(b"two").unwrap();
@@ -215,7 +242,9 @@ fn closing() -> Scenario {
     making.insert(&store, 120);
     store.commit_with(b"one").unwrap();
     let full = Fault::Torn(Failure::NoSpace);
-    making.storage.arm(Rule::from(4, full).on(Call::Write).on_store());
+    making
+        .storage
+        .arm(Rule::from(4, full).on(Call::Write).on_store());
     store.close().unwrap_err();
     let scenario = making.done("bloom, killed at closing");
     store.close().unwrap();

@@ -74,7 +74,9 @@ impl Bench {
         exclusive: bool,
     ) -> Result<Outcome, String> {
         image.write(self.folder.path()).unwrap();
-        let options = small().exclusive(exclusive).storage(Arc::clone(&self.storage));
+        let options = small()
+            .exclusive(exclusive)
+            .storage(Arc::clone(&self.storage));
         let judged = Reading::of(image);
         let bound = image.bytes() + LEAST_BUFFER + FIXED;
         let outcome = bounded(bound, || {
@@ -122,7 +124,10 @@ impl Bench {
         for entry in fs::read_dir(self.folder.path()).unwrap() {
             let entry = entry.unwrap();
             let name = entry.file_name().into_string().unwrap();
-            let before = image.0.get(&name).map_or(LEAST_BUFFER, |bytes| bytes.len() as u64);
+            let before = image
+                .0
+                .get(&name)
+                .map_or(LEAST_BUFFER, |bytes| bytes.len() as u64);
             let length = entry.metadata().unwrap().len();
             if length > before + GROWTH {
                 return Err(format!("{name} has grown from {before} to {length} bytes"));
@@ -204,7 +209,9 @@ impl Trial<'_> {
             self.verify(&store)?;
             self.expect_commits(&store)?;
         }
-        store.stats().map_err(|error| format!("stats {when}: {error:?}"))?;
+        store
+            .stats()
+            .map_err(|error| format!("stats {when}: {error:?}"))?;
         Ok(())
     }
 
@@ -225,7 +232,9 @@ impl Trial<'_> {
                 Err(error) => expected == Answer::Damaged && name_of(error) == "PageDamaged",
             };
             if !right {
-                return Err(format!("{when}, key {raw:x}: {expected:?} expected, got {got:?}"));
+                return Err(format!(
+                    "{when}, key {raw:x}: {expected:?} expected, got {got:?}"
+                ));
             }
         }
         if self.grown {
@@ -254,7 +263,9 @@ impl Trial<'_> {
                 Err(_) => expected == Answer::Damaged,
             };
             if !right {
-                return Err(format!("inserting {raw:x}: {expected:?} expected, got {got:?}"));
+                return Err(format!(
+                    "inserting {raw:x}: {expected:?} expected, got {got:?}"
+                ));
             }
         }
         for raw in NEW.map(key) {
@@ -271,8 +282,14 @@ impl Trial<'_> {
     }
 
     fn verify(&self, store: &Store) -> Result<(), String> {
-        let report = store.verify().map_err(|error| format!("verify: {error:?}"))?;
-        let got: BTreeSet<_> = report.damaged.iter().map(|one| (one.layer, one.page)).collect();
+        let report = store
+            .verify()
+            .map_err(|error| format!("verify: {error:?}"))?;
+        let got: BTreeSet<_> = report
+            .damaged
+            .iter()
+            .map(|one| (one.layer, one.page))
+            .collect();
         let expected = self.reading.pages_in(Page::Damaged);
         if got != expected {
             return Err(format!("verify names {got:?}, expected {expected:?}"));
@@ -282,7 +299,9 @@ impl Trial<'_> {
 
     fn expect_commits(&self, store: &Store) -> Result<(), String> {
         for writer in ["default", "other"] {
-            let got = store.last_commit(writer).map_err(|error| format!("{error:?}"))?;
+            let got = store
+                .last_commit(writer)
+                .map_err(|error| format!("{error:?}"))?;
             let got = got.map(|commit| (commit.sequence, commit.tag));
             let expected = self.reading.commits.get(writer);
             if got.as_ref() != expected {
