@@ -70,7 +70,7 @@ impl Flips {
             mutations: vec![Mutation::Flip {
                 file: place.file.clone(),
                 offset: place.offset,
-                mask: if number % 2 == 0 { 1 << bit } else { 0xFF },
+                mask: if number.is_multiple_of(2) { 1 << bit } else { 0xFF },
             }],
         }
     }
@@ -97,8 +97,10 @@ impl Parts {
 }
 
 fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
-    let mut parts = Parts::default();
-    parts.bones = vec![0..256, 4096..4160, 8192..8256];
+    let mut parts = Parts {
+        bones: vec![0..256, 4096..4160, 8192..8256],
+        flesh: Vec::new(),
+    };
     for (slot, start) in SUPERBLOCKS.into_iter().enumerate() {
         let length = match is_written(store, slot) {
             true => u32_at(store, start + 12) as usize,

@@ -329,7 +329,7 @@ impl Superblock {
         let length = u32_at(bytes, 12) as usize;
         let good = bytes[..8] == *b"EVERSUPR"
             && (320..=57_344).contains(&length)
-            && length % 8 == 0
+            && length.is_multiple_of(8)
             && crc32fast::hash(&bytes[12..length]) == u32_at(bytes, 8)
             && bytes[32..288] == store[..256];
         if !good {

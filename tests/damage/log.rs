@@ -137,7 +137,7 @@ fn record_at(file: &[u8], offset: usize) -> Option<Record> {
     let header = file.get(offset..offset + RECORD_HEADER)?;
     let length = u32_at(header, 8) as usize;
     let kind = u32_at(header, 12);
-    let sane = length <= MAX_PAYLOAD && length % 8 == 0;
+    let sane = length <= MAX_PAYLOAD && length.is_multiple_of(8);
     if !sane || !(u32::from(OPEN)..=u32::from(CUT)).contains(&kind) {
         return None;
     }
