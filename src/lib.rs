@@ -69,6 +69,9 @@ mod buffer;
 mod codec;
 mod error;
 mod file;
+#[cfg(fuzzing)]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod hash;
 mod log;
 mod page;

@@ -7,13 +7,14 @@ use std::path::{Path, PathBuf};
 
 /// A module may use those above it in this list, never those below; `error` may be used by all that
 /// do I/O. `codec` and `sys` know nothing of the store.
-const ORDER: [&[&str]; 6] = [
+const ORDER: [&[&str]; 7] = [
     &["codec", "sys"],
     &["hash", "sizing"],
     &["page"],
     &["file", "buffer"],
     &["log"],
     &["store"],
+    &["fuzzing"],
 ];
 
 const LONGEST_FILE: usize = 500;

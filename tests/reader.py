@@ -359,7 +359,8 @@ class Store:
         return Log(path, self.header, generation) if os.path.exists(path) else None
 
     def read_logs(self, intent):
-        generation, expected = self.superblock.generation, self.superblock.log_expected
+        generation = self.superblock.generation
+        expected = self.superblock.log_expected or intent is not None
         try:
             first = self.log(generation)
         except BadLogHeader:

@@ -182,7 +182,7 @@ impl Engine {
                 Ok(swept) => swept,
                 Err(error) => {
                     // Until it is done again, there may be a torn page in what it named last.
-                    self.shared.set_torn(sweep.give_up(&error));
+                    self.shared.set_torn(sweep.named());
                     return Err(error);
                 }
             };

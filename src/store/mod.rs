@@ -39,6 +39,8 @@ pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER, Options,
 };
 pub use report::RecoveryReport;
+#[cfg(fuzzing)]
+pub(crate) use scan::{Scan, scan};
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 

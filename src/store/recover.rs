@@ -189,7 +189,9 @@ impl Recovery<'_> {
 
     /// The log of the superblock's own generation.
     fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
-        let expected = self.identity.superblock.log_expected;
+        // A checkpoint of it had begun: an older superblock does not know of its log.
+        let begun = self.has_begun(generation);
+        let expected = self.identity.superblock.log_expected || begun;
         match self.open_log(generation) {
             Ok(None) if expected => Err(self.missing(generation)),
             // Half made when its maker died, which had told nobody yet.
@@ -226,18 +228,23 @@ impl Recovery<'_> {
         Ok(())
     }
 
+    /// Whether an intent says that the checkpoint of this generation was interrupted.
+    fn has_begun(&self, generation: u64) -> bool {
+        let intent = self.identity.intent.as_ref();
+        intent.is_some_and(|intent| intent.generation == generation)
+    }
+
     /// A checkpoint begins only when the record that closes the log is durable.
     fn expect_no_checkpoint(&self, found: &Found) -> Result<()> {
-        let generation = self.identity.superblock.generation;
-        match &self.identity.intent {
-            Some(intent) if intent.generation == generation => Err(Error::Log {
+        if self.has_begun(self.identity.superblock.generation) {
+            return Err(Error::Log {
                 path: found.log.path.clone(),
                 source: LogError::Unsealed {
                     end: found.scan.end.end,
                 },
-            }),
-            _ => Ok(()),
+            });
         }
+        Ok(())
     }
 
     /// A commit makes the log before durable, and only then writes its mark.

@@ -5,9 +5,10 @@
 
 use std::ops::Range;
 
+use super::damage::OnDamage;
 use super::engine::Engine;
 use super::identity::Identity;
-use super::keys::KeySource;
+use super::keys::{KeySource, KeyStream};
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Layer};
@@ -58,8 +59,6 @@ pub(crate) struct Sweep<'a> {
     next_intent: u64,
     /// The pages that the last intent names, by their numbers in the file.
     named: Range<u64>,
-    /// The pages written since the last sync, by their numbers in the file.
-    written: Range<u64>,
     bytes: Vec<u8>,
 }
 
@@ -91,7 +90,6 @@ impl<'a> Sweep<'a> {
             chunk: chunk.min(layer.pages),
             next_intent: task.first_intent,
             named: task.torn.clone(),
-            written: 0..0,
             bytes: Vec::new(),
         }
     }
@@ -101,36 +99,46 @@ impl<'a> Sweep<'a> {
         let mut stream = source.stream(self.engine.options.chunk_keys());
         let mut keys = Vec::new();
         let mut count = 0;
+        // The first intent names two chunks.
+        if self.chunk < self.layer.pages {
+            self.load(self.chunk, &mut stream, &mut keys)?;
+        }
+        let mut chunk = self.load(0, &mut stream, &mut keys)?;
         self.write_intent(0)?;
         self.sync()?;
-        let mut start = 0;
-        while start < self.layer.pages {
-            let end = (start + self.chunk).min(self.layer.pages);
-            let Some(first) = first_hash_of(start, self.layer.pages) else {
-                break;
-            };
-            let last = last_hash_below(end, self.layer.pages);
-            stream.load(first..=last, &mut keys)?;
+        while let Some(pages) = chunk {
             count += keys.len() as u64;
-            if self.dense || !keys.is_empty() {
-                self.publish(start..end);
-                if self.dense {
-                    self.write_run(start..end, &keys)?;
-                } else {
-                    self.write_touched(&keys)?;
-                }
-            }
+            let (start, end) = (pages.start, pages.end);
+            self.for_each_run(pages, &keys, Self::write_run)?;
+            chunk = None;
             if end < self.layer.pages {
+                chunk = self.load(end, &mut stream, &mut keys)?;
                 self.write_intent(start)?;
                 self.sync()?;
-                self.written = 0..0;
             }
-            start = end;
         }
         Ok(Swept {
             keys: count,
             all_written: self.dense,
         })
+    }
+
+    /// Loads the keys of the chunk from page `start`, and checks its pages before an intent names
+    /// them: what the intent names is taken for torn, not for damaged, if this ends half way.
+    fn load(
+        &mut self,
+        start: u64,
+        stream: &mut KeyStream<'_>,
+        keys: &mut Vec<u64>,
+    ) -> Result<Option<Range<u64>>> {
+        let end = (start + self.chunk).min(self.layer.pages);
+        let Some(first) = first_hash_of(start, self.layer.pages) else {
+            return Ok(None);
+        };
+        let last = last_hash_below(end, self.layer.pages);
+        stream.load(first..=last, keys)?;
+        self.for_each_run(start..end, keys, Self::check_run)?;
+        Ok(Some(start..end))
     }
 
     /// Numbers in the file of pages of the layer.
@@ -146,13 +154,12 @@ impl<'a> Sweep<'a> {
     /// Names the chunk from page `start` and the next one.
     fn write_intent(&mut self, start: u64) -> Result<()> {
         let end = start.saturating_add(self.chunk.saturating_mul(2));
-        self.name(self.numbers(start..end.min(self.layer.pages)))
-    }
-
-    /// Writes an intent for these pages.
-    fn name(&mut self, pages: Range<u64>) -> Result<()> {
+        let mut pages = self.numbers(start..end.min(self.layer.pages));
         // What an interrupted checkpoint left torn stays named until all of it is done again.
-        let pages = hull(pages, self.task.torn.clone());
+        let torn = &self.task.torn;
+        if !torn.is_empty() {
+            pages = pages.start.min(torn.start)..pages.end.max(torn.end);
+        }
         let intent = Intent {
             generation: self.task.generation,
             sequence: self.next_intent,
@@ -166,30 +173,22 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
-    /// Ends the sweep early, and answers which pages may be torn.
-    ///
-    /// A page that was found damaged is not among them: whoever does the checkpoint again must not
-    /// take it for torn, and its bits for those that were there.
-    pub(crate) fn give_up(&mut self, error: &Error) -> Range<u64> {
-        let is_damage = matches!(
-            error,
-            Error::Format {
-                source: FormatError::PageDamaged { .. },
-                ..
-            }
-        );
-        if is_damage {
-            let before = self.named.clone();
-            let named = self.name(self.written.clone());
-            if named.and_then(|()| self.sync()).is_err() {
-                self.named = before;
-            }
-        }
+    /// The pages that may be torn if the sweep ends here.
+    pub(crate) fn named(&self) -> Range<u64> {
         self.named.clone()
     }
 
-    /// Applies sorted keys to the pages they belong to and no others.
-    fn write_touched(&mut self, keys: &[u64]) -> Result<()> {
+    /// Does something to the pages of a chunk: to all, or to those that get keys and no others.
+    /// Keys are sorted.
+    fn for_each_run(
+        &mut self,
+        pages: Range<u64>,
+        keys: &[u64],
+        mut each: impl FnMut(&mut Self, Range<u64>, &[u64]) -> Result<()>,
+    ) -> Result<()> {
+        if self.dense {
+            return each(self, pages, keys);
+        }
         let most = self.engine.options.chunk_pages();
         let mut rest = keys;
         while let Some(first) = rest.first() {
@@ -205,22 +204,48 @@ impl<'a> Sweep<'a> {
                 taken += 1;
             }
             let (run, others) = rest.split_at(taken);
-            self.write_run(start..end, run)?;
+            each(self, start..end, run)?;
             rest = others;
         }
         Ok(())
     }
 
-    /// Reads a run of pages, applies sorted keys to it, and writes it.
-    fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
-        let numbers = self.numbers(pages.clone());
-        let offset = page_offset(numbers.start);
+    /// Reads a run of pages and checks each, but for those that may be torn. Where damaged pages are
+    /// written anew, it makes no difference whether they are taken for torn before.
+    fn check_run(&mut self, pages: Range<u64>, _keys: &[u64]) -> Result<()> {
+        let bytes = self.read_run(&pages)?;
+        let must_be_whole = self.engine.options.on_damage == OnDamage::Error;
+        for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
+            if must_be_whole && !self.may_be_torn(page) {
+                let checked = self.check(page, bytes);
+                checked.map_err(|fault| self.damaged(page, fault))?;
+            }
+        }
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Reads a run of pages into the scratch memory.
+    fn read_run(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
+        let offset = page_offset(self.layer.first_page + pages.start);
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize(length, 0);
         let path = &self.engine.path;
         read_exact_at(&*self.engine.file, &mut bytes, offset)
             .map_err(|error| Error::io("read pages of", path, error))?;
+        Ok(bytes)
+    }
+
+    /// Applies sorted keys to a run of pages and writes it.
+    fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
+        let offset = page_offset(self.layer.first_page + pages.start);
+        let mut bytes = match self.dense {
+            // The chunk was read to be checked, and nobody else writes pages.
+            true => std::mem::take(&mut self.bytes),
+            false => self.read_run(&pages)?,
+        };
+        self.publish(pages.clone());
         let mut rest = keys;
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             let count = rest.partition_point(|key| self.layer.page_of(*key) == page);
@@ -228,7 +253,6 @@ impl<'a> Sweep<'a> {
             self.apply(page, bytes, own)?;
             rest = others;
         }
-        self.written = hull(self.written.clone(), numbers);
         self.write(&bytes, offset)?;
         self.bytes = bytes;
         Ok(())
@@ -238,23 +262,25 @@ impl<'a> Sweep<'a> {
     /// was when an interrupted checkpoint began to write it.
     fn apply(&self, page: u64, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
         let number = self.layer.first_page + page;
-        let torn = self.task.torn.contains(&number);
+        let torn = self.may_be_torn(page);
         if keys.is_empty() && !torn && !page::is_blank(bytes) {
             return Ok(());
         }
-        match page::check(number, bytes) {
-            Ok(Content::Blank) if self.layer.all_written => {
-                let expected = page::checksum(number, bytes);
-                self.replace(page, bytes, PageFault { expected, got: 0 })?;
-            }
-            Ok(_) => {}
-            // Half of it is from the interrupted checkpoint: all its bits are ones that belong
-            // there, and those still missing are among the keys at hand.
-            Err(_) if torn => {
-                let occupancy = page::count_bits(bytes);
+        if let Err(fault) = self.check(page, bytes) {
+            let occupancy = page::count_bits(bytes);
+            if !torn {
+                self.replace(page, bytes, fault)?;
+            } else if self.layer.keys == 0 {
+                // All keys that belong there are at hand.
+                page::fill(number, 0, false, bytes);
+            } else if keys.is_empty() && occupancy > 0 {
+                // Without keys it was blank when it was torn, and has no bits.
+                self.replace(page, bytes, fault)?;
+            } else {
+                // Half of it is from the interrupted checkpoint: all its bits are ones that belong
+                // there, and those still missing are among the keys at hand.
                 page::seal(number, 0, occupancy, bytes);
             }
-            Err(fault) => self.replace(page, bytes, fault)?,
         }
         let occupancy = bloom::apply(bytes, self.layer.probes, keys);
         let generation = self.task.generation + 1;
@@ -275,6 +301,23 @@ impl<'a> Sweep<'a> {
         Ok(())
     }
 
+    /// Whether an interrupted checkpoint may have left the page torn.
+    fn may_be_torn(&self, page: u64) -> bool {
+        self.task.torn.contains(&(self.layer.first_page + page))
+    }
+
+    /// Checks a page as it was read.
+    fn check(&self, page: u64, bytes: &[u8]) -> Result<(), PageFault> {
+        let number = self.layer.first_page + page;
+        match page::check(number, bytes)? {
+            Content::Blank if self.layer.all_written => {
+                let expected = page::checksum(number, bytes);
+                Err(PageFault { expected, got: 0 })
+            }
+            _ => Ok(()),
+        }
+    }
+
     fn damaged(&self, page: u64, fault: PageFault) -> Error {
         self.engine.format_error(FormatError::PageDamaged {
             layer: self.task.cut.layer_index,
@@ -291,16 +334,5 @@ impl<'a> Sweep<'a> {
 
     fn sync(&self) -> Result<()> {
         self.engine.sync_file("sync the pages")
-    }
-}
-
-/// The least range that holds both; an empty one holds nothing.
-fn hull(a: Range<u64>, b: Range<u64>) -> Range<u64> {
-    if a.is_empty() {
-        b
-    } else if b.is_empty() {
-        a
-    } else {
-        a.start.min(b.start)..a.end.max(b.end)
     }
 }

@@ -8,6 +8,7 @@ use tempfile::TempDir;
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, image, keys, log_error, log_of, names, place, small};
+use crate::support::forge::{SUPERBLOCKS, newest, patch};
 use crate::support::log;
 
 fn options() -> Options {
@@ -211,6 +212,29 @@ fn a_closed_log_whose_last_record_is_damaged_after_its_checkpoint_began() {
         end: cut.offset as u64,
     };
     refused(&path, &expected);
+}
+
+/// The superblock that expects the log is damaged, the one before does not know of it, and the log is gone or its header
+/// is damaged. The intent still tells that there was one.
+#[test]
+fn a_log_that_only_an_intent_tells_of() {
+    for gone in [true, false] {
+        let (_folder, path) = killed_at_a_checkpoint(true);
+        let expects = SUPERBLOCKS[newest(&path)];
+        patch(&path, expects + 100, &[0xA5; 8]);
+        let log = log_of(&path, 1);
+        let expected = match gone {
+            true => {
+                fs::remove_file(&log).unwrap();
+                LogError::Missing { generation: 1 }
+            }
+            false => {
+                patch(&log, 20, &[0xA5; 8]);
+                LogError::Header
+            }
+        };
+        refused(&path, &expected);
+    }
 }
 
 /// Before its checkpoint began, only the log after it can tell that it had been closed. That one

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use everseen::{Damage, Error, FormatError, Options, Verdict};
 use tempfile::TempDir;
 
-use crate::support::files::{key, keys, place, small};
+use crate::support::files::{image, key, keys, place, small};
 
 const PAGES: usize = 131_072;
 
@@ -175,4 +175,60 @@ fn a_checkpoint_that_meets_a_damaged_page_loses_nothing() {
     drop(store);
     let reader = options().open_read_only(&path).unwrap();
     assert!(new.iter().all(|key| reader.contains(key).unwrap()));
+}
+
+/// An intent that named the page would make it pass for torn, and the next checkpoint would seal what is left of it.
+#[test]
+fn a_page_that_was_damaged_when_a_checkpoint_met_it_never_passes_for_torn() {
+    // All pages get keys, or a few of many do.
+    for (capacity, new) in [(4000, 1000), (100_000, 20)] {
+        let options = small().capacity(capacity).fpr(1e-9);
+        let (_folder, path) = place();
+        let store = options.create(&path).unwrap();
+        store.insert_batch(&keys(0..2000)).unwrap();
+        store.close().unwrap();
+        let store = options.open(&path).unwrap();
+        store.insert_batch(&keys(5000..5000 + new)).unwrap();
+        let (_killed, killed) = image(&path);
+        let before = fs::read(&path).unwrap();
+        store.checkpoint().unwrap();
+        let after = fs::read(&path).unwrap();
+        // The last that the checkpoint changes: others come before it.
+        let pages = (before.len() - PAGES) / 4096;
+        let at = |page: usize| PAGES + page * 4096..PAGES + (page + 1) * 4096;
+        let met = (0..pages).rfind(|page| before[at(*page)] != after[at(*page)]);
+        let met = met.unwrap();
+        assert!(met > 3);
+
+        let expected = damage(&killed, met, 50);
+        let store = options.open(&killed).unwrap();
+        is_damage(cause(&store.checkpoint().unwrap_err()), &killed, &expected);
+        drop(store);
+        for _ in 0..2 {
+            let reader = options.open_read_only(&killed).unwrap();
+            let mut errors = 0;
+            for key in keys(0..2000) {
+                match reader.contains(&key) {
+                    Ok(found) => assert!(found),
+                    Err(error) => {
+                        is_damage(&error, &killed, &expected);
+                        errors += 1;
+                    }
+                }
+            }
+            assert!(errors > 0);
+            drop(reader);
+            // To open it for writing is to do the checkpoint.
+            let error = options.open(&killed).unwrap_err();
+            is_damage(cause(&error), &killed, &expected);
+        }
+    }
+}
+
+/// What a handle was poisoned by.
+fn cause(error: &Error) -> &Error {
+    match error {
+        Error::Poisoned { cause } => cause,
+        other => other,
+    }
 }

@@ -22,7 +22,8 @@ pub struct Found {
     pub payload: Vec<u8>,
 }
 
-fn record_crc(file: &[u8], offset: usize, record: &[u8]) -> u32 {
+/// The checksum that a record at `offset` of a log must carry.
+pub fn record_crc(file: &[u8], offset: usize, record: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&file[32..48]);
     hasher.update(&(offset as u64).to_le_bytes());
@@ -30,7 +31,8 @@ fn record_crc(file: &[u8], offset: usize, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-fn header_crc(file: &[u8]) -> u32 {
+/// The checksum that the header of a log must carry.
+pub fn header_crc(file: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&file[..12]);
     hasher.update(&file[16..64]);

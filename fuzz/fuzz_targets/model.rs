@@ -1,0 +1,179 @@
+//! Operations in any order, with kills among them, beside a set of numbers.
+#![no_main]
+
+use std::collections::HashSet;
+
+use everseen::{Kind, Options, Store};
+use everseen_fuzz::stores::{self, folder};
+use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
+use tempfile::TempDir;
+
+#[derive(Debug, Arbitrary)]
+enum Step {
+    Insert(u16),
+    /// So many keys from one on, in one batch.
+    Batch(u16, u16),
+    Contains(u16),
+    Commit,
+    CommitWith(u8),
+    Checkpoint,
+    Reopen,
+    /// The process dies: its files are copied away as they lie there.
+    Kill,
+    /// Looks at the store as a reader does that comes while it is open.
+    Read,
+}
+
+#[derive(Debug, Arbitrary)]
+struct Input {
+    scalable: bool,
+    transactional: bool,
+    exclusive: bool,
+    steps: Vec<Step>,
+}
+
+/// A store and what must be in it.
+struct Twin {
+    options: Options,
+    folder: TempDir,
+    store: Option<Store>,
+    present: HashSet<u64>,
+    /// Keys that a kill takes away.
+    pending: HashSet<u64>,
+    tag: Option<Vec<u8>>,
+    transactional: bool,
+    exclusive: bool,
+}
+
+impl Twin {
+    fn store(&self) -> &Store {
+        self.store.as_ref().expect("it is open")
+    }
+
+    /// Inserts so many keys from one on; fewer if the transaction would not fit the buffer.
+    fn insert_some(&mut self, first: u16, count: u16) {
+        let most = self.store().transaction_quota().min(8000);
+        let left = most.saturating_sub(self.pending.len() as u64);
+        let first = u64::from(first);
+        let keys: Vec<u64> = (first..first + left.min(count.into())).collect();
+        let answers = self
+            .store()
+            .insert_hash_batch(&keys)
+            .expect("there is room");
+        for (key, new) in keys.into_iter().zip(answers) {
+            assert_eq!(new, self.present.insert(key), "key {key}");
+            if new && self.transactional {
+                self.pending.insert(key);
+            }
+        }
+    }
+
+    fn commit(&mut self, tag: &[u8]) {
+        self.store().commit_with(tag).expect("it can be committed");
+        self.pending.clear();
+        self.tag = Some(tag.to_vec());
+    }
+
+    fn drop_pending(&mut self) {
+        for key in self.pending.drain() {
+            self.present.remove(&key);
+        }
+    }
+
+    fn reopen(&mut self) {
+        self.store().close().expect("it can be closed");
+        self.store = None;
+        self.drop_pending();
+        self.open();
+    }
+
+    fn kill(&mut self) {
+        let files = stores::take(self.folder.path());
+        let died = std::mem::replace(&mut self.folder, folder());
+        stores::write(&files, self.folder.path());
+        // The dead one's folder goes after it has closed.
+        self.store = None;
+        drop(died);
+        self.drop_pending();
+        self.open();
+    }
+
+    fn open(&mut self) {
+        let store = self.options.open(stores::path(&self.folder));
+        self.store = Some(store.expect("it can be opened"));
+        self.check(self.store());
+    }
+
+    fn check(&self, store: &Store) {
+        for key in &self.present {
+            assert!(
+                store.contains_hash(*key).expect("nothing is damaged"),
+                "key {key}"
+            );
+        }
+        for key in &self.pending {
+            assert!(self.present.contains(key));
+        }
+        for key in 1 << 40..(1 << 40) + 50 {
+            let found = store.contains_hash(key).expect("nothing is damaged");
+            assert!(!found, "absent key {key}");
+        }
+        let commit = store.last_commit("default").expect("logs can be read");
+        assert_eq!(commit.map(|commit| commit.tag), self.tag);
+        let keys = store.stats().expect("logs can be read").keys;
+        assert_eq!(keys, self.present.len() as u64);
+    }
+}
+
+fuzz_target!(|input: Input| {
+    let kind = match input.scalable {
+        true => Kind::Scalable,
+        false => Kind::Bloom,
+    };
+    let options = stores::options()
+        .kind(kind)
+        .capacity(if input.scalable { 2000 } else { 1 << 17 })
+        .fpr(1e-12)
+        .seed([7; 32])
+        .transactional(input.transactional)
+        .exclusive(input.exclusive);
+    let folder = folder();
+    let store = options
+        .create(stores::path(&folder))
+        .expect("it can be made");
+    let mut twin = Twin {
+        options,
+        folder,
+        store: Some(store),
+        present: HashSet::new(),
+        pending: HashSet::new(),
+        tag: None,
+        transactional: input.transactional,
+        exclusive: input.exclusive,
+    };
+    for step in input.steps.iter().take(40) {
+        match step {
+            Step::Insert(key) => twin.insert_some(*key, 1),
+            Step::Batch(first, count) => twin.insert_some(*first, *count),
+            Step::Contains(key) => {
+                let key = u64::from(*key);
+                let found = twin.store().contains_hash(key).expect("nothing is damaged");
+                assert_eq!(found, twin.present.contains(&key), "key {key}");
+            }
+            Step::Commit => twin.commit(&[]),
+            Step::CommitWith(tag) => twin.commit(&[*tag]),
+            Step::Checkpoint => twin.store().checkpoint().expect("there is room"),
+            Step::Reopen => twin.reopen(),
+            Step::Kill => twin.kill(),
+            Step::Read if twin.exclusive => {}
+            Step::Read => {
+                let reader = twin.options.open_read_only(stores::path(&twin.folder));
+                twin.check(&reader.expect("it can be read"));
+            }
+        }
+    }
+    twin.check(twin.store());
+    twin.reopen();
+    let report = twin.store().verify().expect("it can be read");
+    assert!(report.is_ok(), "{report:?}");
+});

@@ -1,0 +1,104 @@
+//! Small good stores, made once.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::LazyLock;
+
+use everseen::{Kind, LEAST_BUFFER, Options};
+use tempfile::TempDir;
+
+use crate::disk::SmallDisk;
+
+pub const STORE: &str = "store";
+/// Keys that each of them holds and that count.
+pub const KEYS: u64 = 100;
+
+/// The files of a store, by name.
+pub type Files = BTreeMap<String, Vec<u8>>;
+
+/// The least buffer, no threads, nobody else.
+pub fn options() -> Options {
+    Options::new()
+        .buffer(LEAST_BUFFER)
+        .background(false)
+        .exclusive(true)
+        .storage(SmallDisk::shared())
+}
+
+/// A folder in memory if there is such a place.
+pub fn folder() -> TempDir {
+    let folder = TempDir::new_in("/dev/shm").or_else(|_| TempDir::new());
+    folder.expect("a folder can be made")
+}
+
+/// The path of the store in a folder.
+pub fn path(folder: &TempDir) -> PathBuf {
+    folder.path().join(STORE)
+}
+
+/// Store and logs as they lie there, memory and locks aside: what `kill -9` leaves.
+pub fn take(folder: &Path) -> Files {
+    let mut files = Files::new();
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let entry = entry.expect("it can be listed");
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name == STORE || name.contains("-log.") {
+            let bytes = fs::read(entry.path()).expect("it can be read");
+            files.insert(name, bytes);
+        }
+    }
+    files
+}
+
+/// Writes files into a folder.
+pub fn write(files: &Files, folder: &Path) {
+    for (name, bytes) in files {
+        fs::write(folder.join(name), bytes).expect("it can be written");
+    }
+}
+
+/// Removes all files of a folder.
+pub fn clear(folder: &Path) {
+    for entry in fs::read_dir(folder).expect("the folder is there") {
+        let entry = entry.expect("it can be listed");
+        fs::remove_file(entry.path()).expect("it can be removed");
+    }
+}
+
+/// Stores of each kind, plain and transactional, closed and killed with logs.
+pub static STORES: LazyLock<Vec<Files>> = LazyLock::new(|| {
+    let mut stores = Vec::new();
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        for transactional in [false, true] {
+            for closed in [true, false] {
+                stores.push(make(kind, transactional, closed));
+            }
+        }
+    }
+    stores
+});
+
+fn make(kind: Kind, transactional: bool, closed: bool) -> Files {
+    let folder = folder();
+    let path = path(&folder);
+    let options = options()
+        .kind(kind)
+        .capacity(50 * if kind == Kind::Bloom { 10 } else { 1 })
+        .fpr(1e-6)
+        .seed([7; 32])
+        .transactional(transactional);
+    let store = options.create(&path).expect("it can be made");
+    for part in 0..4 {
+        let keys: Vec<u64> = (part * KEYS / 4..(part + 1) * KEYS / 4).collect();
+        store.insert_hash_batch(&keys).expect("there is room");
+        store.commit_with(b"tag").expect("it can be committed");
+        if part < 2 {
+            store.checkpoint().expect("it can be checkpointed");
+        }
+    }
+    if closed {
+        store.close().expect("it can be closed");
+    }
+    take(folder.path())
+}

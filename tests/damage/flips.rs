@@ -1,0 +1,186 @@
+//! Each byte that means something, and a sample of those that don't, one at a time.
+
+use std::ops::Range;
+
+use super::child::{Plan, Task, Work};
+use super::excuse::Excuse;
+use super::image::{Image, STORE};
+use super::judge::Reading;
+use super::mutation::Mutation;
+use super::parent;
+use super::trial::Outcome;
+use crate::numbers::{Random, finalise};
+use crate::support::forge::{SUPERBLOCKS, is_written, u32_at};
+use crate::support::log::INSERT;
+
+const PAGES: usize = 131_072;
+/// Of bytes that mean nothing, one in so many.
+const SAMPLE: usize = 499;
+/// Of keys in logs and pages, unless all are asked for.
+const THIN: usize = 29;
+
+/// A byte of a file of a scenario.
+struct Place {
+    scenario: usize,
+    file: String,
+    offset: usize,
+}
+
+/// All bytes to flip. Their number is the same in each run, and which they are too.
+pub struct Flips {
+    places: Vec<Place>,
+    /// One bit, and all of them; else by turns.
+    both_ways: bool,
+}
+
+impl Flips {
+    pub fn new(images: &[Image], readings: &[Reading<'_>], all: bool) -> Self {
+        let mut places = Vec::new();
+        for (scenario, (image, reading)) in images.iter().zip(readings).enumerate() {
+            for (name, bytes) in &image.0 {
+                let parts = match name.rsplit_once('.') {
+                    None => in_store(bytes, reading, scenario == 0),
+                    Some((_, number)) => in_log(reading, number.parse().unwrap()),
+                };
+                places.extend(parts.offsets(bytes.len(), all).map(|offset| Place {
+                    scenario,
+                    file: name.clone(),
+                    offset,
+                }));
+            }
+        }
+        Self {
+            places,
+            both_ways: all,
+        }
+    }
+
+    /// How many flips there are.
+    pub fn count(&self) -> u64 {
+        self.places.len() as u64 * if self.both_ways { 2 } else { 1 }
+    }
+
+    /// Flip number `number`.
+    pub fn plan(&self, seed: u64, number: u64) -> Plan {
+        let index = if self.both_ways { number / 2 } else { number };
+        let place = &self.places[index as usize];
+        let bit = Random::new(finalise(seed) ^ number).below(8);
+        Plan {
+            scenario: place.scenario,
+            mutations: vec![Mutation::Flip {
+                file: place.file.clone(),
+                offset: place.offset,
+                mask: if number.is_multiple_of(2) {
+                    1 << bit
+                } else {
+                    0xFF
+                },
+            }],
+        }
+    }
+}
+
+/// The parts of a file that mean something.
+#[derive(Default)]
+struct Parts {
+    /// Those on which others depend.
+    bones: Vec<Range<usize>>,
+    /// Keys.
+    flesh: Vec<Range<usize>>,
+}
+
+impl Parts {
+    fn offsets(self, length: usize, all: bool) -> impl Iterator<Item = usize> {
+        let Self { bones, flesh } = self;
+        let thin = if all { 1 } else { THIN };
+        (0..length).filter(move |offset| {
+            let within = |ranges: &[Range<usize>]| ranges.iter().any(|one| one.contains(offset));
+            within(&bones) || offset % if within(&flesh) { thin } else { SAMPLE } == 0
+        })
+    }
+}
+
+fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
+    let mut parts = Parts {
+        bones: vec![0..256, 4096..4160, 8192..8256],
+        flesh: Vec::new(),
+    };
+    for (slot, start) in SUPERBLOCKS.into_iter().enumerate() {
+        let length = match is_written(store, slot) {
+            true => u32_at(store, start + 12) as usize,
+            false => 16,
+        };
+        parts.bones.push(start..start + length);
+    }
+    for layer in &reading.layers {
+        for number in layer.first_page..layer.first_page + layer.pages {
+            let start = number as usize * 4096;
+            parts.bones.push(start..start + 16);
+            // The first page and the last, of one store.
+            if whole && (start == PAGES || start + 4096 == store.len()) {
+                parts.flesh.push(start + 16..start + 4096);
+            }
+        }
+    }
+    parts
+}
+
+fn in_log(reading: &Reading<'_>, generation: u64) -> Parts {
+    let mut parts = Parts::default();
+    parts.bones.push(0..64);
+    for record in reading
+        .chains
+        .get(&generation)
+        .iter()
+        .flat_map(|chain| &chain.records)
+    {
+        let payload = record.offset + 24;
+        let end = payload + record.payload.len();
+        parts.bones.push(record.offset..payload);
+        match record.kind {
+            INSERT => parts.flesh.push(payload..end),
+            _ => parts.bones.push(payload..end),
+        }
+    }
+    parts
+}
+
+/// One flip alone has less that excuses it.
+pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
+    let Some(Mutation::Flip { file, offset, .. }) = plan.mutations.first() else {
+        return Ok(());
+    };
+    let in_store = file == STORE;
+    let allowed: &[Excuse] = match in_store {
+        true => &[Excuse::TornPage],
+        false => &[Excuse::TornTail, Excuse::NeverCounted],
+    };
+    if let Some(why) = outcome.excused.keys().find(|why| !allowed.contains(why)) {
+        return Err(format!("{why:?} excuses no single flip here"));
+    }
+    if in_store && *offset < 4096 && outcome.refused.is_none() {
+        return Err("a header of other bytes is not refused".to_owned());
+    }
+    Ok(())
+}
+
+#[test]
+fn each_flipped_byte_is_noticed_or_does_no_harm() {
+    flip(Work::FlipSome);
+}
+
+#[test]
+#[ignore = "takes minutes"]
+fn long_each_byte_flipped_both_ways() {
+    flip(Work::FlipAll);
+}
+
+fn flip(work: Work) {
+    parent::share(Task {
+        work,
+        seed: 1,
+        first: 0,
+        end: u64::MAX,
+        step: 1,
+    });
+}
