@@ -5,11 +5,14 @@ use std::path::PathBuf;
 use everseen::{Kind, Options, Store};
 use tempfile::TempDir;
 
-use super::image::Image;
+use super::image::{Image, STORE};
 use super::judge::{Answer, Reading, mix};
 use crate::numbers::key;
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{place, small};
+
+/// A log's length with more room than a reader looks at in one go.
+const ROOM: usize = 512 << 10;
 
 /// A store as it lies on the disk, and what is known of its keys.
 #[derive(Debug)]
@@ -175,14 +178,19 @@ fn killed(mut making: Making, name: &'static str) -> Scenario {
     scenario
 }
 
-/// Its first log, and one superblock that is blank.
+/// Its first log, with much room reserved, and one superblock that is blank.
 fn never_closed() -> Scenario {
     let mut making = Making::new(bloom());
     let store = making.open();
     making.insert(&store, 20);
     store.commit().unwrap();
     making.insert(&store, 20);
-    let scenario = making.done("bloom, never closed");
+    let mut scenario = making.done("bloom, never closed");
+    for (name, bytes) in &mut scenario.image.0 {
+        if name != STORE {
+            bytes.resize(ROOM, 0);
+        }
+    }
     store.close().unwrap();
     scenario
 }
