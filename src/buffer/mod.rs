@@ -82,6 +82,18 @@ impl Buffer {
         Ok(Self::begin(region, shape, generation))
     }
 
+    /// The same, made quickly and slow at first use: [`fill`](Self::fill) comes before the first key.
+    pub(crate) fn reserve(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+        let shape = Shape::of(bytes);
+        let region = Region::reserve(path, shape.words())?;
+        Ok(Self::begin(region, shape, generation))
+    }
+
+    /// Makes a buffer without a key, at `path`, ready for many.
+    pub(crate) fn fill(&self, path: &Path) -> io::Result<()> {
+        self.region.fill(path)
+    }
+
     fn begin(region: Region, shape: Shape, generation: u64) -> Self {
         let buffer = Self {
             region,

@@ -12,7 +12,7 @@ use super::locks::{Gate, Presence, Seat, lock_error};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
-use super::view::{clear_shared_memory, make_buffer, map_layers};
+use super::view::{clear_shared_memory, make_buffer, map_layers, reserve_buffer};
 use super::{Options, Store};
 use crate::buffer;
 use crate::error::{Error, Result};
@@ -193,7 +193,7 @@ impl Opening<'_> {
         let active = match &mut recovered.active {
             Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
             None => {
-                let memory = make_buffer(path, is_shared, bytes, recovered.number)?;
+                let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
                 Some(Generation::new(memory))
             }
         };
@@ -387,7 +387,7 @@ impl Opening<'_> {
         is_shared: bool,
         bytes: u64,
     ) -> Result<Generation> {
-        let memory = make_buffer(self.path, is_shared, bytes, recovered.number)?;
+        let memory = reserve_buffer(self.path, is_shared, bytes, recovered.number)?;
         let generation = Generation::new(memory);
         if let Some(found) = &recovered.active {
             let end = found.scan.end;

@@ -117,6 +117,7 @@ impl Writing<'_> {
         let mended = engine.mend_file();
         engine.poison_on_failure(mended)?;
         let active = Arc::clone(&self.view.active);
+        engine.fill_buffer(&active)?;
         let log = self.first_log(active.number())?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,

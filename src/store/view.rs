@@ -150,6 +150,16 @@ impl Engine {
         make_buffer(&self.path, self.access == Access::Shared, bytes, number)
     }
 
+    /// Makes a buffer without a key ready for many.
+    pub(crate) fn fill_buffer(&self, generation: &Generation) -> Result<()> {
+        if self.access != Access::Shared {
+            return Ok(());
+        }
+        let path = buffer_path(&self.path, generation.number());
+        let filled = generation.buffer.fill(&path);
+        filled.map_err(|error| Error::io("make room in the write buffer", &path, error))
+    }
+
     /// The log of a generation.
     pub(crate) fn log_of<'a>(&self, generation: &'a Generation) -> Result<&'a Arc<LogFile>> {
         generation.log(|| {
@@ -163,6 +173,22 @@ impl Engine {
             })
         })
     }
+}
+
+/// A buffer for a generation that has no log yet, made without delay: its first log fills it.
+pub(crate) fn reserve_buffer(
+    store: &std::path::Path,
+    shared: bool,
+    bytes: u64,
+    number: u64,
+) -> Result<Buffer> {
+    if !shared {
+        return make_buffer(store, shared, bytes, number);
+    }
+    let path = buffer_path(store, number);
+    remove_if_there(&path)?;
+    Buffer::reserve(&path, bytes, number)
+        .map_err(|error| Error::io("make the write buffer", &path, error))
 }
 
 /// A buffer for a generation; what an earlier one left under its name is removed.

@@ -51,6 +51,14 @@ impl Region {
         unsupported()
     }
 
+    pub(crate) fn reserve(_path: &Path, _words: u64) -> io::Result<Self> {
+        unsupported()
+    }
+
+    pub(crate) fn fill(&self, _path: &Path) -> io::Result<()> {
+        unsupported()
+    }
+
     pub(crate) fn open(_path: &Path, _write: bool) -> io::Result<Self> {
         unsupported()
     }

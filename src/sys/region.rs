@@ -1,10 +1,10 @@
 //! Zeroed memory of words that many threads, and many processes, read while one writes.
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::Path;
 
-use memmap2::{MmapOptions, MmapRaw};
+use memmap2::{Advice, MmapOptions, MmapRaw};
 
 use super::sync::AtomicU64;
 
@@ -25,9 +25,19 @@ impl Region {
         Ok(Self::of(raw, bytes, false))
     }
 
-    /// A region in a new file, for all processes that open it. It has all the room on the disk that
-    /// it will need, so that no later access can fail for want of it.
+    /// A region in a new file, for all processes that open it. All of the file is written first, so
+    /// that no later access can fail for want of room, and none has to wait for it.
     pub(crate) fn create(path: &Path, words: u64) -> io::Result<Self> {
+        Self::make(path, words, true)
+    }
+
+    /// The same without what takes long, where the file's system keeps what is reserved: a page's
+    /// first use takes tens of microseconds then, unless [`fill`](Self::fill) comes before.
+    pub(crate) fn reserve(path: &Path, words: u64) -> io::Result<Self> {
+        Self::make(path, words, false)
+    }
+
+    fn make(path: &Path, words: u64, fill: bool) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let file = OpenOptions::new()
             .read(true)
@@ -36,15 +46,15 @@ impl Region {
             .open(path)?;
         // Reserved first, so that what no disk holds is refused before it has filled one.
         let reserved = super::disk::allocate(&file, bytes as u64);
-        let filled = reserved
-            .and_then(|()| {
-                if super::disk::keeps_what_is_reserved(&file) {
-                    Ok(())
-                } else {
-                    write_zeros(&file, bytes)
-                }
-            })
-            .and_then(|()| MmapOptions::new().len(bytes).map_raw(&file));
+        let filled = reserved.and_then(|()| {
+            let fill = fill || !super::disk::keeps_what_is_reserved(&file);
+            if fill {
+                write_zeros(&file, 0, bytes)?;
+            }
+            let raw = MmapOptions::new().len(bytes).map_raw(&file)?;
+            advise(&raw, fill);
+            Ok(raw)
+        });
         match filled {
             Ok(raw) => Ok(Self::of(raw, bytes, false)),
             Err(error) => {
@@ -52,6 +62,19 @@ impl Region {
                 Err(error)
             }
         }
+    }
+
+    /// Writes zeros to the region's file, all but its first page. They are there already as far as
+    /// any reader can tell; now the file's system has made room for each.
+    pub(crate) fn fill(&self, path: &Path) -> io::Result<()> {
+        const FIRST_PAGE: usize = 4096;
+        let file = OpenOptions::new().write(true).open(path)?;
+        let bytes = self.words * 8;
+        if bytes > FIRST_PAGE {
+            write_zeros(&file, FIRST_PAGE, bytes)?;
+            advise(&self.raw, true);
+        }
+        Ok(())
     }
 
     /// The region in a file that [`create`](Self::create) made.
@@ -103,8 +126,21 @@ fn bytes_of(words: u64) -> io::Result<usize> {
     Ok(bytes)
 }
 
-fn write_zeros(mut file: &std::fs::File, mut bytes: usize) -> io::Result<()> {
+/// Keeps a fault from reading what lies around it; and with `populate`, has all faults happen now.
+fn advise(raw: &MmapRaw, populate: bool) {
+    // Without leave it is as slow as it was.
+    let _ = raw.advise(Advice::Random);
+    #[cfg(target_os = "linux")]
+    if populate {
+        let _ = raw.advise(Advice::PopulateWrite);
+    }
+}
+
+fn write_zeros(file: &File, from: usize, to: usize) -> io::Result<()> {
     static ZEROS: [u8; 65_536] = [0; 65_536];
+    let mut file = file;
+    io::Seek::seek(&mut file, io::SeekFrom::Start(from as u64))?;
+    let mut bytes = to - from;
     while bytes > 0 {
         let part = bytes.min(ZEROS.len());
         io::Write::write_all(&mut file, &ZEROS[..part])?;
