@@ -18,12 +18,17 @@ const PAGES: usize = 131_072;
 const SAMPLE: usize = 499;
 /// Of keys in logs and pages, unless all are asked for.
 const THIN: usize = 29;
+/// Scenarios, by their number, of which all else is flipped even then; of others one byte in `SHARE`.
+const WHOLE: [usize; 4] = [0, 2, 7, 10];
+const SHARE: usize = 4;
 
 /// A byte of a file of a scenario.
 struct Place {
     scenario: usize,
     file: String,
     offset: usize,
+    /// Which bits to flip; else it depends on the number of the flip.
+    mask: Option<u8>,
 }
 
 /// All bytes to flip. Their number is the same in each run, and which they are too.
@@ -42,11 +47,19 @@ impl Flips {
                     None => in_store(bytes, reading, scenario == 0),
                     Some((_, number)) => in_log(reading, number.parse().unwrap()),
                 };
-                places.extend(parts.offsets(bytes.len(), all).map(|offset| Place {
+                let shares = all || WHOLE.contains(&scenario);
+                let mine = |offset: &usize| shares || (offset + scenario).is_multiple_of(SHARE);
+                let place = |offset, mask| Place {
                     scenario,
                     file: name.clone(),
                     offset,
-                }));
+                    mask,
+                };
+                for offset in parts.lengths.clone() {
+                    places.extend((0..8).map(|bit| place(offset, Some(1 << bit))));
+                }
+                let offsets = parts.offsets(bytes.len(), all);
+                places.extend(offsets.filter(mine).map(|offset| place(offset, None)));
             }
         }
         Self {
@@ -65,16 +78,16 @@ impl Flips {
         let index = if self.both_ways { number / 2 } else { number };
         let place = &self.places[index as usize];
         let bit = Random::new(finalise(seed) ^ number).below(8);
+        let by_turns = match number.is_multiple_of(2) {
+            true => 1 << bit,
+            false => 0xFF,
+        };
         Plan {
             scenario: place.scenario,
             mutations: vec![Mutation::Flip {
                 file: place.file.clone(),
                 offset: place.offset,
-                mask: if number.is_multiple_of(2) {
-                    1 << bit
-                } else {
-                    0xFF
-                },
+                mask: place.mask.unwrap_or(by_turns),
             }],
         }
     }
@@ -87,11 +100,13 @@ struct Parts {
     bones: Vec<Range<usize>>,
     /// Keys.
     flesh: Vec<Range<usize>>,
+    /// Lengths, of which each bit is flipped.
+    lengths: Vec<usize>,
 }
 
 impl Parts {
     fn offsets(self, length: usize, all: bool) -> impl Iterator<Item = usize> {
-        let Self { bones, flesh } = self;
+        let Self { bones, flesh, .. } = self;
         let thin = if all { 1 } else { THIN };
         (0..length).filter(move |offset| {
             let within = |ranges: &[Range<usize>]| ranges.iter().any(|one| one.contains(offset));
@@ -103,7 +118,7 @@ impl Parts {
 fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
     let mut parts = Parts {
         bones: vec![0..256, 4096..4160, 8192..8256],
-        flesh: Vec::new(),
+        ..Parts::default()
     };
     for (slot, start) in SUPERBLOCKS.into_iter().enumerate() {
         let length = match is_written(store, slot) {
@@ -111,6 +126,7 @@ fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
             false => 16,
         };
         parts.bones.push(start..start + length);
+        parts.lengths.extend(start + 12..start + 16);
     }
     for layer in &reading.layers {
         for number in layer.first_page..layer.first_page + layer.pages {
@@ -128,18 +144,18 @@ fn in_store(store: &[u8], reading: &Reading<'_>, whole: bool) -> Parts {
 fn in_log(reading: &Reading<'_>, generation: u64) -> Parts {
     let mut parts = Parts::default();
     parts.bones.push(0..64);
-    for record in reading
-        .chains
-        .get(&generation)
-        .iter()
-        .flat_map(|chain| &chain.records)
-    {
+    let chain = reading.chains.get(&generation);
+    let records = chain.map_or(&[][..], |chain| &chain.records);
+    for (number, record) in records.iter().enumerate() {
         let payload = record.offset + 24;
         let end = payload + record.payload.len();
         parts.bones.push(record.offset..payload);
         match record.kind {
             INSERT => parts.flesh.push(payload..end),
             _ => parts.bones.push(payload..end),
+        }
+        if number < 2 {
+            parts.lengths.extend(record.offset + 8..record.offset + 12);
         }
     }
     parts

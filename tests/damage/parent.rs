@@ -10,8 +10,9 @@ use super::child::{BEGINS, PEAK, SUM, Task, VARIABLE, WRONG};
 
 /// Children that work at once.
 const CHILDREN: u64 = 2;
-/// How long one image may take. It takes some milliseconds.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long one image may take. It takes some milliseconds, and a store that waits for another handle, of which there
+/// is none, gives up much earlier; but the machine may be busy.
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// What children tell when all is well.
 #[derive(Debug, Default)]

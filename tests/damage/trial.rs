@@ -5,6 +5,7 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use everseen::storage::Storage;
 use everseen::{Error, LEAST_BUFFER, Options, Store};
@@ -77,6 +78,7 @@ impl Bench {
     ) -> Result<Outcome, String> {
         image.write(self.folder.path()).unwrap();
         let options = small()
+            .timeout(Duration::from_secs(5))
             .exclusive(exclusive)
             .storage(Arc::clone(&self.storage));
         let judged = Reading::of(image);
