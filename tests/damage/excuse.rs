@@ -39,7 +39,7 @@ pub fn excuse(good: &Reading<'_>, bad: &Reading<'_>, hash: u64) -> Option<Excuse
     }
     // The log that the older superblock could have gone on with: its own, or the one before.
     let lost = |generation: u64| {
-        let header = |log: Option<&[u8]>| Some(log?.get(..64)?.to_vec());
+        let header = |log: Option<&[u8]>| Some(log?.get(..4096)?[..64].to_vec());
         good.chains.contains_key(&generation)
             && header(bad.image.log(generation)) != header(good.image.log(generation))
     };
