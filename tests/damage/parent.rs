@@ -1,7 +1,9 @@
 //! Starting children, watching them, and adding up what they tell.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::io::{BufRead, BufReader};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
@@ -10,9 +12,11 @@ use super::child::{BEGINS, PEAK, SUM, Task, VARIABLE, WRONG};
 
 /// Children that work at once.
 const CHILDREN: u64 = 2;
-/// How long one image may take. It takes some milliseconds, and a store that waits for another handle, of which there
-/// is none, gives up much earlier; but the machine may be busy.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// How many seconds one image may take. It takes some milliseconds, and a store that waits for another handle, of which
+/// there is none, gives up much earlier; but the machine may be busy.
+const PATIENCE: u32 = 120;
+/// They are counted one by one: when a whole machine stands still for a while, it counts as one.
+const SECOND: Duration = Duration::from_secs(1);
 
 /// What children tell when all is well.
 #[derive(Debug, Default)]
@@ -76,16 +80,23 @@ fn run(task: Task) -> Result<Told, String> {
     let mut told = Told::default();
     let mut current = "none".to_owned();
     let mut wrong = None;
+    let mut quiet = 0;
     loop {
-        let line = match receiver.recv_timeout(PATIENCE) {
+        let line = match receiver.recv_timeout(SECOND) {
             Ok(line) => line,
             Err(RecvTimeoutError::Disconnected) => break,
+            Err(RecvTimeoutError::Timeout) if quiet < PATIENCE => {
+                quiet += 1;
+                continue;
+            }
             Err(RecvTimeoutError::Timeout) => {
+                let threads = threads_of(child.id());
                 child.kill().unwrap();
                 child.wait().unwrap();
-                return Err(format!("{current}: hangs"));
+                return Err(format!("{current}: hangs; its threads: {threads}"));
             }
         };
+        quiet = 0;
         if let Some(number) = line.strip_prefix(BEGINS) {
             current = number.to_owned();
         } else if let Some(text) = line.strip_prefix(WRONG) {
@@ -103,4 +114,25 @@ fn run(task: Task) -> Result<Told, String> {
         None if status.success() => Ok(told),
         None => Err(format!("{current}: the child ended with {status}")),
     }
+}
+
+/// What each thread of a process waits for, if the system tells.
+fn threads_of(process: u32) -> String {
+    let read = |path: &Path, name: &str| fs::read_to_string(path.join(name)).unwrap_or_default();
+    let Ok(threads) = fs::read_dir(format!("/proc/{process}/task")) else {
+        return "unknown".to_owned();
+    };
+    let describe = |path: &Path| {
+        let state = read(path, "stat")
+            .rsplit(") ")
+            .next()
+            .map(|rest| rest.chars().take(1).collect());
+        let state: String = state.unwrap_or_default();
+        format!("{state} {}", read(path, "wchan"))
+    };
+    let threads: Vec<_> = threads
+        .flatten()
+        .map(|thread| describe(&thread.path()))
+        .collect();
+    threads.join(", ")
 }
