@@ -7,7 +7,7 @@
 //! recordings syncs fail: the disk has then taken some of what was written and never takes the rest, while the page cache
 //! says otherwise, and another handle goes on, or the next opener.
 //!
-//! 24,000 images by default; the long run:
+//! 20,000 images by default; the long run:
 //! `EVERSEEN_IMAGES=1000000 cargo test --release --test power_cut no_power_cut -- --nocapture`. A violation prints the
 //! seed and the recording: `EVERSEEN_SEED` and `EVERSEEN_RECORDING` see it again.
 //!
@@ -41,7 +41,7 @@ use site::Site;
 /// The seed unless EVERSEEN_SEED is set.
 const SEED: u64 = 1;
 /// Images unless EVERSEEN_IMAGES is set.
-const IMAGES: u64 = 24_000;
+const IMAGES: u64 = 20_000;
 
 fn number(name: &str) -> Option<u64> {
     std::env::var(name).ok()?.parse().ok()

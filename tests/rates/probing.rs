@@ -157,12 +157,12 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
 
 #[test]
 fn independent_probes_meet_one_in_a_million() {
-    check(1e-6, 200_000_000, 40_000_000);
+    check(1e-6, 60_000_000, 15_000_000);
 }
 
 #[test]
 fn independent_probes_meet_one_in_ten_million() {
-    check(1e-7, 200_000_000, 40_000_000);
+    check(1e-7, 60_000_000, 15_000_000);
 }
 
 #[test]
