@@ -136,6 +136,10 @@ impl Superblock {
         if *magic != MAGIC {
             return Err(SuperblockFault::Magic { got: *magic });
         }
+        if bytes.len() < FIXED_BYTES {
+            let got = bytes.len() as u32;
+            return Err(SuperblockFault::Length { got });
+        }
         let length = u32_at(bytes, LENGTH_OFFSET);
         let size = length as usize;
         if size < FIXED_BYTES || size > bytes.len().min(SUPERBLOCK_BYTES) || !size.is_multiple_of(8)

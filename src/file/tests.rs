@@ -150,6 +150,9 @@ proptest! {
         prop_assert!(Superblock::decode(&bytes, &header).is_err(), "bit {}", bit);
         flip(&mut bytes, bit);
         prop_assert!(Superblock::decode(&bytes[..length - 8], &header).is_err());
+        for cut in (0..512).filter(|cut| *cut < length) {
+            prop_assert!(Superblock::decode(&bytes[..cut], &header).is_err(), "{} bytes", cut);
+        }
     }
 
     #[test]
