@@ -8,5 +8,6 @@ pub mod histogram;
 pub mod keys;
 pub mod machine;
 pub mod numbers;
+pub mod raw;
 pub mod scratch;
 pub mod worker;
