@@ -2,10 +2,15 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
 
-use rustix::fs::{FallocateFlags, fallocate};
+use rustix::fs::{Advice, FallocateFlags, OFlags, fadvise, fallocate};
+
+use crate::keys::hash;
 
 /// Room is reserved in steps of this, in bytes, as in a log that has grown long.
 const STEP: u64 = 64 << 20;
@@ -76,4 +81,141 @@ pub fn fill(file: &File, from: u64, bytes: u64) -> io::Result<()> {
         done += part;
     }
     Ok(())
+}
+
+/// Reads all of a file, so that as much of it as fits is in the page cache.
+///
+/// # Errors
+/// What the system says.
+pub fn read_through(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    let mut bytes = vec![0; LARGE];
+    let mut offset = 0;
+    loop {
+        match file.read_at(&mut bytes, offset)? {
+            0 => return Ok(()),
+            read => offset += read as u64,
+        }
+    }
+}
+
+/// Writes a file back and drops its pages from the page cache. Those that somebody has mapped stay.
+///
+/// # Errors
+/// What the system says.
+pub fn drop_from_cache(path: &Path) -> io::Result<()> {
+    let file = File::open(path)?;
+    file.sync_all()?;
+    Ok(fadvise(&file, 0, None, Advice::DontNeed)?)
+}
+
+const SMALL: usize = 4096;
+const LARGE: usize = 4 << 20;
+
+/// Memory at an address that direct reads and writes can use.
+#[derive(Debug)]
+struct Aligned {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+}
+
+impl Aligned {
+    fn new(length: usize) -> Self {
+        let bytes = vec![0; length + SMALL];
+        let start = bytes.as_ptr().align_offset(SMALL);
+        Self {
+            bytes,
+            start,
+            length,
+        }
+    }
+
+    fn get(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+fn open_direct(path: &Path) -> io::Result<File> {
+    OpenOptions::new()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .custom_flags(OFlags::DIRECT.bits() as i32)
+        .open(path)
+}
+
+/// Writes a file of so many bytes from front to end, past the page cache, and makes it durable.
+/// Answers bytes a second.
+///
+/// # Errors
+/// What the system says: not every file system can do without the page cache.
+pub fn write_sequentially(path: &Path, length: u64) -> io::Result<f64> {
+    let file = open_direct(path)?;
+    let mut memory = Aligned::new(LARGE);
+    for (place, byte) in (0..).zip(memory.get()) {
+        *byte = hash(place) as u8;
+    }
+    let begun = Instant::now();
+    for offset in (0..length).step_by(LARGE) {
+        file.write_all_at(memory.get(), offset)?;
+    }
+    file.sync_data()?;
+    Ok(length.next_multiple_of(LARGE as u64) as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Reads a file from front to end, past the page cache. Answers bytes a second.
+///
+/// # Errors
+/// What the system says.
+pub fn read_sequentially(path: &Path) -> io::Result<f64> {
+    let file = open_direct(path)?;
+    let length = file.metadata()?.len();
+    let mut memory = Aligned::new(LARGE);
+    let begun = Instant::now();
+    for offset in (0..length).step_by(LARGE) {
+        file.read_exact_at(memory.get(), offset)?;
+    }
+    Ok(length as f64 / begun.elapsed().as_secs_f64())
+}
+
+/// Reads pages of a file at random, past the page cache, so many at once, for a time. Answers reads
+/// a second.
+///
+/// # Errors
+/// What the system says.
+pub fn read_randomly(path: &Path, at_once: u64, time: Duration) -> io::Result<f64> {
+    let file = open_direct(path)?;
+    let pages = file.metadata()?.len() / SMALL as u64;
+    let reads = AtomicU64::new(0);
+    let begun = Instant::now();
+    let read = || -> io::Result<()> {
+        let mut memory = Aligned::new(SMALL);
+        while begun.elapsed() < time {
+            let draw = hash(reads.fetch_add(1, Ordering::Relaxed));
+            file.read_exact_at(memory.get(), draw % pages * SMALL as u64)?;
+        }
+        Ok(())
+    };
+    thread::scope(|scope| {
+        let readers: Vec<_> = (0..at_once).map(|_| scope.spawn(read)).collect();
+        for reader in readers {
+            let done = reader.join();
+            done.map_err(|_| io::Error::other("a reader panicked"))??;
+        }
+        Ok(reads.load(Ordering::Relaxed) as f64 / begun.elapsed().as_secs_f64())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_aligned_has_its_length() {
+        let mut memory = Aligned::new(SMALL);
+        assert_eq!(memory.get().len(), SMALL);
+        assert_eq!(memory.get().as_ptr() as usize % SMALL, 0);
+    }
 }
