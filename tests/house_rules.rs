@@ -19,6 +19,10 @@ const ORDER: [&[&str]; 7] = [
 
 const LONGEST_FILE: usize = 500;
 
+/// Where `unsafe` may stand: in the library's own place for it, and in the rival that it is measured
+/// against, which is a writable map because that is its fault.
+const UNSAFE: [&str; 2] = ["src/sys/", "benches/src/mapped.rs"];
+
 fn root() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR"))
 }
@@ -104,7 +108,7 @@ fn files_are_short(path: &str, text: &str) -> Vec<String> {
     vec![format!("{path}: {lines} lines; split it by idea")]
 }
 
-fn unsafe_is_in_sys_and_says_why(path: &str, text: &str) -> Vec<String> {
+fn unsafe_is_in_its_place_and_says_why(path: &str, text: &str) -> Vec<String> {
     let mut complaints = Vec::new();
     // This file names the word in its rules.
     if path == "tests/house_rules.rs" {
@@ -116,8 +120,8 @@ fn unsafe_is_in_sys_and_says_why(path: &str, text: &str) -> Vec<String> {
         if !words.any(|word| word == "unsafe") {
             continue;
         }
-        if !path.starts_with("src/sys/") {
-            complaints.push(format!("{path}:{number}: unsafe outside src/sys"));
+        if !UNSAFE.iter().any(|place| path.starts_with(place)) {
+            complaints.push(format!("{path}:{number}: unsafe outside of {UNSAFE:?}"));
             continue;
         }
         let above = lines[..number - 1].iter().rev();
@@ -178,23 +182,25 @@ fn no_file_is_long() {
 }
 
 #[test]
-fn unsafe_stands_in_sys_alone_with_its_reason() {
-    assert_holds(unsafe_is_in_sys_and_says_why);
+fn unsafe_stands_in_its_place_with_its_reason() {
+    assert_holds(unsafe_is_in_its_place_and_says_why);
     let block = "let a = unsafe { b() };";
     assert_eq!(
-        unsafe_is_in_sys_and_says_why("src/page/a.rs", block).len(),
+        unsafe_is_in_its_place_and_says_why("src/page/a.rs", block).len(),
         1
     );
     assert_eq!(
-        unsafe_is_in_sys_and_says_why("src/sys/a.rs", block).len(),
+        unsafe_is_in_its_place_and_says_why("src/sys/a.rs", block).len(),
         1
     );
     let reasoned = format!("// SAFETY: because.\n// And so.\n{block}");
-    assert!(unsafe_is_in_sys_and_says_why("src/sys/a.rs", &reasoned).is_empty());
-    assert_eq!(
-        unsafe_is_in_sys_and_says_why("cli/src/a.rs", &reasoned).len(),
-        1
-    );
+    assert!(unsafe_is_in_its_place_and_says_why("src/sys/a.rs", &reasoned).is_empty());
+    for other in ["cli/src/a.rs", "src/store/a.rs", "benches/src/a.rs"] {
+        assert_eq!(
+            unsafe_is_in_its_place_and_says_why(other, &reasoned).len(),
+            1
+        );
+    }
 }
 
 #[test]

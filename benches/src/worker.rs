@@ -37,7 +37,12 @@ impl Worker {
         }
     }
 
-    /// Lets it begin.
+    /// The system's number of it.
+    pub fn process(&self) -> u32 {
+        self.child.id()
+    }
+
+    /// Lets it begin, or go on.
     ///
     /// # Errors
     /// If it has ended.
@@ -94,6 +99,14 @@ impl Drop for Worker {
 /// If who started it is gone.
 pub fn wait_for_start() -> io::Result<()> {
     tell(READY)?;
+    wait_to_go_on()
+}
+
+/// In a worker: waits until it is let go on.
+///
+/// # Errors
+/// If who started it is gone.
+pub fn wait_to_go_on() -> io::Result<()> {
     let mut line = String::new();
     io::stdin().lock().read_line(&mut line)?;
     if line.trim_end() == GO {

@@ -12,6 +12,7 @@ use everseen::{Options, Store};
 use everseen_benches::keys::hash;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers::{self, median};
+use everseen_benches::scratch::Scratch;
 use everseen_benches::worker::{Worker, tell, wait_for_start};
 
 /// Measure how long it takes to open a store
@@ -66,10 +67,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         args.mib = args.mib.min(16);
         args.rounds = 1;
     }
-    let folder = match &args.dir {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
+    let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
     println!(
         "{} keys in the log, {} MiB of pages; medians of {} rounds",
@@ -87,7 +85,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             rows[row].1.push(opened);
             row += 1;
         };
-        let path = folder.path().join("store.ever");
+        let path = folder.file("store.ever");
         create(&path, args.mib)?;
         let workers = |work, buffer| start(work, &path, buffer, args.keys);
         workers("fill", large)?.kill()?;
@@ -100,7 +98,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             let name = format!("closed, {} MiB, buffer of {} MiB", args.mib, buffer >> 20);
             note(name, time(workers("open", buffer)?)?);
         }
-        let empty = folder.path().join("empty.ever");
+        let empty = folder.file("empty.ever");
         create(&empty, args.mib * 10)?;
         let name = format!(
             "closed, {} MiB, empty, buffer of {} MiB",
@@ -108,9 +106,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             DEFAULT >> 20
         );
         note(name, time(start("open-empty", &empty, DEFAULT, keys)?)?);
-        for entry in std::fs::read_dir(folder.path())? {
-            std::fs::remove_file(entry?.path())?;
-        }
+        folder.clear()?;
     }
     println!();
     println!("| a store | ms until `contains` has answered | best | ms to close it |");

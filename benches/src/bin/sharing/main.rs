@@ -13,6 +13,7 @@ use clap::Parser;
 use everseen::Options;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers;
+use everseen_benches::scratch::Scratch;
 use everseen_benches::worker::Worker;
 
 use child::Task;
@@ -113,10 +114,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         args.singles = args.singles.min(10_000);
         args.rounds = 1;
     }
-    let folder = match &args.dir {
-        Some(folder) => tempfile::tempdir_in(folder)?,
-        None => tempfile::tempdir()?,
-    };
+    let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
     println!(
         "{} keys a run in batches of {BATCH}, {} one at a time; medians of {} rounds",
@@ -134,9 +132,9 @@ fn main() -> Result<(), Box<dyn Error>> {
             } else {
                 args.keys
             };
-            let path = folder.path().join(format!("round-{round}.ever"));
+            let path = folder.file(&format!("round-{round}.ever"));
             runs.push(measure(scenario, keys, &path)?);
-            remove_all(folder.path())?;
+            folder.clear()?;
         }
     }
     report::print(&chosen, &runs);
@@ -164,11 +162,4 @@ fn measure(scenario: &Scenario, keys: u64, path: &Path) -> Result<Run, Box<dyn E
     }
     // Dropped, they are killed, which spares the checkpoint at closing.
     Ok(run)
-}
-
-fn remove_all(folder: &Path) -> io::Result<()> {
-    for entry in std::fs::read_dir(folder)? {
-        std::fs::remove_file(entry?.path())?;
-    }
-    Ok(())
 }
