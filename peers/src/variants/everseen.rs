@@ -1,0 +1,109 @@
+//! Everseen itself, in its ways of use.
+
+use anyhow::Result;
+use everseen::{Options, Store};
+
+use super::{Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues};
+
+/// How keys are handed to a store.
+enum Way {
+    Batches,
+    /// With a commit after each portion.
+    Commits,
+    KeyByKey,
+}
+
+struct Everseen {
+    store: Store,
+    way: Way,
+}
+
+pub fn batches(setup: &Setup) -> Result<Box<dyn Peer>> {
+    make(setup, Way::Batches, false)
+}
+
+pub fn commits(setup: &Setup) -> Result<Box<dyn Peer>> {
+    make(setup, Way::Commits, false)
+}
+
+pub fn shared(setup: &Setup) -> Result<Box<dyn Peer>> {
+    make(setup, Way::KeyByKey, false)
+}
+
+pub fn exclusive(setup: &Setup) -> Result<Box<dyn Peer>> {
+    make(setup, Way::KeyByKey, true)
+}
+
+fn make(setup: &Setup, way: Way, exclusive: bool) -> Result<Box<dyn Peer>> {
+    let options = Options::new()
+        .capacity(setup.keys)
+        .fpr(setup.fpr)
+        .buffer(setup.buffer)
+        .exclusive(exclusive);
+    let store = options.create(setup.folder.join("store.ever"))?;
+    Ok(Box::new(Everseen { store, way }))
+}
+
+pub fn needs(setup: &Setup) -> Needs {
+    let filter = filter_bytes(setup.keys, setup.fpr);
+    Needs {
+        memory: setup.buffer * 2,
+        // Two buffers, two logs, pages with their headers.
+        disk: filter + filter / 32 + setup.buffer * 4,
+    }
+}
+
+impl Peer for Everseen {
+    fn portion(&self) -> usize {
+        match self.way {
+            Way::Batches | Way::KeyByKey => PORTION,
+            Way::Commits => TRANSACTION,
+        }
+    }
+
+    fn insert(&mut self, keys: &[&[u8]]) -> Result<u64> {
+        let mut new = 0;
+        match self.way {
+            Way::Batches | Way::Commits => {
+                for batch in keys.chunks(PORTION) {
+                    new += trues(&self.store.insert_batch(batch)?);
+                }
+            }
+            Way::KeyByKey => {
+                for key in keys {
+                    new += u64::from(self.store.insert(key)?);
+                }
+            }
+        }
+        if let Way::Commits = self.way {
+            self.store.commit()?;
+        }
+        Ok(keys.len() as u64 - new)
+    }
+
+    fn settle(&mut self) -> Result<()> {
+        self.store.commit()?;
+        Ok(self.store.checkpoint()?)
+    }
+
+    fn look_up(&mut self, keys: &[&[u8]]) -> Result<u64> {
+        let mut present = 0;
+        match self.way {
+            Way::Batches | Way::Commits => {
+                for batch in keys.chunks(PORTION) {
+                    present += trues(&self.store.contains_batch(batch)?);
+                }
+            }
+            Way::KeyByKey => {
+                for key in keys {
+                    present += u64::from(self.store.contains(key)?);
+                }
+            }
+        }
+        Ok(present)
+    }
+
+    fn close(self: Box<Self>) -> Result<()> {
+        Ok(self.store.close()?)
+    }
+}
