@@ -118,6 +118,9 @@ impl Engine {
     fn settle(&self) -> Result<()> {
         self.mend_file()?;
         let number = self.shared.settled();
+        // Whoever was at the one before may have died before it came to this. First: should this
+        // end as suddenly, an opener looks for no more than one log that has done its service.
+        self.remove_leftover(number - 1);
         let identity = read_identity(&*self.file, &self.path)?;
         if identity.superblock.generation == number {
             self.renew()?;
@@ -137,18 +140,6 @@ impl Engine {
         self.shared.set_settled(number + 1);
         self.renew()?;
         self.remove_generation(number);
-        // Whoever was at the one before may have died before it came to this.
-        let before = log_path(&self.path, number - 1);
-        if self
-            .options
-            .storage
-            .exists(&before)
-            .is_ok_and(|there| there)
-        {
-            self.remove_generation(number - 1);
-        } else if self.access == Access::Shared {
-            let _ = remove_if_there(&buffer_path(&self.path, number - 1));
-        }
         Ok(())
     }
 
@@ -221,6 +212,17 @@ impl Engine {
             self.file.set_length(end).map_err(failed)?;
         }
         Ok(())
+    }
+
+    /// Removes the log and the buffer of a generation that is past, if they are still there.
+    pub(crate) fn remove_leftover(&self, number: u64) {
+        let path = log_path(&self.path, number);
+        let there = self.options.storage.exists(&path);
+        if there.is_ok_and(|there| there) {
+            self.remove_generation(number);
+        } else if self.access == Access::Shared {
+            let _ = remove_if_there(&buffer_path(&self.path, number));
+        }
     }
 
     /// Log and buffer have done their service. A failure to remove them loses nothing: the next

@@ -9,7 +9,6 @@ use super::generation::buffer_path;
 use super::locks::{Gate, Presence, liveness_path};
 use super::view::remove_if_there;
 use crate::error::{Error, Result};
-use crate::log::log_path;
 use crate::sys::lock;
 
 impl Engine {
@@ -76,7 +75,9 @@ impl Engine {
     fn close_last(&self, held: Held) -> Result<()> {
         match self.finish() {
             Ok(()) => {
-                self.remove_last_log();
+                // Whoever settled the last generation may have died before it removed the log, and
+                // with nothing written since there was no checkpoint after it to do so.
+                self.remove_leftover(self.shared.active() - 1);
                 self.remove_shared_memory();
                 self.end(Some(held));
                 Ok(())
@@ -111,16 +112,6 @@ impl Engine {
         drop(writing);
         self.join_threads();
         self.settle_all(self.options.timeout)
-    }
-
-    /// Whoever settled the last generation may have died before it removed the log, and with
-    /// nothing written since there was no checkpoint after it to do so.
-    fn remove_last_log(&self) {
-        let last = self.shared.active() - 1;
-        let path = log_path(&self.path, last);
-        if let Ok(true) = self.options.storage.exists(&path) {
-            self.remove_generation(last);
-        }
     }
 
     fn remove_shared_memory(&self) {

@@ -21,7 +21,7 @@ const BASE: Setting = Setting {
 /// A store that was just made: the first log, and what its makers' deaths leave.
 pub const FIRST_LOG: Setting = Setting {
     name: "first log, two handles",
-    states: 46_755,
+    states: 43_343,
     begun: false,
     generations: 2,
     full: true,
@@ -31,7 +31,7 @@ pub const FIRST_LOG: Setting = Setting {
 
 pub const FIRST_LOG_OF_THREE: Setting = Setting {
     name: "first log, three handles",
-    states: 695_693,
+    states: 622_858,
     programs: &[&[Insert(0)], &[Insert(0)], &[Commit]],
     ..FIRST_LOG
 };
@@ -39,7 +39,7 @@ pub const FIRST_LOG_OF_THREE: Setting = Setting {
 /// A reader while a key moves from the buffer to a layer that the reader did not know.
 pub const LOOK_UP: Setting = Setting {
     name: "look-up in a growing store",
-    states: 663_353,
+    states: 505_280,
     growing: true,
     power_cuts: false,
     programs: &[&[Insert(0)], &[Contains(0)], &[Checkpoint, Checkpoint]],
@@ -49,7 +49,7 @@ pub const LOOK_UP: Setting = Setting {
 /// Two who insert the same key, and one who rotates.
 pub const RACE: Setting = Setting {
     name: "race for a key",
-    states: 150_609,
+    states: 131_743,
     generations: 2,
     power_cuts: false,
     programs: &[&[Insert(0)], &[Insert(0)], &[Checkpoint]],
@@ -58,7 +58,7 @@ pub const RACE: Setting = Setting {
 
 pub const COMMIT: Setting = Setting {
     name: "commits, two rotations",
-    states: 1_191_233,
+    states: 1_040_644,
     full: true,
     programs: &[&[Insert(0), Commit], &[Insert(1), Commit]],
     ..BASE
@@ -66,7 +66,7 @@ pub const COMMIT: Setting = Setting {
 
 pub const TWO_KEYS: Setting = Setting {
     name: "two keys",
-    states: 501_032,
+    states: 472_289,
     full: true,
     generations: 2,
     programs: &[
@@ -78,7 +78,7 @@ pub const TWO_KEYS: Setting = Setting {
 
 pub const TRANSACTIONS: Setting = Setting {
     name: "transactions, two keys",
-    states: 355_231,
+    states: 324_609,
     transactional: true,
     full: true,
     generations: 2,
@@ -89,7 +89,7 @@ pub const TRANSACTIONS: Setting = Setting {
 /// Two who claim the same key, and one who rotates.
 pub const LEASES: Setting = Setting {
     name: "leases",
-    states: 887_490,
+    states: 785_946,
     transactional: true,
     generations: 2,
     programs: &[&[Insert(0), Commit], &[Insert(0), Commit], &[Checkpoint]],
@@ -99,7 +99,7 @@ pub const LEASES: Setting = Setting {
 /// A reader while an open key is carried over.
 pub const CARRIED: Setting = Setting {
     name: "look-up of an open key",
-    states: 179_659,
+    states: 155_510,
     transactional: true,
     growing: true,
     generations: 2,
@@ -111,7 +111,7 @@ pub const CARRIED: Setting = Setting {
 /// Two who close, one of them as the last, and the next to open.
 pub const CLOSING: Setting = Setting {
     name: "closing",
-    states: 213_005,
+    states: 200_682,
     full: true,
     generations: 2,
     programs: &[&[Insert(0), Close], &[Insert(1), Commit, Close]],
@@ -121,7 +121,7 @@ pub const CLOSING: Setting = Setting {
 
 pub const CLOSING_TRANSACTIONS: Setting = Setting {
     name: "closing, transactional",
-    states: 108_297,
+    states: 97_976,
     transactional: true,
     programs: &[&[Insert(0), Close], &[Insert(0), Commit, Close]],
     ..CLOSING

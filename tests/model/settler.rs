@@ -10,9 +10,10 @@ impl State {
     /// who comes to wait for it and finds the lock free. So this thread is also what a call that
     /// waits does itself.
     pub fn begin_settling(&mut self, handle: usize) -> Stepped {
+        let leftover = self.has_log_file(self.settled - 1);
         self.settler = Settler {
             owner: handle as u8 + 1,
-            at: At::Taken,
+            at: if leftover { At::Before } else { At::Taken },
             number: self.settled,
             ..Settler::default()
         };
@@ -25,6 +26,17 @@ impl State {
         let early = setting.is(Broken::DropBeforeSuperblock);
         let (next, did) = match self.settler.at {
             At::Begin => return blocked(),
+            At::Before => {
+                self.log_mut(number - 1).name = false;
+                (
+                    At::BeforeSync,
+                    "checkpoint.rs remove_leftover: the log before, which the dead left",
+                )
+            }
+            At::BeforeSync => {
+                self.sync_folder();
+                (At::Taken, "checkpoint.rs remove_leftover: the folder")
+            }
             At::Taken if self.file.generation == number => {
                 let next = if setting.is(Broken::NoClosedSync) {
                     At::Intent
@@ -122,7 +134,8 @@ impl State {
                 } else if setting.is(Broken::DropBeforeSync) {
                     At::SuperblockSync
                 } else if setting.is(Broken::LogGoesFirst) {
-                    At::Before
+                    self.settler = Settler::default();
+                    return went("checkpoint.rs settle: the lock is freed");
                 } else {
                     At::Remove
                 };
@@ -134,33 +147,13 @@ impl State {
             }
             At::RemoveSync => {
                 self.sync_folder();
-                let next = if self.settled == number {
-                    At::SuperblockSync
-                } else {
-                    At::Before
-                };
                 // The buffer's file goes in the same step: views that need it are gone.
                 self.buffer_mut(number).file = self.settled == number;
-                (
-                    next,
-                    "checkpoint.rs remove_generation: the folder; the buffer",
-                )
-            }
-            At::Before => {
-                if !self.has_log_file(number - 1) {
+                if self.settled != number {
                     self.settler = Settler::default();
-                    return went("checkpoint.rs settle_all: the lock is freed");
+                    return went("checkpoint.rs settle_all: all is removed, the lock is freed");
                 }
-                self.log_mut(number - 1).name = false;
-                (
-                    At::BeforeSync,
-                    "checkpoint.rs settle: the log before, which the dead left",
-                )
-            }
-            At::BeforeSync => {
-                self.sync_folder();
-                self.settler = Settler::default();
-                return went("checkpoint.rs settle: the folder; the lock is freed");
+                (At::SuperblockSync, "checkpoint.rs remove_generation: the folder")
             }
         };
         self.settler.at = next;

@@ -45,7 +45,7 @@ pub struct Session<'a> {
     pub model: Model,
     store: Option<Store>,
     /// Another handle, which does nothing until the first one fails.
-    other: Option<Store>,
+    other: Option<(Store, Recorder)>,
     random: Random,
     /// Handles opened so far: each commits under the other name than the one before it.
     handles: u64,
@@ -128,14 +128,16 @@ impl<'a> Session<'a> {
             return Ok(());
         };
         let writer = ["odd", "even"][(self.handles % 2) as usize];
-        let options = self.options_of(writer, Arc::new(recorder));
+        let beside = recorder.beside();
+        let options = self.options_of(writer, Arc::new(beside.clone()));
         let other = options.open(&self.path);
-        self.other = Some(other.map_err(|error| self.failed("open beside", &error))?);
+        let other = other.map_err(|error| self.failed("open beside", &error))?;
+        self.other = Some((other, beside));
         Ok(())
     }
 
     /// Goes on with the other handle after a sync of the first has failed.
-    fn go_on_beside(&mut self, other: Store) -> Outcome {
+    fn go_on_beside(&mut self, other: Store, recorder: Recorder) -> Outcome {
         if let Some(failed) = self.store.take() {
             let _ = failed.close();
         }
@@ -143,6 +145,7 @@ impl<'a> Session<'a> {
             tape.forgive();
         }
         self.store = Some(other);
+        self.recorder = Some(recorder);
         self.handles += 1;
         self.uncommitted = 0;
         let settle = self.setup.transactional || self.random.below(2) == 0;
@@ -180,9 +183,15 @@ impl<'a> Session<'a> {
         match &self.recorder {
             Some(recorder) if recorder.is_dead() => Stop::Killed,
             // Its handle can't go on: no more than a killed process.
-            _ if self.tape.as_ref().is_some_and(|tape| tape.has_failed()) => Stop::Killed,
+            _ if self.has_failed() => Stop::Killed,
             _ => Stop::Wrong(format!("{what} failed: {error}")),
         }
+    }
+
+    /// Whether a sync of the handle in use has failed. Those of another one are its own affair.
+    fn has_failed(&self) -> bool {
+        let both = self.tape.as_ref().zip(self.recorder.as_ref());
+        both.is_some_and(|(tape, recorder)| tape.has_failed(recorder))
     }
 
     fn store(&self) -> Outcome<&Store> {
@@ -358,9 +367,12 @@ impl<'a> Session<'a> {
     }
 
     pub fn close(&mut self) -> Outcome {
-        if let Some(other) = self.other.take() {
+        if let Some((other, recorder)) = self.other.take() {
             let closed = other.close();
-            closed.map_err(|error| self.failed("close beside", &error))?;
+            let failed = |tape: &Arc<Tape>| tape.has_failed(&recorder);
+            if !self.tape.as_ref().is_some_and(failed) {
+                closed.map_err(|error| self.failed("close beside", &error))?;
+            }
         }
         let outcome = self.store()?.close();
         outcome.map_err(|error| self.failed("close", &error))?;
@@ -448,9 +460,10 @@ impl<'a> Session<'a> {
     pub fn revive(&mut self, mut outcome: Outcome) -> Outcome {
         while let Err(Stop::Killed) = outcome {
             let dead = self.recorder.as_ref().is_none_or(Recorder::is_dead);
-            let failed = self.tape.as_ref().is_some_and(|tape| tape.has_failed());
             outcome = match self.other.take() {
-                Some(other) if failed && !dead => self.go_on_beside(other),
+                Some((other, recorder)) if self.has_failed() && !dead => {
+                    self.go_on_beside(other, recorder)
+                }
                 other => {
                     self.other = other;
                     self.kill();

@@ -38,8 +38,10 @@ struct State {
     fuse: Option<u64>,
     /// So many syncs of files on, one fails.
     fault: Option<u64>,
-    /// One has failed.
-    failed: bool,
+    /// One has failed, of this handle.
+    failed: Option<u64>,
+    /// Handles so far.
+    handles: u64,
 }
 
 impl Tape {
@@ -80,15 +82,15 @@ impl Tape {
         self.state().fault = Some(syncs);
     }
 
-    /// Whether a sync has failed.
-    pub fn has_failed(&self) -> bool {
-        self.state().failed
+    /// Whether a sync of this handle has failed.
+    pub fn has_failed(&self, recorder: &Recorder) -> bool {
+        self.state().failed == Some(recorder.handle)
     }
 
     /// What follows has nothing to do with a sync that failed.
     pub fn forgive(&self) {
         let mut state = self.state();
-        state.failed = false;
+        state.failed = None;
         state.fault = None;
     }
 
@@ -102,12 +104,13 @@ impl Tape {
     }
 }
 
-/// The storage of one process.
+/// The storage of one handle in a process.
 #[derive(Clone)]
 pub struct Recorder {
     tape: Arc<Tape>,
     disk: Arc<Unsynced>,
     dead: Arc<AtomicBool>,
+    handle: u64,
 }
 
 impl fmt::Debug for Recorder {
@@ -123,12 +126,25 @@ impl Recorder {
         state.watch = Watch::default();
         state.fuse = None;
         state.fault = None;
-        state.failed = false;
+        state.failed = None;
+        state.handles += 1;
+        let handle = state.handles;
         drop(state);
         Self {
             tape: Arc::clone(tape),
             disk: Unsynced::new(),
             dead: Arc::default(),
+            handle,
+        }
+    }
+
+    /// Another handle of the same process.
+    pub fn beside(&self) -> Self {
+        let mut state = self.tape.state();
+        state.handles += 1;
+        Self {
+            handle: state.handles,
+            ..self.clone()
         }
     }
 
@@ -174,7 +190,7 @@ impl Recorder {
         match state.fault.as_mut() {
             Some(0) => {
                 state.fault = None;
-                state.failed = true;
+                state.failed = Some(self.handle);
                 state.events.push(Event::SyncFailed { inode });
                 Ok(true)
             }

@@ -197,3 +197,54 @@ fn a_snapshot_finds_no_damage_while_a_later_writer_is_at_its_pages() {
         watch.during(|| store.checkpoint().unwrap());
     }
 }
+
+/// The names of a store and its logs, as a process that dies now leaves them.
+fn remains(store: &Path) -> Vec<std::ffi::OsString> {
+    let beside = ["-lock", "-gate", "-shm", "-handle."];
+    let names = std::fs::read_dir(store.parent().unwrap()).unwrap();
+    let names = names.map(|entry| entry.unwrap().file_name());
+    let mut names: Vec<_> = names
+        .filter(|name| {
+            !beside
+                .iter()
+                .any(|part| name.to_string_lossy().contains(part))
+        })
+        .collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn no_log_outlives_two_deaths_in_a_row() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options(Kind::Bloom, false, &path).background(false);
+    let store = options.create(&path).unwrap();
+    assert!(store.insert(&key(1)).unwrap());
+    store.commit().unwrap();
+    let log = remains(&path)[1].clone();
+    let saved = std::fs::read(folder.path().join(&log)).unwrap();
+    store.checkpoint().unwrap();
+    // Who was at the checkpoint died before it removed the log.
+    std::fs::write(folder.path().join(&log), saved).unwrap();
+
+    // And so does the next, at any point of its own.
+    let (from, opens) = (path.clone(), options.clone());
+    let (watch, hooked) = Watch::new(options, move || {
+        let image = tempfile::tempdir().unwrap();
+        for name in remains(&from) {
+            std::fs::copy(from.with_file_name(&name), image.path().join(&name)).unwrap();
+        }
+        let path = image.path().join("store");
+        let store = opens.open(&path).unwrap();
+        assert!(store.contains(&key(1)).unwrap() && store.contains(&key(2)).unwrap());
+        store.close().unwrap();
+        assert_eq!(remains(&path), ["store"]);
+    });
+    let next = hooked.open(&path).unwrap();
+    assert!(next.insert(&key(2)).unwrap());
+    watch.during(|| next.checkpoint().unwrap());
+    drop(store);
+    next.close().unwrap();
+    assert_eq!(remains(&path), ["store"]);
+}
