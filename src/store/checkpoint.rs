@@ -120,7 +120,7 @@ impl Engine {
         let number = self.shared.settled();
         // Whoever was at the one before may have died before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
-        self.remove_leftover(number - 1);
+        self.remove_leftover(number - 1)?;
         let identity = read_identity(&*self.file, &self.path)?;
         if identity.superblock.generation == number {
             self.renew()?;
@@ -214,15 +214,18 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes the log and the buffer of a generation that is past, if they are still there.
-    pub(crate) fn remove_leftover(&self, number: u64) {
+    /// Removes the log and the buffer of a generation that is past, if they are still there. The one
+    /// who left them had made durable what makes them needless, and this does not lean on it.
+    pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
         let path = log_path(&self.path, number);
         let there = self.options.storage.exists(&path);
         if there.is_ok_and(|there| there) {
+            self.sync_file("sync the superblock")?;
             self.remove_generation(number);
         } else if self.access == Access::Shared {
             let _ = remove_if_there(&buffer_path(&self.path, number));
         }
+        Ok(())
     }
 
     /// Log and buffer have done their service. A failure to remove them loses nothing: the next

@@ -76,8 +76,9 @@ impl Engine {
         match self.finish() {
             Ok(()) => {
                 // Whoever settled the last generation may have died before it removed the log, and
-                // with nothing written since there was no checkpoint after it to do so.
-                self.remove_leftover(self.shared.active() - 1);
+                // with nothing written since there was no checkpoint after it to do so. Should it
+                // stay, the next opener removes it.
+                let _ = self.remove_leftover(self.shared.active() - 1);
                 self.remove_shared_memory();
                 self.end(Some(held));
                 Ok(())

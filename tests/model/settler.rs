@@ -153,7 +153,10 @@ impl State {
                     self.settler = Settler::default();
                     return went("checkpoint.rs settle_all: all is removed, the lock is freed");
                 }
-                (At::SuperblockSync, "checkpoint.rs remove_generation: the folder")
+                (
+                    At::SuperblockSync,
+                    "checkpoint.rs remove_generation: the folder",
+                )
             }
         };
         self.settler.at = next;
