@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use super::coordination::{Coordination, shared_path};
 use super::create::beside;
@@ -76,10 +77,15 @@ pub(crate) fn locked(path: &Path) -> Error {
     }
 }
 
+/// How long a lock that shuts everybody out is asked for again: a process that is killed lets go of
+/// its locks one after the other, and of the gate perhaps first.
+const DYING: Duration = Duration::from_secs(1);
+
 /// Finds out whether this handle is the first. Waits for those who are about to go: handles that
-/// can't go on after a failed write, and a process that is dying and has let go of the gate first.
+/// can't go on after a failed write, and a process that is dying.
 fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part> {
-    let mut found = None;
+    let (mut found, mut refused) = (None, false);
+    let begun = Instant::now();
     wait_until(options.timeout, || {
         if let Some(alone) = Presence::alone(path)? {
             found = Some(Part::First(alone));
@@ -87,8 +93,13 @@ fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part
         }
         let presence = Presence::join(path)?;
         let (Some(presence), false) = (presence, options.exclusive) else {
-            return Err(locked(path));
+            refused = true;
+            return match begun.elapsed() < DYING {
+                true => Ok(false),
+                false => Err(locked(path)),
+            };
         };
+        refused = false;
         match Coordination::open(&shared_path(path), store_id, true) {
             Ok(shared) if shared.is_joinable() => {
                 found = Some(Part::Joining(presence, shared));
@@ -97,11 +108,15 @@ fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part
             _ => Ok(false),
         }
     })?;
-    found.ok_or_else(|| Error::Busy {
-        path: path.to_owned(),
-        what: "handles to close that can't go on after a failed write",
-        process: None,
-    })
+    match found {
+        Some(part) => Ok(part),
+        None if refused => Err(locked(path)),
+        None => Err(Error::Busy {
+            path: path.to_owned(),
+            what: "handles to close that can't go on after a failed write",
+            process: None,
+        }),
+    }
 }
 
 pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
@@ -120,10 +135,15 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
         file,
         identity,
     };
-    if gate.is_some()
-        && let Some(store) = opening.watch()?
-    {
-        return Ok(store);
+    if gate.is_some() {
+        let mut watched = Err(locked(path));
+        wait_until(options.timeout.min(DYING), || {
+            watched = opening.watch();
+            Ok::<_, Error>(!matches!(watched, Err(Error::Locked { .. })))
+        })?;
+        if let Some(store) = watched? {
+            return Ok(store);
+        }
     }
     opening.snapshot()
 }
