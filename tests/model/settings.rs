@@ -149,7 +149,7 @@ const LARGE_BASE: Setting = Setting {
 pub const LARGE: [Setting; 5] = [
     Setting {
         name: "large: plain, two rotations",
-        states: 2_968_632,
+        states: 2_280_143,
         programs: &[
             &[Insert(0), Commit],
             &[Insert(0), Contains(0)],
@@ -159,7 +159,7 @@ pub const LARGE: [Setting; 5] = [
     },
     Setting {
         name: "large: first log",
-        states: 12_295_917,
+        states: 9_969_903,
         begun: false,
         full: true,
         programs: &[&[Insert(0), Commit], &[Insert(0), Commit], &[Contains(0)]],
@@ -167,7 +167,7 @@ pub const LARGE: [Setting; 5] = [
     },
     Setting {
         name: "large: growing, two keys",
-        states: 1_998_097,
+        states: 1_739_542,
         growing: true,
         full: true,
         programs: &[
@@ -178,7 +178,7 @@ pub const LARGE: [Setting; 5] = [
     },
     Setting {
         name: "large: transactional, three rotations",
-        states: 6_781_400,
+        states: 5_454_838,
         transactional: true,
         full: true,
         generations: 4,
@@ -190,7 +190,7 @@ pub const LARGE: [Setting; 5] = [
     },
     Setting {
         name: "large: look-up of an open key, two rotations",
-        states: 1_658_685,
+        states: 1_260_132,
         transactional: true,
         growing: true,
         programs: &[
