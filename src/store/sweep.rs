@@ -267,20 +267,17 @@ impl<'a> Sweep<'a> {
             return Ok(());
         }
         if let Err(fault) = self.check(page, bytes) {
-            let occupancy = page::count_bits(bytes);
             if !torn {
                 self.replace(page, bytes, fault)?;
             } else if self.layer.keys == 0 {
                 // All keys that belong there are at hand.
-                page::fill(number, 0, false, bytes);
-            } else if keys.is_empty() && occupancy > 0 {
+                bytes.fill(0);
+            } else if keys.is_empty() && page::count_bits(bytes) > 0 {
                 // Without keys it was blank when it was torn, and has no bits.
                 self.replace(page, bytes, fault)?;
-            } else {
-                // Half of it is from the interrupted checkpoint: all its bits are ones that belong
-                // there, and those still missing are among the keys at hand.
-                page::seal(number, 0, occupancy, bytes);
             }
+            // Else half of it is from the interrupted checkpoint: all its bits are ones that belong
+            // there, and those still missing are among the keys at hand.
         }
         let occupancy = bloom::apply(bytes, self.layer.probes, keys);
         let generation = self.task.generation + 1;

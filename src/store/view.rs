@@ -182,21 +182,27 @@ pub(crate) fn reserve_buffer(
     bytes: u64,
     number: u64,
 ) -> Result<Buffer> {
-    if !shared {
-        return make_buffer(store, shared, bytes, number);
-    }
-    let path = buffer_path(store, number);
-    remove_if_there(&path)?;
-    Buffer::reserve(&path, bytes, number)
-        .map_err(|error| Error::io("make the write buffer", &path, error))
+    new_buffer(store, shared, bytes, number, Buffer::reserve)
 }
 
-/// A buffer for a generation; what an earlier one left under its name is removed.
+/// A buffer for a generation, ready for many keys.
 pub(crate) fn make_buffer(
     store: &std::path::Path,
     shared: bool,
     bytes: u64,
     number: u64,
+) -> Result<Buffer> {
+    new_buffer(store, shared, bytes, number, Buffer::create)
+}
+
+/// A buffer of this process, or in a file that `make` makes; what an earlier one left under its name
+/// is removed.
+fn new_buffer(
+    store: &std::path::Path,
+    shared: bool,
+    bytes: u64,
+    number: u64,
+    make: fn(&std::path::Path, u64, u64) -> io::Result<Buffer>,
 ) -> Result<Buffer> {
     if !shared {
         let made = Buffer::private(bytes, number);
@@ -204,8 +210,7 @@ pub(crate) fn make_buffer(
     }
     let path = buffer_path(store, number);
     remove_if_there(&path)?;
-    Buffer::create(&path, bytes, number)
-        .map_err(|error| Error::io("make the write buffer", &path, error))
+    make(&path, bytes, number).map_err(|error| Error::io("make the write buffer", &path, error))
 }
 
 /// Removes a file of the shared memory. Those hold nothing that must be durable.
