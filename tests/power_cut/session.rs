@@ -130,9 +130,12 @@ impl<'a> Session<'a> {
         let writer = ["odd", "even"][(self.handles % 2) as usize];
         let beside = recorder.beside();
         let options = self.options_of(writer, Arc::new(beside.clone()));
-        let other = options.open(&self.path);
-        let other = other.map_err(|error| self.failed("open beside", &error))?;
-        self.other = Some((other, beside));
+        match options.open(&self.path) {
+            Ok(other) => self.other = Some((other, beside)),
+            // It went on with what was due, and could not. That is nothing to the first.
+            Err(_) if self.has_failed_for(&beside) => {}
+            Err(error) => return Err(self.failed("open beside", &error)),
+        }
         Ok(())
     }
 
@@ -190,8 +193,13 @@ impl<'a> Session<'a> {
 
     /// Whether a sync of the handle in use has failed. Those of another one are its own affair.
     fn has_failed(&self) -> bool {
-        let both = self.tape.as_ref().zip(self.recorder.as_ref());
-        both.is_some_and(|(tape, recorder)| tape.has_failed(recorder))
+        let recorder = self.recorder.as_ref();
+        recorder.is_some_and(|recorder| self.has_failed_for(recorder))
+    }
+
+    fn has_failed_for(&self, recorder: &Recorder) -> bool {
+        let tape = self.tape.as_ref();
+        tape.is_some_and(|tape| tape.has_failed(recorder))
     }
 
     fn store(&self) -> Outcome<&Store> {
@@ -369,8 +377,7 @@ impl<'a> Session<'a> {
     pub fn close(&mut self) -> Outcome {
         if let Some((other, recorder)) = self.other.take() {
             let closed = other.close();
-            let failed = |tape: &Arc<Tape>| tape.has_failed(&recorder);
-            if !self.tape.as_ref().is_some_and(failed) {
+            if !self.has_failed_for(&recorder) {
                 closed.map_err(|error| self.failed("close beside", &error))?;
             }
         }
@@ -461,7 +468,9 @@ impl<'a> Session<'a> {
         while let Err(Stop::Killed) = outcome {
             let dead = self.recorder.as_ref().is_none_or(Recorder::is_dead);
             outcome = match self.other.take() {
-                Some((other, recorder)) if self.has_failed() && !dead => {
+                Some((other, recorder))
+                    if self.has_failed() && !self.has_failed_for(&recorder) && !dead =>
+                {
                     self.go_on_beside(other, recorder)
                 }
                 other => {

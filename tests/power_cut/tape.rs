@@ -1,6 +1,6 @@
 //! A storage that passes everything on to real files and keeps a journal of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
 use std::path::Path;
@@ -38,8 +38,8 @@ struct State {
     fuse: Option<u64>,
     /// So many syncs of files on, one fails.
     fault: Option<u64>,
-    /// One has failed, of this handle.
-    failed: Option<u64>,
+    /// Handles of which one has failed.
+    failed: BTreeSet<u64>,
     /// Handles so far.
     handles: u64,
 }
@@ -84,13 +84,13 @@ impl Tape {
 
     /// Whether a sync of this handle has failed.
     pub fn has_failed(&self, recorder: &Recorder) -> bool {
-        self.state().failed == Some(recorder.handle)
+        self.state().failed.contains(&recorder.handle)
     }
 
     /// What follows has nothing to do with a sync that failed.
     pub fn forgive(&self) {
         let mut state = self.state();
-        state.failed = None;
+        state.failed.clear();
         state.fault = None;
     }
 
@@ -126,7 +126,7 @@ impl Recorder {
         state.watch = Watch::default();
         state.fuse = None;
         state.fault = None;
-        state.failed = None;
+        state.failed.clear();
         state.handles += 1;
         let handle = state.handles;
         drop(state);
@@ -190,7 +190,7 @@ impl Recorder {
         match state.fault.as_mut() {
             Some(0) => {
                 state.fault = None;
-                state.failed = Some(self.handle);
+                state.failed.insert(self.handle);
                 state.events.push(Event::SyncFailed { inode });
                 Ok(true)
             }
