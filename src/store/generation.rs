@@ -1,7 +1,7 @@
 //! A generation: a write buffer and the log of the same operations.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 
 use super::create::beside;
 use super::doubt::{Doubt, Told};
@@ -22,8 +22,7 @@ pub(crate) struct Generation {
     pub(crate) buffer: Buffer,
     /// Opened when it is first needed: readers never do.
     log: OnceLock<Arc<LogFile>>,
-    /// Held by the one thread that syncs; who waits for it finds its own work done, mostly.
-    syncing: Mutex<()>,
+    syncing: Syncing,
     told: Told,
 }
 
@@ -32,7 +31,7 @@ impl Generation {
         Self {
             buffer,
             log: OnceLock::new(),
-            syncing: Mutex::new(()),
+            syncing: Syncing::default(),
             told: Told::default(),
         }
     }
@@ -112,13 +111,13 @@ impl Generation {
 
     /// Makes the log durable up to `end`. Threads that come together share one sync.
     pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
-        if self.buffer.durable() >= end {
-            return Ok(());
+        match self.syncing.turn(|| self.buffer.durable() >= end) {
+            None => Ok(()),
+            Some(_turn) => self.sync(log),
         }
-        let _only_one = lock(&self.syncing);
-        if self.buffer.durable() >= end {
-            return Ok(());
-        }
+    }
+
+    fn sync(&self, log: &LogFile) -> Result<()> {
         let durable = self.buffer.durable();
         let tail = self.log_end();
         let (failures, mended) = self.buffer.failures();
@@ -130,6 +129,42 @@ impl Generation {
         )?;
         self.buffer.set_durable(tail.end);
         Ok(())
+    }
+}
+
+/// One thread syncs, and all that came meanwhile wait for it together. A lock would hand them the
+/// same wait one after the other, and often to the thread that just had it.
+#[derive(Debug, Default)]
+struct Syncing {
+    busy: Mutex<bool>,
+    over: Condvar,
+}
+
+/// The right to sync.
+struct Turn<'a>(&'a Syncing);
+
+impl Syncing {
+    /// Waits for a turn; `None` as soon as what it would be for has been done.
+    fn turn(&self, is_done: impl Fn() -> bool) -> Option<Turn<'_>> {
+        let mut busy = lock(&self.busy);
+        loop {
+            if is_done() {
+                return None;
+            }
+            if !*busy {
+                *busy = true;
+                return Some(Turn(self));
+            }
+            let woken = self.over.wait(busy);
+            busy = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        *lock(&self.0.busy) = false;
+        self.0.over.notify_all();
     }
 }
 
