@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Options, Store};
 
 use crate::error::CliError;
@@ -67,8 +68,12 @@ struct Lookup {
 }
 
 impl Job for Lookup {
-    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
-        let seen = self.store.contains_batch(items)?;
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        let seen = self.store.contains_hashed(items)?;
         keep.extend(seen.into_iter().map(|seen| seen != self.invert));
         Ok(())
     }

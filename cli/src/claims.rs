@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Store, Verdict};
 
 use crate::error::CliError;
@@ -79,9 +80,13 @@ impl Claims {
 }
 
 impl Job for Claims {
-    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
         self.verdicts.clear();
-        let claimed = self.store.claim_batch(items, &mut self.verdicts);
+        let claimed = self.store.claim_hashed(items, &mut self.verdicts);
         self.items += self.verdicts.len() as u64;
         for verdict in &self.verdicts {
             let is_new = *verdict == Verdict::New;

@@ -7,6 +7,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
+use everseen::hash::KeyHasher;
+
 use crate::error::CliError;
 use crate::handle;
 use crate::human;
@@ -118,8 +120,8 @@ impl Input {
         }
     }
 
-    /// Starts the thread that reads.
-    pub fn start(self) -> Result<Feed, CliError> {
+    /// Starts the thread that reads and hashes.
+    pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
         for _ in 1..BLOCKS {
@@ -129,7 +131,7 @@ impl Input {
         thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || {
-                let last = match self.read(&events, &free) {
+                let last = match self.read(&hasher, &events, &free) {
                     Ok(()) => Event::End,
                     Err(error) => Event::Failed(error),
                 };
@@ -146,7 +148,12 @@ impl Input {
         })
     }
 
-    fn read(self, events: &Sender<Event>, free: &Receiver<Block>) -> Result<(), CliError> {
+    fn read(
+        self,
+        hasher: &KeyHasher,
+        events: &Sender<Event>,
+        free: &Receiver<Block>,
+    ) -> Result<(), CliError> {
         for Source { name, origin, .. } in self.sources {
             let fail = |source| CliError::Input {
                 name: name.clone(),
@@ -171,7 +178,9 @@ impl Input {
                     continue;
                 }
                 let Ok(next) = free.recv() else { return Ok(()) };
-                if events.send(Event::Block(splitter.take(next))).is_err() {
+                let mut block = splitter.take(next);
+                block.hash(hasher);
+                if events.send(Event::Block(block)).is_err() {
                     return Ok(());
                 }
             }

@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
+use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
 
 /// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
@@ -19,6 +20,8 @@ pub struct Block {
     filled: usize,
     /// Where each item's separator stands.
     ends: Vec<usize>,
+    /// What the store knows each item by, once that has been worked out.
+    keys: Vec<HashedKey>,
 }
 
 impl Block {
@@ -33,13 +36,26 @@ impl Block {
     }
 
     /// Items without their separators.
-    pub fn items(&self, range: Range<usize>) -> impl Iterator<Item = &[u8]> {
-        let mut start = self.start(range.start);
-        self.ends[range].iter().map(move |&end| {
+    fn items(&self) -> impl Iterator<Item = &[u8]> {
+        let mut start = 0;
+        self.ends.iter().map(move |&end| {
             let item = &self.storage[start..end];
             start = end + 1;
             item
         })
+    }
+
+    /// Works out what the store knows each item by.
+    pub fn hash(&mut self, hasher: &KeyHasher) {
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.clear();
+        keys.extend(self.items().map(|item| hasher.key(item)));
+        self.keys = keys;
+    }
+
+    /// What the store knows each item by, after [`hash`](Self::hash).
+    pub fn keys(&self) -> &[HashedKey] {
+        &self.keys
     }
 
     /// Neighbouring items as they stand in the input, each with its separator.
@@ -187,10 +203,10 @@ mod tests {
             let more = splitter.fill(input)?;
             if splitter.has_items() {
                 spare = splitter.take(spare);
-                items.extend(spare.items(0..spare.len()).map(<[u8]>::to_vec));
+                items.extend(spare.items().map(<[u8]>::to_vec));
                 let mut joined: Vec<u8> = Vec::new();
                 spare
-                    .items(0..spare.len())
+                    .items()
                     .for_each(|item| joined.extend([item, &[splitter.separator]].concat()));
                 assert_eq!(spare.run(0..spare.len()), joined);
                 assert_eq!(spare.bytes(), joined.len());

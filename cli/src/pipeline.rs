@@ -6,6 +6,8 @@
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
+use everseen::hash::{HashedKey, KeyHasher};
+
 use crate::error::CliError;
 use crate::input::{Feed, Input, Next};
 use crate::lines::Block;
@@ -27,9 +29,12 @@ const CROWDED: Duration = Duration::from_secs(30);
 
 /// What a command does with items.
 pub trait Job {
+    /// What its items are to be hashed with.
+    fn hasher(&self) -> KeyHasher;
+
     /// Pushes for each item whether it is kept. On an error `keep` tells of the items before the one that failed,
     /// which are done.
-    fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()>;
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
 
     /// How many items may be judged before a commit. After one, at least one may.
     fn room(&self) -> usize {
@@ -86,7 +91,7 @@ pub fn run(
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     let progress = Progress::new(input.total, label, output.prints());
-    let feed = input.start()?;
+    let feed = input.start(job.hasher())?;
     let mut run = Run {
         job,
         output,
@@ -154,7 +159,6 @@ impl<J: Job> Run<'_, J> {
 
     /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
     fn block(&mut self, block: &Block, signals: &Signals) -> Result<(), CliError> {
-        let mut items = Vec::with_capacity(block.len().min(BATCH));
         let mut first = 0;
         while first < block.len() {
             let room = self.job.room();
@@ -163,10 +167,8 @@ impl<J: Job> Run<'_, J> {
                 continue;
             }
             let end = block.len().min(first + room.min(BATCH));
-            items.clear();
-            items.extend(block.items(first..end));
             self.keep.clear();
-            let judged = self.job.judge(&items, &mut self.keep);
+            let judged = self.job.judge(&block.keys()[first..end], &mut self.keep);
             self.output.print(block, first, &self.keep)?;
             self.tally.items += self.keep.len() as u64;
             self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
@@ -237,7 +239,11 @@ mod tests {
     }
 
     impl Job for Notes {
-        fn judge(&mut self, items: &[&[u8]], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        fn hasher(&self) -> KeyHasher {
+            KeyHasher::new(everseen::Hash::Xxh3, &[0; 32])
+        }
+
+        fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
             assert!(items.len() <= self.room(), "more than there was room for");
             let before = self.commits.iter().sum::<usize>() + self.uncommitted;
             let until = self

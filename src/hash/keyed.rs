@@ -6,6 +6,18 @@ use highway::{HighwayHash, HighwayHasher, Key};
 
 use super::{Hash, finalise};
 
+/// What a store knows a key by: the key's 64 bits under the store's seed, as [`KeyHasher::key`] gives them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct HashedKey(u64);
+
+impl HashedKey {
+    /// The 64 bits.
+    #[inline]
+    pub fn bits(self) -> u64 {
+        self.0
+    }
+}
+
 /// A [`Hash`](enum@Hash) with a store's 32-byte seed: the function from a key to its 64 bits.
 ///
 /// It has no state that hashing changes, so threads can share one. Its `Debug` form leaves the seed out.
@@ -43,6 +55,13 @@ impl KeyHasher {
             // The low half of `word` is the first 4 bytes of the seed.
             Hash::Murmur3 => mur3::murmurhash3_x64_128(key, self.word as u32).0,
         }
+    }
+
+    /// The same, in the form in which a store takes keys that were hashed elsewhere:
+    /// [`Store::claim_hashed`](crate::Store::claim_hashed).
+    #[inline]
+    pub fn key(&self, key: &[u8]) -> HashedKey {
+        HashedKey(self.hash(key))
     }
 
     /// The 64 bits of a key whose hash the caller has computed already (`insert_hash`).

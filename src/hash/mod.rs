@@ -36,5 +36,5 @@ mod splitmix;
 mod tests;
 
 pub use algorithm::{Hash, UnknownHash};
-pub use keyed::KeyHasher;
+pub use keyed::{HashedKey, KeyHasher};
 pub(crate) use splitmix::finalise;

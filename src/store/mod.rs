@@ -33,6 +33,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
+use crate::hash::{HashedKey, KeyHasher};
 pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
 pub use options::{
@@ -152,6 +153,25 @@ impl Store {
         )
     }
 
+    /// The store's own hasher, for who hashes keys on another thread than the one that inserts them:
+    /// that is half of the work of a large batch.
+    pub fn hasher(&self) -> &KeyHasher {
+        &self.engine.hasher
+    }
+
+    /// As [`claim_batch`](Self::claim_batch), for keys that this store's [`hasher`](Self::hasher)
+    /// has hashed. That it was this store's is not checked: another's keys are others here.
+    ///
+    /// # Errors
+    /// As [`claim_batch`](Self::claim_batch).
+    pub fn claim_hashed(&self, keys: &[HashedKey], verdicts: &mut Vec<Verdict>) -> Result<()> {
+        self.in_parts(
+            keys,
+            |key| key.bits(),
+            |hashes| self.engine.claim_each(hashes, verdicts),
+        )
+    }
+
     /// Whether the key is in the store. `false` is certain; `true` is wrong for a share of absent
     /// keys no larger than the false-positive rate. Takes no lock.
     ///
@@ -172,6 +192,21 @@ impl Store {
         self.in_parts(
             keys,
             |key| hasher.hash(key.as_ref()),
+            |hashes| self.engine.contains_each(hashes, &mut found),
+        )?;
+        Ok(found)
+    }
+
+    /// As [`contains_batch`](Self::contains_batch), for keys that this store's
+    /// [`hasher`](Self::hasher) has hashed, which is not checked.
+    ///
+    /// # Errors
+    /// As [`contains`](Self::contains).
+    pub fn contains_hashed(&self, keys: &[HashedKey]) -> Result<Vec<bool>> {
+        let mut found = Vec::with_capacity(keys.len());
+        self.in_parts(
+            keys,
+            |key| key.bits(),
             |hashes| self.engine.contains_each(hashes, &mut found),
         )?;
         Ok(found)
