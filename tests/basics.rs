@@ -245,3 +245,30 @@ fn a_handle_counts_how_often_it_took_the_writer_lock() {
     // Nobody else was there.
     assert_eq!(store.stats().unwrap().lock_waited, Duration::ZERO);
 }
+
+/// FORMAT.md, "Pages": what lies in the pages of a layer without keys says nothing.
+#[test]
+fn pages_of_a_layer_without_keys_are_neither_looked_at_nor_kept() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = small().capacity(50_000).fpr(1e-9);
+    drop(options.create(&path).unwrap());
+    let mut bytes = std::fs::read(&path).unwrap();
+    bytes[131_072..].fill(0xFF);
+    std::fs::write(&path, bytes).unwrap();
+
+    let store = options.open(&path).unwrap();
+    let keys: Vec<_> = (0..20_000).map(key).collect();
+    assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+    store.close().unwrap();
+    let store = options.open(&path).unwrap();
+    assert_eq!(store.verify().unwrap().damaged, []);
+    assert!(
+        store
+            .contains_batch(&keys)
+            .unwrap()
+            .iter()
+            .all(|found| *found)
+    );
+    assert!(!store.contains(&key(20_000)).unwrap());
+}

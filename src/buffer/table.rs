@@ -130,14 +130,12 @@ impl Buffer {
         let home = self.home(hash);
         for (bucket, words) in self.buckets().iter().enumerate().skip(home) {
             let states = load_states(words);
-            for (place, word) in words[..SLOTS].iter().enumerate() {
-                let state = state_of(states, place);
-                if state == EMPTY {
-                    return None;
-                }
-                if word.load(Ordering::Relaxed) == hash {
-                    return Some((Slot { bucket, place }, state));
-                }
+            let used = used_places(states);
+            if let Some(place) = place_of(words, used, hash) {
+                return Some((Slot { bucket, place }, state_of(states, place)));
+            }
+            if used < SLOTS {
+                return None;
             }
         }
         None
@@ -151,21 +149,23 @@ impl Buffer {
         let reach = &self.buckets()[home..home + REACH as usize];
         for (bucket, words) in (home..).zip(reach) {
             let states = load_states(words);
-            for (place, word) in words[..SLOTS].iter().enumerate() {
-                let state = state_of(states, place);
-                let slot = Slot { bucket, place };
-                if state == EMPTY {
-                    if self.used() >= self.limit() {
-                        return Claim::NoRoom;
-                    }
-                    word.store(hash, Ordering::Relaxed);
-                    self.publish(slot, CLAIMED);
-                    self.set(Word::Used, self.used() + 1);
-                    return Claim::Claimed(slot);
+            let used = used_places(states);
+            if let Some(place) = place_of(words, used, hash) {
+                return self.claim_again(Slot { bucket, place }, state_of(states, place));
+            }
+            if used < SLOTS {
+                let slots = self.used();
+                if slots >= self.limit() {
+                    return Claim::NoRoom;
                 }
-                if word.load(Ordering::Relaxed) == hash {
-                    return self.claim_again(slot, state);
-                }
+                let slot = Slot {
+                    bucket,
+                    place: used,
+                };
+                words[used].store(hash, Ordering::Relaxed);
+                self.publish(slot, CLAIMED);
+                self.set(Word::Used, slots + 1);
+                return Claim::Claimed(slot);
             }
         }
         Claim::NoRoom
@@ -281,7 +281,37 @@ fn state_of(states: [u64; 2], place: usize) -> u16 {
     (states[place / 4] >> (place % 4 * 16)) as u16
 }
 
-const _: () = assert!(SLOTS + SLOTS.div_ceil(4) == BUCKET_WORDS);
+/// How many of a bucket's places are in use: they are taken in their order.
+#[inline]
+fn used_places(states: [u64; 2]) -> usize {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    // The lowest bit that is set is the highest of the first state that is 0 (Warren, "Hacker's
+    // Delight", 6-1); those above it mean nothing.
+    let first_empty = |word: u64| {
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 15);
+        zeros.trailing_zeros() as usize / 16
+    };
+    match first_empty(states[0]) {
+        4 => 4 + first_empty(states[1]),
+        first => first,
+    }
+}
+
+/// Where a hash lies among the first `used` of a bucket. All six are compared at once: how many
+/// are in use is as good as random, and a branch for each would be mispredicted.
+#[inline]
+fn place_of(bucket: &Bucket, used: usize, hash: u64) -> Option<usize> {
+    // The model checker would try all older values of those that don't count.
+    let looked_at = if cfg!(all(test, loom)) { used } else { SLOTS };
+    let mut equal = 0_u32;
+    for (place, word) in bucket[..looked_at].iter().enumerate() {
+        equal |= u32::from(word.load(Ordering::Relaxed) == hash) << place;
+    }
+    equal &= (1 << used) - 1;
+    (equal != 0).then_some(equal.trailing_zeros() as usize)
+}
+
+const _: () = assert!(SLOTS + SLOTS.div_ceil(4) == BUCKET_WORDS && EMPTY == 0);
 
 #[cfg(test)]
 mod tests {
@@ -373,6 +403,19 @@ mod tests {
     }
 
     proptest! {
+        /// The slow twin goes from place to place.
+        #[test]
+        fn used_places_end_at_the_first_empty_one(
+            states in prop::array::uniform6(prop_oneof![Just(EMPTY), Just(COMMITTED), Just(0x8000), any::<u16>()]),
+        ) {
+            let word = |states: &[u16]| {
+                let shifted = |(place, state): (usize, &u16)| u64::from(*state) << (16 * place);
+                states.iter().enumerate().map(shifted).sum()
+            };
+            let twin = states.iter().position(|state| *state == EMPTY).unwrap_or(SLOTS);
+            prop_assert_eq!(used_places([word(&states[..4]), word(&states[4..])]), twin);
+        }
+
         /// The slow twin is a sorted map.
         #[test]
         fn equals_a_map(

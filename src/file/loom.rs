@@ -29,6 +29,13 @@ pub(crate) enum Page<'a> {
 }
 
 impl Page<'_> {
+    fn keys(&self) -> u64 {
+        match self {
+            Page::Keys(keys) | Page::Damaged(keys) => keys.len() as u64,
+            Page::Blank => 0,
+        }
+    }
+
     fn words(&self, number: u64) -> Vec<u64> {
         let mut bytes = vec![0; PAGE_BYTES];
         if let Page::Keys(keys) | Page::Damaged(keys) = self {
@@ -66,7 +73,7 @@ impl File {
             first_page,
             pages: pages.len() as u64,
             capacity: 1000,
-            keys: 0,
+            keys: pages.iter().map(|(old, _)| old.keys()).sum(),
             fpr: 0.01,
             probes: PROBES,
             all_written: false,

@@ -91,6 +91,7 @@ pub(crate) struct LayerPages {
     pages: u64,
     probes: u32,
     all_written: AtomicBool,
+    has_keys: AtomicBool,
     map: Map,
     /// A bit a page: its CRC has been checked since this handle was opened.
     checked: Box<[AtomicU64]>,
@@ -117,6 +118,7 @@ impl LayerPages {
             pages: layer.pages,
             probes: layer.probes,
             all_written: AtomicBool::new(layer.all_written),
+            has_keys: AtomicBool::new(layer.keys > 0),
             map,
             checked,
         }
@@ -127,16 +129,56 @@ impl LayerPages {
         self.all_written.store(true, Ordering::Release);
     }
 
+    /// Told by a superblock in which the layer has keys.
+    pub(crate) fn set_has_keys(&self) {
+        self.has_keys.store(true, Ordering::Release);
+    }
+
+    /// Whether a checkpoint of the layer has ended. Before that nobody need look into it: all its
+    /// keys are in a buffer, and its pages may be holes of the file, which cost memory to look at.
+    #[inline]
+    pub(crate) fn has_keys(&self) -> bool {
+        self.has_keys.load(Ordering::Acquire)
+    }
+
     #[inline]
     fn page_of(&self, hash: u64) -> u64 {
         page::place::page_of(hash, self.pages)
     }
 
-    /// Fetches the line of the key's first bit.
+    /// Fetches the lines of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        let page = self.page_of(hash) as usize;
-        self.map.prefetch(page * WORDS + bloom::first_word(hash));
+        let base = self.page_of(hash) as usize * WORDS;
+        for word in bloom::first_words(hash) {
+            self.map.prefetch(base + word);
+        }
+    }
+
+    /// Fetches the lines of all the key's bits.
+    #[inline]
+    pub(crate) fn prefetch_all(&self, hash: u64) {
+        let base = self.page_of(hash) as usize * WORDS;
+        bloom::each_word(hash, self.probes, |word| self.map.prefetch(base + word));
+    }
+
+    /// Whether the key may test positive in this layer, by its first bits.
+    #[inline]
+    pub(crate) fn may_contain(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<bool, FormatError> {
+        let page = self.page_of(hash);
+        if !self.is_checked(page) {
+            self.first_use(page, window)?;
+        }
+        let base = page as usize * WORDS;
+        Ok(bloom::begins(
+            |index| self.map.word(base + index),
+            self.probes,
+            hash,
+        ))
     }
 
     /// Whether the key tests positive in this layer.

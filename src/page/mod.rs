@@ -9,7 +9,6 @@ pub(crate) mod place;
 mod probes;
 
 pub use kind::{Kind, UnknownKind};
-pub(crate) use probes::Probes;
 
 use crate::codec::{put_u32, put_u64, u32_at, u64_at};
 

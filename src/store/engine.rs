@@ -118,6 +118,8 @@ pub(crate) struct Engine {
     pub(crate) recovery: RecoveryReport,
     poison: OnceLock<Arc<Error>>,
     pub(crate) closed: AtomicBool,
+    /// Whether the last batch brought mostly new keys: a guess at the next one.
+    pub(crate) mostly_new: AtomicBool,
     pub(crate) held: Mutex<Option<Held>>,
     process: u32,
 }
@@ -167,6 +169,7 @@ impl Engine {
             recovery: parts.recovery,
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
+            mostly_new: AtomicBool::new(false),
             held: Mutex::new(parts.held),
             process: std::process::id(),
         })

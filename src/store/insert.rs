@@ -1,17 +1,18 @@
 //! Inserting: look up without a lock, then claim under it what was absent.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::Verdict;
+use super::batch::{AHEAD, BATCH};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
-use super::read::BATCH;
 use super::writing::Writing;
 use crate::buffer::{COMMITTED, Claim, Slot};
 use crate::error::{Error, Result};
 
 /// Keys that are claimed and not yet in the log.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct Claims {
     hashes: Vec<u64>,
     slots: Vec<Slot>,
@@ -20,7 +21,24 @@ struct Claims {
     /// Other handles found alive since the writer lock was taken. To ask takes longer than to claim
     /// dozens of keys, and the answer may be old by the time it is given anyway.
     alive: Vec<u64>,
+    /// As many may be claimed before anything stands against one more.
+    allowance: u64,
 }
+
+impl Claims {
+    fn with_room(keys: usize, allowance: u64) -> Self {
+        Self {
+            hashes: Vec::with_capacity(keys),
+            slots: Vec::with_capacity(keys),
+            places: Vec::with_capacity(keys),
+            alive: Vec::new(),
+            allowance,
+        }
+    }
+}
+
+/// A batch of so many keys tells what the next ones will be like.
+const MANY: usize = 64;
 
 /// Why a batch ended early.
 struct Stop {
@@ -65,28 +83,55 @@ impl Engine {
     fn claim_batch(&self, batch: &[u64], verdicts: &mut Vec<Verdict>) -> Result<(), Stop> {
         let first = verdicts.len();
         let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
-        for hash in batch {
-            view.prefetch(*hash);
-        }
-        let mut absent = Vec::with_capacity(batch.len());
-        let mut outcome = Ok(());
-        for (place, hash) in batch.iter().enumerate() {
-            match self.probe_seen(&view, *hash) {
-                Ok(true) => {}
-                Ok(false) => absent.push(place),
-                Err(error) => {
-                    // The keys before it are to be claimed all the same.
-                    outcome = Err(Stop::at(place)(error));
-                    break;
-                }
-            }
-            verdicts.push(Verdict::Seen);
-        }
+        let (absent, outcome) = self.find_absent(&view, batch);
+        let judged = match &outcome {
+            Ok(()) => batch.len(),
+            Err(stop) => stop.done,
+        };
+        verdicts.resize(first + judged, Verdict::Seen);
         if let Some(first_absent) = absent.first() {
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
             writing.claim_absent(&view, batch, &absent, &mut verdicts[first..])?;
         }
+        let is_new = |verdict: &&Verdict| **verdict == Verdict::New;
+        let new = verdicts[first..].iter().filter(is_new).count();
+        self.mostly_new
+            .store(new * 4 > batch.len() * 3, Ordering::Relaxed);
         outcome
+    }
+
+    /// The places of a batch whose keys are not there as far as can be told without the writer
+    /// lock; up to the first that can't be looked up, if there is one: the keys before it are to be
+    /// claimed all the same.
+    fn find_absent(&self, view: &View, batch: &[u64]) -> (Vec<usize>, Result<(), Stop>) {
+        let mut seen = [false; BATCH];
+        let seen = &mut seen[..batch.len()];
+        let mut absent = Vec::with_capacity(batch.len());
+        // Who brings new keys finds them absent from the active buffer, and looks there once more to
+        // claim them: then once is enough.
+        let looks = batch.len() < MANY || !self.mostly_new.load(Ordering::Relaxed);
+        let counts = looks.then_some(|presence| self.is_seen(presence));
+        let probed = view.probe_batch(batch, self.shared.window(), counts, seen);
+        let mut outcome = Ok(());
+        if probed.is_err() {
+            for (place, hash) in batch.iter().enumerate() {
+                match self.probe_seen(view, *hash) {
+                    Ok(found) => seen[place] = found,
+                    Err(error) => {
+                        outcome = Err(Stop::at(place)(error));
+                        seen[place..].fill(true);
+                        break;
+                    }
+                }
+            }
+        }
+        absent.extend((0..batch.len()).filter(|place| !seen[*place]));
+        if !looks {
+            for place in &absent {
+                view.active.buffer.prefetch(batch[*place]);
+            }
+        }
+        (absent, outcome)
     }
 }
 
@@ -107,15 +152,17 @@ impl Writing<'_> {
         let mut state = self.begin_claims().map_err(Stop::at(first))?;
         // Keys may have moved on since they were looked for outside of the lock.
         let mut look_again = !Arc::ptr_eq(&self.view, seen);
-        let mut claims = Claims::default();
+        let mut claims = Claims::with_room(absent.len(), self.allowance());
         let mut rotated = false;
-        let mut rest = absent.iter().copied();
-        let mut next = rest.next();
+        let mut at = 0;
         let outcome = loop {
-            let Some(place) = next else {
+            let Some(place) = absent.get(at).copied() else {
                 break Ok(());
             };
             let hash = batch[place];
+            if let Some(place) = absent.get(at + AHEAD) {
+                self.view.active.buffer.prefetch(batch[*place]);
+            }
             match self.claim_one(hash, look_again, &mut claims) {
                 Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
                 Ok(Outcome::Claimed(slot)) => {
@@ -135,13 +182,14 @@ impl Writing<'_> {
                         Ok(begun) => state = begun,
                         Err(error) => break Err(Stop::at(place)(error)),
                     }
+                    claims.allowance = self.allowance();
                     rotated = true;
                     look_again = true;
                     continue;
                 }
                 Err(error) => break Err(Stop::at(place)(error)),
             }
-            next = rest.next();
+            at += 1;
         };
         self.append_claims(&mut claims, state, verdicts)?;
         outcome
@@ -179,20 +227,9 @@ impl Writing<'_> {
             return Ok(Outcome::Verdict(Verdict::Seen));
         }
         let buffer = &self.view.active.buffer;
-        let uncommitted = self.slot().uncommitted() + pending;
-        let refusal = if self.is_full(pending) {
-            Some(Err(self.full()))
-        } else if engine.header.transactional && uncommitted >= buffer.limit() / 2 {
-            Some(Err(Error::TransactionTooLarge {
-                quota: buffer.limit() / 2,
-            }))
-        } else if self.should_rotate(pending) {
-            Some(Ok(Outcome::NoRoom))
-        } else {
-            None
-        };
         // A key that is there is answered all the same, and one that is refused takes no slot.
-        if let Some(refusal) = refusal
+        if pending >= claims.allowance
+            && let Some(refusal) = self.refusal(pending)
             && !buffer.is_held(hash)
         {
             return refusal;
@@ -220,6 +257,45 @@ impl Writing<'_> {
             Claim::Claimed(slot) => slot,
         };
         Ok(Outcome::Claimed(slot))
+    }
+
+    /// What stands against one more key, with `pending` that are being claimed.
+    fn refusal(&self, pending: u64) -> Option<Result<Outcome>> {
+        if self.is_full(pending) {
+            return Some(Err(self.full()));
+        }
+        if self.slot().uncommitted() + pending >= self.quota() {
+            let quota = self.quota();
+            return Some(Err(Error::TransactionTooLarge { quota }));
+        }
+        self.should_rotate(pending).then_some(Ok(Outcome::NoRoom))
+    }
+
+    /// The least number of pending keys with which there is a [`refusal`](Self::refusal).
+    fn allowance(&self) -> u64 {
+        if self.should_rotate(0) {
+            return 0;
+        }
+        let buffer = &self.view.active.buffer;
+        let held = self.view.settled_keys() + buffer.keys();
+        let room = match self.engine.header.transactional {
+            // What is pending is not committed, so that it makes no difference.
+            true => u64::MAX,
+            false => buffer.room().saturating_sub(buffer.keys()),
+        };
+        self.engine
+            .key_limit
+            .saturating_sub(held)
+            .min(self.quota().saturating_sub(self.slot().uncommitted()))
+            .min(room)
+    }
+
+    /// Keys that this handle may have uncommitted.
+    fn quota(&self) -> u64 {
+        match self.engine.header.transactional {
+            true => self.view.active.buffer.limit() / 2,
+            false => u64::MAX,
+        }
     }
 
     /// Whether the store holds, with `pending` keys that are being claimed, all that it may.

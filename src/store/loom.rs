@@ -35,6 +35,8 @@ enum Settles {
     Nowhere,
     /// Into the page in which `OLD` is.
     IntoThePage,
+    /// Into the first page, which nothing is in.
+    IntoABlankPage,
     /// Into a layer of its own.
     IntoANewLayer,
 }
@@ -61,6 +63,9 @@ impl Store {
                 FIRST_PAGE,
                 &[(Page::Keys(&[OLD]), Page::Keys(&[OLD, KEY]))],
             )],
+            Settles::IntoABlankPage => {
+                vec![File::of(FIRST_PAGE, &[(Page::Blank, Page::Keys(&[KEY]))])]
+            }
             Settles::IntoANewLayer => vec![
                 File::of(FIRST_PAGE, &[(Page::Keys(&[OLD]), Page::Keys(&[OLD]))]),
                 File::of(FIRST_PAGE + 16, &[(Page::Blank, Page::Keys(&[KEY]))]),
@@ -72,6 +77,7 @@ impl Store {
                 layers.truncate(1);
             } else if let Some(last) = layers.last_mut() {
                 last.all_written = true;
+                last.keys += 1;
             }
             Superblock {
                 sequence: generation,
@@ -133,6 +139,9 @@ impl Store {
             };
             if layer.all_written {
                 pages.set_all_written();
+            }
+            if layer.keys > 0 {
+                pages.set_has_keys();
             }
             pages
         });
@@ -266,6 +275,15 @@ fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_page() {
         store.shared.set_active(2);
     };
     beside_a_reader(5, Settles::IntoThePage, prepare, Store::checkpoint, look);
+}
+
+#[test]
+fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_first_page() {
+    let prepare = |store: &Store| {
+        store.insert(1, KEY);
+        store.shared.set_active(2);
+    };
+    beside_a_reader(5, Settles::IntoABlankPage, prepare, Store::checkpoint, look);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! The store: the only place that orders writes.
 
+mod batch;
 mod checkpoint;
 mod close;
 mod commit;

@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use super::batch::BATCH;
 use super::coordination::Coordination;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
@@ -11,20 +12,12 @@ use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, Intent, LayerPages};
 
-/// Keys that a batch looks up together: enough to keep the memory busy, few enough for the cache.
-pub(crate) const BATCH: usize = 512;
-
 impl View {
-    /// Fetches what a look-up of the key will touch first.
-    #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        self.active.buffer.prefetch(hash);
-        if let Some(frozen) = &self.frozen {
-            frozen.buffer.prefetch(hash);
-        }
-        for layer in self.layers.iter().rev() {
-            layer.prefetch(hash);
-        }
+    /// The layers in which a key may be, the last one first: it is the largest, so that a key that
+    /// is there is most likely in it.
+    pub(crate) fn layers_with_keys(&self) -> impl Iterator<Item = &LayerPages> {
+        let layers = self.layers.iter().rev().map(Arc::as_ref);
+        layers.filter(|layer| layer.has_keys())
     }
 
     /// Whether the key is in the frozen buffer or the pages. What is open in the frozen buffer has
@@ -42,8 +35,7 @@ impl View {
         {
             return Ok(true);
         }
-        // The last layer is the largest, so a key that is there is most likely in it.
-        for layer in self.layers.iter().rev() {
+        for layer in self.layers_with_keys() {
             let found = match layer.contains(hash, window) {
                 Ok(found) => found,
                 Err(source) => again(layer, source)?,
@@ -145,14 +137,21 @@ impl Engine {
         found.map_err(|source| self.format_error(source))
     }
 
-    /// Whether the key is there for good as far as this handle can tell without the writer lock.
+    /// Whether a key that the active buffer has is there for good as far as this handle can tell
+    /// without the writer lock.
+    #[inline]
+    pub(crate) fn is_seen(&self, presence: Presence) -> bool {
+        match presence {
+            Presence::Settled => true,
+            Presence::Open(handle) => handle == self.handle,
+            Presence::Absent => false,
+        }
+    }
+
+    /// Whether the key is, in the pages too.
     #[inline]
     pub(crate) fn probe_seen(&self, view: &View, hash: u64) -> Result<bool> {
-        match view.active.buffer.lookup(hash) {
-            Presence::Settled => Ok(true),
-            Presence::Open(handle) if handle == self.handle => Ok(true),
-            _ => self.probe_settled(view, hash),
-        }
+        Ok(self.is_seen(view.active.buffer.lookup(hash)) || self.probe_settled(view, hash)?)
     }
 
     /// Looks up one key.
@@ -176,16 +175,20 @@ impl Engine {
         let first = out.len();
         for batch in hashes.chunks(BATCH) {
             let view = self.view()?;
-            for hash in batch {
-                view.prefetch(*hash);
-            }
-            for hash in batch {
-                out.push(self.probe(&view, *hash)?);
+            let done = out.len();
+            out.resize(done + batch.len(), false);
+            let there = |presence| presence != Presence::Absent;
+            let window = self.shared.window();
+            let found = &mut out[done..];
+            if view.probe_batch(batch, window, Some(there), found).is_err() {
+                // One after the other: a page that is damaged, or seems so, concerns its own keys.
+                for (hash, found) in batch.iter().zip(found) {
+                    *found = self.probe(&view, *hash)?;
+                }
             }
             if self.is_current(&view) {
                 continue;
             }
-            let done = out.len() - batch.len();
             for (place, hash) in batch.iter().enumerate() {
                 if !out[done + place] {
                     out[done + place] = self.contains(*hash)?;

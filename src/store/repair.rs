@@ -154,14 +154,14 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// The keys that a layer's good pages hold, about.
+    /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.
     fn count(&self, layer: &Layer) -> Result<u64> {
-        let mut bits = 0;
-        let mut pages = 0;
+        let (mut bits, mut pages, mut written) = (0, 0, 0);
         let mut bytes = [0; PAGE_BYTES];
         for page in 0..layer.pages {
             let number = layer.first_page + page;
             self.read(&mut bytes, page_offset(number))?;
+            written += u64::from(!page::is_blank(&bytes));
             if page::check(number, &bytes).is_ok() {
                 bits += u64::from(page::count_bits(&bytes));
                 pages += 1;
@@ -169,7 +169,9 @@ impl Repair<'_> {
         }
         let keys = sizing::keys_from_bits_set(bits, pages, layer.probes);
         // As many again, in proportion, for the pages that can't be counted.
-        Ok((keys * layer.pages as f64 / pages.max(1) as f64) as u64)
+        let keys = keys * layer.pages as f64 / pages.max(1) as f64;
+        // None at all would mean that nobody need look.
+        Ok((keys as u64).max(written.min(1)))
     }
 
     /// Opens the store, which brings its logs into the pages.

@@ -17,6 +17,9 @@ use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
 use crate::sys::storage::{read_exact_at, write_all_at};
 
+/// Pages of the largest piece, 2 MiB, that Linux keeps and maps of a file as one.
+const LARGE_PAGES: u64 = (2 << 20) / PAGE_BYTES as u64;
+
 /// What a sweep has to do.
 pub(crate) struct Task {
     /// The generation whose keys go into the pages.
@@ -53,6 +56,10 @@ pub(crate) struct Sweep<'a> {
     layer: Layer,
     /// Whether enough pages have keys that all are read and written.
     dense: bool,
+    /// Whether all keys of the layer are at hand, so that its pages need not be read.
+    fresh: bool,
+    /// Whether a damaged page is an error, and not to be written anew.
+    must_be_whole: bool,
     /// Pages of a chunk, counted in pages of the layer.
     chunk: u64,
     /// The sequence of the next intent.
@@ -87,6 +94,8 @@ impl<'a> Sweep<'a> {
             keys,
             layer,
             dense,
+            fresh: layer.keys == 0,
+            must_be_whole: options.on_damage == OnDamage::Error,
             chunk: chunk.min(layer.pages),
             next_intent: task.first_intent,
             named: task.torn.clone(),
@@ -100,8 +109,9 @@ impl<'a> Sweep<'a> {
         let mut keys = Vec::new();
         let mut count = 0;
         // The first intent names two chunks.
-        if self.chunk < self.layer.pages {
-            self.load(self.chunk, &mut stream, &mut keys)?;
+        let second = self.end_of_chunk(0);
+        if second < self.layer.pages {
+            self.load(second, &mut stream, &mut keys)?;
         }
         let mut chunk = self.load(0, &mut stream, &mut keys)?;
         self.write_intent(0)?;
@@ -131,7 +141,7 @@ impl<'a> Sweep<'a> {
         stream: &mut KeyStream<'_>,
         keys: &mut Vec<u64>,
     ) -> Result<Option<Range<u64>>> {
-        let end = (start + self.chunk).min(self.layer.pages);
+        let end = self.end_of_chunk(start);
         let Some(first) = first_hash_of(start, self.layer.pages) else {
             return Ok(None);
         };
@@ -139,6 +149,20 @@ impl<'a> Sweep<'a> {
         stream.load(first..=last, keys)?;
         self.for_each_run(start..end, keys, Self::check_run)?;
         Ok(Some(start..end))
+    }
+
+    /// Where the chunk from page `start` ends: at a border of the large pieces that the system keeps
+    /// a file in, if it reaches one. What is written in whole pieces is mapped and synced in them.
+    fn end_of_chunk(&self, start: u64) -> u64 {
+        let first = self.layer.first_page;
+        let end = start.saturating_add(self.chunk);
+        if end >= self.layer.pages {
+            return self.layer.pages;
+        }
+        match ((first + end) / LARGE_PAGES * LARGE_PAGES).checked_sub(first) {
+            Some(border) if border > start => border,
+            _ => end,
+        }
     }
 
     /// Numbers in the file of pages of the layer.
@@ -153,8 +177,8 @@ impl<'a> Sweep<'a> {
 
     /// Names the chunk from page `start` and the next one.
     fn write_intent(&mut self, start: u64) -> Result<()> {
-        let end = start.saturating_add(self.chunk.saturating_mul(2));
-        let mut pages = self.numbers(start..end.min(self.layer.pages));
+        let end = self.end_of_chunk(self.end_of_chunk(start));
+        let mut pages = self.numbers(start..end);
         // What an interrupted checkpoint left torn stays named until all of it is done again.
         let torn = &self.task.torn;
         if !torn.is_empty() {
@@ -214,23 +238,29 @@ impl<'a> Sweep<'a> {
     /// written anew, it makes no difference whether they are taken for torn before.
     fn check_run(&mut self, pages: Range<u64>, _keys: &[u64]) -> Result<()> {
         let bytes = self.read_run(&pages)?;
-        let must_be_whole = self.engine.options.on_damage == OnDamage::Error;
-        for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
-            if must_be_whole && !self.may_be_torn(page) {
-                let checked = self.check(page, bytes);
-                checked.map_err(|fault| self.damaged(page, fault))?;
+        if self.must_be_whole && !self.fresh {
+            for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
+                if !self.may_be_torn(page) {
+                    let checked = self.check(page, bytes);
+                    checked.map_err(|fault| self.damaged(page, fault))?;
+                }
             }
         }
         self.bytes = bytes;
         Ok(())
     }
 
-    /// Reads a run of pages into the scratch memory.
+    /// Reads a run of pages into the scratch memory. Those of a fresh layer are blank, whatever an
+    /// interrupted checkpoint may have left in them.
     fn read_run(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
         let offset = page_offset(self.layer.first_page + pages.start);
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.bytes);
         bytes.resize(length, 0);
+        if self.fresh {
+            bytes.fill(0);
+            return Ok(bytes);
+        }
         let path = &self.engine.path;
         read_exact_at(&*self.engine.file, &mut bytes, offset)
             .map_err(|error| Error::io("read pages of", path, error))?;
@@ -266,12 +296,11 @@ impl<'a> Sweep<'a> {
         if keys.is_empty() && !torn && !page::is_blank(bytes) {
             return Ok(());
         }
-        if let Err(fault) = self.check(page, bytes) {
+        // Those of a chunk were checked before the intent that names it, and kept.
+        let whole = self.fresh || self.dense && self.must_be_whole && !torn;
+        if !whole && let Err(fault) = self.check(page, bytes) {
             if !torn {
                 self.replace(page, bytes, fault)?;
-            } else if self.layer.keys == 0 {
-                // All keys that belong there are at hand.
-                bytes.fill(0);
             } else if keys.is_empty() && page::count_bits(bytes) > 0 {
                 // Without keys it was blank when it was torn, and has no bits.
                 self.replace(page, bytes, fault)?;

@@ -242,6 +242,9 @@ pub(crate) fn map_layers(
         if layer.all_written {
             pages.set_all_written();
         }
+        if layer.keys > 0 {
+            pages.set_has_keys();
+        }
         layers.push(pages);
     }
     Ok(layers)

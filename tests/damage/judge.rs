@@ -37,6 +37,8 @@ pub enum Page {
 pub struct Layer {
     pub first_page: u64,
     pub pages: u64,
+    /// What its checkpoints have put in. While there is nothing, its pages say nothing.
+    pub keys: u64,
     pub probes: u32,
     pub all_written: bool,
 }
@@ -239,7 +241,7 @@ impl<'a> Reading<'a> {
         if self.logged.contains_key(&hash) {
             return Answer::Present;
         }
-        for layer in self.layers.iter().rev() {
+        for layer in self.layers.iter().rev().filter(|layer| layer.keys > 0) {
             let number = layer.number_of(hash);
             if self.pages[&number] == Page::Damaged {
                 return Answer::Damaged;
@@ -343,6 +345,7 @@ impl Superblock {
         let layer = |entry: &Vec<u8>| Layer {
             first_page: u64_at(entry, 0),
             pages: u64_at(entry, 8),
+            keys: u64_at(entry, 24),
             probes: u32_at(entry, 40),
             all_written: u32_at(entry, 44) & 1 != 0,
         };
