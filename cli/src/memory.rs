@@ -7,7 +7,8 @@ use crate::size;
 /// The part of the command line that grants memory.
 #[derive(clap::Args)]
 pub struct Memory {
-    /// Memory for what is not in the filter file yet, and to work in, such as 256M
+    /// Memory for what is not in the filter file yet, and to work in, such as 512M; unless told, as much as the filter
+    /// has, between 64M and 256M
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 }

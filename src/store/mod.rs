@@ -38,7 +38,8 @@ use crate::hash::{HashedKey, KeyHasher};
 pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
 pub use options::{
-    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER, Options,
+    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
+    MOST_DEFAULT_BUFFER, Options,
 };
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]

@@ -50,7 +50,7 @@ pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result
         });
     }
     let opening = Opening {
-        options,
+        options: &options.fit(identity.superblock.end_offset()),
         path,
         file,
         identity,
@@ -130,7 +130,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     };
     let (file, identity) = identify(options, path, false)?;
     let opening = Opening {
-        options,
+        options: &options.fit(identity.superblock.end_offset()),
         path,
         file,
         identity,

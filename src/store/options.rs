@@ -11,8 +11,11 @@ use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sys::storage::{self, Storage};
 
-/// Memory for the write buffer and all scratch, unless told otherwise: 64 MiB.
+/// Memory for the write buffer and all scratch, unless told otherwise: 64 MiB. A larger filter gets
+/// as much as it has itself, up to [`MOST_DEFAULT_BUFFER`].
 pub const DEFAULT_BUFFER: u64 = 64 << 20;
+/// The most of the same that a handle takes unless told: 256 MiB.
+pub const MOST_DEFAULT_BUFFER: u64 = 256 << 20;
 /// The least memory for the write buffer: 128 KiB.
 pub const LEAST_BUFFER: u64 = 128 << 10;
 /// How long a handle waits for others, unless told otherwise.
@@ -51,6 +54,8 @@ pub struct Options {
     pub(crate) seed: Option<[u8; 32]>,
     pub(crate) transactional: bool,
     pub(crate) buffer: u64,
+    /// Whether `buffer` was told, or is to be found when the filter's size is known.
+    pub(crate) granted: bool,
     pub(crate) writer: String,
     pub(crate) background: bool,
     pub(crate) exclusive: bool,
@@ -72,6 +77,7 @@ impl Default for Options {
             seed: None,
             transactional: false,
             buffer: DEFAULT_BUFFER,
+            granted: false,
             writer: "default".to_owned(),
             background: true,
             exclusive: false,
@@ -149,12 +155,13 @@ impl Options {
         self
     }
 
-    /// Bytes of memory for both write buffers and all scratch, 128 KiB or more (64 MiB unless
-    /// told). A larger one makes for fewer, denser checkpoints.
+    /// Bytes of memory for both write buffers and all scratch, 128 KiB or more. Unless told they are
+    /// as many as the filter has when it is opened, and between 64 and 256 MiB. More make for
+    /// fewer, denser checkpoints.
     ///
     /// Beside it a handle uses one bit for each page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
-        self.buffer = bytes;
+        (self.buffer, self.granted) = (bytes, true);
         self
     }
 
@@ -275,6 +282,15 @@ impl Options {
             return wrong("writer", "a name of 1 to 255 bytes", got);
         }
         Ok(())
+    }
+
+    /// The same for a store file of so many bytes.
+    pub(crate) fn fit(&self, file: u64) -> Self {
+        let mut options = self.clone();
+        if !self.granted {
+            options.buffer = file.clamp(DEFAULT_BUFFER, MOST_DEFAULT_BUFFER);
+        }
+        options
     }
 
     /// Bytes of the buffer of one generation, of which there are two.
