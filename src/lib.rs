@@ -76,6 +76,9 @@ pub mod hash;
 mod log;
 mod page;
 pub mod sizing;
+#[cfg(feature = "stages")]
+#[doc(hidden)]
+pub mod stages;
 mod store;
 mod sys;
 

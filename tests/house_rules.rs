@@ -14,7 +14,7 @@ const ORDER: [&[&str]; 7] = [
     &["file", "buffer"],
     &["log"],
     &["store"],
-    &["fuzzing"],
+    &["fuzzing", "stages"],
 ];
 
 const LONGEST_FILE: usize = 500;

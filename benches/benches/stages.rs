@@ -1,0 +1,229 @@
+//! What each stage of a key's way costs, alone: the hash, a page, the write buffer, a layer of
+//! pages; and the way through all of them.
+//!
+//! `cargo bench -p everseen-benches`. Times are for as many keys as the group's throughput says.
+//! Without `--bench`, as in `cargo test --benches`, everything runs once on a small filter.
+
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use everseen::hash::{Hash, KeyHasher};
+use everseen::sizing::Plan;
+use everseen::stages::{PAGE_BYTES, Pages, Table, apply, is_whole, seal};
+use everseen::{Options, Store};
+use everseen_benches::keys::{hash, url};
+
+/// Keys that a measurement takes at a time.
+const KEYS: u64 = 4096;
+/// How many keys ahead memory is fetched.
+const AHEAD: usize = 24;
+/// From here on nothing was inserted.
+const ABSENT: u64 = 1 << 40;
+const SEED: [u8; 32] = [7; 32];
+
+/// Whether this is for measuring.
+fn measures() -> bool {
+    std::env::args().any(|argument| argument == "--bench")
+}
+
+/// Keys in the filters that are looked into.
+fn filled() -> u64 {
+    if measures() { 20_000_000 } else { 20_000 }
+}
+
+fn hashes(from: u64) -> Vec<u64> {
+    (from..from + KEYS).map(hash).collect()
+}
+
+/// Does something for each key, each fetched a while before.
+fn ahead(keys: &[u64], fetch: impl Fn(u64), mut each: impl FnMut(u64)) {
+    for key in &keys[..AHEAD] {
+        fetch(*key);
+    }
+    for (at, key) in keys.iter().enumerate() {
+        if let Some(key) = keys.get(at + AHEAD) {
+            fetch(*key);
+        }
+        each(*key);
+    }
+}
+
+fn hashing(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("hash of 79 bytes");
+    group.throughput(Throughput::Elements(KEYS));
+    let keys: Vec<String> = (0..KEYS).map(url).collect();
+    for algorithm in [Hash::Highway, Hash::Xxh3, Hash::Murmur3] {
+        let hasher = KeyHasher::new(algorithm, &SEED);
+        group.bench_function(algorithm.to_string(), |bencher| {
+            bencher.iter(|| {
+                let hashed = keys.iter().map(|key| hasher.hash(key.as_bytes()));
+                black_box(hashed.fold(0, |sum, hash| sum ^ hash))
+            });
+        });
+    }
+    group.finish();
+}
+
+fn page(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("page");
+    let keys: Vec<u64> = (0..160).map(hash).collect();
+    let mut page = vec![0; PAGE_BYTES];
+    for probes in [7, 20] {
+        group.throughput(Throughput::Elements(keys.len() as u64));
+        group.bench_function(format!("apply, k = {probes}"), |bencher| {
+            bencher.iter(|| {
+                page.fill(0);
+                black_box(apply(&mut page, probes, &keys))
+            });
+        });
+    }
+    group.throughput(Throughput::Elements(1));
+    group.bench_function("seal", |bencher| {
+        bencher.iter(|| seal(1, 5, black_box(&mut page)));
+    });
+    group.bench_function("check", |bencher| {
+        bencher.iter(|| is_whole(1, black_box(&page)));
+    });
+    group.finish();
+}
+
+fn buffer(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("buffer of 28 MiB");
+    group.throughput(Throughput::Elements(KEYS));
+    let empty = || Table::new(28 << 20).expect("memory for a buffer");
+    let mut table = empty();
+    let (mut next, mut held) = (0, 0);
+    group.bench_function("claim a new key", |bencher| {
+        bencher.iter_custom(|rounds| {
+            let mut spent = Duration::ZERO;
+            for _ in 0..rounds {
+                if held + KEYS > table.limit() {
+                    (table, held) = (empty(), 0);
+                }
+                let keys = hashes(next);
+                (next, held) = (next + KEYS, held + KEYS);
+                let begun = Instant::now();
+                ahead(
+                    &keys,
+                    |key| table.prefetch(key),
+                    |key| assert!(table.insert(key)),
+                );
+                spent += begun.elapsed();
+            }
+            spent
+        });
+    });
+    let mut from = ABSENT;
+    group.bench_function("look up an absent key", |bencher| {
+        bencher.iter_batched_ref(
+            || {
+                from += KEYS;
+                hashes(from)
+            },
+            |keys| {
+                let mut found = 0;
+                let count = |key| found += u64::from(table.contains(key));
+                ahead(keys, |key| table.prefetch(key), count);
+                found
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+/// A closed store with its keys in the pages, at 1e-6.
+fn closed_store(path: &Path) -> (Store, Plan) {
+    let plan = Plan::for_rate(filled(), 1e-6).expect("a plan");
+    let options = Options::new().capacity(filled()).fpr(1e-6).seed(SEED);
+    let store = options.exclusive(true).create(path).expect("a new store");
+    for from in (0..filled()).step_by(1 << 16) {
+        let keys: Vec<String> = (from..filled().min(from + (1 << 16))).map(url).collect();
+        store.insert_batch(&keys).expect("room");
+    }
+    store.close().expect("a disk");
+    (Store::open(path).expect("a store"), plan)
+}
+
+fn pages(criterion: &mut Criterion) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("store");
+    let (store, plan) = closed_store(&path);
+    let layer = Pages::open(&path, &plan).expect("a layer");
+    let probe = |keys: &[u64]| {
+        let mut found = 0;
+        let count = |key| found += u64::from(layer.contains(key));
+        ahead(keys, |key| layer.prefetch(key), count);
+        found
+    };
+    let mut from = ABSENT;
+    let mut absent = || {
+        from += KEYS;
+        from..from + KEYS
+    };
+    let mut random = 0;
+    let mut present = || {
+        random += KEYS;
+        (random..random + KEYS).map(|number| hash(number) % filled())
+    };
+    let urls = |numbers: &mut dyn Iterator<Item = u64>| numbers.map(url).collect::<Vec<_>>();
+    let hasher = store.hasher();
+    let hashed = |keys: &[String]| -> Vec<u64> {
+        keys.iter().map(|key| hasher.hash(key.as_bytes())).collect()
+    };
+
+    let mut group = criterion.benchmark_group(format!("filter of {} keys at 1e-6", filled()));
+    group.throughput(Throughput::Elements(KEYS));
+    group.bench_function("pages alone, absent keys", |bencher| {
+        bencher.iter_batched(
+            || hashes(absent().start),
+            |keys| probe(&keys),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("pages alone, present keys", |bencher| {
+        bencher.iter_batched(
+            || hashed(&urls(&mut present())),
+            |keys| assert_eq!(probe(&keys), KEYS),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("contains_hash_batch, absent keys", |bencher| {
+        bencher.iter_batched(
+            || hashes(absent().start),
+            |keys| store.contains_hash_batch(&keys).expect("whole pages"),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("contains_batch, absent keys", |bencher| {
+        bencher.iter_batched(
+            || urls(&mut absent()),
+            |keys| store.contains_batch(&keys).expect("whole pages"),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("contains_batch, present keys", |bencher| {
+        bencher.iter_batched(
+            || urls(&mut present()),
+            |keys| store.contains_batch(&keys).expect("whole pages"),
+            BatchSize::SmallInput,
+        );
+    });
+    group.bench_function("contains, absent keys one by one", |bencher| {
+        bencher.iter_batched(
+            || urls(&mut absent()),
+            |keys| {
+                for key in &keys {
+                    black_box(store.contains(key.as_bytes()).expect("whole pages"));
+                }
+            },
+            BatchSize::SmallInput,
+        );
+    });
+    group.finish();
+}
+
+criterion_group!(stages, hashing, page, buffer, pages);
+criterion_main!(stages);
