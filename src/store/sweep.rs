@@ -60,7 +60,7 @@ pub(crate) struct Sweep<'a> {
     fresh: bool,
     /// Whether a damaged page is an error, and not to be written anew.
     must_be_whole: bool,
-    /// Pages of a chunk, counted in pages of the layer.
+    /// Most pages of a chunk.
     chunk: u64,
     /// The sequence of the next intent.
     next_intent: u64,
@@ -237,6 +237,9 @@ impl<'a> Sweep<'a> {
     /// Reads a run of pages and checks each, but for those that may be torn. Where damaged pages are
     /// written anew, it makes no difference whether they are taken for torn before.
     fn check_run(&mut self, pages: Range<u64>, _keys: &[u64]) -> Result<()> {
+        if self.fresh && !self.dense {
+            return Ok(());
+        }
         let bytes = self.read_run(&pages)?;
         if self.must_be_whole && !self.fresh {
             for (page, bytes) in pages.zip(bytes.chunks_exact(PAGE_BYTES)) {
@@ -299,10 +302,8 @@ impl<'a> Sweep<'a> {
         // Those of a chunk were checked before the intent that names it, and kept.
         let whole = self.fresh || self.dense && self.must_be_whole && !torn;
         if !whole && let Err(fault) = self.check(page, bytes) {
-            if !torn {
-                self.replace(page, bytes, fault)?;
-            } else if keys.is_empty() && page::count_bits(bytes) > 0 {
-                // Without keys it was blank when it was torn, and has no bits.
+            // Without keys it was blank when it was torn, and has no bits.
+            if !torn || keys.is_empty() && page::count_bits(bytes) > 0 {
                 self.replace(page, bytes, fault)?;
             }
             // Else half of it is from the interrupted checkpoint: all its bits are ones that belong

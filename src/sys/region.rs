@@ -148,8 +148,8 @@ fn write_zeros(file: &File, from: usize, to: usize) -> io::Result<()> {
     while at < to {
         let border = (at + 1).next_multiple_of(HUGE_PAGE);
         let part = border.min(to) - at;
-        io::Write::write_all(&mut file, &zeros[..part.min(zeros.len())])?;
-        at += part.min(zeros.len());
+        io::Write::write_all(&mut file, &zeros[..part])?;
+        at += part;
     }
     Ok(())
 }

@@ -49,7 +49,7 @@ struct Args {
     buffer: Option<u64>,
 }
 
-/// The buffer that most will have.
+/// The least buffer that a handle takes unless told.
 const DEFAULT: u64 = everseen::DEFAULT_BUFFER;
 
 fn main() -> Result<(), Box<dyn Error>> {
