@@ -246,6 +246,30 @@ fn a_handle_counts_how_often_it_took_the_writer_lock() {
     assert_eq!(store.stats().unwrap().lock_waited, Duration::ZERO);
 }
 
+/// Large batches are looked up in the order of the pages, which nobody may see.
+#[test]
+fn a_large_batch_is_answered_in_its_own_order() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = Options::new().seed([7; 32]).capacity(300_000).fpr(1e-9);
+    let store = options.create(&path).unwrap();
+    let mut known = HashSet::new();
+    for round in 0..4_u64 {
+        // Half of them known already, and each third one twice.
+        let keys: Vec<_> = (0..60_000_u64)
+            .map(|n| key((n * 7919 + round * 30_000) % 60_000 + round * 30_000 + n % 3 % 2))
+            .collect();
+        let expected: Vec<bool> = keys.iter().map(|key| known.contains(key)).collect();
+        assert_eq!(store.contains_batch(&keys).unwrap(), expected);
+        let new = store.insert_batch(&keys).unwrap();
+        let expected: Vec<bool> = keys.iter().map(|key| known.insert(key.clone())).collect();
+        assert_eq!(new, expected);
+        if round % 2 == 1 {
+            store.checkpoint().unwrap();
+        }
+    }
+}
+
 /// FORMAT.md, "Pages": what lies in the pages of a layer without keys says nothing.
 #[test]
 fn pages_of_a_layer_without_keys_are_neither_looked_at_nor_kept() {

@@ -129,6 +129,11 @@ impl LayerPages {
         self.all_written.store(true, Ordering::Release);
     }
 
+    /// The number of pages.
+    pub(crate) fn pages(&self) -> u64 {
+        self.pages
+    }
+
     /// Told by a superblock in which the layer has keys.
     pub(crate) fn set_has_keys(&self) {
         self.has_keys.store(true, Ordering::Release);
@@ -142,8 +147,15 @@ impl LayerPages {
     }
 
     #[inline]
-    fn page_of(&self, hash: u64) -> u64 {
+    pub(crate) fn page_of(&self, hash: u64) -> u64 {
         page::place::page_of(hash, self.pages)
+    }
+
+    /// Asks the system for some pages, without waiting for them.
+    pub(crate) fn ask_for(&self, pages: Range<u64>) {
+        let count = pages.end - pages.start;
+        self.map
+            .ask_for(pages.start as usize * WORDS, count as usize * WORDS);
     }
 
     /// Fetches the lines of the key's first bits.
@@ -173,12 +185,8 @@ impl LayerPages {
         if !self.is_checked(page) {
             self.first_use(page, window)?;
         }
-        let base = page as usize * WORDS;
-        Ok(bloom::begins(
-            |index| self.map.word(base + index),
-            self.probes,
-            hash,
-        ))
+        let words = self.map.words::<WORDS>(page as usize * WORDS);
+        Ok(bloom::begins(|index| words.get(index), self.probes, hash))
     }
 
     /// Whether the key tests positive in this layer.
@@ -188,18 +196,14 @@ impl LayerPages {
         if !self.is_checked(page) {
             self.first_use(page, window)?;
         }
-        let base = page as usize * WORDS;
-        Ok(bloom::contains(
-            |index| self.map.word(base + index),
-            self.probes,
-            hash,
-        ))
+        let words = self.map.words::<WORDS>(page as usize * WORDS);
+        Ok(bloom::contains(|index| words.get(index), self.probes, hash))
     }
 
     /// Whether the key tests positive, in a page whose bits are taken as they are.
     pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
-        let base = self.page_of(hash) as usize * WORDS;
-        bloom::contains(|index| self.map.word(base + index), self.probes, hash)
+        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        bloom::contains(|index| words.get(index), self.probes, hash)
     }
 
     /// The number in the file of the key's page.

@@ -4,7 +4,7 @@ use super::file::RECORDS_OFFSET;
 use super::record::{self, RecordKind};
 use super::{Cut, LogFile, Mark};
 use crate::error::{Error, Result};
-use crate::sys::storage::write_all_at;
+use crate::sys::storage::append_all_at;
 
 /// A log grows by at most this much at a time, in bytes.
 const LARGEST_STEP: u64 = 64 << 20;
@@ -86,7 +86,7 @@ impl LogWriter<'_> {
         let crc = record::seal(self.scratch, &self.log.salt, self.at.end);
         let end = self.at.end + self.scratch.len() as u64;
         self.reserve(end)?;
-        write_all_at(&*self.log.file, self.scratch, self.at.end)
+        append_all_at(&*self.log.file, self.scratch, self.at.end)
             .map_err(|error| Error::io("append to the log", &self.log.path, error))?;
         self.at.end = end;
         self.at.previous = crc;

@@ -14,7 +14,7 @@ const FIRST: usize = PAYLOAD_OFFSET * 8;
 pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
     probes::all(hash, probes, |bit| {
         let bit = FIRST + bit;
-        word(bit / 64) >> (bit % 64) & 1 == 1
+        word(bit / 64) & (1 << (bit % 64)) != 0
     })
 }
 

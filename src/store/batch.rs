@@ -1,6 +1,8 @@
 //! Looking up many keys in stages: in one table or layer after the other, each key fetched a while
 //! before it is looked at, and none of them decided by a branch that can't be foretold.
 
+use std::convert::Infallible;
+
 use super::engine::View;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
@@ -14,6 +16,10 @@ pub(crate) const AHEAD: usize = 24;
 /// The same where all lines of a key are.
 const ALL_AHEAD: usize = 4;
 
+/// From so many keys a page on, in the order of the pages, the lines of one key are likely to have been
+/// fetched for another.
+const DENSE: u64 = 16;
+
 /// Places of a batch that are still to be looked at.
 #[derive(Clone)]
 struct Places {
@@ -22,6 +28,10 @@ struct Places {
 }
 
 impl Places {
+    fn keep(&mut self, keep: impl Fn(usize) -> bool) {
+        let Ok(()) = self.retain(0, |_| {}, |place| Ok::<_, Infallible>(keep(place)));
+    }
+
     fn all(count: usize) -> Self {
         let mut places = [0; BATCH];
         for (number, place) in (0..).zip(&mut places[..count]) {
@@ -55,22 +65,47 @@ impl Places {
     }
 }
 
+/// How keys are looked up.
+pub(crate) struct Stages<'a, C> {
+    pub(crate) window: WriteWindow<'a>,
+    /// Tells whether a key that the active buffer has is there. Without it that buffer is not looked
+    /// into.
+    pub(crate) counts: Option<C>,
+    /// So many keys come in the order of the pages.
+    in_order: u64,
+}
+
+impl<'a, C> Stages<'a, C> {
+    pub(crate) fn new(window: WriteWindow<'a>, counts: Option<C>) -> Self {
+        Self {
+            window,
+            counts,
+            in_order: 0,
+        }
+    }
+
+    /// The same for so many keys that come in the order of the pages.
+    pub(crate) fn in_order(mut self, keys: usize) -> Self {
+        self.in_order = keys as u64;
+        self
+    }
+}
+
 impl View {
     /// Looks up some [`BATCH`] keys, at most, and sets `found` for each that is there; what it was
-    /// before must be `false`. `counts` tells whether a key that the active buffer has is there;
-    /// without it that buffer is not looked into.
+    /// before must be `false`.
     ///
     /// # Errors
     /// A page that is damaged, or seems so. Then `found` means nothing.
-    pub(crate) fn probe_batch(
+    pub(crate) fn probe_batch<C: Fn(Presence) -> bool>(
         &self,
         hashes: &[u64],
-        window: WriteWindow<'_>,
-        counts: Option<impl Fn(Presence) -> bool>,
+        stages: &Stages<'_, C>,
         found: &mut [bool],
     ) -> Result<(), FormatError> {
         let mut rest = Places::all(hashes.len());
-        if let Some(counts) = counts {
+        // Before there is a log there is no key, and no need to touch memory that nobody has used.
+        if let Some(counts) = stages.counts.as_ref().filter(|_| self.active.has_log()) {
             probe_buffer(&self.active.buffer, hashes, counts, &mut rest, found);
         }
         if let Some(frozen) = &self.frozen {
@@ -78,7 +113,10 @@ impl View {
             probe_buffer(&frozen.buffer, hashes, settled, &mut rest, found);
         }
         for layer in self.layers_with_keys() {
-            probe_layer(layer, hashes, window, &mut rest, found)?;
+            match stages.in_order / layer.pages() >= DENSE {
+                true => probe_in_order(layer, hashes, stages.window, &mut rest, found)?,
+                false => probe_layer(layer, hashes, stages.window, &mut rest, found)?,
+            }
         }
         Ok(())
     }
@@ -95,7 +133,7 @@ fn probe_buffer(
     let Ok(()) = rest.retain(AHEAD, fetch, |place| {
         let there = counts(buffer.lookup(hashes[place]));
         found[place] = there;
-        Ok::<_, std::convert::Infallible>(!there)
+        Ok::<_, Infallible>(!there)
     });
 }
 
@@ -117,11 +155,22 @@ fn probe_layer(
         Ok(found[place])
     })?;
     if perhaps.count > 0 {
-        let Ok(()) = rest.retain(
-            0,
-            |_| {},
-            |place| Ok::<_, std::convert::Infallible>(!found[place]),
-        );
+        rest.keep(|place| !found[place]);
     }
     Ok(())
+}
+
+/// The same for keys in the order of the pages, with many for each.
+fn probe_in_order(
+    layer: &LayerPages,
+    hashes: &[u64],
+    window: WriteWindow<'_>,
+    rest: &mut Places,
+    found: &mut [bool],
+) -> Result<(), FormatError> {
+    let fetch = |place: usize| layer.prefetch(hashes[place]);
+    rest.retain(AHEAD, fetch, |place| {
+        found[place] = layer.contains(hashes[place], window)?;
+        Ok(!found[place])
+    })
 }

@@ -12,7 +12,9 @@ use super::coordination::Coordination;
 use super::doubt::Told;
 use super::generation::Generation;
 use super::identity::read_identity;
+use super::insert::Claims;
 use super::locks::{Presence, Seat};
+use super::part::Cold;
 use super::report::RecoveryReport;
 use super::verify::Damage;
 use crate::error::{Error, Result};
@@ -22,7 +24,7 @@ use crate::hash::KeyHasher;
 use crate::log::LogError;
 use crate::page::Kind;
 use crate::sys::storage::{StorageFile, write_all_at};
-use crate::sys::{LockFile, LockWaits};
+use crate::sys::{LockFile, LockWaits, Process};
 
 /// What a reader looks at: in this order, the order in which keys flow.
 ///
@@ -67,6 +69,8 @@ pub(crate) struct Local {
     /// The generation in whose log this handle has announced itself.
     pub(crate) announced: u64,
     pub(crate) scratch: Vec<u8>,
+    /// Of the last batch, empty: for its memory.
+    pub(crate) claims: Claims,
     /// What this handle's writer needs in a superblock for its last commit.
     pub(crate) writer_bytes: Option<u64>,
     /// The handle is closed, or a close that failed for want of room has given up what was
@@ -120,8 +124,9 @@ pub(crate) struct Engine {
     pub(crate) closed: AtomicBool,
     /// Whether the last batch brought mostly new keys: a guess at the next one.
     pub(crate) mostly_new: AtomicBool,
+    pub(crate) cold: Cold,
     pub(crate) held: Mutex<Option<Held>>,
-    process: u32,
+    process: Process,
 }
 
 /// All that opening has found out.
@@ -170,14 +175,15 @@ impl Engine {
             poison: OnceLock::new(),
             closed: AtomicBool::new(false),
             mostly_new: AtomicBool::new(false),
+            cold: Cold::default(),
             held: Mutex::new(parts.held),
-            process: std::process::id(),
+            process: Process::current(),
         })
     }
 
     /// Whether this process opened the handle, and not one that it was forked from.
     pub(crate) fn is_own(&self) -> bool {
-        self.process == std::process::id()
+        self.process.is_current()
     }
 
     /// Refuses work on a closed or poisoned handle.

@@ -4,16 +4,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Verdict;
-use super::batch::{AHEAD, BATCH};
+use super::batch::{AHEAD, BATCH, Stages};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
 use super::writing::Writing;
-use crate::buffer::{COMMITTED, Claim, Slot};
+use crate::buffer::{COMMITTED, Claim, Presence, Slot};
 use crate::error::{Error, Result};
 
 /// Keys that are claimed and not yet in the log.
-#[derive(Debug)]
-struct Claims {
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
     hashes: Vec<u64>,
     slots: Vec<Slot>,
     /// Where each stands in the batch.
@@ -26,14 +26,10 @@ struct Claims {
 }
 
 impl Claims {
-    fn with_room(keys: usize, allowance: u64) -> Self {
-        Self {
-            hashes: Vec::with_capacity(keys),
-            slots: Vec::with_capacity(keys),
-            places: Vec::with_capacity(keys),
-            alive: Vec::new(),
-            allowance,
-        }
+    fn clear(&mut self) {
+        self.hashes.clear();
+        self.slots.clear();
+        self.places.clear();
     }
 }
 
@@ -64,26 +60,78 @@ enum Outcome {
 }
 
 impl Engine {
+    /// Inserts one key.
+    pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
+        self.check_writable()?;
+        let view = self.view()?;
+        view.prefetch(hash);
+        if self.probe_seen(&view, hash)? {
+            return Ok(Verdict::Seen);
+        }
+        let mut verdict = [Verdict::Seen];
+        let mut writing = self.lock_writer()?;
+        match writing.claim_absent(&view, &[hash], &[0], &mut verdict) {
+            Ok(()) => Ok(verdict[0]),
+            Err(stop) => Err(*stop.error),
+        }
+    }
+
     /// Inserts the keys in order and appends a verdict for each.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
     pub(crate) fn claim_each(&self, hashes: &[u64], verdicts: &mut Vec<Verdict>) -> Result<()> {
         self.check_writable()?;
         verdicts.reserve(hashes.len());
-        for batch in hashes.chunks(BATCH) {
-            let first = verdicts.len();
-            if let Err(stop) = self.claim_batch(batch, verdicts) {
-                verdicts.truncate(first + stop.done);
-                return Err(*stop.error);
+        for part in hashes.chunks(self.options.part_keys()) {
+            let probed = self.probe_part(part)?;
+            for (at, batch) in (0..).step_by(BATCH).zip(part.chunks(BATCH)) {
+                let seen = probed.as_ref().map(|(view, seen)| (view, &seen[at..]));
+                let first = verdicts.len();
+                if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
+                    verdicts.truncate(first + stop.done);
+                    return Err(*stop.error);
+                }
             }
         }
         Ok(())
     }
 
-    fn claim_batch(&self, batch: &[u64], verdicts: &mut Vec<Verdict>) -> Result<(), Stop> {
+    /// Looks up many keys at once, for batches of them to be claimed after. `None` if they are too
+    /// few for that, or there is a damaged page, which is to be met in its turn.
+    fn probe_part(&self, part: &[u64]) -> Result<Option<(Arc<View>, Vec<bool>)>> {
+        if part.len() < MANY {
+            return Ok(None);
+        }
+        let view = Arc::clone(&*self.view()?);
+        let mut seen = vec![false; part.len()];
+        let stages = Stages::new(self.shared.window(), self.counts());
+        let probed = view.probe_each(part, stages, &self.cold, &mut seen);
+        Ok(probed.is_ok().then_some((view, seen)))
+    }
+
+    /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
+    /// from it, and looks there once more to claim them: then once is enough.
+    fn counts(&self) -> Option<impl Fn(Presence) -> bool> {
+        let looks = !self.mostly_new.load(Ordering::Relaxed);
+        looks.then_some(|presence| self.is_seen(presence))
+    }
+
+    /// Claims a batch. With `probed`, it was looked up in a view, which may be an old one by now.
+    fn claim_batch(
+        &self,
+        batch: &[u64],
+        probed: Option<(&Arc<View>, &[bool])>,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<(), Stop> {
         let first = verdicts.len();
         let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
-        let (absent, outcome) = self.find_absent(&view, batch);
+        let (absent, outcome) = match probed.filter(|(probed, _)| Arc::ptr_eq(probed, &view)) {
+            Some((_, seen)) => {
+                let absent = (0..batch.len()).filter(|place| !seen[*place]);
+                (absent.collect(), Ok(()))
+            }
+            None => self.find_absent(&view, batch),
+        };
         let judged = match &outcome {
             Ok(()) => batch.len(),
             Err(stop) => stop.done,
@@ -95,8 +143,10 @@ impl Engine {
         }
         let is_new = |verdict: &&Verdict| **verdict == Verdict::New;
         let new = verdicts[first..].iter().filter(is_new).count();
-        self.mostly_new
-            .store(new * 4 > batch.len() * 3, Ordering::Relaxed);
+        if batch.len() >= MANY {
+            let mostly = new * 4 > batch.len() * 3;
+            self.mostly_new.store(mostly, Ordering::Relaxed);
+        }
         outcome
     }
 
@@ -107,11 +157,9 @@ impl Engine {
         let mut seen = [false; BATCH];
         let seen = &mut seen[..batch.len()];
         let mut absent = Vec::with_capacity(batch.len());
-        // Who brings new keys finds them absent from the active buffer, and looks there once more to
-        // claim them: then once is enough.
-        let looks = batch.len() < MANY || !self.mostly_new.load(Ordering::Relaxed);
-        let counts = looks.then_some(|presence| self.is_seen(presence));
-        let probed = view.probe_batch(batch, self.shared.window(), counts, seen);
+        let counts = Some(|presence| self.is_seen(presence));
+        let stages = Stages::new(self.shared.window(), counts);
+        let probed = view.probe_batch(batch, &stages, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
@@ -126,11 +174,6 @@ impl Engine {
             }
         }
         absent.extend((0..batch.len()).filter(|place| !seen[*place]));
-        if !looks {
-            for place in &absent {
-                view.active.buffer.prefetch(batch[*place]);
-            }
-        }
         (absent, outcome)
     }
 }
@@ -145,15 +188,36 @@ impl Writing<'_> {
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let first = absent.first().copied().unwrap_or(0);
-        if self.is_full(0) && !self.view.active.buffer.is_held(batch[first]) {
+        // Keys may have moved on since they were looked for outside of the lock.
+        let look_again = !Arc::ptr_eq(&self.view, seen);
+        if !look_again && self.is_full(0) && !self.view.active.buffer.is_held(batch[first]) {
             // Refused without so much as a log.
             return Err(Stop::at(first)(self.full()));
         }
-        let mut state = self.begin_claims().map_err(Stop::at(first))?;
-        // Keys may have moved on since they were looked for outside of the lock.
-        let mut look_again = !Arc::ptr_eq(&self.view, seen);
-        let mut claims = Claims::with_room(absent.len(), self.allowance());
+        let state = self.begin_claims().map_err(Stop::at(first))?;
+        let mut claims = std::mem::take(&mut self.local.claims);
+        claims.clear();
+        claims.alive.clear();
+        claims.allowance = self.allowance();
+        let claimed = self.claim_in_turn(batch, absent, look_again, state, &mut claims, verdicts);
+        self.local.claims = claims;
+        claimed
+    }
+
+    /// Claims the keys at the places `absent` of a batch, and puts them into the log.
+    fn claim_in_turn(
+        &mut self,
+        batch: &[u64],
+        absent: &[usize],
+        mut look_again: bool,
+        mut state: u16,
+        claims: &mut Claims,
+        verdicts: &mut [Verdict],
+    ) -> Result<(), Stop> {
         let mut rotated = false;
+        for place in absent.iter().take(AHEAD) {
+            self.view.active.buffer.prefetch(batch[*place]);
+        }
         let mut at = 0;
         let outcome = loop {
             let Some(place) = absent.get(at).copied() else {
@@ -163,7 +227,7 @@ impl Writing<'_> {
             if let Some(place) = absent.get(at + AHEAD) {
                 self.view.active.buffer.prefetch(batch[*place]);
             }
-            match self.claim_one(hash, look_again, &mut claims) {
+            match self.claim_one(hash, look_again, claims) {
                 Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
                 Ok(Outcome::Claimed(slot)) => {
                     rotated = false;
@@ -172,7 +236,7 @@ impl Writing<'_> {
                     claims.places.push(place);
                 }
                 Ok(Outcome::NoRoom) => {
-                    self.append_claims(&mut claims, state, verdicts)?;
+                    self.append_claims(claims, state, verdicts)?;
                     if rotated {
                         // Even a fresh buffer has no room: what fills it is not committed.
                         let quota = self.slot().uncommitted();
@@ -191,7 +255,7 @@ impl Writing<'_> {
             }
             at += 1;
         };
-        self.append_claims(&mut claims, state, verdicts)?;
+        self.append_claims(claims, state, verdicts)?;
         outcome
     }
 
@@ -264,8 +328,8 @@ impl Writing<'_> {
         if self.is_full(pending) {
             return Some(Err(self.full()));
         }
-        if self.slot().uncommitted() + pending >= self.quota() {
-            let quota = self.quota();
+        let quota = self.engine.quota();
+        if self.slot().uncommitted() + pending >= quota {
             return Some(Err(Error::TransactionTooLarge { quota }));
         }
         self.should_rotate(pending).then_some(Ok(Outcome::NoRoom))
@@ -286,16 +350,12 @@ impl Writing<'_> {
         self.engine
             .key_limit
             .saturating_sub(held)
-            .min(self.quota().saturating_sub(self.slot().uncommitted()))
+            .min(
+                self.engine
+                    .quota()
+                    .saturating_sub(self.slot().uncommitted()),
+            )
             .min(room)
-    }
-
-    /// Keys that this handle may have uncommitted.
-    fn quota(&self) -> u64 {
-        match self.engine.header.transactional {
-            true => self.view.active.buffer.limit() / 2,
-            false => u64::MAX,
-        }
     }
 
     /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
@@ -351,9 +411,7 @@ impl Writing<'_> {
             slot.set_uncommitted(slot.uncommitted() + count);
         }
         active.buffer.set_applied(active.buffer.tail().end);
-        claims.hashes.clear();
-        claims.slots.clear();
-        claims.places.clear();
+        claims.clear();
         Ok(())
     }
 

@@ -18,6 +18,7 @@ mod locks;
 mod loom;
 mod open;
 mod options;
+mod part;
 mod read;
 mod recover;
 mod repair;
@@ -265,9 +266,7 @@ impl Store {
     }
 
     fn claim_mixed(&self, hash: u64) -> Result<Verdict> {
-        let mut verdicts = Vec::with_capacity(1);
-        self.engine.claim_each(&[hash], &mut verdicts)?;
-        Ok(verdicts[0])
+        self.engine.claim_single(hash)
     }
 
     /// Hashes keys and passes them on in parts, so that memory does not grow with the batch.
@@ -277,8 +276,9 @@ impl Store {
         hash: impl Fn(&K) -> u64,
         mut each: impl FnMut(&[u64]) -> Result<()>,
     ) -> Result<()> {
-        let mut hashes = Vec::with_capacity(keys.len().min(PART));
-        for part in keys.chunks(PART) {
+        let most = self.engine.options.part_keys();
+        let mut hashes = Vec::with_capacity(keys.len().min(most));
+        for part in keys.chunks(most) {
             hashes.clear();
             hashes.extend(part.iter().map(&hash));
             each(&hashes)?;
@@ -392,9 +392,6 @@ impl Drop for Store {
         }
     }
 }
-
-/// Keys that are hashed ahead.
-const PART: usize = 4096;
 
 const _: () = {
     const fn shared_by_threads<T: Send + Sync>() {}

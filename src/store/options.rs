@@ -306,6 +306,12 @@ impl Options {
 
     /// Keys that a checkpoint holds in memory at a time.
     pub(crate) fn chunk_keys(&self) -> u64 {
-        (self.buffer / 16 / 8).clamp(64, 1 << 19)
+        (self.buffer / 32 / 8).clamp(64, 1 << 18)
+    }
+
+    /// Keys of a large batch that are looked up together. Each takes its hash twice, its place and
+    /// whether it was found.
+    pub(crate) fn part_keys(&self) -> usize {
+        (self.buffer / 32 / 24).clamp(4096, 1 << 18) as usize
     }
 }

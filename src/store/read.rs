@@ -3,7 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::batch::BATCH;
+use super::batch::Stages;
 use super::coordination::Coordination;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
@@ -13,6 +13,18 @@ use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, Intent, LayerPages};
 
 impl View {
+    /// Fetches what a look-up will touch first in each place, so that it waits for all of them at once.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.active.buffer.prefetch(hash);
+        if let Some(frozen) = &self.frozen {
+            frozen.buffer.prefetch(hash);
+        }
+        for layer in self.layers_with_keys() {
+            layer.prefetch(hash);
+        }
+    }
+
     /// The layers in which a key may be, the last one first: it is the largest, so that a key that
     /// is there is most likely in it.
     pub(crate) fn layers_with_keys(&self) -> impl Iterator<Item = &LayerPages> {
@@ -158,8 +170,9 @@ impl Engine {
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         self.check_readable()?;
+        let view = || self.view().inspect(|view| view.prefetch(hash));
         let settled = |view: &View| self.probe_settled(view, hash);
-        match look_up(hash, &self.shared, || self.view(), settled)? {
+        match look_up(hash, &self.shared, view, settled)? {
             Some(found) => Ok(found),
             // What the view does not show can't be looked at any more.
             None => Err(match self.access {
@@ -173,14 +186,14 @@ impl Engine {
     pub(crate) fn contains_each(&self, hashes: &[u64], out: &mut Vec<bool>) -> Result<()> {
         self.check_readable()?;
         let first = out.len();
-        for batch in hashes.chunks(BATCH) {
+        for batch in hashes.chunks(self.options.part_keys()) {
             let view = self.view()?;
             let done = out.len();
             out.resize(done + batch.len(), false);
             let there = |presence| presence != Presence::Absent;
-            let window = self.shared.window();
+            let stages = Stages::new(self.shared.window(), Some(there));
             let found = &mut out[done..];
-            if view.probe_batch(batch, window, Some(there), found).is_err() {
+            if view.probe_each(batch, stages, &self.cold, found).is_err() {
                 // One after the other: a page that is damaged, or seems so, concerns its own keys.
                 for (hash, found) in batch.iter().zip(found) {
                     *found = self.probe(&view, *hash)?;

@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Map;
+use super::appending::Appending;
 use super::storage::{Storage, StorageFile};
 
 /// The disk.
@@ -19,7 +20,7 @@ impl Storage for Disk {
             .write(true)
             .create_new(true)
             .open(path)?;
-        Ok(Arc::new(DiskFile(file)))
+        Ok(Arc::new(DiskFile::of(file)))
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
@@ -27,7 +28,7 @@ impl Storage for Disk {
         if file.metadata()?.is_dir() {
             return Err(io::ErrorKind::IsADirectory.into());
         }
-        Ok(Arc::new(DiskFile(file)))
+        Ok(Arc::new(DiskFile::of(file)))
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
@@ -66,47 +67,66 @@ impl Storage for Disk {
 }
 
 #[derive(Debug)]
-struct DiskFile(File);
+struct DiskFile {
+    file: File,
+    appending: Appending,
+}
+
+impl DiskFile {
+    fn of(file: File) -> Self {
+        Self {
+            file,
+            appending: Appending::default(),
+        }
+    }
+}
 
 impl StorageFile for DiskFile {
     fn length(&self) -> io::Result<u64> {
-        Ok(self.0.metadata()?.len())
+        Ok(self.file.metadata()?.len())
     }
 
     #[cfg(unix)]
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::read_at(&self.0, bytes, offset)
+        std::os::unix::fs::FileExt::read_at(&self.file, bytes, offset)
     }
 
     #[cfg(windows)]
     fn read_at(&self, bytes: &mut [u8], offset: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_read(&self.0, bytes, offset)
+        std::os::windows::fs::FileExt::seek_read(&self.file, bytes, offset)
     }
 
     #[cfg(unix)]
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        std::os::unix::fs::FileExt::write_at(&self.0, bytes, offset)
+        std::os::unix::fs::FileExt::write_at(&self.file, bytes, offset)
     }
 
     #[cfg(windows)]
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        std::os::windows::fs::FileExt::seek_write(&self.0, bytes, offset)
+        std::os::windows::fs::FileExt::seek_write(&self.file, bytes, offset)
+    }
+
+    fn append_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        match self.appending.store(&self.file, bytes, offset)? {
+            true => Ok(bytes.len()),
+            false => self.write_at(bytes, offset),
+        }
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
-        self.0.set_len(length)
+        self.file.set_len(length)
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        allocate(&self.0, length)
+        allocate(&self.file, length)
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.0.sync_data()
+        self.file.sync_data()
     }
 
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
-        Map::new(&self.0, offset, length)
+        Map::new(&self.file, offset, length)
     }
 }
 

@@ -23,6 +23,19 @@ pub struct Map {
     words: usize,
 }
 
+/// Some words of a [`Map`] that lie together.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a, const N: usize>(&'a [AtomicU64; N]);
+
+impl<const N: usize> Words<'_, N> {
+    /// The word at `index`, modulo `N`, which must be a power of two.
+    #[inline(always)]
+    pub(crate) fn get(self, index: usize) -> u64 {
+        const { assert!(N.is_power_of_two()) };
+        u64::from_le(self.0[index & (N - 1)].load(Ordering::Relaxed))
+    }
+}
+
 impl Map {
     /// Maps `length` bytes of `file` from `offset`, both multiples of 4096.
     pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
@@ -73,6 +86,25 @@ impl Map {
     #[inline]
     pub(crate) fn word(&self, index: usize) -> u64 {
         u64::from_le(self.cells()[index].load(Ordering::Relaxed))
+    }
+
+    /// The `N` words from `from` on.
+    ///
+    /// # Panics
+    /// If they are not all in the map.
+    #[inline]
+    pub(crate) fn words<const N: usize>(&self, from: usize) -> Words<'_, N> {
+        let (words, _) = self.cells()[from..].split_first_chunk().expect("a page");
+        Words(words)
+    }
+
+    /// Asks the system to read some words from the disk, where they are not in memory, and does not
+    /// wait for it. Advice: a refusal costs speed alone.
+    pub(crate) fn ask_for(&self, from: usize, words: usize) {
+        #[cfg(unix)]
+        let _ = self
+            .raw
+            .advise_range(memmap2::Advice::WillNeed, from * 8, words * 8);
     }
 
     /// Asks the processor to fetch the cache line of the word at `index`.

@@ -1,5 +1,6 @@
 //! What the operating system gives: files, maps, locks. The only folder with `unsafe`.
 
+mod appending;
 mod disk;
 mod lock;
 #[cfg(not(all(test, loom)))]
@@ -7,6 +8,7 @@ mod map;
 #[cfg(all(test, loom))]
 mod modelled;
 mod prefetch;
+mod process;
 #[cfg(not(all(test, loom)))]
 mod region;
 pub mod storage;
@@ -21,6 +23,7 @@ pub use modelled::Map;
 #[cfg(all(test, loom))]
 pub(crate) use modelled::{Region, explore};
 pub(crate) use prefetch::prefetch;
+pub(crate) use process::Process;
 #[cfg(not(all(test, loom)))]
 pub(crate) use region::Region;
 

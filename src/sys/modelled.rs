@@ -114,5 +114,24 @@ impl Map {
         }
     }
 
+    pub(crate) fn words<const N: usize>(&self, from: usize) -> Words<'_, N> {
+        Words { map: self, from }
+    }
+
+    pub(crate) fn ask_for(&self, _from: usize, _words: usize) {}
+
     pub(crate) fn prefetch(&self, _index: usize) {}
+}
+
+/// Some words of a map that lie together.
+#[derive(Clone, Copy)]
+pub(crate) struct Words<'a, const N: usize> {
+    map: &'a Map,
+    from: usize,
+}
+
+impl<const N: usize> Words<'_, N> {
+    pub(crate) fn get(self, index: usize) -> u64 {
+        self.map.word(self.from + index % N)
+    }
 }

@@ -51,6 +51,12 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Writes from `bytes` at `offset`; may write fewer.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
+    /// As [`write_at`](Self::write_at), within what [`allocate`](Self::allocate) has reserved, and by
+    /// one writer at a time. What is there afterwards is the same.
+    fn append_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.write_at(bytes, offset)
+    }
+
     /// Sets the length; what is new reads as zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
 
@@ -91,13 +97,22 @@ pub(crate) fn read_exact_at(
 }
 
 /// Writes all of `bytes` at `offset`, however many calls that takes.
-pub(crate) fn write_all_at(
-    file: &dyn StorageFile,
+pub(crate) fn write_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    all_at(bytes, offset, |bytes, offset| file.write_at(bytes, offset))
+}
+
+/// The same within what the file has reserved.
+pub(crate) fn append_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
+    all_at(bytes, offset, |bytes, offset| file.append_at(bytes, offset))
+}
+
+fn all_at(
     mut bytes: &[u8],
     mut offset: u64,
+    write: impl Fn(&[u8], u64) -> io::Result<usize>,
 ) -> io::Result<()> {
     while !bytes.is_empty() {
-        match file.write_at(bytes, offset) {
+        match write(bytes, offset) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(written) => {
                 bytes = &bytes[written..];

@@ -3,11 +3,13 @@
 use anyhow::Result;
 use everseen::{Options, Store};
 
-use super::{Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues};
+use super::{LARGE, Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues};
 
 /// How keys are handed to a store.
 enum Way {
     Batches,
+    /// Of so many keys that it pays to look them up in the order of the pages.
+    Large,
     /// With a commit after each portion.
     Commits,
     KeyByKey,
@@ -20,6 +22,10 @@ struct Everseen {
 
 pub fn batches(setup: &Setup) -> Result<Box<dyn Peer>> {
     make(setup, Way::Batches, false)
+}
+
+pub fn large(setup: &Setup) -> Result<Box<dyn Peer>> {
+    make(setup, Way::Large, false)
 }
 
 pub fn commits(setup: &Setup) -> Result<Box<dyn Peer>> {
@@ -53,10 +59,20 @@ pub fn needs(setup: &Setup) -> Needs {
     }
 }
 
+impl Everseen {
+    fn batch(&self) -> usize {
+        match self.way {
+            Way::Large => LARGE,
+            _ => PORTION,
+        }
+    }
+}
+
 impl Peer for Everseen {
     fn portion(&self) -> usize {
         match self.way {
             Way::Batches | Way::KeyByKey => PORTION,
+            Way::Large => LARGE,
             Way::Commits => TRANSACTION,
         }
     }
@@ -64,8 +80,8 @@ impl Peer for Everseen {
     fn insert(&mut self, keys: &[&[u8]]) -> Result<u64> {
         let mut new = 0;
         match self.way {
-            Way::Batches | Way::Commits => {
-                for batch in keys.chunks(PORTION) {
+            Way::Batches | Way::Large | Way::Commits => {
+                for batch in keys.chunks(self.batch()) {
                     new += trues(&self.store.insert_batch(batch)?);
                 }
             }
@@ -89,8 +105,8 @@ impl Peer for Everseen {
     fn look_up(&mut self, keys: &[&[u8]]) -> Result<u64> {
         let mut present = 0;
         match self.way {
-            Way::Batches | Way::Commits => {
-                for batch in keys.chunks(PORTION) {
+            Way::Batches | Way::Large | Way::Commits => {
+                for batch in keys.chunks(self.batch()) {
                     present += trues(&self.store.contains_batch(batch)?);
                 }
             }

@@ -18,6 +18,8 @@ use xxhash_rust::xxh3::xxh3_64;
 pub const TRANSACTION: usize = 100_000;
 /// Keys that the others are handed at a time.
 const PORTION: usize = 4096;
+/// Keys of a large batch.
+const LARGE: usize = 262_144;
 
 /// Something that remembers keys.
 pub trait Peer {
@@ -86,7 +88,7 @@ pub struct Needs {
 pub const AGAINST: &str = "everseen-batch";
 
 /// All variants, in the order in which they run.
-pub const ALL: [Variant; 11] = [
+pub const ALL: [Variant; 12] = [
     Variant {
         name: AGAINST,
         title: "Everseen, batches",
@@ -94,6 +96,15 @@ pub const ALL: [Variant; 11] = [
         killed: "everything",
         about: "insert_batch and contains_batch, 4,096 keys each; a commit and a checkpoint at the end",
         make: everseen::batches,
+        needs: everseen::needs,
+    },
+    Variant {
+        name: "everseen-large",
+        title: "Everseen, large batches",
+        durable: "at the end",
+        killed: "everything",
+        about: "the same with 262,144 keys each",
+        make: everseen::large,
         needs: everseen::needs,
     },
     Variant {

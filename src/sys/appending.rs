@@ -1,0 +1,73 @@
+//! Writing through a map of what a file has reserved, which spares a call to the system each time.
+
+use std::fs::File;
+use std::io;
+use std::sync::{Mutex, PoisonError};
+
+use memmap2::{MmapOptions, MmapRaw};
+
+use super::disk::keeps_what_is_reserved;
+
+/// How bytes get into the room that a file has reserved.
+///
+/// What was stored through a map is in the page cache, as what was written is: a kill loses none of
+/// it, and a sync of the file makes it durable. What a store can't do is fail. So it is for room that
+/// is there for certain, on systems that keep what is reserved; elsewhere the file is written to.
+#[derive(Debug, Default)]
+pub(super) struct Appending(Mutex<Way>);
+
+#[derive(Debug, Default)]
+enum Way {
+    #[default]
+    Unknown,
+    Mapped(MmapRaw),
+    /// The file can't be mapped, or its system promises nothing.
+    Written,
+}
+
+impl Appending {
+    /// Stores all of `bytes` at `offset`; `false` if they are to be written.
+    pub(super) fn store(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<bool> {
+        let mut way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(end) = offset.checked_add(bytes.len() as u64) else {
+            return Err(io::ErrorKind::InvalidInput.into());
+        };
+        if matches!(&*way, Way::Written) {
+            return Ok(false);
+        }
+        let held = match &*way {
+            Way::Mapped(map) => map.len() as u64,
+            _ => 0,
+        };
+        if end > held {
+            *way = Self::map(file, end);
+        }
+        let Way::Mapped(map) = &*way else {
+            return Ok(false);
+        };
+        // SAFETY: `offset + bytes.len() <= map.len()`, since a map that was too short has just been
+        // made anew, and the offset fits a usize as the map's length does. Nobody in this process
+        // has a reference to the mapped bytes: they are only ever reached through this pointer, by
+        // who holds the mutex, and through calls to the system. `bytes` is no part of them.
+        unsafe {
+            let to = map.as_mut_ptr().add(offset as usize);
+            std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
+        }
+        Ok(true)
+    }
+
+    /// Maps all that is reserved, if that reaches up to `end`.
+    fn map(file: &File, end: u64) -> Way {
+        let length = file.metadata().map_or(0, |metadata| metadata.len());
+        let Ok(bytes) = usize::try_from(length) else {
+            return Way::Written;
+        };
+        if length < end || !keeps_what_is_reserved(file) {
+            return Way::Written;
+        }
+        match MmapOptions::new().len(bytes).map_raw(file) {
+            Ok(map) => Way::Mapped(map),
+            Err(_) => Way::Written,
+        }
+    }
+}

@@ -1,0 +1,52 @@
+//! Whether this process is the one that it was, and not a copy of it that `fork` has made.
+
+#[cfg(target_os = "linux")]
+use memmap2::{MmapMut, MmapOptions};
+
+/// The process that made this value.
+#[derive(Debug)]
+pub(crate) struct Process {
+    /// A byte that is 1 here and 0 in a copy of the process, whose system wipes the page: to read it
+    /// takes no call, unlike the process's number. `None` if the system would not promise that.
+    #[cfg(target_os = "linux")]
+    mark: Option<MmapMut>,
+    number: u32,
+}
+
+impl Process {
+    /// This process.
+    pub(crate) fn current() -> Self {
+        Self {
+            #[cfg(target_os = "linux")]
+            mark: make_mark(),
+            number: std::process::id(),
+        }
+    }
+
+    /// Whether the process is still the same.
+    #[inline]
+    pub(crate) fn is_current(&self) -> bool {
+        #[cfg(target_os = "linux")]
+        if let Some(mark) = &self.mark {
+            return mark[0] == 1;
+        }
+        self.number == std::process::id()
+    }
+}
+
+#[cfg(target_os = "linux")]
+fn make_mark() -> Option<MmapMut> {
+    let mut mark = MmapOptions::new().len(4096).map_anon().ok()?;
+    // SAFETY: the advice is for the whole of a mapping of this process's own, changes nothing in this
+    // process, and makes a child's copy a page of zeros, which is a valid value of these bytes.
+    unsafe {
+        rustix::mm::madvise(
+            mark.as_mut_ptr().cast(),
+            mark.len(),
+            rustix::mm::Advice::LinuxWipeOnFork,
+        )
+    }
+    .ok()?;
+    mark[0] = 1;
+    Some(mark)
+}
