@@ -14,7 +14,7 @@ use crate::sys::lock;
 impl Engine {
     /// Ends the handle. What it has not committed in a transactional store is dropped.
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.is_own() {
+        if !self.is_own_for_certain() {
             return Err(Error::Forked);
         }
         if lock(&self.writer).closed {

@@ -69,7 +69,7 @@ pub(crate) struct Local {
     /// The generation in whose log this handle has announced itself.
     pub(crate) announced: u64,
     pub(crate) scratch: Vec<u8>,
-    /// Of the last batch, empty: for its memory.
+    /// Of the last batch, for its memory.
     pub(crate) claims: Claims,
     /// What this handle's writer needs in a superblock for its last commit.
     pub(crate) writer_bytes: Option<u64>,
@@ -184,6 +184,11 @@ impl Engine {
     /// Whether this process opened the handle, and not one that it was forked from.
     pub(crate) fn is_own(&self) -> bool {
         self.process.is_current()
+    }
+
+    /// The same by the process's number too, for what must not be done in a copy at any price.
+    pub(crate) fn is_own_for_certain(&self) -> bool {
+        self.is_own() && self.process.has_its_number()
     }
 
     /// Refuses work on a closed or poisoned handle.

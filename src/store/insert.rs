@@ -83,8 +83,10 @@ impl Engine {
         self.check_writable()?;
         verdicts.reserve(hashes.len());
         for part in hashes.chunks(self.options.part_keys()) {
-            let probed = self.probe_part(part)?;
+            let mut probed = self.probe_part(part)?;
             for (at, batch) in (0..).step_by(BATCH).zip(part.chunks(BATCH)) {
+                // A view that is not the newest keeps buffers that are past.
+                probed = probed.filter(|(view, _)| self.is_current(view));
                 let seen = probed.as_ref().map(|(view, seen)| (view, &seen[at..]));
                 let first = verdicts.len();
                 if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
@@ -97,7 +99,8 @@ impl Engine {
     }
 
     /// Looks up many keys at once, for batches of them to be claimed after. `None` if they are too
-    /// few for that, or there is a damaged page, which is to be met in its turn.
+    /// few for that, if the view became an old one meanwhile, or if there is a damaged page, which is to
+    /// be met in its turn.
     fn probe_part(&self, part: &[u64]) -> Result<Option<(Arc<View>, Vec<bool>)>> {
         if part.len() < MANY {
             return Ok(None);
@@ -105,8 +108,9 @@ impl Engine {
         let view = Arc::clone(&*self.view()?);
         let mut seen = vec![false; part.len()];
         let stages = Stages::new(self.shared.window(), self.counts());
-        let probed = view.probe_each(part, stages, &self.cold, &mut seen);
-        Ok(probed.is_ok().then_some((view, seen)))
+        let is_current = || self.is_current(&view);
+        let probed = view.probe_each(part, stages, &self.cold, is_current, &mut seen);
+        Ok(probed.unwrap_or(false).then_some((view, seen)))
     }
 
     /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
@@ -137,6 +141,10 @@ impl Engine {
             Err(stop) => stop.done,
         };
         verdicts.resize(first + judged, Verdict::Seen);
+        // Others wait for the lock: what it takes to wait for memory is done before.
+        for place in &absent {
+            view.active.buffer.prefetch(batch[*place]);
+        }
         if let Some(first_absent) = absent.first() {
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
             writing.claim_absent(&view, batch, &absent, &mut verdicts[first..])?;

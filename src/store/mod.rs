@@ -84,7 +84,8 @@ pub struct Commit {
 ///
 /// # What a map can't survive
 /// Pages are read through a memory map of the store file. Whoever shortens that file while it is
-/// open ends the process with a bus error; so may a disk that fails under it.
+/// open ends the process with a bus error; so may a disk that fails under it, when looking up, and
+/// when inserting single keys too, whose log is written through a map.
 #[derive(Debug)]
 pub struct Store {
     engine: Arc<Engine>,
@@ -383,7 +384,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if !self.engine.is_own() {
+        if !self.engine.is_own_for_certain() {
             // The locks are the parent's; a drop would let go of them.
             std::mem::forget(Arc::clone(&self.engine));
         } else if !std::thread::panicking() {

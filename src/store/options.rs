@@ -159,7 +159,8 @@ impl Options {
     /// as many as the filter has when it is opened, and between 64 and 256 MiB. More make for
     /// fewer, denser checkpoints.
     ///
-    /// Beside it a handle uses one bit for each page of the filter (1/32768 of its size).
+    /// Of threads that look up or insert large batches at once, each but the first takes a thirty-second
+    /// more. Beside it a handle uses one bit for each page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
         (self.buffer, self.granted) = (bytes, true);
         self
@@ -298,8 +299,8 @@ impl Options {
         self.buffer / 16 * 7
     }
 
-    /// Pages that a checkpoint holds in memory at a time. With the keys of as many pages again
-    /// they take what the tables leave.
+    /// Pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest is for
+    /// the checkpoint's keys, and for a part of a large batch.
     pub(crate) fn chunk_pages(&self) -> u64 {
         (self.buffer / 16 / crate::sizing::PAGE_BYTES).clamp(1, 1024)
     }

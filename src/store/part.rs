@@ -72,6 +72,9 @@ impl Cold {
 
     /// Takes note of what looking up took. Threads may disturb each other here: it is all guessing.
     fn note(&self, asked: bool, taken: Duration, keys: usize) {
+        if keys < BATCH {
+            return;
+        }
         let state = self.state.load(Ordering::Relaxed);
         let slow = taken > Self::SLOW * keys as u32;
         let next = match (asked, slow) {
@@ -88,39 +91,41 @@ impl Cold {
 }
 
 impl View {
-    /// Looks up any number of keys, as [`probe_batch`](Self::probe_batch) does some.
+    /// Looks up any number of keys, as [`probe_batch`](Self::probe_batch) does some. Ends early with
+    /// `false` as soon as the view is not the newest any more: it keeps buffers that are past.
     pub(crate) fn probe_each<C: Fn(Presence) -> bool>(
         &self,
         hashes: &[u64],
         stages: Stages<'_, C>,
         cold: &Cold,
+        is_current: impl Fn() -> bool,
         found: &mut [bool],
-    ) -> Result<(), FormatError> {
+    ) -> Result<bool, FormatError> {
         if hashes.len() < LARGE {
             return self.probe_chunks(hashes, &stages, cold, |first, there| {
                 found[first..][..there.len()].copy_from_slice(there);
+                is_current()
             });
         }
         let Ordered { hashes, places } = Ordered::of(hashes);
-        self.probe_chunks(
-            &hashes,
-            &stages.in_order(hashes.len()),
-            cold,
-            |first, there| {
-                for (place, there) in places[first..].iter().zip(there) {
-                    found[*place as usize] = *there;
-                }
-            },
-        )
+        let stages = stages.in_order(hashes.len());
+        self.probe_chunks(&hashes, &stages, cold, |first, there| {
+            for (place, there) in places[first..].iter().zip(there) {
+                found[*place as usize] = *there;
+            }
+            is_current()
+        })
     }
 
+    /// Hands over what was found in each chunk, with the place of its first key, and goes on for as long
+    /// as the answer is `true`.
     fn probe_chunks<C: Fn(Presence) -> bool>(
         &self,
         hashes: &[u64],
         stages: &Stages<'_, C>,
         cold: &Cold,
-        mut each: impl FnMut(usize, &[bool]),
-    ) -> Result<(), FormatError> {
+        mut each: impl FnMut(usize, &[bool]) -> bool,
+    ) -> Result<bool, FormatError> {
         let mut pages = Vec::new();
         let mut asked_to = 0;
         for (first, chunk) in (0..).step_by(BATCH).zip(hashes.chunks(BATCH)) {
@@ -138,9 +143,11 @@ impl View {
             let begun = Instant::now();
             self.probe_batch(chunk, stages, there)?;
             cold.note(asks, begun.elapsed(), chunk.len());
-            each(first, there);
+            if !each(first, there) {
+                return Ok(false);
+            }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Asks the system for the pages of some keys, without waiting for them.

@@ -12,6 +12,9 @@ use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, Intent, LayerPages};
 
+/// How often many keys are looked up together while views change.
+const TRIES: usize = 3;
+
 impl View {
     /// Fetches what a look-up will touch first in each place, so that it waits for all of them at once.
     #[inline]
@@ -87,12 +90,6 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
 }
 
 impl Engine {
-    /// Whether the key is in what the view shows, in another handle's open transaction too.
-    #[inline]
-    fn probe(&self, view: &View, hash: u64) -> Result<bool> {
-        Ok(view.active.buffer.contains(hash) || self.probe_settled(view, hash)?)
-    }
-
     /// Whether the key is in the frozen buffer or the pages.
     #[inline]
     pub(crate) fn probe_settled(&self, view: &View, hash: u64) -> Result<bool> {
@@ -185,31 +182,33 @@ impl Engine {
     /// Looks up many keys, and appends an answer for each.
     pub(crate) fn contains_each(&self, hashes: &[u64], out: &mut Vec<bool>) -> Result<()> {
         self.check_readable()?;
-        let first = out.len();
-        for batch in hashes.chunks(self.options.part_keys()) {
-            let view = self.view()?;
+        for part in hashes.chunks(self.options.part_keys()) {
             let done = out.len();
-            out.resize(done + batch.len(), false);
-            let there = |presence| presence != Presence::Absent;
-            let stages = Stages::new(self.shared.window(), Some(there));
+            out.resize(done + part.len(), false);
             let found = &mut out[done..];
-            if view.probe_each(batch, stages, &self.cold, found).is_err() {
-                // One after the other: a page that is damaged, or seems so, concerns its own keys.
-                for (hash, found) in batch.iter().zip(found) {
-                    *found = self.probe(&view, *hash)?;
-                }
-            }
-            if self.is_current(&view) {
+            if (0..TRIES).any(|_| self.contains_part(part, found)) {
                 continue;
             }
-            for (place, hash) in batch.iter().enumerate() {
-                if !out[done + place] {
-                    out[done + place] = self.contains(*hash)?;
-                }
+            // One after the other: a page that is damaged, or seems so, concerns its own keys.
+            for (hash, found) in part.iter().zip(found) {
+                *found = self.contains(*hash)?;
             }
         }
-        debug_assert_eq!(out.len() - first, hashes.len());
         Ok(())
+    }
+
+    /// Looks up many keys in one view; `false` if it became an old one meanwhile, or has a page that is
+    /// damaged, or seems so.
+    fn contains_part(&self, hashes: &[u64], found: &mut [bool]) -> bool {
+        let Ok(view) = self.view() else {
+            return false;
+        };
+        found.fill(false);
+        let there = |presence| presence != Presence::Absent;
+        let stages = Stages::new(self.shared.window(), Some(there));
+        let is_current = || self.is_current(&view);
+        let looked = view.probe_each(hashes, stages, &self.cold, is_current, found);
+        looked.unwrap_or(false)
     }
 
     /// Refuses reading through a handle that is closed or poisoned, or whose writers are all gone,

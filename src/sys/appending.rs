@@ -6,13 +6,14 @@ use std::sync::{Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::disk::keeps_what_is_reserved;
+use super::disk::{allocate, keeps_it_whatever_is_copied};
 
 /// How bytes get into the room that a file has reserved.
 ///
 /// What was stored through a map is in the page cache, as what was written is: a kill loses none of
-/// it, and a sync of the file makes it durable. What a store can't do is fail. So it is for room that
-/// is there for certain, on systems that keep what is reserved; elsewhere the file is written to.
+/// it, and a sync of the file makes it durable. What a store can't do is fail: a disk that fails under it
+/// ends the process. So it is for room that is there for certain, on systems that keep what is reserved;
+/// elsewhere the file is written to.
 #[derive(Debug, Default)]
 pub(super) struct Appending(Mutex<Way>);
 
@@ -26,6 +27,10 @@ enum Way {
 }
 
 impl Appending {
+    /// So many bytes are written: the system takes longer over the first store into each page of a map
+    /// than over a call that writes it.
+    pub(super) const LARGE: usize = 1024;
+
     /// Stores all of `bytes` at `offset`; `false` if they are to be written.
     pub(super) fn store(&self, file: &File, bytes: &[u8], offset: u64) -> io::Result<bool> {
         let mut way = self.0.lock().unwrap_or_else(PoisonError::into_inner);
@@ -46,9 +51,10 @@ impl Appending {
             return Ok(false);
         };
         // SAFETY: `offset + bytes.len() <= map.len()`, since a map that was too short has just been
-        // made anew, and the offset fits a usize as the map's length does. Nobody in this process
-        // has a reference to the mapped bytes: they are only ever reached through this pointer, by
-        // who holds the mutex, and through calls to the system. `bytes` is no part of them.
+        // made anew, and the offset fits a usize as the map's length does. Nobody has a reference to
+        // the mapped bytes: they are only ever reached through this pointer, or that of another
+        // handle's map, by the one writer that `append_at` asks for, and through calls to the system.
+        // `bytes` is no part of them. The file stays as long as it is: logs are never shortened.
         unsafe {
             let to = map.as_mut_ptr().add(offset as usize);
             std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len());
@@ -62,7 +68,11 @@ impl Appending {
         let Ok(bytes) = usize::try_from(length) else {
             return Way::Written;
         };
-        if length < end || !keeps_what_is_reserved(file) {
+        // Reserved once more: a file of which only the length is there has holes.
+        let is_reserved = length >= end
+            && keeps_it_whatever_is_copied(file)
+            && allocate(file, length).unwrap_or(false);
+        if !is_reserved {
             return Way::Written;
         }
         match MmapOptions::new().len(bytes).map_raw(file) {

@@ -107,10 +107,10 @@ impl StorageFile for DiskFile {
     }
 
     fn append_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
-        match self.appending.store(&self.file, bytes, offset)? {
-            true => Ok(bytes.len()),
-            false => self.write_at(bytes, offset),
+        if bytes.len() < Appending::LARGE && self.appending.store(&self.file, bytes, offset)? {
+            return Ok(bytes.len());
         }
+        self.write_at(bytes, offset)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
@@ -118,7 +118,7 @@ impl StorageFile for DiskFile {
     }
 
     fn allocate(&self, length: u64) -> io::Result<()> {
-        allocate(&self.file, length)
+        allocate(&self.file, length).map(|_| ())
     }
 
     fn sync(&self) -> io::Result<()> {
@@ -130,12 +130,13 @@ impl StorageFile for DiskFile {
     }
 }
 
-/// Reserves room on the disk up to `length`.
+/// Reserves room on the disk up to `length`; `false` if the file's system can't, and the file was made
+/// that long all the same.
 ///
 /// Not through fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full
 /// disk would pass for any other failure.
 #[cfg(target_os = "linux")]
-pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
+pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     let flags = rustix::fs::FallocateFlags::empty();
     loop {
         match rustix::fs::fallocate(file, flags, 0, length) {
@@ -143,36 +144,51 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
             // A file system that can't reserve room tells when it is used up.
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 let held = file.metadata()?.len();
-                return file.set_len(held.max(length));
+                return file.set_len(held.max(length)).map(|()| false);
             }
-            outcome => return Ok(outcome?),
+            outcome => return Ok(outcome.map(|()| true)?),
         }
     }
 }
 
 #[cfg(not(target_os = "linux"))]
-pub(super) fn allocate(file: &File, length: u64) -> io::Result<()> {
-    fs2::FileExt::allocate(file, length)
+pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
+    fs2::FileExt::allocate(file, length).map(|()| true)
 }
 
 /// Whether room that was reserved on the file's system is there for certain when it is written to
 /// through a map. Elsewhere it may be a mere check, or a later copy may take it.
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
-    const EXT: u64 = 0xEF53;
     const XFS: u64 = 0x5846_5342;
-    const TMPFS: u64 = 0x0102_1994;
-    let Ok(system) = rustix::fs::fstatfs(file) else {
-        return false;
-    };
-    if ![EXT, XFS, TMPFS].contains(&(system.f_type as u64)) {
+    if !keeps_it_whatever_is_copied(file) && system_of(file) != Some(XFS) {
         return false;
     }
     // Ext2 and ext3 have the same number as ext4, and can't reserve.
     rustix::fs::fstat(file).is_ok_and(|state| state.st_blocks as u64 * 512 >= state.st_size as u64)
 }
 
+/// The same for a file that people may copy meanwhile: where copies share blocks, the next store needs
+/// a new one.
+#[cfg(target_os = "linux")]
+pub(super) fn keeps_it_whatever_is_copied(file: &File) -> bool {
+    const EXT: u64 = 0xEF53;
+    const TMPFS: u64 = 0x0102_1994;
+    system_of(file).is_some_and(|system| [EXT, TMPFS].contains(&system))
+}
+
+#[cfg(target_os = "linux")]
+fn system_of(file: &File) -> Option<u64> {
+    let system = rustix::fs::fstatfs(file).ok()?;
+    Some(system.f_type as u64)
+}
+
 #[cfg(not(target_os = "linux"))]
 pub(super) fn keeps_what_is_reserved(_: &File) -> bool {
+    false
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn keeps_it_whatever_is_copied(_: &File) -> bool {
     false
 }

@@ -23,6 +23,12 @@ impl Process {
         }
     }
 
+    /// Whether the process has the number that it had. An emulator of the system may promise to wipe
+    /// the page, and not do it.
+    pub(crate) fn has_its_number(&self) -> bool {
+        self.number == std::process::id()
+    }
+
     /// Whether the process is still the same.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
@@ -30,7 +36,7 @@ impl Process {
         if let Some(mark) = &self.mark {
             return mark[0] == 1;
         }
-        self.number == std::process::id()
+        self.has_its_number()
     }
 }
 

@@ -46,7 +46,7 @@ impl Region {
             .open(path)?;
         // Reserved first, so that what no disk holds is refused before it has filled one.
         let reserved = super::disk::allocate(&file, bytes as u64);
-        let filled = reserved.and_then(|()| {
+        let filled = reserved.and_then(|_| {
             let fill = fill || !super::disk::keeps_what_is_reserved(&file);
             if fill {
                 write_zeros(&file, 0, bytes)?;
