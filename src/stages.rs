@@ -52,11 +52,6 @@ impl Table {
             _ => false,
         }
     }
-
-    /// All keys, in nearly the order of the pages.
-    pub fn collect(&self, out: &mut Vec<u64>) {
-        self.0.collect(0..=u64::MAX, |_| true, out);
-    }
 }
 
 /// A mapped layer.

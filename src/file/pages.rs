@@ -5,9 +5,9 @@ use std::ops::Range;
 use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
-use crate::sys::Map;
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
+use crate::sys::{Map, Words};
 
 const WORDS: usize = PAGE_BYTES / 8;
 /// How often a page that is being written is looked at in one window before its bits are taken as they are.
@@ -134,9 +134,14 @@ impl LayerPages {
         self.pages
     }
 
-    /// Told by a superblock in which the layer has keys.
-    pub(crate) fn set_has_keys(&self) {
-        self.has_keys.store(true, Ordering::Release);
+    /// Takes over what a newer superblock tells of the layer.
+    pub(crate) fn update(&self, layer: &Layer) {
+        if layer.all_written {
+            self.set_all_written();
+        }
+        if layer.keys > 0 {
+            self.has_keys.store(true, Ordering::Release);
+        }
     }
 
     /// Whether a checkpoint of the layer has ended. Before that nobody need look into it: all its
@@ -181,23 +186,29 @@ impl LayerPages {
         hash: u64,
         window: WriteWindow<'_>,
     ) -> Result<bool, FormatError> {
-        let page = self.page_of(hash);
-        if !self.is_checked(page) {
-            self.first_use(page, window)?;
-        }
-        let words = self.map.words::<WORDS>(page as usize * WORDS);
+        let words = self.checked_words(hash, window)?;
         Ok(bloom::begins(|index| words.get(index), self.probes, hash))
     }
 
     /// Whether the key tests positive in this layer.
     #[inline]
     pub(crate) fn contains(&self, hash: u64, window: WriteWindow<'_>) -> Result<bool, FormatError> {
+        let words = self.checked_words(hash, window)?;
+        Ok(bloom::contains(|index| words.get(index), self.probes, hash))
+    }
+
+    /// The words of the key's page, which is checked at its first use.
+    #[inline(always)]
+    fn checked_words(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<Words<'_, WORDS>, FormatError> {
         let page = self.page_of(hash);
         if !self.is_checked(page) {
             self.first_use(page, window)?;
         }
-        let words = self.map.words::<WORDS>(page as usize * WORDS);
-        Ok(bloom::contains(|index| words.get(index), self.probes, hash))
+        Ok(self.map.words(page as usize * WORDS))
     }
 
     /// Whether the key tests positive, in a page whose bits are taken as they are.

@@ -28,16 +28,27 @@ struct Places {
 }
 
 impl Places {
-    fn keep(&mut self, keep: impl Fn(usize) -> bool) {
-        let Ok(()) = self.retain(0, |_| {}, |place| Ok::<_, Infallible>(keep(place)));
-    }
-
     fn all(count: usize) -> Self {
         let mut places = [0; BATCH];
         for (number, place) in (0..).zip(&mut places[..count]) {
             *place = number;
         }
         Self { places, count }
+    }
+
+    /// Looks for the key of each, and keeps those that are not found.
+    fn find<E>(
+        &mut self,
+        hashes: &[u64],
+        found: &mut [bool],
+        fetch: impl Fn(u64),
+        look: impl Fn(u64) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        let fetch = |place: usize| fetch(hashes[place]);
+        self.retain(AHEAD, fetch, |place| {
+            found[place] = look(hashes[place])?;
+            Ok(!found[place])
+        })
     }
 
     /// Looks at each, fetched before, and keeps those for which `keep` says so.
@@ -113,9 +124,11 @@ impl View {
             probe_buffer(&frozen.buffer, hashes, settled, &mut rest, found);
         }
         for layer in self.layers_with_keys() {
-            match stages.in_order / layer.pages() >= DENSE {
-                true => probe_in_order(layer, hashes, stages.window, &mut rest, found)?,
-                false => probe_layer(layer, hashes, stages.window, &mut rest, found)?,
+            if stages.in_order / layer.pages() >= DENSE {
+                let look = |hash| layer.contains(hash, stages.window);
+                rest.find(hashes, found, |hash| layer.prefetch(hash), look)?;
+            } else {
+                probe_layer(layer, hashes, stages.window, &mut rest, found)?;
             }
         }
         Ok(())
@@ -129,14 +142,12 @@ fn probe_buffer(
     rest: &mut Places,
     found: &mut [bool],
 ) {
-    let fetch = |place: usize| buffer.prefetch(hashes[place]);
-    let Ok(()) = rest.retain(AHEAD, fetch, |place| {
-        let there = counts(buffer.lookup(hashes[place]));
-        found[place] = there;
-        Ok::<_, Infallible>(!there)
-    });
+    let fetch = |hash| buffer.prefetch(hash);
+    let look = |hash| Ok::<_, Infallible>(counts(buffer.lookup(hash)));
+    let Ok(()) = rest.find(hashes, found, fetch, look);
 }
 
+/// In two stages: most absent keys are known by their first bits.
 fn probe_layer(
     layer: &LayerPages,
     hashes: &[u64],
@@ -155,22 +166,7 @@ fn probe_layer(
         Ok(found[place])
     })?;
     if perhaps.count > 0 {
-        rest.keep(|place| !found[place]);
+        let Ok(()) = rest.retain(0, |_| {}, |place| Ok::<_, Infallible>(!found[place]));
     }
     Ok(())
-}
-
-/// The same for keys in the order of the pages, with many for each.
-fn probe_in_order(
-    layer: &LayerPages,
-    hashes: &[u64],
-    window: WriteWindow<'_>,
-    rest: &mut Places,
-    found: &mut [bool],
-) -> Result<(), FormatError> {
-    let fetch = |place: usize| layer.prefetch(hashes[place]);
-    rest.retain(AHEAD, fetch, |place| {
-        found[place] = layer.contains(hashes[place], window)?;
-        Ok(!found[place])
-    })
 }

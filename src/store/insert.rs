@@ -76,23 +76,21 @@ impl Engine {
         }
     }
 
-    /// Inserts the keys in order and appends a verdict for each.
+    /// Inserts the keys of a part in order and appends a verdict for each.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
     pub(crate) fn claim_each(&self, hashes: &[u64], verdicts: &mut Vec<Verdict>) -> Result<()> {
         self.check_writable()?;
         verdicts.reserve(hashes.len());
-        for part in hashes.chunks(self.options.part_keys()) {
-            let mut probed = self.probe_part(part)?;
-            for (at, batch) in (0..).step_by(BATCH).zip(part.chunks(BATCH)) {
-                // A view that is not the newest keeps buffers that are past.
-                probed = probed.filter(|(view, _)| self.is_current(view));
-                let seen = probed.as_ref().map(|(view, seen)| (view, &seen[at..]));
-                let first = verdicts.len();
-                if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
-                    verdicts.truncate(first + stop.done);
-                    return Err(*stop.error);
-                }
+        let mut probed = self.probe_part(hashes)?;
+        for (at, batch) in (0..).step_by(BATCH).zip(hashes.chunks(BATCH)) {
+            // A view that is not the newest keeps buffers that are past.
+            probed = probed.filter(|(view, _)| self.is_current(view));
+            let seen = probed.as_ref().map(|(view, seen)| (view, &seen[at..]));
+            let first = verdicts.len();
+            if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
+                verdicts.truncate(first + stop.done);
+                return Err(*stop.error);
             }
         }
         Ok(())
@@ -120,7 +118,7 @@ impl Engine {
         looks.then_some(|presence| self.is_seen(presence))
     }
 
-    /// Claims a batch. With `probed`, it was looked up in a view, which may be an old one by now.
+    /// Claims a batch. With `probed`, it was looked up in a view.
     fn claim_batch(
         &self,
         batch: &[u64],
@@ -128,13 +126,16 @@ impl Engine {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Stop> {
         let first = verdicts.len();
-        let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
-        let (absent, outcome) = match probed.filter(|(probed, _)| Arc::ptr_eq(probed, &view)) {
-            Some((_, seen)) => {
+        let (view, absent, outcome) = match probed {
+            Some((view, seen)) => {
                 let absent = (0..batch.len()).filter(|place| !seen[*place]);
-                (absent.collect(), Ok(()))
+                (Arc::clone(view), absent.collect(), Ok(()))
             }
-            None => self.find_absent(&view, batch),
+            None => {
+                let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
+                let (absent, outcome) = self.find_absent(&view, batch);
+                (view, absent, outcome)
+            }
         };
         let judged = match &outcome {
             Ok(()) => batch.len(),

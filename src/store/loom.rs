@@ -137,12 +137,7 @@ impl Store {
                 Some(pages) => Arc::clone(pages),
                 None => Arc::new(self.files[index].pages()),
             };
-            if layer.all_written {
-                pages.set_all_written();
-            }
-            if layer.keys > 0 {
-                pages.set_has_keys();
-            }
+            pages.update(layer);
             pages
         });
         mapped.collect()
@@ -210,6 +205,12 @@ fn look(reader: &Reader) {
     }
 }
 
+/// A generation with a key that waits for its checkpoint.
+fn freeze(store: &Store) {
+    store.insert(1, KEY);
+    store.shared.set_active(2);
+}
+
 /// Checks a reader on another thread, which has seen nothing but generation 1, against `writer`.
 fn beside_a_reader(
     preemptions: usize,
@@ -270,29 +271,17 @@ fn a_key_inserted_after_a_rotation_is_found_through_the_old_view() {
 
 #[test]
 fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_page() {
-    let prepare = |store: &Store| {
-        store.insert(1, KEY);
-        store.shared.set_active(2);
-    };
-    beside_a_reader(5, Settles::IntoThePage, prepare, Store::checkpoint, look);
+    beside_a_reader(5, Settles::IntoThePage, freeze, Store::checkpoint, look);
 }
 
 #[test]
 fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_first_page() {
-    let prepare = |store: &Store| {
-        store.insert(1, KEY);
-        store.shared.set_active(2);
-    };
-    beside_a_reader(5, Settles::IntoABlankPage, prepare, Store::checkpoint, look);
+    beside_a_reader(5, Settles::IntoABlankPage, freeze, Store::checkpoint, look);
 }
 
 #[test]
 fn a_key_that_is_settled_is_found_in_the_layer_that_was_made_for_it() {
-    let prepare = |store: &Store| {
-        store.insert(1, KEY);
-        store.shared.set_active(2);
-    };
-    beside_a_reader(5, Settles::IntoANewLayer, prepare, Store::checkpoint, look);
+    beside_a_reader(5, Settles::IntoANewLayer, freeze, Store::checkpoint, look);
 }
 
 #[test]

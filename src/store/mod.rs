@@ -121,7 +121,7 @@ impl Store {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn claim(&self, key: &[u8]) -> Result<Verdict> {
-        self.claim_mixed(self.engine.hasher.hash(key))
+        self.engine.claim_single(self.engine.hasher.hash(key))
     }
 
     /// Inserts the keys in their order and answers for each whether it was absent. Of keys that are
@@ -222,7 +222,7 @@ impl Store {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn insert_hash(&self, hash: u64) -> Result<bool> {
-        Ok(self.claim_mixed(self.engine.hasher.mix(hash))? == Verdict::New)
+        Ok(self.engine.claim_single(self.engine.hasher.mix(hash))? == Verdict::New)
     }
 
     /// As [`insert_batch`](Self::insert_batch), for callers who bring their own hashes.
@@ -264,10 +264,6 @@ impl Store {
             |hashes| self.engine.contains_each(hashes, &mut found),
         )?;
         Ok(found)
-    }
-
-    fn claim_mixed(&self, hash: u64) -> Result<Verdict> {
-        self.engine.claim_single(hash)
     }
 
     /// Hashes keys and passes them on in parts, so that memory does not grow with the batch.

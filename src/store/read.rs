@@ -179,20 +179,18 @@ impl Engine {
         }
     }
 
-    /// Looks up many keys, and appends an answer for each.
+    /// Looks up the keys of a part, and appends an answer for each.
     pub(crate) fn contains_each(&self, hashes: &[u64], out: &mut Vec<bool>) -> Result<()> {
         self.check_readable()?;
-        for part in hashes.chunks(self.options.part_keys()) {
-            let done = out.len();
-            out.resize(done + part.len(), false);
-            let found = &mut out[done..];
-            if (0..TRIES).any(|_| self.contains_part(part, found)) {
-                continue;
-            }
-            // One after the other: a page that is damaged, or seems so, concerns its own keys.
-            for (hash, found) in part.iter().zip(found) {
-                *found = self.contains(*hash)?;
-            }
+        let done = out.len();
+        out.resize(done + hashes.len(), false);
+        let found = &mut out[done..];
+        if (0..TRIES).any(|_| self.contains_part(hashes, found)) {
+            return Ok(());
+        }
+        // One after the other: a page that is damaged, or seems so, concerns its own keys.
+        for (hash, found) in hashes.iter().zip(found) {
+            *found = self.contains(*hash)?;
         }
         Ok(())
     }

@@ -239,12 +239,7 @@ pub(crate) fn map_layers(
                     .map_err(|error| Error::io("map a layer of", path, error))?,
             ),
         };
-        if layer.all_written {
-            pages.set_all_written();
-        }
-        if layer.keys > 0 {
-            pages.set_has_keys();
-        }
+        pages.update(layer);
         layers.push(pages);
     }
     Ok(layers)

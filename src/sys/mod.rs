@@ -18,10 +18,12 @@ pub(crate) use disk::Disk;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
 pub use map::Map;
+#[cfg(not(all(test, loom)))]
+pub(crate) use map::Words;
 #[cfg(all(test, loom))]
 pub use modelled::Map;
 #[cfg(all(test, loom))]
-pub(crate) use modelled::{Region, explore};
+pub(crate) use modelled::{Region, Words, explore};
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
 #[cfg(not(all(test, loom)))]
