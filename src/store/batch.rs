@@ -2,8 +2,10 @@
 //! before it is looked at, and none of them decided by a branch that can't be foretold.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use super::engine::View;
+use super::read::with_keys;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
@@ -22,18 +24,24 @@ const DENSE: u64 = 16;
 
 /// Places of a batch that are still to be looked at.
 #[derive(Clone)]
-struct Places {
+pub(crate) struct Places {
     places: [u16; BATCH],
     count: usize,
 }
 
 impl Places {
-    fn all(count: usize) -> Self {
+    pub(crate) fn all(count: usize) -> Self {
         let mut places = [0; BATCH];
         for (number, place) in (0..).zip(&mut places[..count]) {
             *place = number;
         }
         Self { places, count }
+    }
+
+    /// Keeps those that `is_done` does not say so of.
+    pub(crate) fn drop_if(&mut self, is_done: impl Fn(usize) -> bool) {
+        let keep = |place| Ok::<_, Infallible>(!is_done(place));
+        let Ok(()) = self.retain(0, |_| {}, keep);
     }
 
     /// Looks for the key of each, and keeps those that are not found.
@@ -103,36 +111,46 @@ impl<'a, C> Stages<'a, C> {
 }
 
 impl View {
-    /// Looks up some [`BATCH`] keys, at most, and sets `found` for each that is there; what it was
-    /// before must be `false`.
-    ///
-    /// # Errors
-    /// A page that is damaged, or seems so. Then `found` means nothing.
-    pub(crate) fn probe_batch<C: Fn(Presence) -> bool>(
+    /// Looks for some [`BATCH`] keys, at most, in the buffers; sets `found` for each that is there, and
+    /// takes it from the rest.
+    pub(crate) fn probe_buffers<C: Fn(Presence) -> bool>(
         &self,
         hashes: &[u64],
         stages: &Stages<'_, C>,
+        rest: &mut Places,
         found: &mut [bool],
-    ) -> Result<(), FormatError> {
-        let mut rest = Places::all(hashes.len());
+    ) {
         // Before there is a log there is no key, and no need to touch memory that nobody has used.
         if let Some(counts) = stages.counts.as_ref().filter(|_| self.active.has_log()) {
-            probe_buffer(&self.active.buffer, hashes, counts, &mut rest, found);
+            probe_buffer(&self.active.buffer, hashes, counts, rest, found);
         }
         if let Some(frozen) = &self.frozen {
             let settled = |presence| presence == Presence::Settled;
-            probe_buffer(&frozen.buffer, hashes, settled, &mut rest, found);
+            probe_buffer(&frozen.buffer, hashes, settled, rest, found);
         }
-        for layer in self.layers_with_keys() {
-            if stages.in_order / layer.pages() >= DENSE {
-                let look = |hash| layer.contains(hash, stages.window);
-                rest.find(hashes, found, |hash| layer.prefetch(hash), look)?;
-            } else {
-                probe_layer(layer, hashes, stages.window, &mut rest, found)?;
-            }
-        }
-        Ok(())
     }
+}
+
+/// The same in the pages.
+///
+/// # Errors
+/// A page that is damaged, or seems so. Then `found` means nothing.
+pub(crate) fn probe_layers<C>(
+    layers: &[Arc<LayerPages>],
+    hashes: &[u64],
+    stages: &Stages<'_, C>,
+    rest: &mut Places,
+    found: &mut [bool],
+) -> Result<(), FormatError> {
+    for layer in with_keys(layers) {
+        if stages.in_order / layer.pages() >= DENSE {
+            let look = |hash| layer.contains(hash, stages.window);
+            rest.find(hashes, found, |hash| layer.prefetch(hash), look)?;
+        } else {
+            probe_layer(layer, hashes, stages.window, rest, found)?;
+        }
+    }
+    Ok(())
 }
 
 fn probe_buffer(
@@ -166,7 +184,7 @@ fn probe_layer(
         Ok(found[place])
     })?;
     if perhaps.count > 0 {
-        let Ok(()) = rest.retain(0, |_| {}, |place| Ok::<_, Infallible>(!found[place]));
+        rest.drop_if(|place| found[place]);
     }
     Ok(())
 }

@@ -8,13 +8,13 @@ use std::thread::JoinHandle;
 use arc_swap::ArcSwap;
 
 use super::Options;
+use super::cold::Cold;
 use super::coordination::Coordination;
 use super::doubt::Told;
 use super::generation::Generation;
 use super::identity::read_identity;
 use super::insert::Claims;
 use super::locks::{Presence, Seat};
-use super::part::Cold;
 use super::report::RecoveryReport;
 use super::verify::Damage;
 use crate::error::{Error, Result};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Verdict;
-use super::batch::{AHEAD, BATCH, Stages};
+use super::batch::{AHEAD, BATCH, Places, Stages, probe_layers};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
+use super::part::{Keys, Rest};
 use super::writing::Writing;
 use crate::buffer::{COMMITTED, Claim, Presence, Slot};
 use crate::error::{Error, Result};
@@ -52,6 +53,32 @@ impl Stop {
     }
 }
 
+/// What is known of the keys of a part from a place on.
+struct Probed {
+    first: usize,
+    /// Which was active then.
+    generation: u64,
+    seen: Vec<bool>,
+}
+
+/// The same of a batch.
+struct Looked<'a> {
+    generation: u64,
+    seen: &'a [bool],
+}
+
+/// Where a key may be that was absent when it was looked for without the writer lock. Claiming looks
+/// into the active buffer in any case.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Since {
+    /// In the buffer that is active still, if it has come at all.
+    Active,
+    /// Or in the one that was active then, and is frozen.
+    Frozen,
+    /// Or in the pages.
+    Settled,
+}
+
 /// What became of one key under the writer lock.
 enum Outcome {
     Claimed(Slot),
@@ -70,7 +97,7 @@ impl Engine {
         }
         let mut verdict = [Verdict::Seen];
         let mut writing = self.lock_writer()?;
-        match writing.claim_absent(&view, &[hash], &[0], &mut verdict) {
+        match writing.claim_absent(view.active.number(), &[hash], &[0], &mut verdict) {
             Ok(()) => Ok(verdict[0]),
             Err(stop) => Err(*stop.error),
         }
@@ -79,14 +106,21 @@ impl Engine {
     /// Inserts the keys of a part in order and appends a verdict for each.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
-    pub(crate) fn claim_each(&self, hashes: &[u64], verdicts: &mut Vec<Verdict>) -> Result<()> {
+    pub(crate) fn claim_each(&self, keys: &dyn Keys, verdicts: &mut Vec<Verdict>) -> Result<()> {
         self.check_writable()?;
-        verdicts.reserve(hashes.len());
-        let mut probed = self.probe_part(hashes)?;
-        for (at, batch) in (0..).step_by(BATCH).zip(hashes.chunks(BATCH)) {
-            // A view that is not the newest keeps buffers that are past.
-            probed = probed.filter(|(view, _)| self.is_current(view));
-            let seen = probed.as_ref().map(|(view, seen)| (view, &seen[at..]));
+        verdicts.reserve(keys.count());
+        let mut probed = self.probe(Rest { keys, first: 0 })?;
+        let mut hashes = [0; BATCH];
+        for at in (0..keys.count()).step_by(BATCH) {
+            if probed.as_ref().is_some_and(|probed| !self.tells(probed)) {
+                probed = self.probe(Rest { keys, first: at })?;
+            }
+            let batch = &mut hashes[..BATCH.min(keys.count() - at)];
+            keys.hashes_from(at, batch);
+            let seen = probed.as_ref().map(|probed| Looked {
+                generation: probed.generation,
+                seen: &probed.seen[at - probed.first..],
+            });
             let first = verdicts.len();
             if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
                 verdicts.truncate(first + stop.done);
@@ -97,18 +131,25 @@ impl Engine {
     }
 
     /// Looks up many keys at once, for batches of them to be claimed after. `None` if they are too
-    /// few for that, if the view became an old one meanwhile, or if there is a damaged page, which is to
-    /// be met in its turn.
-    fn probe_part(&self, part: &[u64]) -> Result<Option<(Arc<View>, Vec<bool>)>> {
-        if part.len() < MANY {
+    /// few for that, or if there is a damaged page, which is to be met in its turn.
+    fn probe(&self, keys: Rest<'_>) -> Result<Option<Probed>> {
+        if keys.count() < MANY {
             return Ok(None);
         }
-        let view = Arc::clone(&*self.view()?);
-        let mut seen = vec![false; part.len()];
-        let stages = Stages::new(self.shared.window(), self.counts());
-        let is_current = || self.is_current(&view);
-        let probed = view.probe_each(part, stages, &self.cold, is_current, &mut seen);
-        Ok(probed.unwrap_or(false).then_some((view, seen)))
+        let mut seen = vec![false; keys.count()];
+        let probed = self.probe_part(&keys, self.counts(), &mut seen)?;
+        Ok(probed.ok().map(|generation| Probed {
+            first: keys.first,
+            generation,
+            seen,
+        }))
+    }
+
+    /// Whether who was absent then, and came since, is in a buffer.
+    fn tells(&self, probed: &Probed) -> bool {
+        let active = self.shared.active();
+        active == probed.generation
+            || active == probed.generation + 1 && self.shared.settled() <= probed.generation
     }
 
     /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
@@ -118,23 +159,23 @@ impl Engine {
         looks.then_some(|presence| self.is_seen(presence))
     }
 
-    /// Claims a batch. With `probed`, it was looked up in a view.
+    /// Claims a batch, which may have been looked up.
     fn claim_batch(
         &self,
         batch: &[u64],
-        probed: Option<(&Arc<View>, &[bool])>,
+        looked: Option<Looked<'_>>,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Stop> {
         let first = verdicts.len();
-        let (view, absent, outcome) = match probed {
-            Some((view, seen)) => {
+        let (generation, absent, outcome) = match looked {
+            Some(Looked { generation, seen }) => {
                 let absent = (0..batch.len()).filter(|place| !seen[*place]);
-                (Arc::clone(view), absent.collect(), Ok(()))
+                (generation, absent.collect(), Ok(()))
             }
             None => {
-                let view = Arc::clone(&*self.view().map_err(Stop::at(0))?);
+                let view = self.view().map_err(Stop::at(0))?;
                 let (absent, outcome) = self.find_absent(&view, batch);
-                (view, absent, outcome)
+                (view.active.number(), absent, outcome)
             }
         };
         let judged = match &outcome {
@@ -142,13 +183,14 @@ impl Engine {
             Err(stop) => stop.done,
         };
         verdicts.resize(first + judged, Verdict::Seen);
-        // Others wait for the lock: what it takes to wait for memory is done before.
-        for place in &absent {
-            view.active.buffer.prefetch(batch[*place]);
-        }
         if let Some(first_absent) = absent.first() {
+            // Others wait for the lock: what it takes to wait for memory is done before.
+            let view = self.view.load();
+            for place in &absent {
+                view.active.buffer.prefetch(batch[*place]);
+            }
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
-            writing.claim_absent(&view, batch, &absent, &mut verdicts[first..])?;
+            writing.claim_absent(generation, batch, &absent, &mut verdicts[first..])?;
         }
         let is_new = |verdict: &&Verdict| **verdict == Verdict::New;
         let new = verdicts[first..].iter().filter(is_new).count();
@@ -168,7 +210,9 @@ impl Engine {
         let mut absent = Vec::with_capacity(batch.len());
         let counts = Some(|presence| self.is_seen(presence));
         let stages = Stages::new(self.shared.window(), counts);
-        let probed = view.probe_batch(batch, &stages, seen);
+        let mut rest = Places::all(batch.len());
+        view.probe_buffers(batch, &stages, &mut rest, seen);
+        let probed = probe_layers(&view.layers, batch, &stages, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
@@ -188,18 +232,28 @@ impl Engine {
 }
 
 impl Writing<'_> {
-    /// Claims the keys at the places `absent` of a batch, which `seen` did not hold.
+    /// Where keys may be that were absent while a generation was the active one.
+    fn since(&self, generation: u64) -> Since {
+        let frozen = self.view.frozen.as_ref().map(|frozen| frozen.number());
+        match self.view.active.number() {
+            active if active == generation => Since::Active,
+            _ if frozen == Some(generation) => Since::Frozen,
+            _ => Since::Settled,
+        }
+    }
+
+    /// Claims the keys at the places `absent` of a batch, which were absent while a generation was the
+    /// active one: from all but that generation's buffer, at least.
     fn claim_absent(
         &mut self,
-        seen: &Arc<View>,
+        generation: u64,
         batch: &[u64],
         absent: &[usize],
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let first = absent.first().copied().unwrap_or(0);
-        // Keys may have moved on since they were looked for outside of the lock.
-        let look_again = !Arc::ptr_eq(&self.view, seen);
-        if !look_again && self.is_full(0) && !self.view.active.buffer.is_held(batch[first]) {
+        let held = |hash| self.view.active.buffer.is_held(hash);
+        if self.since(generation) == Since::Active && self.is_full(0) && !held(batch[first]) {
             // Refused without so much as a log.
             return Err(Stop::at(first)(self.full()));
         }
@@ -208,7 +262,7 @@ impl Writing<'_> {
         claims.clear();
         claims.alive.clear();
         claims.allowance = self.allowance();
-        let claimed = self.claim_in_turn(batch, absent, look_again, state, &mut claims, verdicts);
+        let claimed = self.claim_in_turn(batch, absent, generation, state, &mut claims, verdicts);
         self.local.claims = claims;
         claimed
     }
@@ -218,12 +272,13 @@ impl Writing<'_> {
         &mut self,
         batch: &[u64],
         absent: &[usize],
-        mut look_again: bool,
+        generation: u64,
         mut state: u16,
         claims: &mut Claims,
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let mut rotated = false;
+        let mut since = self.since(generation);
         for place in absent.iter().take(AHEAD) {
             self.view.active.buffer.prefetch(batch[*place]);
         }
@@ -236,7 +291,7 @@ impl Writing<'_> {
             if let Some(place) = absent.get(at + AHEAD) {
                 self.view.active.buffer.prefetch(batch[*place]);
             }
-            match self.claim_one(hash, look_again, claims) {
+            match self.claim_one(hash, since, claims) {
                 Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
                 Ok(Outcome::Claimed(slot)) => {
                     rotated = false;
@@ -257,7 +312,7 @@ impl Writing<'_> {
                     }
                     claims.allowance = self.allowance();
                     rotated = true;
-                    look_again = true;
+                    since = self.since(generation);
                     continue;
                 }
                 Err(error) => break Err(Stop::at(place)(error)),
@@ -293,10 +348,15 @@ impl Writing<'_> {
 
     /// Claims one key, if the store may take it, after those that this batch has claimed already.
     #[inline]
-    fn claim_one(&mut self, hash: u64, look_again: bool, claims: &mut Claims) -> Result<Outcome> {
+    fn claim_one(&mut self, hash: u64, since: Since, claims: &mut Claims) -> Result<Outcome> {
         let engine = self.engine;
         let pending = claims.slots.len() as u64;
-        if look_again && engine.probe_settled(&self.view, hash)? {
+        let settled = match since {
+            Since::Active => false,
+            Since::Frozen => self.view.is_frozen(hash),
+            Since::Settled => engine.probe_settled(&self.view, hash)?,
+        };
+        if settled {
             return Ok(Outcome::Verdict(Verdict::Seen));
         }
         let buffer = &self.view.active.buffer;

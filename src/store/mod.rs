@@ -3,6 +3,7 @@
 mod batch;
 mod checkpoint;
 mod close;
+mod cold;
 mod commit;
 mod coordination;
 mod create;
@@ -38,6 +39,8 @@ use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher};
 pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
+use part::{Keys, Unhashed};
+
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
     MOST_DEFAULT_BUFFER, Options,
@@ -153,7 +156,7 @@ impl Store {
         self.in_parts(
             keys,
             |key| hasher.hash(key.as_ref()),
-            |hashes| self.engine.claim_each(hashes, verdicts),
+            |keys| self.engine.claim_each(keys, verdicts),
         )
     }
 
@@ -172,7 +175,7 @@ impl Store {
         self.in_parts(
             keys,
             |key| key.bits(),
-            |hashes| self.engine.claim_each(hashes, verdicts),
+            |keys| self.engine.claim_each(keys, verdicts),
         )
     }
 
@@ -196,7 +199,7 @@ impl Store {
         self.in_parts(
             keys,
             |key| hasher.hash(key.as_ref()),
-            |hashes| self.engine.contains_each(hashes, &mut found),
+            |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -211,7 +214,7 @@ impl Store {
         self.in_parts(
             keys,
             |key| key.bits(),
-            |hashes| self.engine.contains_each(hashes, &mut found),
+            |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -235,7 +238,7 @@ impl Store {
         self.in_parts(
             hashes,
             |hash| hasher.mix(*hash),
-            |hashes| self.engine.claim_each(hashes, &mut verdicts),
+            |keys| self.engine.claim_each(keys, &mut verdicts),
         )?;
         Ok(verdicts
             .into_iter()
@@ -261,24 +264,45 @@ impl Store {
         self.in_parts(
             hashes,
             |hash| hasher.mix(*hash),
-            |hashes| self.engine.contains_each(hashes, &mut found),
+            |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
 
-    /// Hashes keys and passes them on in parts, so that memory does not grow with the batch.
+    /// Passes keys on in parts, so that memory does not grow with the batch. Where their pages come
+    /// from the disk parts are as large as may be, and hashes are not kept.
     fn in_parts<K>(
         &self,
         keys: &[K],
         hash: impl Fn(&K) -> u64,
-        mut each: impl FnMut(&[u64]) -> Result<()>,
+        mut each: impl FnMut(&dyn Keys) -> Result<()>,
     ) -> Result<()> {
-        let most = self.engine.options.part_keys();
+        let Engine { options, cold, .. } = &*self.engine;
+        let most = options.part_keys();
         let mut hashes = Vec::with_capacity(keys.len().min(most));
-        for part in keys.chunks(most) {
-            hashes.clear();
-            hashes.extend(part.iter().map(&hash));
-            each(&hashes)?;
+        let mut rest = keys;
+        while !rest.is_empty() {
+            let sweep = if rest.len() > most {
+                cold.sweep()
+            } else {
+                None
+            };
+            let part = rest.len().min(match sweep {
+                Some(_) => options.sweep_keys(),
+                None => most,
+            });
+            let (part, others) = rest.split_at(part);
+            rest = others;
+            if sweep.is_some() {
+                each(&Unhashed {
+                    keys: part,
+                    hash: &hash,
+                })?;
+            } else {
+                hashes.clear();
+                hashes.extend(part.iter().map(&hash));
+                each(&hashes)?;
+            }
         }
         Ok(())
     }

@@ -310,9 +310,18 @@ impl Options {
         (self.buffer / 32 / 8).clamp(64, 1 << 18)
     }
 
-    /// Keys of a large batch that are looked up together. Each takes its hash twice, its place and
-    /// whether it was found.
+    /// Keys of a large batch that are looked up together. Each takes its hash, its place and whether
+    /// it was found.
     pub(crate) fn part_keys(&self) -> usize {
         (self.buffer / 32 / 24).clamp(4096, 1 << 18) as usize
+    }
+
+    /// The same where pages come from the disk: all that tables and a checkpoint leave, for their places
+    /// and whether they were found.
+    pub(crate) fn sweep_keys(&self) -> usize {
+        let tables = 2 * self.buffer_bytes();
+        let checkpoint = self.chunk_pages() * crate::sizing::PAGE_BYTES + self.chunk_keys() * 8;
+        let room = self.buffer.saturating_sub(tables + checkpoint);
+        ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
     }
 }

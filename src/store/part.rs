@@ -1,13 +1,15 @@
 //! Looking up the parts of a large batch: in the order of the pages, and what is not in memory by
 //! many reads at a time.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-use std::time::{Duration, Instant};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Instant;
 
-use super::batch::{BATCH, Stages};
-use super::engine::View;
+use super::batch::{BATCH, Places, Stages};
+use super::engine::{Engine, View};
 use crate::buffer::Presence;
-use crate::file::FormatError;
+use crate::error::Result;
+use crate::file::{FormatError, LayerPages};
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
@@ -16,143 +18,276 @@ const LARGE: usize = 8192;
 /// than two small ones.
 const GAP: u64 = 8;
 
-/// Keys in about the order of the pages, and of the buffers' buckets: that of their hashes.
-struct Ordered {
-    hashes: Vec<u64>,
-    /// Where each stood before.
-    places: Vec<u32>,
+/// Pages of a layer that are asked for ahead of those looked at, where keys are dense: what keeps a
+/// disk busy with reading in order.
+const PAGES_AHEAD: u64 = 2048;
+
+/// The keys of a part, known by their places in it.
+pub(crate) trait Keys {
+    fn count(&self) -> usize;
+
+    /// The hashes of the keys from a place on.
+    fn hashes_from(&self, first: usize, out: &mut [u64]);
+
+    /// The hashes of the keys at these places.
+    fn hashes_at(&self, places: &[u32], out: &mut [u64]);
 }
 
-impl Ordered {
-    /// By their highest bits: as many as make for some dozens of keys that are alike in them, and for
-    /// no more streams to write to than a processor's tables of pages have room for.
-    fn of(hashes: &[u64]) -> Self {
-        let bits = (hashes.len() / 64).max(2).ilog2().min(11);
+/// Keys that have been hashed.
+impl Keys for Vec<u64> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn hashes_from(&self, first: usize, out: &mut [u64]) {
+        out.copy_from_slice(&self[first..][..out.len()]);
+    }
+
+    fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
+        for (place, out) in places.iter().zip(out) {
+            *out = self[*place as usize];
+        }
+    }
+}
+
+/// Keys that are hashed whenever their hashes are needed: so many that these would take too much
+/// memory.
+pub(crate) struct Unhashed<'a, K, H> {
+    pub(crate) keys: &'a [K],
+    pub(crate) hash: H,
+}
+
+impl<K, H: Fn(&K) -> u64> Keys for Unhashed<'_, K, H> {
+    fn count(&self) -> usize {
+        self.keys.len()
+    }
+
+    fn hashes_from(&self, first: usize, out: &mut [u64]) {
+        for (key, out) in self.keys[first..].iter().zip(out) {
+            *out = (self.hash)(key);
+        }
+    }
+
+    fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
+        for (place, out) in places.iter().zip(out) {
+            *out = (self.hash)(&self.keys[*place as usize]);
+        }
+    }
+}
+
+/// The keys of a part from a place on.
+pub(crate) struct Rest<'a> {
+    pub(crate) keys: &'a dyn Keys,
+    pub(crate) first: usize,
+}
+
+/// In which order the keys of a part are looked at, and their hashes.
+struct Order<'a> {
+    keys: &'a Rest<'a>,
+    /// Their places; without, as they stand.
+    places: Option<Vec<u32>>,
+}
+
+impl<'a> Order<'a> {
+    /// If they are many, about the order of the pages and of the buffers' buckets, which is that of
+    /// their hashes.
+    fn of(keys: &'a Rest<'a>) -> Self {
+        let places = (keys.count() >= LARGE).then(|| keys.by_highest_bits());
+        Self { keys, places }
+    }
+
+    fn hashes(&self, range: Range<usize>, out: &mut [u64]) {
+        match &self.places {
+            Some(places) => self.keys.keys.hashes_at(&places[range], out),
+            None => self
+                .keys
+                .keys
+                .hashes_from(self.keys.first + range.start, out),
+        }
+    }
+
+    /// Where the key that is looked at in this turn stands in the part.
+    fn place(&self, turn: usize) -> usize {
+        match &self.places {
+            Some(places) => places[turn] as usize - self.keys.first,
+            None => turn,
+        }
+    }
+}
+
+impl Rest<'_> {
+    pub(crate) fn count(&self) -> usize {
+        self.keys.count() - self.first
+    }
+
+    /// The places of the keys by their highest bits: as many as make for some dozens of keys that are
+    /// alike in them, and for no more streams to write to than a processor's tables of pages have
+    /// room for.
+    fn by_highest_bits(&self) -> Vec<u32> {
+        let bits = (self.count() / 64).max(2).ilog2().min(11);
         let group = |hash: u64| (hash >> (64 - bits)) as usize;
         let mut starts = vec![0_u32; 1 << bits];
-        for hash in hashes {
-            starts[group(*hash)] += 1;
-        }
+        self.for_each(|_, hash| starts[group(hash)] += 1);
         let mut next = 0;
         for start in &mut starts {
             next += std::mem::replace(start, next);
         }
-        let mut ordered = Self {
-            hashes: vec![0; hashes.len()],
-            places: vec![0; hashes.len()],
-        };
-        for (place, hash) in (0..).zip(hashes) {
-            let at = &mut starts[group(*hash)];
-            ordered.hashes[*at as usize] = *hash;
-            ordered.places[*at as usize] = place;
+        let mut places = vec![0; self.count()];
+        self.for_each(|place, hash| {
+            let at = &mut starts[group(hash)];
+            places[*at as usize] = place as u32;
             *at += 1;
-        }
-        ordered
-    }
-}
-
-/// Whether look-ups wait for the disk, as far as their times tell. Then pages are asked for ahead,
-/// which lets the disk work at many at once, and would only cost time where they are in memory.
-#[derive(Debug, Default)]
-pub(crate) struct Cold {
-    /// 0: they don't. 1: once they did. More: so many times, less 1, pages are to be asked for; after
-    /// that it is tried without.
-    state: AtomicU32,
-}
-
-impl Cold {
-    /// From so much a key on, somebody waited. A system that took the processor away in between
-    /// looks the same, so it takes two in a row.
-    const SLOW: Duration = Duration::from_micros(4);
-    const TIMES: u32 = 256;
-
-    fn asks(&self) -> bool {
-        self.state.load(Ordering::Relaxed) > 1
+        });
+        places
     }
 
-    /// Takes note of what looking up took. Threads may disturb each other here: it is all guessing.
-    fn note(&self, asked: bool, taken: Duration, keys: usize) {
-        if keys < BATCH {
-            return;
-        }
-        let state = self.state.load(Ordering::Relaxed);
-        let slow = taken > Self::SLOW * keys as u32;
-        let next = match (asked, slow) {
-            (true, _) if state > 2 => state - 1,
-            (true, _) => 0,
-            (false, false) => 0,
-            (false, true) if state == 0 => 1,
-            (false, true) => Self::TIMES,
-        };
-        if next != state {
-            self.state.store(next, Ordering::Relaxed);
+    /// Goes through the hashes of the keys, with their places in the whole part.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(usize, u64)) {
+        let mut hashes = [0; BATCH];
+        let places = self.first..self.keys.count();
+        for first in places.clone().step_by(BATCH) {
+            let hashes = &mut hashes[..BATCH.min(places.end - first)];
+            self.keys.hashes_from(first, hashes);
+            for (place, hash) in (first..).zip(hashes) {
+                each(place, *hash);
+            }
         }
     }
 }
 
-impl View {
-    /// Looks up any number of keys, as [`probe_batch`](Self::probe_batch) does some. Ends early with
-    /// `false` as soon as the view is not the newest any more: it keeps buffers that are past.
-    pub(crate) fn probe_each<C: Fn(Presence) -> bool>(
+/// What is looked into in one walk over the keys.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Walk {
+    Buffers,
+    Pages,
+    Both,
+}
+
+impl Engine {
+    /// Looks up the keys of a part and sets `found` for each that is there. `counts` tells whether a
+    /// key that the active buffer has is; without it that buffer is not looked into.
+    ///
+    /// Answers the generation that was active when it began. Who is not found was then in no buffer
+    /// but that generation's, if that was not looked into, nor in the pages; it may have come since,
+    /// into that generation or a later one.
+    ///
+    /// # Errors
+    /// The inner one is of a page that is damaged, or seems so; then `found` means nothing.
+    pub(crate) fn probe_part<C: Fn(Presence) -> bool>(
         &self,
-        hashes: &[u64],
-        stages: Stages<'_, C>,
-        cold: &Cold,
-        is_current: impl Fn() -> bool,
+        keys: &Rest<'_>,
+        counts: Option<C>,
         found: &mut [bool],
-    ) -> Result<bool, FormatError> {
-        if hashes.len() < LARGE {
-            return self.probe_chunks(hashes, &stages, cold, |first, there| {
-                found[first..][..there.len()].copy_from_slice(there);
-                is_current()
-            });
+    ) -> Result<Result<u64, FormatError>> {
+        let view = Arc::clone(&*self.view()?);
+        let generation = view.active.number();
+        let order = Order::of(keys);
+        let mut stages = Stages::new(self.shared.window(), counts);
+        if order.places.is_some() {
+            stages = stages.in_order(keys.count());
         }
-        let Ordered { hashes, places } = Ordered::of(hashes);
-        let stages = stages.in_order(hashes.len());
-        self.probe_chunks(&hashes, &stages, cold, |first, there| {
-            for (place, there) in places[first..].iter().zip(there) {
-                found[*place as usize] = *there;
+        let walks: &[Walk] = match order.places.is_some() && self.cold.asks() {
+            // Long: a buffer that is past would be kept in memory meanwhile.
+            true => &[Walk::Buffers, Walk::Pages],
+            false => &[Walk::Both],
+        };
+        let layers = view.layers.clone();
+        let mut view = Some(view);
+        for walk in walks {
+            if *walk == Walk::Pages {
+                view = None;
             }
-            is_current()
-        })
+            let walked = self.walk(*walk, &order, view.as_deref(), &layers, &stages, found);
+            if let Err(error) = walked {
+                return Ok(Err(error));
+            }
+        }
+        Ok(Ok(generation))
     }
 
-    /// Hands over what was found in each chunk, with the place of its first key, and goes on for as long
-    /// as the answer is `true`.
-    fn probe_chunks<C: Fn(Presence) -> bool>(
+    fn walk<C: Fn(Presence) -> bool>(
         &self,
-        hashes: &[u64],
+        walk: Walk,
+        order: &Order<'_>,
+        view: Option<&View>,
+        layers: &[Arc<LayerPages>],
         stages: &Stages<'_, C>,
-        cold: &Cold,
-        mut each: impl FnMut(usize, &[bool]) -> bool,
-    ) -> Result<bool, FormatError> {
-        let mut pages = Vec::new();
-        let mut asked_to = 0;
-        for (first, chunk) in (0..).step_by(BATCH).zip(hashes.chunks(BATCH)) {
-            let asks = cold.asks();
+        found: &mut [bool],
+    ) -> Result<(), FormatError> {
+        let count = order.keys.count();
+        let mut hashes = [0; BATCH];
+        let mut ahead = Ahead::new(layers, count);
+        for first in (0..count).step_by(BATCH) {
+            let end = count.min(first + BATCH);
+            let asks = walk != Walk::Buffers && self.cold.asks();
             if asks {
-                // This one, if that was not done yet, and the next.
-                let end = hashes.len().min(first + 2 * BATCH);
-                for chunk in hashes[asked_to.max(first)..end].chunks(BATCH) {
-                    self.ask_for(chunk, &mut pages);
-                }
-                asked_to = end;
+                ahead.ask(order, first);
             }
+            let hashes = &mut hashes[..end - first];
+            order.hashes(first..end, hashes);
             let mut there = [false; BATCH];
-            let there = &mut there[..chunk.len()];
-            let begun = Instant::now();
-            self.probe_batch(chunk, stages, there)?;
-            cold.note(asks, begun.elapsed(), chunk.len());
-            if !each(first, there) {
-                return Ok(false);
+            let there = &mut there[..hashes.len()];
+            let mut rest = Places::all(hashes.len());
+            match walk {
+                Walk::Pages => rest.drop_if(|turn| found[order.place(first + turn)]),
+                _ => {
+                    if let Some(view) = view {
+                        view.probe_buffers(hashes, stages, &mut rest, there);
+                    }
+                }
+            }
+            if walk != Walk::Buffers {
+                let begun = Instant::now();
+                super::batch::probe_layers(layers, hashes, stages, &mut rest, there)?;
+                self.cold.note(asks, begun.elapsed(), hashes.len());
+            }
+            for (turn, there) in (first..).zip(there) {
+                found[order.place(turn)] |= *there;
             }
         }
-        Ok(true)
+        Ok(())
+    }
+}
+
+/// Asking the system for pages ahead of looking at them.
+struct Ahead<'a> {
+    layers: &'a [Arc<LayerPages>],
+    /// Keys whose pages are asked for at a time, and again as many before those are looked at.
+    step: usize,
+    asked_to: usize,
+    pages: Vec<u64>,
+}
+
+impl<'a> Ahead<'a> {
+    fn new(layers: &'a [Arc<LayerPages>], keys: usize) -> Self {
+        let pages = layers.iter().map(|layer| layer.pages()).max().unwrap_or(1);
+        // As many keys as there are on the pages to be ahead by.
+        let step = keys as u64 * PAGES_AHEAD / 2 / pages.max(1);
+        Self {
+            layers,
+            step: (step as usize).max(BATCH),
+            asked_to: 0,
+            pages: Vec::new(),
+        }
     }
 
-    /// Asks the system for the pages of some keys, without waiting for them.
-    fn ask_for(&self, hashes: &[u64], pages: &mut Vec<u64>) {
-        for layer in self.layers_with_keys() {
+    /// Asks for what is needed from `first` on and was not asked for, unless it is far off.
+    fn ask(&mut self, order: &Order<'_>, first: usize) {
+        self.asked_to = self.asked_to.max(first);
+        let end = order.keys.count().min(first + BATCH + self.step);
+        while self.asked_to < end {
+            let to = order.keys.count().min(self.asked_to + self.step);
+            self.ask_for(order, self.asked_to..to);
+            self.asked_to = to;
+        }
+    }
+
+    /// Asks for the pages of some keys, without waiting for them.
+    fn ask_for(&mut self, order: &Order<'_>, keys: Range<usize>) {
+        let mut hashes = vec![0; keys.len()];
+        order.hashes(keys, &mut hashes);
+        let pages = &mut self.pages;
+        for layer in super::read::with_keys(self.layers) {
             pages.clear();
             pages.extend(hashes.iter().map(|hash| layer.page_of(*hash)));
             pages.sort_unstable();
@@ -167,38 +302,129 @@ impl View {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::HashSet;
+    use std::time::Duration;
+
     use super::*;
+    use crate::hash::KeyHasher;
+    use crate::{Hash, Options, Store};
     use proptest::prelude::*;
 
     proptest! {
         /// The slow twin sorts by the same bits, and keeps the order of keys that are alike in them.
         #[test]
-        fn ordered_keys_are_the_same_keys(hashes in prop::collection::vec(any::<u64>(), 1..2000)) {
-            let ordered = Ordered::of(&hashes);
-            let bits = (hashes.len() / 64).max(2).ilog2().min(11);
-            let mut twin: Vec<u32> = (0..hashes.len() as u32).collect();
+        fn ordered_keys_are_the_same_keys(
+            hashes in prop::collection::vec(any::<u64>(), 1..2000),
+            first in any::<prop::sample::Index>(),
+        ) {
+            let first = first.index(hashes.len());
+            let rest = Rest { keys: &hashes, first };
+            let bits = (rest.count() / 64).max(2).ilog2().min(11);
+            let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
             twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
-            let hash = |place: &u32| hashes[*place as usize];
-            prop_assert_eq!(&ordered.hashes, &twin.iter().map(hash).collect::<Vec<_>>());
-            prop_assert_eq!(&ordered.places, &twin);
+            prop_assert_eq!(&rest.by_highest_bits(), &twin);
+        }
+
+        #[test]
+        fn keys_hash_alike_kept_or_not(
+            keys in prop::collection::vec(any::<u64>(), 1..200),
+            first in any::<prop::sample::Index>(),
+        ) {
+            let hash = |key: &u64| key.rotate_left(7);
+            let hashes: Vec<u64> = keys.iter().map(hash).collect();
+            let unhashed = Unhashed { keys: &keys, hash };
+            prop_assert_eq!(unhashed.count(), hashes.len());
+            let first = first.index(keys.len());
+            let places: Vec<u32> = (first as u32..keys.len() as u32).rev().collect();
+            let mut got = [vec![0; keys.len() - first], vec![0; keys.len() - first]];
+            hashes.hashes_from(first, &mut got[0]);
+            unhashed.hashes_from(first, &mut got[1]);
+            prop_assert_eq!(&got[0], &got[1]);
+            prop_assert_eq!(&got[0], &hashes[first..]);
+            hashes.hashes_at(&places, &mut got[0]);
+            unhashed.hashes_at(&places, &mut got[1]);
+            prop_assert_eq!(&got[0], &got[1]);
+            prop_assert_eq!(got[0].last(), Some(&hashes[first]));
         }
     }
 
-    #[test]
-    fn pages_are_asked_for_after_two_slow_looks_and_not_for_ever() {
-        let cold = Cold::default();
-        let slow = Cold::SLOW * 513;
-        cold.note(false, slow, 512);
-        assert!(!cold.asks());
-        cold.note(false, Duration::ZERO, 512);
-        cold.note(false, slow, 512);
-        assert!(!cold.asks());
-        cold.note(false, slow, 512);
-        let mut times = 0;
-        while cold.asks() {
-            cold.note(true, slow, 512);
-            times += 1;
+    /// Has the next look-ups go the way for pages that come from the disk.
+    fn make_cold(store: &Store) {
+        while !store.engine.cold.asks() {
+            store.engine.cold.note(false, Duration::from_secs(1), BATCH);
         }
-        assert_eq!(times, Cold::TIMES - 1);
+    }
+
+    /// Keys from some million, so that most batches bring new ones and old ones, and the same twice.
+    fn batch(seed: u64, keys: u64) -> Vec<u64> {
+        let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
+        let mut state = seed << 32;
+        let draw = |_| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            hasher.mix(state) % 1_000_000
+        };
+        (0..keys).map(draw).collect()
+    }
+
+    /// The slow twin is a set in memory. Buffers of two megabytes are rotated several times meanwhile,
+    /// within the parts too.
+    #[test]
+    fn large_batches_out_of_memory_are_answered_as_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let store = options.create(folder.path().join("store")).unwrap();
+        let mut twin = HashSet::new();
+        for seed in 0..8 {
+            make_cold(&store);
+            let keys = batch(seed, 100_000);
+            let answers = store.insert_hash_batch(&keys).unwrap();
+            for (key, new) in keys.iter().zip(answers) {
+                assert_eq!(new, twin.insert(*key), "key {key} of batch {seed}");
+            }
+            make_cold(&store);
+            let keys = batch(1000 + seed, 100_000);
+            let answers = store.contains_hash_batch(&keys).unwrap();
+            for (key, there) in keys.iter().zip(answers) {
+                assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
+            }
+        }
+        assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
+    }
+
+    /// Each key has one winner among handles whose parts outlast each other's rotations.
+    #[test]
+    fn large_batches_of_two_handles_have_one_winner_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let first = options.create(&path).unwrap();
+        let handles = [first, options.open(&path).unwrap()];
+        let mut won: Vec<u64> = std::thread::scope(|scope| {
+            let insert = |(seed, store): (u64, &_)| {
+                let mut won = Vec::new();
+                for round in 0..6 {
+                    make_cold(store);
+                    let keys = batch(seed * 3 + round, 100_000);
+                    let answers = store.insert_hash_batch(&keys).unwrap();
+                    let new = keys.iter().zip(answers).filter(|(_, new)| *new);
+                    won.extend(new.map(|(key, _)| *key));
+                }
+                won
+            };
+            let threads: Vec<_> = (0..)
+                .zip(&handles)
+                .map(|work| scope.spawn(move || insert(work)))
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        let all: HashSet<u64> = (0..9).flat_map(|seed| batch(seed, 100_000)).collect();
+        won.sort_unstable();
+        let winners = won.len();
+        won.dedup();
+        assert_eq!(winners, won.len(), "a key was won twice");
+        assert_eq!(winners, all.len());
     }
 }

@@ -3,10 +3,10 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
-use super::batch::Stages;
 use super::coordination::Coordination;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
+use super::part::{Keys, Rest};
 use crate::buffer::Presence;
 use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
@@ -14,6 +14,13 @@ use crate::file::{FormatError, Intent, LayerPages};
 
 /// How often many keys are looked up together while views change.
 const TRIES: usize = 3;
+
+/// The layers in which a key may be, the last one first: it is the largest, so that a key that is
+/// there is most likely in it.
+pub(crate) fn with_keys(layers: &[Arc<LayerPages>]) -> impl Iterator<Item = &LayerPages> {
+    let layers = layers.iter().rev().map(Arc::as_ref);
+    layers.filter(|layer| layer.has_keys())
+}
 
 impl View {
     /// Fetches what a look-up will touch first in each place, so that it waits for all of them at once.
@@ -23,21 +30,21 @@ impl View {
         if let Some(frozen) = &self.frozen {
             frozen.buffer.prefetch(hash);
         }
-        for layer in self.layers_with_keys() {
+        for layer in with_keys(&self.layers) {
             layer.prefetch(hash);
         }
     }
 
-    /// The layers in which a key may be, the last one first: it is the largest, so that a key that
-    /// is there is most likely in it.
-    pub(crate) fn layers_with_keys(&self) -> impl Iterator<Item = &LayerPages> {
-        let layers = self.layers.iter().rev().map(Arc::as_ref);
-        layers.filter(|layer| layer.has_keys())
+    /// Whether the key is in the frozen buffer. What is open there has been carried over into the
+    /// active one, and its fate is decided there.
+    #[inline]
+    pub(crate) fn is_frozen(&self, hash: u64) -> bool {
+        let frozen = self.frozen.as_ref();
+        frozen.is_some_and(|frozen| frozen.buffer.lookup(hash) == Presence::Settled)
     }
 
-    /// Whether the key is in the frozen buffer or the pages. What is open in the frozen buffer has
-    /// been carried over into the active one, and its fate is decided there. A page that seems to
-    /// be damaged is looked into with `again`.
+    /// Whether the key is in the frozen buffer or the pages. A page that seems to be damaged is looked
+    /// into with `again`.
     #[inline]
     pub(crate) fn probe_settled(
         &self,
@@ -45,12 +52,10 @@ impl View {
         window: WriteWindow<'_>,
         again: impl Fn(&LayerPages, FormatError) -> Result<bool>,
     ) -> Result<bool> {
-        if let Some(frozen) = &self.frozen
-            && frozen.buffer.lookup(hash) == Presence::Settled
-        {
+        if self.is_frozen(hash) {
             return Ok(true);
         }
-        for layer in self.layers_with_keys() {
+        for layer in with_keys(&self.layers) {
             let found = match layer.contains(hash, window) {
                 Ok(found) => found,
                 Err(source) => again(layer, source)?,
@@ -66,8 +71,9 @@ impl View {
 /// Looks up one key, with `view` for the current view and `settled` for what is not in the active
 /// buffer; `None` if the shared memory has ended.
 ///
-/// The answer "absent" counts only if the generations are still the same afterwards: else the key
-/// may have moved from where it was looked for last to where it was looked for first.
+/// The answer "absent" counts only if there was no rotation meanwhile: else the key may have been
+/// carried over from a buffer that was looked into last to one that was not looked into. A checkpoint
+/// makes no difference, since what it brings to the pages was looked for in its buffer.
 #[inline]
 pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
     hash: u64,
@@ -80,7 +86,7 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
         if view.active.buffer.contains(hash) || settled(&view)? {
             return Ok(Some(true));
         }
-        if view.is_current(shared) {
+        if view.active.number() == shared.active() {
             return Ok(Some(false));
         }
         if shared.is_ended() {
@@ -180,33 +186,44 @@ impl Engine {
     }
 
     /// Looks up the keys of a part, and appends an answer for each.
-    pub(crate) fn contains_each(&self, hashes: &[u64], out: &mut Vec<bool>) -> Result<()> {
+    pub(crate) fn contains_each(&self, keys: &dyn Keys, out: &mut Vec<bool>) -> Result<()> {
         self.check_readable()?;
         let done = out.len();
-        out.resize(done + hashes.len(), false);
+        out.resize(done + keys.count(), false);
         let found = &mut out[done..];
-        if (0..TRIES).any(|_| self.contains_part(hashes, found)) {
+        if self.contains_part(keys, found) {
             return Ok(());
         }
         // One after the other: a page that is damaged, or seems so, concerns its own keys.
-        for (hash, found) in hashes.iter().zip(found) {
-            *found = self.contains(*hash)?;
-        }
-        Ok(())
+        let keys = Rest { keys, first: 0 };
+        let mut outcome = Ok(());
+        keys.for_each(|place, hash| {
+            if outcome.is_ok() && !found[place] {
+                outcome = self.contains(hash).map(|there| found[place] = there);
+            }
+        });
+        outcome
     }
 
-    /// Looks up many keys in one view; `false` if it became an old one meanwhile, or has a page that is
-    /// damaged, or seems so.
-    fn contains_part(&self, hashes: &[u64], found: &mut [bool]) -> bool {
-        let Ok(view) = self.view() else {
-            return false;
-        };
-        found.fill(false);
+    /// Looks up many keys together; `false` if others rotated again and again meanwhile, or if there is
+    /// a page that is damaged, or seems so. Then those that were found are there.
+    fn contains_part(&self, keys: &dyn Keys, found: &mut [bool]) -> bool {
+        let keys = Rest { keys, first: 0 };
         let there = |presence| presence != Presence::Absent;
-        let stages = Stages::new(self.shared.window(), Some(there));
-        let is_current = || self.is_current(&view);
-        let looked = view.probe_each(hashes, stages, &self.cold, is_current, found);
-        looked.unwrap_or(false)
+        for _ in 0..TRIES {
+            match self.probe_part(&keys, Some(there), found) {
+                // "Absent" counts if no key can have moved on from where it was looked for last to
+                // where it was looked for first.
+                Ok(Ok(generation)) if self.shared.active() == generation => return true,
+                Ok(Ok(_)) => {}
+                Ok(Err(_)) => {
+                    found.fill(false);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+        false
     }
 
     /// Refuses reading through a handle that is closed or poisoned, or whose writers are all gone,

@@ -98,21 +98,20 @@ impl State {
         Ok(())
     }
 
-    /// `read.rs`, `contains`: "absent" counts only if the generations are the same. The two words
-    /// are read one after the other; that makes no difference, since they only grow.
+    /// `read.rs`, `look_up`: "absent" counts only if there was no rotation meanwhile.
     fn look_again(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let thread = self.handles[handle];
-        let current = thread.view == (self.active, self.settled);
+        let current = thread.view.0 == self.active;
         if !current && !setting.is_any(&NO_SECOND_LOOK) {
             self.handles[handle].pc = Pc::ViewAgain;
             self.handles[handle].view = (0, 0);
-            return went("read.rs contains: the generations have changed");
+            return went("read.rs look_up: there was a rotation");
         }
         if thread.must {
             return Err(Violation("I1: a key that is there was not found"));
         }
         self.end_op(setting, handle);
-        went("read.rs contains: absent")
+        went("read.rs look_up: absent")
     }
 
     /// The one who held these claims is gone: no reader must find them any more.

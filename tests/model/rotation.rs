@@ -215,7 +215,7 @@ impl State {
         let active = self.active;
         let (next, did) = match self.handles[handle].pc {
             Pc::MendHandOver => {
-                self.handles[handle].look_again = false;
+                self.handles[handle].looked = 0;
                 let frozen = self.is_due().then_some(self.settled);
                 self.hand_over(frozen, active);
                 let next = if self.buffer(active).has_log {

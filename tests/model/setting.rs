@@ -48,6 +48,8 @@ pub enum Broken {
     PublishFirst,
     /// What moved on before the writer lock was taken is not looked for again.
     NoLookUnderLock,
+    /// The same for what moved on as far as the pages.
+    NoPagesUnderLock,
     /// The log is closed before the next one is made.
     CutFirst,
     /// The log is closed before the next one's name is durable.

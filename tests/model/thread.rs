@@ -105,8 +105,8 @@ pub struct Thread {
     pub verdict: Verdict,
     /// The call must find the key.
     pub must: bool,
-    /// Under the writer lock: the view is another than that of the look-up before.
-    pub look_again: bool,
+    /// Under the writer lock: the generation that was active when the key was looked for before.
+    pub looked: u8,
     pub rotated: bool,
     /// Closing, as the last one.
     pub last: bool,

@@ -82,6 +82,7 @@ fn any_step_of_a_checkpoint() {
 fn any_step_of_an_insert_or_commit() {
     assert_missed(Broken::PublishFirst, &RACE, KILLED);
     assert_missed(Broken::NoLookUnderLock, &RACE, CLAIMED_AGAIN);
+    assert_missed(Broken::NoPagesUnderLock, &RACE, CLAIMED_AGAIN);
     assert_missed(Broken::NoCommitSync, &COMMIT, LOST);
     let follows = "I4: a commit follows on a log that is open";
     assert_missed(Broken::NoFrozenSync, &COMMIT, follows);

@@ -37,13 +37,10 @@ impl State {
     /// current, and it goes on with its call.
     pub fn begin_change(&mut self, setting: &Setting, handle: usize) -> Result<(), Violation> {
         self.changing = handle as u8 + 1;
-        let before = self.handles[handle].view;
+        let inserts = matches!(self.op(setting, handle), Some(Op::Insert(_)));
+        let before = self.handles[handle].view.0;
         self.refresh(handle)?;
-        let thread = &mut self.handles[handle];
-        thread.look_again = before != thread.view;
-        if setting.is(Broken::NoLookUnderLock) {
-            thread.look_again = false;
-        }
+        self.handles[handle].looked = if inserts { before } else { 0 };
         self.begin_claims(setting, handle);
         Ok(())
     }
@@ -150,7 +147,7 @@ impl State {
         let thread = self.handles[handle];
         let number = thread.number;
         let (active, at) = (thread.view.0, usize::from(key));
-        let settled = thread.look_again && self.in_settled(setting, thread.view, key);
+        let settled = self.came_since(setting, thread.looked, thread.view, key);
         let state = self.buffer(active).keys[at];
         if turn == 1 {
             let possible = setting.full && !thread.rotated && active < setting.generations;
@@ -159,7 +156,6 @@ impl State {
             }
             let thread = &mut self.handles[handle];
             thread.rotated = true;
-            thread.look_again = true;
             thread.pc = Pc::RotateWait;
             return went("insert.rs claim_one: no room");
         }
@@ -180,6 +176,7 @@ impl State {
             Presence::Absent => {
                 self.check_claim(setting, key)?;
                 self.buffer_mut(active).keys[at] = CLAIMED;
+                self.handles[handle].looked = 0;
                 self.handles[handle].pc = if setting.is(Broken::PublishFirst) {
                     Pc::Publish
                 } else {
@@ -189,8 +186,24 @@ impl State {
             }
         };
         self.handles[handle].verdict = verdict;
+        self.handles[handle].looked = 0;
         self.handles[handle].pc = Pc::Unlock;
         went("insert.rs claim_one: the key is there")
+    }
+
+    /// `insert.rs`, `since` and its use: whether a key that was absent while `looked` was the active
+    /// generation is now in the frozen buffer or the pages.
+    fn came_since(&self, setting: &Setting, looked: u8, view: (u8, u8), key: u8) -> bool {
+        let (active, settled) = view;
+        if active == looked || setting.is(Broken::NoLookUnderLock) {
+            return false;
+        }
+        let frozen = settled < active && self.buffer(settled).lookup(key) == Presence::Settled;
+        let only_frozen = settled < active && settled == looked;
+        if only_frozen || setting.is(Broken::NoPagesUnderLock) {
+            return frozen;
+        }
+        self.in_settled(setting, view, key)
     }
 
     /// `writing.rs`, `drop`: what is left in the mark would tell of a death.

@@ -25,6 +25,8 @@ pub struct Task {
     pub bytes: u64,
     /// Memory for Everseen's buffers.
     pub buffer: u64,
+    /// Keys of one call of Everseen's, when inserting.
+    pub batch: u64,
     pub keys: u64,
     pub lookups: u64,
     /// What each part may take.
@@ -69,16 +71,17 @@ impl Task {
     }
 
     /// Inserts new keys until they are all there or the time is over; then has them settled. Tells
-    /// keys and nanoseconds, those of the last third of the time, nanoseconds of settling, and pages
-    /// read while inserting.
+    /// keys and nanoseconds, those of the last third of the time, nanoseconds of settling, pages read
+    /// while inserting, and pages read and written in all.
     fn insert<F: Filter>(&self, filter: &F) -> Result<(), Box<dyn Error>> {
         let before = Usage::now()?;
         let begun = Instant::now();
         let mut new = 0;
         let mut done = 0;
         let mut steps = Vec::new();
+        let most = F::inserted_at_once(self);
         while done < self.keys && begun.elapsed() < self.time {
-            let end = self.keys.min(done + F::BATCH);
+            let end = self.keys.min(done + most);
             let batch: Vec<u64> = (done..end).map(hash).collect();
             new += filter.insert(&batch)?;
             done = end;
@@ -91,6 +94,7 @@ impl Task {
         let begun = Instant::now();
         filter.settle()?;
         let settling = begun.elapsed();
+        let all = Usage::now()?.since(before);
         if new.abs_diff(done) > done / 1000 + 1 {
             return Err(format!("{new} keys were new, of {done}").into());
         }
@@ -98,11 +102,13 @@ impl Task {
         let (at, before_late) = late.copied().unwrap_or_default();
         let (late_keys, late_time) = (done - before_late, inserted - at);
         tell(&format!(
-            "{done} {} {late_keys} {} {} {}",
+            "{done} {} {late_keys} {} {} {} {} {}",
             inserted.as_nanos(),
             late_time.as_nanos(),
             settling.as_nanos(),
             used.bytes / 4096,
+            all.bytes / 4096,
+            all.written / 4096,
         ))?;
         Ok(())
     }
@@ -137,10 +143,11 @@ impl Task {
     }
 }
 
-/// What this process has had read from the disk.
+/// What this process has had read from the disk, and written to it.
 #[derive(Clone, Copy, Debug)]
 struct Usage {
     bytes: u64,
+    written: u64,
     /// Faults that had to wait for the disk.
     faults: u64,
 }
@@ -149,16 +156,15 @@ impl Usage {
     fn now() -> io::Result<Self> {
         let missing = || io::Error::other("the system does not tell what was read");
         let io = fs::read_to_string("/proc/self/io")?;
-        let bytes = io
-            .lines()
-            .find_map(|line| line.strip_prefix("read_bytes: "));
+        let told = |name| io.lines().find_map(|line| line.strip_prefix(name));
         let stat = fs::read_to_string("/proc/self/stat")?;
         // The twelfth field; the second is a name in parentheses, which may have spaces in it.
         let rest = stat.rsplit(')').next().unwrap_or_default();
         let faults = rest.split_whitespace().nth(9);
         let number = |text: Option<&str>| text?.trim().parse::<u64>().ok();
         Ok(Self {
-            bytes: number(bytes).ok_or_else(missing)?,
+            bytes: number(told("read_bytes: ")).ok_or_else(missing)?,
+            written: number(told("write_bytes: ")).ok_or_else(missing)?,
             faults: number(faults).ok_or_else(missing)?,
         })
     }
@@ -166,6 +172,7 @@ impl Usage {
     fn since(self, before: Self) -> Self {
         Self {
             bytes: self.bytes - before.bytes,
+            written: self.written - before.written,
             faults: self.faults - before.faults,
         }
     }
@@ -176,10 +183,11 @@ impl fmt::Display for Task {
         let variant = VARIANTS.iter().position(|(_, it)| *it == self.variant);
         write!(
             out,
-            "{},{},{},{},{},{},{}",
+            "{},{},{},{},{},{},{},{}",
             variant.unwrap_or(0),
             self.bytes,
             self.buffer,
+            self.batch,
             self.keys,
             self.lookups,
             self.time.as_millis(),
@@ -193,12 +201,13 @@ impl FromStr for Task {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let wrong = || format!("no task: {text}");
-        let parts: Vec<&str> = text.splitn(7, ',').collect();
+        let parts: Vec<&str> = text.splitn(8, ',').collect();
         let [numbers @ .., path] = &parts[..] else {
             return Err(wrong());
         };
         let numbers: Result<Vec<u64>, _> = numbers.iter().map(|part| part.parse()).collect();
-        let [variant, bytes, buffer, keys, lookups, ms] = numbers.map_err(|_| wrong())?[..] else {
+        let [variant, bytes, buffer, batch, keys, lookups, ms] = numbers.map_err(|_| wrong())?[..]
+        else {
             return Err(wrong());
         };
         let (_, variant) = VARIANTS.get(variant as usize).ok_or_else(wrong)?;
@@ -206,6 +215,7 @@ impl FromStr for Task {
             variant: *variant,
             bytes,
             buffer,
+            batch,
             keys,
             lookups,
             time: Duration::from_millis(ms),

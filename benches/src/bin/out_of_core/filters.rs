@@ -21,6 +21,11 @@ pub trait Filter: Sized {
     /// Keys of a batch.
     const BATCH: u64;
 
+    /// Keys that are inserted in one batch.
+    fn inserted_at_once(_task: &Task) -> u64 {
+        Self::BATCH
+    }
+
     /// Makes the file, all of whose pages lie on the disk.
     fn make(task: &Task) -> Result<(), Box<dyn Error>>;
 
@@ -45,6 +50,10 @@ pub fn capacity(bytes: u64) -> u64 {
 
 impl Filter for Store {
     const BATCH: u64 = 10_000;
+
+    fn inserted_at_once(task: &Task) -> u64 {
+        task.batch
+    }
 
     /// With so many keys that all pages are written by a checkpoint.
     fn make(task: &Task) -> Result<(), Box<dyn Error>> {

@@ -39,13 +39,17 @@ struct Args {
     )]
     ratios: Vec<f64>,
 
-    /// Memory for Everseen's buffers, in MiB; else a quarter of the limit
+    /// Memory for Everseen's buffers, in MiB; else half of the limit
     #[arg(long, value_parser = numbers::count)]
     buffer: Option<u64>,
 
     /// New keys to insert; at most half of what the filter is for
     #[arg(long, default_value = "10M", value_parser = numbers::count)]
     keys: u64,
+
+    /// Keys of one call of Everseen's, when inserting
+    #[arg(long, default_value = "10M", value_parser = numbers::count)]
+    batch: u64,
 
     /// Absent keys to look up one at a time, and as many in batches
     #[arg(long, default_value = "50k", value_parser = numbers::count)]
@@ -137,13 +141,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             .into());
         }
     };
-    let buffer = args.buffer.map_or(limit / 4, |mib| mib << 20);
+    let buffer = args.buffer.map_or(limit / 2, |mib| mib << 20);
     println!(
-        "{} MiB of memory, buffers of {} MiB, {} keys, {} look-ups, at most {:?} each; \
-         medians of {} rounds",
+        "{} MiB of memory, buffers of {} MiB, {} keys in batches of {}, {} look-ups, at most {:?} \
+         each; medians of {} rounds",
         args.limit,
         buffer >> 20,
         args.keys,
+        args.batch,
         args.lookups,
         time,
         args.rounds
@@ -157,6 +162,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                     variant,
                     bytes,
                     buffer,
+                    batch: args.batch.max(1),
                     keys: args.keys.min(filters::capacity(bytes) / 2),
                     lookups: args.lookups,
                     time,

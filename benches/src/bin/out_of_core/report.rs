@@ -49,6 +49,9 @@ struct Inserted {
     /// From the last insert until all is on the disk.
     settling: f64,
     pages: f64,
+    /// Pages with settling included.
+    read: f64,
+    written: f64,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -79,6 +82,13 @@ impl Inserted {
     fn seconds_for(&self, keys: u64) -> f64 {
         let rest = (keys as f64 - self.keys).max(0.0);
         (self.time + self.settling) / 1e9 + rest / self.late_rate()
+    }
+
+    /// The share of the time, settling included, that the disk takes to read and write as much in
+    /// order.
+    fn disk_share(&self, disk: &Disk) -> f64 {
+        let seconds = (self.read / disk.read + self.written / disk.write) * 4096.0;
+        seconds * 1e9 / (self.time + self.settling)
     }
 }
 
@@ -111,7 +121,17 @@ impl Run {
         looked_up: &[Vec<u64>; 3],
         memory: Option<Memory>,
     ) -> Result<Self, String> {
-        let [keys, time, late_keys, late_time, settling, pages] = inserted[..] else {
+        let [
+            keys,
+            time,
+            late_keys,
+            late_time,
+            settling,
+            pages,
+            read,
+            written,
+        ] = inserted[..]
+        else {
             return Err(format!("a worker told {inserted:?}"));
         };
         let [cold, batches, warm] = looked_up;
@@ -123,6 +143,8 @@ impl Run {
                 late_time: late_time as f64,
                 settling: settling as f64,
                 pages: pages as f64,
+                read: read as f64,
+                written: written as f64,
             },
             cold: LookedUp::of(cold)?,
             batches: LookedUp::of(batches)?,
@@ -157,17 +179,17 @@ pub fn print(rows: &[Row], disks: &[Disk]) {
         "| MB/s written in order | {:.0} |",
         disk(|it| it.write) / 1e6
     );
-    print_inserts(rows);
+    print_inserts(rows, disks);
     print_lookups(rows, disks);
     print_memory(rows);
 }
 
-fn print_inserts(rows: &[Row]) {
+fn print_inserts(rows: &[Row], disks: &[Disk]) {
     println!();
     println!(
-        "| new keys: filter ÷ memory | variant | keys in the time | keys/s | in the last third | pages read a key | s until on disk | keys/s, all counted in | s for all keys |"
+        "| new keys: filter ÷ memory | variant | keys in the time | keys/s | in the last third | pages read a key | s until on disk | keys/s, all counted in | s for all keys | disk's own time for as much, % |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|");
     for row in rows {
         let of = |value: fn(&Inserted) -> f64| row.median(|run| value(&run.inserted));
         let stopped = row
@@ -175,8 +197,10 @@ fn print_inserts(rows: &[Row]) {
             .iter()
             .any(|run| run.inserted.keys < row.keys as f64);
         let seconds = row.median(|run| run.inserted.seconds_for(row.keys));
+        let pairs = row.runs.iter().zip(disks);
+        let disk = median(pairs.map(|(run, disk)| run.inserted.disk_share(disk)));
         println!(
-            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {seconds:.1}{} |",
+            "| {} | {} | {:.0} | {:.0} | {:.0} | {:.2} | {:.2} | {:.0} | {seconds:.1}{} | {:.0} |",
             row.ratio,
             row.name,
             of(|it| it.keys),
@@ -186,6 +210,7 @@ fn print_inserts(rows: &[Row]) {
             of(|it| it.settling / 1e9),
             of(|it| 1e9 / it.time_a_key()),
             if stopped { ", extrapolated" } else { "" },
+            disk * 100.0,
         );
     }
     println!();
