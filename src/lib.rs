@@ -81,6 +81,8 @@ pub mod sizing;
 pub mod stages;
 mod store;
 mod sys;
+#[cfg(feature = "url")]
+pub mod url;
 
 pub use error::{Error, Result};
 pub use file::{FormatError, SuperblockFault};
