@@ -22,7 +22,8 @@ pub struct Claimed {
 impl Claimed {
     /// Items that were known.
     pub fn seen(&self) -> u64 {
-        self.outcome.tally.items - self.outcome.tally.kept - self.pending
+        let tally = self.outcome.tally;
+        tally.items - tally.dropped - tally.kept - self.pending
     }
 }
 

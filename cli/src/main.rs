@@ -25,6 +25,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod urls;
 mod verify;
 
 use std::process::ExitCode;

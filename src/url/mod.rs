@@ -24,7 +24,7 @@
 //! | what has to be percent-encoded, encoded or not | `%7E` and `~`, `%2f` and `%2F` |
 //! | a Unicode host and its `xn--` form; spellings of an IPv4 or IPv6 address | `example.org` and `example.org.` |
 //! | `\` and `/` in http, https, ws, wss, ftp and file | `/a` and `/a?` |
-//! | space around the URL, tabs and line ends in it | the order of the query, unless [told](Normalizer::sort_query) |
+//! | space around the URL, tabs and line ends in it, a byte-order mark before it | the order of the query, unless [told](Normalizer::sort_query) |
 //!
 //! What the standard takes for a URL may surprise: `mailto:` and `data:` are, and so is `localhost:8080/a`, of the scheme
 //! `localhost`. `example.org/a` is none: it has no scheme.
@@ -93,6 +93,8 @@ impl Normalizer {
         let text = str::from_utf8(line).map_err(|error| UrlError::NotUtf8 {
             offset: error.valid_up_to(),
         })?;
+        // A mark of the encoding at the start of a file is no part of its first line.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // What the parser takes off at both ends.
         if text.bytes().all(|byte| byte <= b' ') {
             return Err(UrlError::Blank);

@@ -81,6 +81,8 @@ fn facts_of_the_standard() {
         (" \thttp://example.org/a \r", "http://example.org/a"),
         ("ht\ttp://exa\r\nmple.org/\ta", "http://example.org/a"),
         ("\u{1}http://example.org/\u{0}", "http://example.org/"),
+        // A byte-order mark, as a decoder takes it off.
+        ("\u{feff}http://example.org/", "http://example.org/"),
         // Other schemes.
         ("mailto:A@Example.ORG", "mailto:A@Example.ORG"),
         ("MailTo:a@example.org#b", "mailto:a@example.org"),
@@ -102,6 +104,8 @@ fn what_is_no_url_is_told_by_its_reason() {
     for (line, error) in [
         (&b""[..], UrlError::Blank),
         (b" \t\r\0", UrlError::Blank),
+        ("\u{feff}".as_bytes(), UrlError::Blank),
+        ("\u{feff}\u{feff}http://a/".as_bytes(), UrlError::Relative),
         (b"http://a/\xff", UrlError::NotUtf8 { offset: 9 }),
         (b"\xff", UrlError::NotUtf8 { offset: 0 }),
         (b"example.org/a", UrlError::Relative),
@@ -305,6 +309,7 @@ fn pieces() -> impl Strategy<Value = String> {
         "xn--bcher-kva",
         "xn--",
         "\u{200d}",
+        "\u{feff}",
         "\u{ad}",
         "。",
         "😀",
