@@ -29,7 +29,12 @@
 //! What the standard takes for a URL may surprise: `mailto:` and `data:` are, and so is `localhost:8080/a`, of the scheme
 //! `localhost`. `example.org/a` is none: it has no scheme.
 //!
-//! A store doesn't know whether its keys are URLs. Use the same options with it every time.
+//! The parser is the `url` crate. Beside another one that follows the standard it gave the same for all of 545,086
+//! URLs from real lists. It departs where few will look: `file:////a` loses a slash, `^` in a path stays as it is
+//! (the standard has it encoded since 2023), and some hosts that can't exist are refused.
+//!
+//! A store doesn't know whether its keys are URLs. Use the same options with it every time. Should another version of
+//! the parser write some URL otherwise, that one is new once more.
 
 mod error;
 #[cfg(test)]
