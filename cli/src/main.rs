@@ -11,6 +11,7 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod fullness;
 mod handle;
 mod human;
 mod info;

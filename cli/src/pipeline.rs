@@ -55,6 +55,11 @@ pub trait Job {
     fn commit(&mut self) -> everseen::Result<()> {
         Ok(())
     }
+
+    /// What the user should hear of now, once.
+    fn warning(&mut self) -> everseen::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// Why a job that did not fail ended.
@@ -154,6 +159,7 @@ impl<J: Job> Run<'_, J> {
                 Next::Block(block, strays) => {
                     self.stray(&strays);
                     self.block(&block, signals)?;
+                    self.warn()?;
                     feed.recycle(block);
                 }
                 Next::Wait => {}
@@ -161,6 +167,13 @@ impl<J: Job> Run<'_, J> {
             }
             self.progress.update(self.tally);
         }
+    }
+
+    fn warn(&mut self) -> Result<(), CliError> {
+        if let Some(warning) = self.job.warning()? {
+            self.progress.tell(&warning);
+        }
+        Ok(())
     }
 
     fn stray(&mut self, strays: &Strays) {
