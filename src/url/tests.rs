@@ -230,7 +230,7 @@ fn one_normalizer_serves_many_lines() {
 
 /// The slow twin of the two options: by way of the parser's own setters and a stable sort.
 fn twin(line: &str, sort_query: bool, drop_www: bool) -> Option<String> {
-    let mut url = Url::parse(line).ok()?;
+    let mut url = Url::parse(line.strip_prefix('\u{feff}').unwrap_or(line)).ok()?;
     url.set_fragment(None);
     if url.scheme() == "file" && Url::parse(url.as_str()).ok()?.as_str() != url.as_str() {
         return None;
