@@ -11,12 +11,14 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod fold;
 mod handle;
 mod human;
 mod info;
 mod input;
 mod lines;
 mod memory;
+mod merging;
 mod output;
 mod pipeline;
 mod plan;
@@ -25,6 +27,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod union;
 mod verify;
 
 use std::process::ExitCode;
@@ -62,6 +65,8 @@ enum Command {
     Verify(verify::Args),
     Repair(repair::Args),
     Plan(plan::Args),
+    Union(union::Args),
+    Fold(fold::Args),
     Checkpoint(checkpoint::Args),
 }
 
@@ -75,6 +80,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Union(args) => union::run(args),
+        Command::Fold(args) => fold::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
     };
     result.unwrap_or_else(|error| {
