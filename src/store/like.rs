@@ -81,12 +81,17 @@ pub(crate) fn design(options: &Options, like: &Like) -> Result<(Header, Superblo
         };
     }
     let own = header.bits / PAGE_BITS;
-    let plan = match times {
-        1 => Plan {
-            target: header.fpr,
-            ..Plan::for_layout(header.capacity, own, header.probes)?
-        },
-        _ => Plan::most_keys(own.saturating_mul(times), header.probes, header.fpr)?,
+    // At least as many keys as the other one has room for keep the rate in more pages.
+    let pages = own.saturating_mul(times);
+    let plan = Plan::for_layout(header.capacity, pages, header.probes)?;
+    let more = match times {
+        1 => header.capacity,
+        _ => Plan::most_keys(pages, header.probes, header.fpr).map_or(0, |plan| plan.capacity),
+    };
+    let plan = Plan {
+        capacity: header.capacity.max(more),
+        target: header.fpr,
+        ..plan
     };
     header.capacity = plan.capacity;
     header.bits = plan.bits();

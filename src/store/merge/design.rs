@@ -50,9 +50,7 @@ impl Design {
         match inputs[0].header().kind {
             Kind::Scalable => Self::growing(inputs, options, out),
             _ => {
-                // Of several with the fewest pages, the first.
-                let least = inputs.iter().min_by_key(|input| input.header().bits);
-                let least = least.map_or(inputs[0].header(), Input::header);
+                let least = smallest(inputs).header();
                 Self::fixed(inputs, options, out, least, least.bits / PAGE_BITS)
             }
         }
@@ -233,46 +231,51 @@ fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Hea
 
 /// Refuses inputs that have a key's bits in other places than the first one.
 fn check_fit(inputs: &[Input]) -> Result<()> {
-    let least = inputs.iter().map(|input| input.header().bits).min();
     let first = &inputs[0];
-    let smallest = inputs
-        .iter()
-        .find(|input| Some(input.header().bits) == least);
-    let smallest = smallest.unwrap_or(first);
-    for input in inputs {
-        let (own, model) = (input.header(), first.header());
-        let wrong = |other: &Input, field, expected: String, got: String| {
+    let wrong =
+        |input: &Input, other: &Input, field, expected: &dyn ToString, got: &dyn ToString| {
             Err(Error::Mismatch {
                 path: input.path.clone(),
                 other: other.path.clone(),
                 field,
-                expected,
-                got,
+                expected: expected.to_string(),
+                got: got.to_string(),
             })
         };
-        let differs = |field, expected: &dyn ToString, got: &dyn ToString| {
-            wrong(first, field, expected.to_string(), got.to_string())
-        };
+    let model = first.header();
+    for input in inputs {
+        let own = input.header();
         if own.kind != model.kind {
-            return differs("kind", &model.kind, &own.kind);
+            return wrong(input, first, "kind", &model.kind, &own.kind);
         }
         if own.hash != model.hash {
-            return differs("hash", &model.hash, &own.hash);
+            return wrong(input, first, "hash", &model.hash, &own.hash);
         }
         if own.seed != model.seed {
             // Seeds are told to nobody.
-            return differs("seed", &"the same", &"another");
+            return wrong(input, first, "seed", &"the same", &"another");
         }
         if own.probes != model.probes {
-            return differs("probes", &model.probes, &own.probes);
+            return wrong(input, first, "probes", &model.probes, &own.probes);
         }
-        let (pages, fewest) = (own.bits / PAGE_BITS, smallest.header().bits / PAGE_BITS);
+    }
+    let smallest = smallest(inputs);
+    // None in a store that grows: each layer has its own.
+    let fewest = smallest.header().bits / PAGE_BITS;
+    for input in inputs {
+        let pages = input.header().bits / PAGE_BITS;
         if fewest > 0 && !pages.is_multiple_of(fewest) {
             let expected = format!("a multiple of {fewest}");
-            return wrong(smallest, "pages", expected, pages.to_string());
+            return wrong(input, smallest, "pages", &expected, &pages);
         }
     }
     Ok(())
+}
+
+/// The input with the fewest pages; of several the first.
+fn smallest(inputs: &[Input]) -> &Input {
+    let least = inputs.iter().min_by_key(|input| input.header().bits);
+    least.unwrap_or(&inputs[0])
 }
 
 /// Puts layers together where all their keys keep within the layer's own rate: the largest first, each
