@@ -72,29 +72,20 @@ fn sweep(kind: Kind) {
     let calls = run(originals, None) as u64;
     assert!(calls > 60, "{calls} calls are few");
     println!("{kind}: {calls} calls");
+    let once = [
+        Fault::Fails(Failure::NoSpace),
+        Fault::Torn(Failure::Broken),
+        Fault::Lies(Failure::Broken),
+        Fault::Short,
+        Fault::Fails(Failure::Interrupted),
+    ];
     for nth in 1..=calls {
-        run(
-            originals,
-            Some(Rule::nth(nth, Fault::Fails(Failure::NoSpace))),
-        );
-        run(
-            originals,
-            Some(Rule::nth(nth, Fault::Torn(Failure::Broken))),
-        );
-        run(
-            originals,
-            Some(Rule::nth(nth, Fault::Lies(Failure::Broken))),
-        );
-        run(originals, Some(Rule::nth(nth, Fault::Short)));
-        run(
-            originals,
-            Some(Rule::nth(nth, Fault::Fails(Failure::Interrupted))),
-        );
+        // Neighbouring calls are alike: each kind of fault meets each kind of call.
+        let fault = once[nth as usize % once.len()];
+        run(originals, Some(Rule::nth(nth, fault)));
         // From here on nothing works any more: as if the process had died, its tidying up included.
-        run(
-            originals,
-            Some(Rule::from(nth, Fault::Fails(Failure::Broken))),
-        );
+        let dead = Fault::Fails(Failure::Broken);
+        run(originals, Some(Rule::from(nth, dead)));
     }
 }
 

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
+use super::pack::{Group, Part, pack};
 use crate::error::{Error, Result};
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
@@ -20,28 +21,6 @@ pub(crate) struct Design {
     pub(crate) superblock: Superblock,
     /// What goes into each layer.
     pub(crate) parts: Vec<Vec<Part>>,
-}
-
-/// A layer of an input, whose pages go into a layer of the result.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Part {
-    /// Which input.
-    pub(crate) input: usize,
-    /// Which of its layers.
-    pub(crate) index: u32,
-    pub(crate) layer: Layer,
-}
-
-/// A layer of the result, before it has its place.
-#[derive(Debug, Clone, PartialEq)]
-struct Group {
-    pages: u64,
-    probes: u32,
-    capacity: u64,
-    fpr: f64,
-    /// At most.
-    keys: u64,
-    parts: Vec<Part>,
 }
 
 impl Design {
@@ -276,59 +255,4 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
 fn smallest(inputs: &[Input]) -> &Input {
     let least = inputs.iter().min_by_key(|input| input.header().bits);
     least.unwrap_or(&inputs[0])
-}
-
-/// Puts layers together where all their keys keep within the layer's own rate: the largest first, each
-/// to the first group that takes it. Answers the groups by capacity, the last one the largest, since
-/// the layers to come are a multiple of that.
-fn pack(mut parts: Vec<Part>) -> Vec<Group> {
-    parts.retain(|part| part.layer.keys > 0);
-    // Stable: of equal ones those of the first input come first.
-    parts.sort_by_key(|part| std::cmp::Reverse((part.layer.pages, part.layer.keys)));
-    let mut groups: Vec<Group> = Vec::new();
-    for part in parts {
-        match groups.iter_mut().find_map(|group| {
-            let joined = join(group, &part)?;
-            Some((group, joined))
-        }) {
-            Some((group, joined)) => *group = joined,
-            None => groups.push(Group {
-                pages: part.layer.pages,
-                probes: part.layer.probes,
-                capacity: part.layer.capacity,
-                fpr: part.layer.fpr,
-                keys: part.layer.keys,
-                parts: vec![part],
-            }),
-        }
-    }
-    groups.sort_by_key(|group| group.capacity);
-    groups
-}
-
-/// The group with one more layer, which has no more pages than it; `None` if they don't fit.
-fn join(group: &Group, part: &Part) -> Option<Group> {
-    let layer = &part.layer;
-    if group.probes != layer.probes || !group.pages.is_multiple_of(layer.pages) {
-        return None;
-    }
-    let keys = group.keys.saturating_add(layer.keys);
-    // Of equal size, the stricter.
-    let (capacity, fpr) = match group.pages == layer.pages && group.fpr <= layer.fpr {
-        true => (group.capacity, group.fpr),
-        false => (layer.capacity, layer.fpr),
-    };
-    if expected_rate(keys, layer.pages, layer.probes) > fpr {
-        return None;
-    }
-    let mut parts = group.parts.clone();
-    parts.push(*part);
-    Some(Group {
-        pages: layer.pages,
-        capacity,
-        fpr,
-        keys,
-        parts,
-        ..*group
-    })
 }

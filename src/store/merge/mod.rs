@@ -6,6 +6,7 @@
 
 mod design;
 mod input;
+mod pack;
 mod stream;
 
 use std::ops::ControlFlow;

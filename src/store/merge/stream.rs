@@ -3,8 +3,9 @@
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
-use super::design::{Design, Part};
+use super::design::Design;
 use super::input::Input;
+use super::pack::Part;
 use super::{MergeReport, Watch};
 use crate::error::{Error, Result};
 use crate::file::Layer;
