@@ -7,6 +7,7 @@ mod merge {
     mod faults;
     mod fold;
     mod growing;
+    mod halfway;
     mod live;
     mod pages;
     mod refused;

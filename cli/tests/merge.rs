@@ -49,6 +49,7 @@ fn the_union_of_two_stores_holds_what_both_hold() {
     lab.run(&["verify", "week"]).expect(0);
     // Of stores that grow, too.
     for (store, from) in [("one", 0), ("two", 5000)] {
+        lab.run(&["create", store]).expect(0);
         lab.run_on(&["add", store], &lines(from, from + 10))
             .expect(0);
     }
