@@ -109,10 +109,8 @@ fn a_store_that_was_made_too_large_is_folded() {
     let all_pages = pages.to_string();
     fold("one", &["--factor", &all_pages]).expect_error("would be wrong at a rate of 9");
     assert_eq!(names(&lab, "one"), [""; 0]);
-    let less = ["--factor", "16", "--fpr", "0.5"];
-    if pages % 16 == 0 {
-        fold("less", &less).expect(0);
-    }
+    let report = json(&fold("more", &["--factor", "8", "--fpr", "0.5"]).expect(0));
+    assert_eq!(report["fpr_target"], 0.5);
     fold("no", &["--pages", "7"]).expect_error("7 does not divide the");
     fold("no", &["--factor", "1"]).expect_error("option `factor`: got 1");
     fold("eighth", &["--factor", "2"]).expect_error("exists already");

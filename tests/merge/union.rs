@@ -1,6 +1,6 @@
 //! Unions against stores that got the keys of all.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use everseen::{Hash, Kind, Options, Store};
 use proptest::prelude::*;
@@ -50,7 +50,7 @@ proptest! {
 }
 
 /// A store with the pages of `base` and all keys.
-fn twin(bench: &Bench, base: &PathBuf, all: &[Vec<u8>]) -> PathBuf {
+fn twin(bench: &Bench, base: &Path, all: &[Vec<u8>]) -> PathBuf {
     bench.like("twin", base, 1, all)
 }
 
