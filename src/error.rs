@@ -114,6 +114,49 @@ pub enum Error {
         got: String,
     },
 
+    /// Two stores can't be merged, because they differ in something that decides where a key's bits
+    /// are.
+    #[error("{path}: can't be merged with {other}: its {field} is {got}, and not {expected}; make stores that are to be merged with `create --like`", path = path.display(), other = other.display())]
+    Mismatch {
+        /// The store that does not fit.
+        path: PathBuf,
+        /// The one that it was to be merged with.
+        other: PathBuf,
+        /// In what they differ, by its name in FORMAT.md.
+        field: &'static str,
+        /// What the other one has, or needs.
+        expected: String,
+        /// What this one has.
+        got: String,
+    },
+
+    /// A store made of others would be wrong more often than they promise. There is no such store
+    /// then.
+    #[error("{path}: would be wrong at a rate of {rate}, and its bound is {expected:e}: it has too few bits for about {keys} keys; to have it all the same, give {rate} as its bound (fpr)", path = path.display(), rate = rounded_up(*got))]
+    Overfull {
+        /// The store that was to be made.
+        path: PathBuf,
+        /// Keys that it would hold, about.
+        keys: u64,
+        /// The bound of its rate.
+        expected: f64,
+        /// The least bound that would do.
+        got: f64,
+    },
+
+    /// A store can only be read, and some of its keys are in its logs, where merging does not look.
+    #[error("{path}: {keys} keys are in its log, and it can't be opened for writing, which would bring them into its pages; do `everseen checkpoint` where it can be written to", path = path.display())]
+    KeysInLog {
+        /// The store.
+        path: PathBuf,
+        /// Keys in its logs.
+        keys: u64,
+    },
+
+    /// The caller has ended it before it was done. It left nothing behind.
+    #[error("ended before it was done, as asked")]
+    Cancelled,
+
     /// The handle was opened read-only.
     #[error("the store was opened read-only; open it for writing")]
     ReadOnly,
@@ -206,6 +249,16 @@ pub enum Error {
 
 fn holder(process: Option<u64>) -> String {
     process.map_or(String::new(), |process| format!(" (process {process})"))
+}
+
+/// A rate with two digits, none below the rate.
+fn rounded_up(rate: f64) -> String {
+    if !(rate > 0.0 && rate < 1.0) {
+        return format!("{rate}");
+    }
+    let exponent = rate.log10().floor();
+    let digits = (rate / 10_f64.powf(exponent - 1.0)).ceil();
+    format!("{}e{}", digits / 10.0, exponent)
 }
 
 impl Error {

@@ -91,8 +91,8 @@ pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
     Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage, Fullness,
-    LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, OnDamage, Options,
-    RecoveryReport, RepairReport, Stats, Store, Verdict, VerifyReport,
+    LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, Merge, MergeReport, OnDamage,
+    Options, RecoveryReport, RepairReport, Stats, Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -2,8 +2,8 @@
 //! growing store and every error are tested beside their code.
 
 use everseen::sizing::{
-    MAX_BYTES, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, expected_fill, expected_rate,
-    hash_floor, ideal_bits_per_key, keys_from_bits_set,
+    MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
+    expected_fill, expected_rate, hash_floor, ideal_bits_per_key, keys_from_bits_set,
 };
 use proptest::prelude::*;
 
@@ -393,4 +393,87 @@ proptest! {
         prop_assert!(plan.bits_per_key() >= bits * (1.0 - 1e-12));
         prop_assert!((plan.capacity + 1) as f64 * bits > plan.bits() as f64 * (1.0 - 1e-12));
     }
+}
+
+// ---------------------------------------------------------------- folding
+
+proptest! {
+    /// The slow twin asks for the rate of that many keys, and of one more.
+    #[test]
+    fn most_keys_are_the_most(pages in 1_u64..5000, probes in 1_u32..30, exponent in 0.1_f64..7.0) {
+        let fpr = 10_f64.powf(-exponent);
+        match Plan::most_keys(pages, probes, fpr) {
+            Ok(plan) => {
+                prop_assert!(expected_rate(plan.capacity, pages, probes) <= fpr);
+                prop_assert!(expected_rate(plan.capacity + 1, pages, probes) > fpr);
+                prop_assert_eq!((plan.pages, plan.probes, plan.target), (pages, probes, fpr));
+                prop_assert_eq!(plan.fpr, expected_rate(plan.capacity, pages, probes));
+            }
+            Err(error) => {
+                let bytes = pages * PAGE_BYTES;
+                let least = bytes + PAGE_BYTES;
+                prop_assert_eq!(error, SizingError::TooSmall { bytes, least });
+                prop_assert!(expected_rate(1, pages, probes) > fpr);
+            }
+        }
+    }
+
+    #[test]
+    fn a_foldable_plan_has_a_few_pages_more(
+        capacity in 1_u64..100_000_000,
+        exponent in 1.0_f64..7.0,
+        levels in 0_u32..=MAX_FOLDS,
+    ) {
+        let plan = Plan::for_rate(capacity, 10_f64.powf(-exponent)).unwrap();
+        let foldable = plan.foldable(levels).unwrap();
+        prop_assert_eq!(foldable.pages % (1 << levels), 0);
+        prop_assert!((plan.pages..plan.pages + (1 << levels)).contains(&foldable.pages));
+        prop_assert!(foldable.fpr <= plan.fpr);
+        prop_assert_eq!(foldable.target, plan.target);
+        prop_assert_eq!((foldable.capacity, foldable.probes), (plan.capacity, plan.probes));
+    }
+}
+
+#[test]
+fn folds_have_their_limits() {
+    let plan = Plan::for_rate(1000, 0.01).unwrap();
+    let many = SizingError::FoldsOutOfRange { got: MAX_FOLDS + 1 };
+    assert_eq!(plan.foldable(MAX_FOLDS + 1), Err(many));
+    let by_bits = Plan::for_bits_per_key(1000, 100.0).unwrap();
+    let foldable = by_bits.foldable(3).unwrap();
+    assert_eq!((foldable.pages, foldable.target), (8, foldable.fpr));
+    let by_hand = Plan {
+        pages: u64::MAX,
+        ..plan
+    };
+    assert!(matches!(
+        by_hand.foldable(1),
+        Err(SizingError::TooLarge { .. })
+    ));
+    let floor = hash_floor(1);
+    assert_eq!(
+        Plan::most_keys(1, 7, floor),
+        Err(SizingError::RateBelowFloor {
+            fpr: floor,
+            floor,
+            capacity: 1
+        })
+    );
+    assert_eq!(
+        Plan::most_keys(1, 7, 1.0),
+        Err(SizingError::RateOutOfRange { got: 1.0 })
+    );
+    assert_eq!(
+        Plan::most_keys(1, 0, 0.5),
+        Err(SizingError::ProbesOutOfRange { got: 0 })
+    );
+    assert!(matches!(
+        Plan::most_keys(0, 7, 0.5),
+        Err(SizingError::TooSmall { .. })
+    ));
+    // A single key with a single probe in a page is wrong once in 32,640 times.
+    assert!(matches!(
+        Plan::most_keys(1, 1, 1e-6),
+        Err(SizingError::TooSmall { .. })
+    ));
 }

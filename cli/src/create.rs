@@ -43,6 +43,18 @@ pub struct Args {
     #[arg(long, value_name = "HEX", value_parser = size::seed)]
     seed: Option<[u8; 32]>,
 
+    /// Be a store that can be merged with this one (`everseen union`): its hash, seed, kind, size and rate
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
+    like: Option<PathBuf>,
+
+    /// With --like: so many times its pages, and room for as many more keys
+    #[arg(long, value_name = "F", value_parser = size::positive_count, requires = "like")]
+    times: Option<u64>,
+
+    /// With a capacity: round the pages up so that the store can be halved so often (`everseen fold`), 0 to 20 times
+    #[arg(long, value_name = "LEVELS")]
+    foldable: Option<u32>,
+
     /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
     #[arg(long)]
     transactional: bool,
@@ -52,7 +64,9 @@ const EXAMPLES: &str = "\
 Examples:
   everseen create visited.ever --transactional             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
-  everseen create ids.ever --capacity 1e9 --bits-per-key 16";
+  everseen create ids.ever --capacity 1e9 --bits-per-key 16
+  everseen create tue.ever --like mon.ever                 can be merged with mon.ever
+  everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut options = Options::new().transactional(args.transactional);
@@ -73,6 +87,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     if let Some(seed) = args.seed {
         options = options.seed(seed);
+    }
+    if let Some(levels) = args.foldable {
+        options = options.foldable(levels);
+    }
+    if let Some(like) = &args.like {
+        options = options.like(like)?.times(args.times.unwrap_or(1));
     }
     let store = options.create(&args.store)?;
     let stats = store.stats()?;

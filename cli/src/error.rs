@@ -44,6 +44,11 @@ pub enum CliError {
     #[error("standard output: {0}")]
     Output(io::Error),
 
+    #[error(
+        "--pages: {pages} does not divide the {has} pages of the store; `everseen create --foldable` makes stores that can be halved"
+    )]
+    NoDivisor { pages: u64, has: u64 },
+
     #[error("could not {action}: {source}")]
     System {
         action: &'static str,

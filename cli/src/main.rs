@@ -11,6 +11,7 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod fold;
 mod fullness;
 mod handle;
 mod human;
@@ -18,6 +19,7 @@ mod info;
 mod input;
 mod lines;
 mod memory;
+mod merging;
 mod output;
 mod pipeline;
 mod plan;
@@ -26,6 +28,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod union;
 mod urls;
 mod verify;
 
@@ -64,6 +67,8 @@ enum Command {
     Verify(verify::Args),
     Repair(repair::Args),
     Plan(plan::Args),
+    Union(union::Args),
+    Fold(fold::Args),
     Checkpoint(checkpoint::Args),
 }
 
@@ -77,6 +82,8 @@ fn main() -> ExitCode {
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),
         Command::Plan(args) => plan::run(args),
+        Command::Union(args) => union::run(args),
+        Command::Fold(args) => fold::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
     };
     result.unwrap_or_else(|error| {

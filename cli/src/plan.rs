@@ -30,6 +30,10 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
+    /// Round the pages up so that the store can be halved so often, 0 to 20 times, and tell what it holds then
+    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    foldable: u32,
+
     /// As JSON
     #[arg(long)]
     json: bool,
@@ -39,10 +43,11 @@ const EXAMPLES: &str = "\
 Examples:
   everseen plan --capacity 1e9 --fpr 1e-6       how large is it?
   everseen plan --capacity 1e9 --size 2GiB      how exact can it be?
-  everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?";
+  everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
+  everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let plan = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
+    let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
         (Some(capacity), Some(fpr), None, None) => Plan::for_rate(capacity, fpr)?,
         (Some(capacity), None, Some(bits), None) => Plan::for_bits_per_key(capacity, bits)?,
         (Some(capacity), None, None, Some(size)) => Plan::for_size(capacity, size)?,
@@ -59,12 +64,28 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             ));
         }
     };
+    let plan = asked.foldable(args.foldable)?;
+    let folds = folds(&plan, args.foldable)?;
     if args.json {
-        print_json(&Json::from(&plan))?;
+        print_json(&Json::of(&plan, &folds))?;
     } else {
-        print(&text(&plan))?;
+        print(&text(&plan, &folds))?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// What is left when it is halved once, twice and so on: keys at the rate that it was planned for.
+fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
+    let half = |level| Plan::most_keys(plan.pages >> level, plan.probes, plan.target);
+    Ok((1..=levels).map(half).collect::<Result<_, _>>()?)
+}
+
+#[derive(Serialize)]
+struct JsonFold {
+    factor: u64,
+    pages: u64,
+    bytes: u64,
+    capacity: u64,
 }
 
 #[derive(Serialize)]
@@ -79,10 +100,12 @@ struct Json {
     bytes: u64,
     /// What the best possible Bloom filter takes for the same rate.
     ideal_bits_per_key: f64,
+    /// What is left when it is halved, once and again.
+    folds: Vec<JsonFold>,
 }
 
-impl From<&Plan> for Json {
-    fn from(plan: &Plan) -> Self {
+impl Json {
+    fn of(plan: &Plan, folds: &[Plan]) -> Self {
         Json {
             capacity: plan.capacity,
             fpr: plan.fpr,
@@ -92,12 +115,21 @@ impl From<&Plan> for Json {
             pages: plan.pages,
             bytes: plan.bytes(),
             ideal_bits_per_key: plan.ideal_bits_per_key(),
+            folds: folds
+                .iter()
+                .map(|fold| JsonFold {
+                    factor: plan.pages / fold.pages,
+                    pages: fold.pages,
+                    bytes: fold.bytes(),
+                    capacity: fold.capacity,
+                })
+                .collect(),
         }
     }
 }
 
-fn text(plan: &Plan) -> String {
-    format!(
+fn text(plan: &Plan, folds: &[Plan]) -> String {
+    let mut text = format!(
         "capacity      {} keys\n\
          fpr           {} when full\n\
          size          {}, {} pages, {} bytes\n\
@@ -111,5 +143,15 @@ fn text(plan: &Plan) -> String {
         plan.bits_per_key(),
         plan.ideal_bits_per_key(),
         plan.probes,
-    )
+    );
+    for fold in folds {
+        text += &format!(
+            "folded by {:<4}{} keys at {}, {}\n",
+            plan.pages / fold.pages,
+            thousands(fold.capacity),
+            rate(fold.target),
+            bytes(fold.bytes()),
+        );
+    }
+    text
 }

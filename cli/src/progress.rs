@@ -35,6 +35,14 @@ pub struct Progress {
     shown: Option<Shown>,
 }
 
+/// What is counted beside the bar.
+#[derive(Clone, Copy)]
+enum Said {
+    /// Lines, and those of them that are something.
+    Lines(&'static str),
+    Pages,
+}
+
 struct Shown {
     bar: ProgressBar,
     counts: Arc<Counts>,
@@ -53,7 +61,15 @@ impl Progress {
     pub fn new(total: Option<u64>, label: &'static str, prints: bool) -> Self {
         let visible = io::stderr().is_terminal() && !(prints && io::stdout().is_terminal());
         Progress {
-            shown: visible.then(|| Shown::new(total, label)),
+            shown: visible.then(|| Shown::new(total, Said::Lines(label))),
+        }
+    }
+
+    /// A bar for so many bytes of pages.
+    pub fn of_pages(total: u64) -> Self {
+        let visible = io::stderr().is_terminal();
+        Progress {
+            shown: visible.then(|| Shown::new(Some(total), Said::Pages)),
         }
     }
 
@@ -75,7 +91,7 @@ impl Progress {
 }
 
 impl Shown {
-    fn new(total: Option<u64>, label: &'static str) -> Self {
+    fn new(total: Option<u64>, said: Said) -> Self {
         let counts = Arc::new(Counts::default());
         let (bar, template) = match total {
             Some(bytes) => (ProgressBar::new(bytes), BAR),
@@ -91,7 +107,12 @@ impl Shown {
                 );
                 let [items, kept, speed] = [items, kept, speed].map(thousands);
                 // What can't be drawn is not drawn.
-                let _ = write!(out, "{items} lines, {kept} {label}, {speed}/s");
+                let _ = match said {
+                    Said::Lines(label) => {
+                        write!(out, "{items} lines, {kept} {label}, {speed}/s")
+                    }
+                    Said::Pages => write!(out, "{items} pages, {speed}/s"),
+                };
             };
             bar.set_style(style.with_key("counts", write));
         }

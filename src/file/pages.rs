@@ -83,6 +83,37 @@ impl<'a> WriteWindow<'a> {
     }
 }
 
+/// Reads and checks page `number` of a file with `check`, again and again while it may be that it is
+/// just being written. `None` if it still is after a while, by a checkpoint that is slow or has failed
+/// half way. A durable intent covers the page then, and bits are only ever added: the keys that were
+/// in it are found, and those being added are in the frozen buffer still.
+pub(crate) fn check_patiently(
+    window: WriteWindow<'_>,
+    number: u64,
+    mut check: impl FnMut() -> Result<Content, PageFault>,
+) -> Result<Option<Content>, PageFault> {
+    let mut rounds = 0;
+    while rounds < PATIENCE {
+        let before = window.version();
+        let fault = match check() {
+            Ok(content) => return Ok(Some(content)),
+            Err(fault) => fault,
+        };
+        // The window as it was when the page was written, or later.
+        fence(Ordering::Acquire);
+        let held = window.holds(number);
+        // Windows that come and go tell nothing and use up no patience.
+        if window.version() == before {
+            if before.is_multiple_of(2) && !held {
+                return Err(fault);
+            }
+            rounds += 1;
+        }
+        yield_now();
+    }
+    Ok(None)
+}
+
 /// A layer's pages, mapped for reading.
 #[derive(Debug)]
 pub(crate) struct LayerPages {
@@ -231,33 +262,17 @@ impl LayerPages {
     #[cold]
     fn first_use(&self, page: u64, window: WriteWindow<'_>) -> Result<(), FormatError> {
         let mut copy = [0; PAGE_BYTES];
-        let mut rounds = 0;
-        while rounds < PATIENCE {
-            let before = window.version();
-            let fault = match self.check(page, &mut copy) {
-                Ok(_) => {
-                    let bit = 1 << (page % 64);
-                    self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
-                    return Ok(());
-                }
-                Err(fault) => fault,
-            };
-            // The window as it was when the page was written, or later.
-            fence(Ordering::Acquire);
-            let held = window.holds(self.first_page + page);
-            // Windows that come and go tell nothing and use up no patience.
-            if window.version() == before {
-                if before.is_multiple_of(2) && !held {
-                    return Err(self.damaged(page, fault));
-                }
-                rounds += 1;
+        let number = self.first_page + page;
+        match check_patiently(window, number, || self.check(page, &mut copy)) {
+            Ok(Some(_)) => {
+                let bit = 1 << (page % 64);
+                self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
+                Ok(())
             }
-            yield_now();
+            // It stays unchecked.
+            Ok(None) => Ok(()),
+            Err(fault) => Err(self.damaged(page, fault)),
         }
-        // Still being written, by a checkpoint that is slow or has failed half way. A durable
-        // intent covers the page, and bits are only ever added: the keys that were in it are
-        // found, and those being added are in the frozen buffer still. It stays unchecked.
-        Ok(())
     }
 
     /// Copies a page of this layer and checks it.

@@ -5,6 +5,7 @@
 
 pub(crate) mod bloom;
 mod kind;
+pub(crate) mod merge;
 pub(crate) mod place;
 mod probes;
 

@@ -7,6 +7,14 @@ pub(crate) fn page_of(hash: u64, pages: u64) -> u64 {
     ((u128::from(hash) * u128::from(pages)) >> 64) as u64
 }
 
+/// Where the keys of `page` are when `factor` times fewer pages are left. Since
+/// `floor(floor(x f) / f) = floor(x)`, it is where [`page_of`] would have had them (FORMAT.md,
+/// "Folding and merging").
+#[inline]
+pub(crate) fn folded(page: u64, factor: u64) -> u64 {
+    page / factor
+}
+
 /// The least hash that belongs to `page` among `pages`; `None` if there is none that high.
 pub(crate) fn first_hash_of(page: u64, pages: u64) -> Option<u64> {
     let least = (u128::from(page) << 64).div_ceil(u128::from(pages));
@@ -27,6 +35,17 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
+        /// The slow twin goes to the smaller filter's page itself.
+        #[test]
+        fn a_folded_page_is_that_of_the_smaller_filter(
+            pages in 1_u64..1 << 40,
+            factor in 1_u64..1000,
+            hash in any::<u64>(),
+        ) {
+            let large = page_of(hash, pages * factor);
+            prop_assert_eq!(folded(large, factor), page_of(hash, pages));
+        }
+
         /// The slow twin goes through the pages: the first one that begins at `k * 2^64 / pages`,
         /// rounded up, above the hash comes after its page.
         #[test]

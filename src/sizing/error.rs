@@ -1,6 +1,6 @@
 //! Why a size cannot be planned.
 
-use super::{MAX_BYTES, MAX_LAYERS, MAX_PROBES, PAGE_BYTES};
+use super::{MAX_BYTES, MAX_FOLDS, MAX_LAYERS, MAX_PROBES, PAGE_BYTES};
 
 /// A request that no filter can meet, or that makes no sense; the message says what to change.
 #[non_exhaustive]
@@ -77,6 +77,13 @@ pub enum SizingError {
     )]
     ProbesOutOfRange {
         /// The probes asked for.
+        got: u32,
+    },
+
+    /// More folds than a plan can be made for.
+    #[error("pages can be made to fold 0 to {MAX_FOLDS} times, not {got}: each time halves them")]
+    FoldsOutOfRange {
+        /// The folds asked for.
         got: u32,
     },
 

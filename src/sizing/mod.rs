@@ -56,6 +56,9 @@ pub const MAX_PAGES: u64 = MAX_BYTES / PAGE_BYTES;
 /// Most probes a key.
 pub const MAX_PROBES: u32 = 64;
 
+/// Most times that a plan can be asked to be foldable in half: 2^20 pages are 4 GiB.
+pub const MAX_FOLDS: u32 = 20;
+
 /// Most layers of a growing store.
 pub const MAX_LAYERS: u32 = 64;
 

@@ -2,7 +2,7 @@
 
 use super::search::least;
 use super::{
-    MAX_BYTES, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, SizingError, expected_rate,
+    MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, SizingError, expected_rate,
     hash_floor, ideal_bits_per_key, ideal_probes,
 };
 
@@ -175,6 +175,60 @@ impl Plan {
             probes,
             target: fpr,
             fpr,
+        })
+    }
+
+    /// The most keys that `pages` pages with `probes` probes a key hold at an expected rate of at most `fpr`: what is
+    /// left of a filter whose pages were folded.
+    ///
+    /// # Errors
+    /// As [`Plan::for_layout`]; `RateOutOfRange`; `RateBelowFloor` and `TooSmall` if not even one key can have that
+    /// rate.
+    pub fn most_keys(pages: u64, probes: u32, fpr: f64) -> Result<Plan, SizingError> {
+        check_rate(fpr)?;
+        let one = Plan::for_layout(1, pages, probes)?;
+        if !above_floor(1, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(1),
+                capacity: 1,
+            });
+        }
+        let guess = (one.bits() as f64 / bits_guess(fpr)) as u64;
+        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
+            !above_floor(keys, fpr) || expected_rate(keys, pages, probes) > fpr
+        });
+        match first_too_many {
+            Some(keys) if keys > 1 => Ok(Plan {
+                target: fpr,
+                ..Plan::for_layout(keys - 1, pages, probes)?
+            }),
+            _ => Err(SizingError::TooSmall {
+                bytes: one.bytes(),
+                least: one.bytes().saturating_add(PAGE_BYTES),
+            }),
+        }
+    }
+
+    /// The same with its pages rounded up to a multiple of 2^`levels`, so that they can be folded in half so many
+    /// times, and united with a filter of so many times fewer pages. Probes stay, so the rate only falls.
+    ///
+    /// # Errors
+    /// `FoldsOutOfRange` past [`MAX_FOLDS`]; `TooLarge` past [`MAX_BYTES`].
+    pub fn foldable(self, levels: u32) -> Result<Plan, SizingError> {
+        if levels > MAX_FOLDS {
+            return Err(SizingError::FoldsOutOfRange { got: levels });
+        }
+        if levels == 0 {
+            return Ok(self);
+        }
+        let rounded = self.pages.checked_next_multiple_of(1 << levels);
+        let pages = rounded.unwrap_or(u64::MAX);
+        let plan = Plan::for_layout(self.capacity, pages, self.probes)?;
+        let asked = self.target != self.fpr;
+        Ok(Plan {
+            target: if asked { self.target } else { plan.fpr },
+            ..plan
         })
     }
 

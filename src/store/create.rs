@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::locks::{Gate, Presence};
@@ -13,7 +14,7 @@ use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Superblock};
 use crate::page::Kind;
 use crate::sizing::{Growth, Plan};
-use crate::sys::storage::write_all_at;
+use crate::sys::storage::{StorageFile, write_all_at};
 
 /// The name of one of the files beside the store at `path`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
@@ -24,16 +25,20 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, superblock) = design(options)?;
+    make(options, path, |temporary| {
+        let file = begin(options, temporary, &superblock)?;
+        finish(&*file, temporary, &header, &superblock)
+    })
+}
+
+/// Makes a store with `write`, which writes and syncs all of it under the name that it is given, and
+/// opens it.
+pub(crate) fn make(
+    options: &Options,
+    path: &Path,
+    write: impl FnOnce(&Path) -> Result<()>,
+) -> Result<Store> {
     let storage = &*options.storage;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
-        return Err(Error::MissingFolder {
-            path: folder.to_owned(),
-        });
-    }
     refuse_existing(options, path)?;
     let gate = Gate::enter(path, true, options.timeout)?;
     // Again, now that nobody else can be making it.
@@ -50,7 +55,7 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         // Left by a crash: whoever was making it is gone, since the lock is ours.
         storage.remove(&temporary).map_err(failed)?;
     }
-    let made = write_new(options, &temporary, &header, &superblock).and_then(|()| {
+    let made = write(&temporary).and_then(|()| {
         let published = storage.publish(&temporary, path);
         published.map_err(|error| Error::io("give the new store its name", path, error))
     });
@@ -68,7 +73,17 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     opened
 }
 
-fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+/// Refuses a path at which no store can be made.
+pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    if !folder.is_dir() {
+        return Err(Error::MissingFolder {
+            path: folder.to_owned(),
+        });
+    }
     if path.is_dir() {
         return Err(Error::IsFolder {
             path: path.to_owned(),
@@ -83,23 +98,37 @@ fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn write_new(
+/// Makes a store's file, as long as its layers need.
+pub(crate) fn begin(
     options: &Options,
     path: &Path,
-    header: &Header,
     superblock: &Superblock,
-) -> Result<()> {
+) -> Result<Arc<dyn StorageFile>> {
     let failed = |error| Error::io("make the store", path, error);
     let file = options.storage.create_new(path).map_err(failed)?;
     // Room is taken as pages are first written: a store made for years to come is small at first.
     let length = superblock.end_offset().max(PAGES_OFFSET);
     file.set_length(length).map_err(failed)?;
-    write_all_at(&*file, &header.encode(), HEADER_OFFSET).map_err(failed)?;
-    super::engine::write_superblock(&*file, path, header, superblock)
+    Ok(file)
+}
+
+/// Writes header and superblock, and makes durable all that is in the file.
+pub(crate) fn finish(
+    file: &dyn StorageFile,
+    path: &Path,
+    header: &Header,
+    superblock: &Superblock,
+) -> Result<()> {
+    write_all_at(file, &header.encode(), HEADER_OFFSET)
+        .map_err(|error| Error::io("make the store", path, error))?;
+    super::engine::write_superblock(file, path, header, superblock)
 }
 
 /// What header and superblock of a new store say.
 fn design(options: &Options) -> Result<(Header, Superblock)> {
+    if let Some(like) = &options.like {
+        return super::like::design(options, like);
+    }
     let kind = options.kind.unwrap_or(match options.capacity {
         Some(_) => Kind::Bloom,
         None => Kind::Scalable,
@@ -117,9 +146,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
             None => random()?,
         },
         store_id: random()?,
-        created: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        created: now(),
         growth: 0,
         tightening: 0.0,
         compatible: 0,
@@ -150,15 +177,25 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
             });
         }
     }
-    let superblock = Superblock {
+    Ok((header, first_superblock(layers)))
+}
+
+/// The superblock with which a store begins.
+pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
+    Superblock {
         sequence: 1,
         generation: 1,
         log_expected: false,
         commit_sequence: 0,
         layers,
         commits: Commits::new(),
-    };
-    Ok((header, superblock))
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
 }
 
 fn plan_fixed(options: &Options) -> Result<Plan> {
@@ -168,19 +205,30 @@ fn plan_fixed(options: &Options) -> Result<Plan> {
         got: "none".to_owned(),
     };
     let capacity = options.capacity.ok_or_else(missing)?;
-    match (options.fpr, options.bits_per_key) {
-        (Some(rate), None) => Ok(Plan::for_rate(capacity, rate)?),
-        (None, None) => Ok(Plan::for_rate(capacity, DEFAULT_FPR)?),
-        (None, Some(bits)) => Ok(Plan::for_bits_per_key(capacity, bits)?),
-        (Some(rate), Some(bits)) => Err(Error::InvalidOption {
-            option: "bits_per_key",
-            expected: format!("none beside a rate of {rate}: one follows from the other"),
-            got: bits.to_string(),
-        }),
-    }
+    let plan = match (options.fpr, options.bits_per_key) {
+        (Some(rate), None) => Plan::for_rate(capacity, rate)?,
+        (None, None) => Plan::for_rate(capacity, DEFAULT_FPR)?,
+        (None, Some(bits)) => Plan::for_bits_per_key(capacity, bits)?,
+        (Some(rate), Some(bits)) => {
+            return Err(Error::InvalidOption {
+                option: "bits_per_key",
+                expected: format!("none beside a rate of {rate}: one follows from the other"),
+                got: bits.to_string(),
+            });
+        }
+    };
+    Ok(plan.foldable(options.foldable)?)
 }
 
 fn plan_growing(options: &Options) -> Result<Growth> {
+    if options.foldable > 0 {
+        return Err(Error::InvalidOption {
+            option: "foldable",
+            expected: "none for kind scalable, whose layers are as large as their keys need"
+                .to_owned(),
+            got: options.foldable.to_string(),
+        });
+    }
     if let Some(bits) = options.bits_per_key {
         return Err(Error::InvalidOption {
             option: "bits_per_key",
@@ -199,7 +247,7 @@ fn plan_growing(options: &Options) -> Result<Growth> {
     Ok(growth)
 }
 
-fn random<const N: usize>() -> Result<[u8; N]> {
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
     let mut bytes = [0; N];
     getrandom::fill(&mut bytes).map_err(|error| {
         Error::io(

@@ -15,9 +15,11 @@ mod generation;
 mod identity;
 mod insert;
 mod keys;
+mod like;
 mod locks;
 #[cfg(all(test, loom))]
 mod loom;
+mod merge;
 mod open;
 mod options;
 mod part;
@@ -41,6 +43,7 @@ use crate::hash::{HashedKey, KeyHasher};
 pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
 pub use fullness::{Fullness, LayerOccupancy};
+pub use merge::{Merge, MergeReport};
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
     MOST_DEFAULT_BUFFER, Options,

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::like::Like;
 use super::{OnDamage, RepairReport, Store};
 use crate::error::{Error, Result};
 use crate::file::superblock::MAX_WRITER_NAME;
@@ -53,6 +54,9 @@ pub struct Options {
     pub(crate) hash: Hash,
     pub(crate) seed: Option<[u8; 32]>,
     pub(crate) transactional: bool,
+    pub(crate) foldable: u32,
+    pub(crate) like: Option<Arc<Like>>,
+    pub(crate) times: u64,
     pub(crate) buffer: u64,
     /// Whether `buffer` was told, or is to be found when the filter's size is known.
     pub(crate) granted: bool,
@@ -76,6 +80,9 @@ impl Default for Options {
             hash: Hash::default(),
             seed: None,
             transactional: false,
+            foldable: 0,
+            like: None,
+            times: 1,
             buffer: DEFAULT_BUFFER,
             granted: false,
             writer: "default".to_owned(),

@@ -4,7 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use everseen::{Kind, LEAST_BUFFER, Options, Store};
+use everseen::{Kind, LEAST_BUFFER, Merge, Options, Store};
 use tempfile::TempDir;
 
 use super::bytes::finalise;
@@ -108,6 +108,47 @@ fn the_reader_agrees_on_fresh_stores() {
             assert!(found[..3000].iter().all(|found| *found));
             assert!(!found[3000..].iter().all(|found| *found));
         }
+    }
+}
+
+/// A fold, and a union of growing stores, whose layers have rates of their own.
+#[test]
+fn the_reader_agrees_on_merged_stores() {
+    let folder = TempDir::new().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    let options = Options::new().buffer(LEAST_BUFFER).background(false);
+    let fill = |name: &str, options: &Options, hashes: &[u64]| {
+        let store = options.create(path(name)).unwrap();
+        store.insert_hash_batch(hashes).unwrap();
+        store.close().unwrap();
+    };
+    let hashes = random(5, 12_000);
+    fill(
+        "large",
+        &options.clone().capacity(50_000).fpr(1e-3).foldable(2),
+        &hashes,
+    );
+    let merge = Merge::new().options(&options);
+    merge.fold(path("large"), path("small"), 4).unwrap();
+    fill(
+        "one",
+        &options
+            .clone()
+            .kind(Kind::Scalable)
+            .capacity(1000)
+            .fpr(1e-3),
+        &hashes[..6000],
+    );
+    let like = options.clone().like(path("one")).unwrap();
+    fill("two", &like, &hashes[6000..]);
+    let merge = Merge::new().options(&options.clone().fpr(0.1));
+    let report = merge
+        .union(path("both"), &[path("one"), path("two")])
+        .unwrap();
+    assert!(report.layers > 1, "{report:?}");
+    for name in ["small", "both"] {
+        let found = agree(&path(name), &[&hashes[..], &random(6, 12_000)].concat());
+        assert!(found[..12_000].iter().all(|found| *found), "{name}");
     }
 }
 

@@ -1,0 +1,163 @@
+//! The stores that are merged: opened, brought to a checkpoint, and read page by page.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::file::layout::page_offset;
+use crate::file::pages::check_patiently;
+use crate::file::superblock::Superblock;
+use crate::file::{FormatError, Header, Layer};
+use crate::page::{self, Content, PAGE_BYTES, PageFault};
+use crate::store::{OnDamage, Options, Store};
+use crate::sys::storage::read_exact_at;
+
+/// A store whose pages hold everything that it had acknowledged when the merge began.
+pub(crate) struct Input {
+    pub(crate) path: PathBuf,
+    store: Store,
+    /// As it was when it was opened: its commits are none that the pages don't hold.
+    pub(crate) superblock: Superblock,
+}
+
+impl Input {
+    /// Opens stores, each at a checkpoint.
+    ///
+    /// First they are brought to it one after the other, so that one at a time takes the memory of a
+    /// checkpoint.
+    pub(crate) fn open_all(options: &Options, paths: &[PathBuf]) -> Result<Vec<Self>> {
+        let options = options
+            .clone()
+            .background(false)
+            .exclusive(false)
+            .on_damage(OnDamage::Error);
+        for path in paths {
+            if let Some(store) = open_writable(&options, path)? {
+                store.checkpoint()?;
+                store.close()?;
+            }
+        }
+        paths
+            .iter()
+            .map(|path| Self::open(&options, path))
+            .collect()
+    }
+
+    fn open(options: &Options, path: &Path) -> Result<Self> {
+        let store = match open_writable(options, path)? {
+            Some(store) => store,
+            None => {
+                let store = options.open_read_only(path)?;
+                match waiting(&store)? {
+                    0 => store,
+                    keys => {
+                        return Err(Error::KeysInLog {
+                            path: path.to_owned(),
+                            keys,
+                        });
+                    }
+                }
+            }
+        };
+        let superblock = store.engine.view()?.superblock.clone();
+        Ok(Self {
+            path: path.to_owned(),
+            store,
+            superblock,
+        })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.store.engine.header
+    }
+
+    /// The most keys whose bits may be in a layer by now. The last one may be at a checkpoint, whose
+    /// keys nothing but the buffers tells of.
+    pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {
+        let view = self.store.engine.view()?;
+        let layers = &view.superblock.layers;
+        let keys = layers.get(index as usize).map_or(0, |layer| layer.keys);
+        drop(view);
+        match index as usize + 1 == self.superblock.layers.len() {
+            true => Ok(keys.saturating_add(waiting(&self.store)?)),
+            false => Ok(keys),
+        }
+    }
+
+    /// Reads pages of a layer into `bytes`, each checked. One that is just being written has all the
+    /// bits that it had before.
+    pub(crate) fn read(
+        &self,
+        index: u32,
+        layer: &Layer,
+        pages: Range<u64>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let engine = &self.store.engine;
+        let read = |number, bytes: &mut [u8]| {
+            let read = read_exact_at(&*engine.file, bytes, page_offset(number));
+            read.map_err(|error| Error::io("read pages of", &self.path, error))
+        };
+        read(layer.first_page + pages.start, bytes)?;
+        for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
+            let number = layer.first_page + page;
+            if check(layer, number, bytes).is_ok() {
+                continue;
+            }
+            let mut failed = None;
+            let again = || match read(number, bytes) {
+                Ok(()) => check(layer, number, bytes),
+                // The page is as it was: what it is taken for does not matter.
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(Content::Blank)
+                }
+            };
+            let checked = check_patiently(engine.shared.window(), number, again);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if let Err(fault) = checked {
+                return Err(engine.format_error(FormatError::PageDamaged {
+                    layer: index,
+                    page,
+                    expected: fault.expected,
+                    got: fault.got,
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens a store for writing; `None` if that is not allowed.
+fn open_writable(options: &Options, path: &Path) -> Result<Option<Store>> {
+    match options.open(path) {
+        Ok(store) => Ok(Some(store)),
+        Err(
+            Error::PermissionDenied { .. }
+            | Error::Format {
+                source: FormatError::ReadOnlyFeatures { .. },
+                ..
+            },
+        ) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Keys that are in logs and buffers, and not in the pages.
+fn waiting(store: &Store) -> Result<u64> {
+    let view = store.engine.view()?;
+    let keys = view.settled_keys() - view.superblock.keys();
+    Ok(keys.saturating_add(view.active.buffer.keys()))
+}
+
+fn check(layer: &Layer, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+    match page::check(number, bytes)? {
+        Content::Blank if layer.all_written => {
+            let expected = page::checksum(number, bytes);
+            Err(PageFault { expected, got: 0 })
+        }
+        content => Ok(content),
+    }
+}

@@ -1,0 +1,15 @@
+//! Merging: unions and folds against stores that got all keys one by one (the slow obvious twin), while others insert,
+//! on failing disks, and with inputs that don't fit.
+
+mod support;
+
+mod merge {
+    mod faults;
+    mod fold;
+    mod growing;
+    mod halfway;
+    mod live;
+    mod pages;
+    mod refused;
+    mod union;
+}
