@@ -81,6 +81,8 @@ pub mod sizing;
 pub mod stages;
 mod store;
 mod sys;
+#[cfg(feature = "url")]
+pub mod url;
 
 pub use error::{Error, Result};
 pub use file::{FormatError, SuperblockFault};
@@ -88,9 +90,9 @@ pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
-    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
-    LEAST_BUFFER, LayerStats, MOST_DEFAULT_BUFFER, OnDamage, Options, RecoveryReport, RepairReport,
-    Stats, Store, Verdict, VerifyReport,
+    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage, Fullness,
+    LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, OnDamage, Options,
+    RecoveryReport, RepairReport, Stats, Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

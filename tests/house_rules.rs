@@ -6,9 +6,9 @@
 use std::path::{Path, PathBuf};
 
 /// A module may use those above it in this list, never those below; `error` may be used by all that
-/// do I/O. `codec` and `sys` know nothing of the store.
+/// do I/O. `codec`, `sys` and `url` know nothing of the store.
 const ORDER: [&[&str]; 7] = [
-    &["codec", "sys"],
+    &["codec", "sys", "url"],
     &["hash", "sizing"],
     &["page"],
     &["file", "buffer"],

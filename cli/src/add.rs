@@ -32,7 +32,8 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen add blocked.ever blocklist.txt
-  zcat old-urls.gz | everseen add visited.ever";
+  zcat old-urls.gz | everseen add visited.ever
+  everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
@@ -41,6 +42,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 
     let claimed = claim_all(store, input, Output::none(), u64::MAX)?;
     let tally = claimed.outcome.tally;
-    tell(format_args!("{} lines, {} new", tally.items, tally.kept));
+    let urls = args.items.urls.summary(tally.strays);
+    tell(format_args!(
+        "{} lines, {} new{urls}",
+        tally.items, tally.kept
+    ));
     Ok(claimed.outcome.exit_code())
 }

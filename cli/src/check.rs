@@ -36,6 +36,7 @@ const EXAMPLES: &str = "\
 Examples:
   everseen check blocked.ever hosts.txt                    the hosts that are blocked
   everseen check -v visited.ever < links.txt > todo.txt    the links not visited yet
+  everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
   echo example.org | everseen check blocked.ever && echo blocked";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {

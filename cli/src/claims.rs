@@ -6,6 +6,7 @@ use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Store, Verdict};
 
 use crate::error::CliError;
+use crate::fullness::Warnings;
 use crate::input::Input;
 use crate::output::Output;
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
@@ -22,7 +23,8 @@ pub struct Claimed {
 impl Claimed {
     /// Items that were known.
     pub fn seen(&self) -> u64 {
-        self.outcome.tally.items - self.outcome.tally.kept - self.pending
+        let tally = self.outcome.tally;
+        tally.items - tally.dropped - tally.kept - self.pending
     }
 }
 
@@ -61,12 +63,15 @@ struct Claims {
     pending: u64,
     /// The verdicts of one batch, kept for their memory.
     verdicts: Vec<Verdict>,
+    warnings: Warnings,
 }
 
 impl Claims {
     fn new(store: Store, commit_every: u64) -> everseen::Result<Self> {
+        let stats = store.stats()?;
         Ok(Claims {
-            transactional: store.stats()?.transactional,
+            transactional: stats.transactional,
+            warnings: Warnings::new(&stats),
             quota: store.transaction_quota(),
             store,
             commit_every,
@@ -126,5 +131,9 @@ impl Job for Claims {
         }
         (self.items, self.new, self.since) = (0, 0, None);
         Ok(())
+    }
+
+    fn warning(&mut self) -> everseen::Result<Option<String>> {
+        Ok(self.warnings.next(self.store.fullness()?))
     }
 }

@@ -54,6 +54,7 @@ const EXAMPLES: &str = "\
 Examples:
   everseen dedup visited.ever urls.txt > fresh.txt       a file, against all that was seen before
   crawler | everseen dedup visited.ever | fetcher        in a stream
+  everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --stats all.ever 2024/*.txt > all.txt   several files as one
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
@@ -71,19 +72,20 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 
     let claimed = claim_all(store, input, output, args.commit_every)?;
     if args.stats {
-        tell(stats(&claimed));
+        let urls = args.items.urls.summary(claimed.outcome.tally.strays);
+        tell(stats(&claimed, &urls));
     }
     Ok(claimed.outcome.exit_code())
 }
 
-fn stats(claimed: &Claimed) -> String {
+fn stats(claimed: &Claimed, urls: &str) -> String {
     let (tally, elapsed) = (claimed.outcome.tally, claimed.elapsed);
     let pending = match claimed.pending {
         0 => String::new(),
         pending => format!(", {pending} pending in another process"),
     };
     format!(
-        "{} lines, {} new, {} seen{pending}, {:.3} s, {} lines/s",
+        "{} lines, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s",
         tally.items,
         tally.kept,
         claimed.seen(),

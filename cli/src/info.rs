@@ -18,7 +18,7 @@ pub struct Args {
     /// The store
     store: PathBuf,
 
-    /// Read all pages too, and tell how many are damaged (verify names them)
+    /// Read all pages too: tell how many are damaged (verify names them), and what the bits set in them say of keys and rate
     #[arg(long)]
     pages: bool,
 
@@ -30,6 +30,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen info visited.ever
+  everseen info --pages visited.ever                    its rate by the bits that are set
   everseen info --json visited.ever | jq .keys";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
@@ -39,11 +40,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let report = args.pages.then(|| store.verify()).transpose()?;
     store.close()?;
     let damage = JsonDamage::of(&recovery, report.as_ref());
+    let estimate = report.as_ref().map(JsonEstimate::from);
+    let json = Json::of(&stats, &recovery, damage, estimate);
     if args.json {
-        print_json(&Json::of(&stats, &recovery, damage))?;
+        print_json(&json)?;
     } else {
         let name = args.store.display().to_string();
-        print(&text(&name, &stats, &recovery, &damage))?;
+        print(&text(&name, &stats, &recovery, &json))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -57,6 +60,11 @@ struct Json {
     fpr_target: f64,
     fpr_now: f64,
     keys: u64,
+    /// The most keys it takes, and how many more that are.
+    key_limit: u64,
+    keys_left: u64,
+    /// Absent unless all pages were read.
+    estimate: Option<JsonEstimate>,
     bytes: u64,
     bits_per_key: f64,
     generation: u64,
@@ -80,6 +88,23 @@ struct JsonRecovery {
     keys: u64,
     dropped: u64,
     checkpoint: bool,
+}
+
+/// What the bits set in the pages tell.
+#[derive(Serialize)]
+struct JsonEstimate {
+    /// Different keys shown so far, those wrongly taken for seen among them.
+    keys: u64,
+    fpr: f64,
+}
+
+impl From<&VerifyReport> for JsonEstimate {
+    fn from(report: &VerifyReport) -> Self {
+        JsonEstimate {
+            keys: report.keys_estimate().round() as u64,
+            fpr: report.fpr(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -121,7 +146,12 @@ struct JsonLayer {
 }
 
 impl Json {
-    fn of(stats: &Stats, recovery: &RecoveryReport, damage: JsonDamage) -> Self {
+    fn of(
+        stats: &Stats,
+        recovery: &RecoveryReport,
+        damage: JsonDamage,
+        estimate: Option<JsonEstimate>,
+    ) -> Self {
         Json {
             kind: stats.kind.to_string(),
             hash: stats.hash.to_string(),
@@ -129,6 +159,9 @@ impl Json {
             fpr_target: stats.fpr_target,
             fpr_now: stats.fpr_now,
             keys: stats.keys,
+            key_limit: stats.key_limit,
+            keys_left: stats.keys_left,
+            estimate,
             bytes: stats.bytes,
             bits_per_key: stats.bits_per_key,
             generation: stats.generation,
@@ -175,7 +208,7 @@ impl From<&LayerStats> for JsonLayer {
     }
 }
 
-fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, damage: &JsonDamage) -> String {
+fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> String {
     let mut text = String::new();
     let mut row = |label: &str, value: String| {
         // A string takes all that is written to it.
@@ -203,7 +236,14 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, damage: &JsonDamag
             format!("{} keys", thousands(keys))
         }),
     );
-    row("keys", thousands(stats.keys));
+    row(
+        "keys",
+        format!(
+            "{}, room for {} more",
+            thousands(stats.keys),
+            thousands(stats.keys_left)
+        ),
+    );
     row(
         "fpr",
         format!(
@@ -212,6 +252,13 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, damage: &JsonDamag
             rate(stats.fpr_target)
         ),
     );
+    if let Some(estimate) = &json.estimate {
+        let (keys, fpr) = (thousands(estimate.keys), rate(estimate.fpr));
+        row(
+            "estimate",
+            format!("{keys} keys shown, fpr {fpr}, by the bits set in pages"),
+        );
+    }
     row(
         "size",
         format!(
@@ -230,7 +277,7 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, damage: &JsonDamag
         let keys = thousands(recovery.keys);
         row("recovery", format!("{keys} keys from the log{dropped}"));
     }
-    row("damage", told(damage));
+    row("damage", told(&json.damage));
     for commit in &stats.commits {
         row(
             "commit",

@@ -14,6 +14,7 @@ use crate::handle;
 use crate::human;
 use crate::lines::{Block, LONGEST, SplitError, Splitter};
 use crate::output::Output;
+use crate::urls::{Keying, Strays, Urls};
 
 /// Blocks under way between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 3;
@@ -28,12 +29,16 @@ pub struct Items {
     /// Items are separated by NUL bytes, not by line ends; so is what is printed
     #[arg(short = '0', long)]
     pub null: bool,
+
+    #[command(flatten)]
+    pub urls: Urls,
 }
 
 /// Inputs that were there when looked at.
 pub struct Input {
     sources: Vec<Source>,
     separator: u8,
+    pub urls: Urls,
     /// Bytes to come, where all inputs are regular files.
     pub total: Option<u64>,
 }
@@ -56,6 +61,7 @@ impl Input {
         let mut input = Input {
             sources: Vec::new(),
             separator: if items.null { 0 } else { b'\n' },
+            urls: items.urls,
             total: Some(0),
         };
         for path in &items.files {
@@ -120,10 +126,11 @@ impl Input {
         }
     }
 
-    /// Starts the thread that reads and hashes.
+    /// Starts the thread that reads, normalises and hashes.
     pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
+        let keying = Keying::new(hasher, &self.urls);
         for _ in 1..BLOCKS {
             // Can't fail: its receiver stands above. The reader starts with the one block more.
             let _ = feed_free.send(Block::default());
@@ -131,7 +138,7 @@ impl Input {
         thread::Builder::new()
             .name("reader".to_owned())
             .spawn(move || {
-                let last = match self.read(&hasher, &events, &free) {
+                let last = match self.read(keying, &events, &free) {
                     Ok(()) => Event::End,
                     Err(error) => Event::Failed(error),
                 };
@@ -150,7 +157,7 @@ impl Input {
 
     fn read(
         self,
-        hasher: &KeyHasher,
+        mut keying: Keying,
         events: &Sender<Event>,
         free: &Receiver<Block>,
     ) -> Result<(), CliError> {
@@ -164,7 +171,7 @@ impl Input {
                 Origin::Path(path) => File::open(path).map_err(fail)?,
             };
             let mut splitter = Splitter::new(self.separator);
-            let mut more = true;
+            let (mut more, mut line) = (true, 0);
             while more {
                 more = splitter.fill(&mut file).map_err(|error| match error {
                     SplitError::Read(source) => fail(source),
@@ -179,8 +186,12 @@ impl Input {
                 }
                 let Ok(next) = free.recv() else { return Ok(()) };
                 let mut block = splitter.take(next);
-                block.hash(hasher);
-                if events.send(Event::Block(block)).is_err() {
+                let mut strays = Strays::default();
+                block.key_by(|item| {
+                    line += 1;
+                    keying.key(item, (&name, line), &mut strays)
+                });
+                if events.send(Event::Block(block, strays)).is_err() {
                     return Ok(());
                 }
             }
@@ -196,14 +207,14 @@ fn bytes_to_come(file: &mut File, metadata: &Metadata) -> Option<u64> {
 }
 
 enum Event {
-    Block(Block),
+    Block(Block, Strays),
     Failed(CliError),
     End,
 }
 
 /// What the reading thread has to say next.
 pub enum Next {
-    Block(Block),
+    Block(Block, Strays),
     /// Nothing yet.
     Wait,
     End,
@@ -244,7 +255,7 @@ impl Feed {
 impl Event {
     fn into_next(self) -> Result<Next, CliError> {
         match self {
-            Event::Block(block) => Ok(Next::Block(block)),
+            Event::Block(block, strays) => Ok(Next::Block(block, strays)),
             Event::End => Ok(Next::End),
             Event::Failed(error) => Err(error),
         }

@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
-use everseen::hash::{HashedKey, KeyHasher};
+use everseen::hash::HashedKey;
 use memchr::memchr_iter;
 
 /// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
@@ -22,6 +22,8 @@ pub struct Block {
     ends: Vec<usize>,
     /// What the store knows each item by, once that has been worked out.
     keys: Vec<HashedKey>,
+    /// Bytes of the items that have been dropped.
+    dropped: usize,
 }
 
 impl Block {
@@ -30,12 +32,13 @@ impl Block {
         self.ends.len()
     }
 
-    /// The number of bytes, separators included.
+    /// The number of bytes that were read for it, separators included.
     pub fn bytes(&self) -> usize {
-        self.start(self.len())
+        self.start(self.len()) + self.dropped
     }
 
     /// Items without their separators.
+    #[cfg(test)]
     fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -45,15 +48,28 @@ impl Block {
         })
     }
 
-    /// Works out what the store knows each item by.
-    pub fn hash(&mut self, hasher: &KeyHasher) {
-        let mut keys = std::mem::take(&mut self.keys);
-        keys.clear();
-        keys.extend(self.items().map(|item| hasher.key(item)));
-        self.keys = keys;
+    /// Works out what the store knows each item by, and drops the items that have no key.
+    pub fn key_by(&mut self, mut key: impl FnMut(&[u8]) -> Option<HashedKey>) {
+        self.keys.clear();
+        let (mut start, mut kept_until) = (0, 0);
+        for at in 0..self.ends.len() {
+            let end = self.ends[at];
+            if let Some(key) = key(&self.storage[start..end]) {
+                if kept_until < start {
+                    self.storage.copy_within(start..=end, kept_until);
+                }
+                kept_until += end + 1 - start;
+                self.ends[self.keys.len()] = kept_until - 1;
+                self.keys.push(key);
+            } else {
+                self.dropped += end + 1 - start;
+            }
+            start = end + 1;
+        }
+        self.ends.truncate(self.keys.len());
     }
 
-    /// What the store knows each item by, after [`hash`](Self::hash).
+    /// What the store knows each item by, after [`key_by`](Self::key_by).
     pub fn keys(&self) -> &[HashedKey] {
         &self.keys
     }
@@ -142,6 +158,7 @@ impl Splitter {
         let whole = self.block.bytes();
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
+        next.dropped = 0;
         // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
         if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
             next.storage = vec![0; self.block_size];
@@ -253,6 +270,38 @@ mod tests {
             };
             let items = split(&mut splitter, &mut input).expect("fits");
             assert_eq!(items, naive(separator, &bytes), "round {round}");
+        }
+    }
+
+    #[test]
+    fn dropped_items_leave_the_others_and_the_count_of_bytes() {
+        let hasher = everseen::hash::KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);
+        let mut random = fastrand::Rng::with_seed(2);
+        for round in 0..2_000 {
+            let items: Vec<Vec<u8>> = (0..random.usize(1..30))
+                .map(|_| vec![random.u8(b'a'..b'd'); random.usize(..9)])
+                .collect();
+            let bytes = items.join(&b'\n');
+            let bytes = [&bytes[..], b"\n"].concat();
+            let mut splitter = Splitter::new(b'\n');
+            splitter.fill(&mut &bytes[..]).expect("reads");
+            let mut block = splitter.take(Block::default());
+            block.key_by(|item| (!item.contains(&b'a')).then(|| hasher.key(item)));
+
+            let kept: Vec<&Vec<u8>> = items.iter().filter(|item| !item.contains(&b'a')).collect();
+            assert_eq!(block.items().collect::<Vec<_>>(), kept, "round {round}");
+            let keys: Vec<_> = kept.iter().map(|item| hasher.key(item).bits()).collect();
+            let got: Vec<_> = block.keys().iter().map(|key| key.bits()).collect();
+            assert_eq!(got, keys, "round {round}");
+            assert_eq!(block.bytes(), bytes.len(), "round {round}");
+            // Used again, it has forgotten them.
+            splitter.fill(&mut &b"a\n"[..]).expect("reads");
+            let second = splitter.take(block);
+            assert_eq!(
+                (second.bytes(), splitter.block.bytes()),
+                (2, 0),
+                "round {round}"
+            );
         }
     }
 

@@ -11,6 +11,7 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod fullness;
 mod handle;
 mod human;
 mod info;
@@ -25,6 +26,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod urls;
 mod verify;
 
 use std::process::ExitCode;

@@ -14,6 +14,7 @@ use crate::lines::Block;
 use crate::output::Output;
 use crate::progress::{Progress, Tally};
 use crate::signals::Signals;
+use crate::urls::Strays;
 
 /// Most items that are judged at once: enough to hide the latency of memory, few enough for a processor's cache.
 pub const BATCH: usize = 16 << 10;
@@ -54,6 +55,11 @@ pub trait Job {
     fn commit(&mut self) -> everseen::Result<()> {
         Ok(())
     }
+
+    /// What the user should hear of now, once.
+    fn warning(&mut self) -> everseen::Result<Option<String>> {
+        Ok(None)
+    }
 }
 
 /// Why a job that did not fail ended.
@@ -91,6 +97,7 @@ pub fn run(
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     let progress = Progress::new(input.total, label, output.prints());
+    let urls = input.urls;
     let feed = input.start(job.hasher())?;
     let mut run = Run {
         job,
@@ -115,6 +122,9 @@ pub fn run(
         Err(error) if error.is_closed_output() => Ending::Unread,
         other => other?,
     };
+    if let Some(rest) = urls.rest(run.tally.strays) {
+        run.progress.tell(&rest);
+    }
     Ok(Outcome {
         ending,
         tally: run.tally,
@@ -146,8 +156,10 @@ impl<J: Job> Run<'_, J> {
                 ready => ready,
             };
             match next {
-                Next::Block(block) => {
+                Next::Block(block, strays) => {
+                    self.stray(&strays);
                     self.block(&block, signals)?;
+                    self.warn()?;
                     feed.recycle(block);
                 }
                 Next::Wait => {}
@@ -155,6 +167,22 @@ impl<J: Job> Run<'_, J> {
             }
             self.progress.update(self.tally);
         }
+    }
+
+    fn warn(&mut self) -> Result<(), CliError> {
+        if let Some(warning) = self.job.warning()? {
+            self.progress.tell(&warning);
+        }
+        Ok(())
+    }
+
+    fn stray(&mut self, strays: &Strays) {
+        for notice in &strays.notices {
+            self.progress.tell(notice);
+        }
+        self.tally.items += strays.dropped;
+        self.tally.strays += strays.count;
+        self.tally.dropped += strays.dropped;
     }
 
     /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
@@ -226,6 +254,7 @@ impl<J: Job> Run<'_, J> {
 mod tests {
     use super::*;
     use crate::input::Items;
+    use crate::urls::Urls;
 
     /// Keeps every item, and notes how many came between commits.
     #[derive(Default)]
@@ -280,6 +309,7 @@ mod tests {
         let items = Items {
             files: vec![path],
             null: false,
+            urls: Urls::default(),
         };
         run(Input::open(&items)?, job, Output::none(), "new")
     }

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 
 use crate::human::{per_second, thousands};
+use crate::output::tell;
 
 /// Between two redraws.
 const REDRAW: Duration = Duration::from_millis(100);
@@ -24,6 +25,9 @@ pub struct Tally {
     /// Items that the command looks for: new ones, or those to print.
     pub kept: u64,
     pub bytes: u64,
+    /// Items that are no URLs, where they should be, and those of them that were dropped.
+    pub strays: u64,
+    pub dropped: u64,
 }
 
 /// A bar when the end is known, else a spinner; nothing at all where no one would see it.
@@ -50,6 +54,15 @@ impl Progress {
         let visible = io::stderr().is_terminal() && !(prints && io::stdout().is_terminal());
         Progress {
             shown: visible.then(|| Shown::new(total, label)),
+        }
+    }
+
+    /// Tells something on standard error, above the bar.
+    pub fn tell(&self, message: &str) {
+        let tell = || tell(format_args!("everseen: {message}"));
+        match &self.shown {
+            Some(shown) => shown.bar.suspend(tell),
+            None => tell(),
         }
     }
 

@@ -113,6 +113,9 @@ fn info_as_json() {
     assert_eq!(info["capacity"], Value::Null);
     assert_eq!(info["fpr_target"], 1e-6);
     assert_eq!(info["keys"], 2);
+    assert_eq!(info["estimate"], Value::Null);
+    let left = info["key_limit"].as_u64().zip(info["keys_left"].as_u64());
+    assert!(left.is_some_and(|(limit, left)| limit - left == 2));
     assert_eq!(info["transactional"], true);
     assert_eq!(info["store_id"].as_str().map(str::len), Some(32));
     let fields = [

@@ -11,6 +11,7 @@ mod create;
 mod damage;
 mod doubt;
 mod engine;
+mod fullness;
 mod generation;
 mod identity;
 mod insert;
@@ -40,12 +41,12 @@ use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher};
 pub use damage::{OnDamage, RepairReport};
 use engine::Engine;
-use part::{Keys, Unhashed};
-
+pub use fullness::{Fullness, LayerOccupancy};
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
     MOST_DEFAULT_BUFFER, Options,
 };
+use part::{Keys, Unhashed};
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use scan::{Scan, scan};
@@ -361,6 +362,15 @@ impl Store {
     /// If superblock or logs can't be read.
     pub fn stats(&self) -> Result<Stats> {
         self.engine.stats()
+    }
+
+    /// How many keys there are and how many there may be. Costs some ten nanoseconds, so that it can be asked after each
+    /// batch, to make a larger store in time.
+    ///
+    /// # Errors
+    /// As [`stats`](Self::stats).
+    pub fn fullness(&self) -> Result<Fullness> {
+        self.engine.fullness()
     }
 
     /// Reads everything, header and superblocks and every page, and names what is damaged. Does

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::Commit;
 use super::engine::Engine;
+use super::fullness::together;
 use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::hash::Hash;
@@ -26,6 +27,10 @@ pub struct Stats {
     pub fpr_now: f64,
     /// Keys it holds: in pages and in the write buffer, uncommitted ones too.
     pub keys: u64,
+    /// Keys it takes at most; see [`Fullness::limit`](crate::Fullness::limit).
+    pub key_limit: u64,
+    /// Keys until then: so many may come before the rate passes its target.
+    pub keys_left: u64,
     /// Bytes of the store file.
     pub bytes: u64,
     /// Filter bits over capacity, or over the keys in pages if it grows (0 while there are none).
@@ -90,10 +95,10 @@ impl Engine {
         self.check_usable()?;
         let commits = self.commits()?;
         let view = self.view()?;
+        let fullness = self.fullness_of(&view);
         let superblock = &view.superblock;
         let layers: Vec<_> = superblock.layers.iter().map(LayerStats::of).collect();
         let settled = superblock.keys();
-        let absent_everywhere: f64 = layers.iter().map(|layer| 1.0 - layer.fpr).product();
         let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
         let over = if self.grows() {
             settled
@@ -107,12 +112,10 @@ impl Engine {
             hash: self.header.hash,
             capacity: (!self.grows()).then_some(self.header.capacity),
             fpr_target: self.header.fpr,
-            // For one layer this is its rate to the last digit.
-            fpr_now: match layers.as_slice() {
-                [layer] => layer.fpr,
-                _ => 1.0 - absent_everywhere,
-            },
-            keys: view.settled_keys() + view.active.buffer.keys(),
+            fpr_now: together(layers.iter().map(|layer| layer.fpr)),
+            keys: fullness.keys,
+            key_limit: fullness.limit,
+            keys_left: fullness.left(),
             bytes: length.map_err(|error| Error::io("measure", &self.path, error))?,
             bits_per_key: if over == 0 {
                 0.0

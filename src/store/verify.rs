@@ -1,6 +1,7 @@
 //! Reading everything and naming what is damaged.
 
 use super::engine::{Access, Engine, View};
+use super::fullness::{LayerOccupancy, Occupied, together};
 use super::identity::read_identity;
 use super::locks::lock_error;
 use crate::error::{Error, Result};
@@ -10,7 +11,7 @@ use crate::sys::{LockFile, lock};
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
     /// Pages read.
     pub pages: u64,
@@ -18,6 +19,8 @@ pub struct VerifyReport {
     pub blank: u64,
     /// Bits set in all good pages together.
     pub bits_set: u64,
+    /// What the bits tell of each layer, oldest first: keys, and how wrong they make it.
+    pub layers: Vec<LayerOccupancy>,
     /// The bad ones.
     pub damaged: Vec<Damage>,
     /// What is wrong with one of the two superblocks, if something is: a power cut may have come
@@ -30,6 +33,17 @@ impl VerifyReport {
     /// Whether no page is damaged.
     pub fn is_ok(&self) -> bool {
         self.damaged.is_empty()
+    }
+
+    /// Estimate of the different keys that the pages were shown, by the bits that are set: those wrongly taken for seen are
+    /// among them, those in the write buffer are not.
+    pub fn keys_estimate(&self) -> f64 {
+        self.layers.iter().map(|layer| layer.keys).sum()
+    }
+
+    /// The rate of wrong answers "seen" of all layers together, by the bits that are set.
+    pub fn fpr(&self) -> f64 {
+        together(self.layers.iter().map(|layer| layer.fpr))
     }
 }
 
@@ -57,23 +71,30 @@ impl Engine {
             superblock: identity.damaged,
             ..VerifyReport::default()
         };
-        report.damaged = self.damaged_pages(&view, |content, _| {
+        let mut layers: Vec<_> = view.superblock.layers.iter().map(Occupied::new).collect();
+        report.damaged = self.damaged_pages(&view, |content, layer| {
             report.pages += 1;
-            match content {
-                Some(Content::Blank) => report.blank += 1,
-                Some(Content::Sealed { occupancy, .. }) => report.bits_set += u64::from(occupancy),
-                None => {}
-            }
+            let occupancy = match content {
+                Some(Content::Blank) => {
+                    report.blank += 1;
+                    0
+                }
+                Some(Content::Sealed { occupancy, .. }) => occupancy,
+                None => return,
+            };
+            report.bits_set += u64::from(occupancy);
+            layers[layer as usize].page(occupancy);
         });
+        report.layers = layers.iter().map(Occupied::result).collect();
         Ok(report)
     }
 
     /// The damaged pages among all of a view. `each` is told of every page, with its content
-    /// unless it is bad or about to be mended by a checkpoint.
+    /// unless it is bad or about to be mended by a checkpoint, and its layer.
     pub(crate) fn damaged_pages(
         &self,
         view: &View,
-        mut each: impl FnMut(Option<Content>, u64),
+        mut each: impl FnMut(Option<Content>, u32),
     ) -> Vec<Damage> {
         let window = self.shared.window();
         let mut copy = [0; PAGE_BYTES];
@@ -88,7 +109,7 @@ impl Engine {
                     }
                     outcome => outcome.ok(),
                 };
-                each(content, page);
+                each(content, index);
                 if content.is_none() && !window.holds(layer.first_page + page) {
                     damaged.push(Damage {
                         layer: index,

@@ -10,6 +10,7 @@ mod numbers;
 mod unsynced;
 
 mod every_size;
+mod fullness;
 mod growing;
 mod large;
 mod planned;

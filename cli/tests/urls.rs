@@ -1,0 +1,190 @@
+//! `--url`: one key for all spellings of a URL.
+
+mod support;
+
+use support::{Lab, distinct_lines, items};
+
+const SPELLINGS: &[u8] = b"HTTP://Example.org:80/a/../b#top\n\
+    http://example.org/b\n\
+    http://example.org/B\n\
+    http://example.org/b?y=2&x=1\r\n\
+    http://example.org/b?x=1&y=2\n\
+    http://www.example.org/b\n";
+
+/// Lines of an output, as text.
+fn lines(output: &[u8]) -> Vec<&str> {
+    let line = |item| str::from_utf8(item).expect("text");
+    items(b'\n', output).into_iter().map(line).collect()
+}
+
+#[test]
+fn the_first_spelling_is_printed_as_it_was_given() {
+    let all = lines(SPELLINGS);
+    for (options, printed) in [
+        (&[][..], &[0, 1, 2, 3, 4, 5][..]),
+        (&["--url"], &[0, 2, 3, 4, 5]),
+        (&["--url", "--sort-query"], &[0, 2, 3, 5]),
+        (&["--url", "--drop-www"], &[0, 2, 3, 4]),
+        (&["--url", "--drop-www", "--sort-query"], &[0, 2, 3]),
+    ] {
+        let lab = Lab::new();
+        let dedup = [&["dedup", "store"], options].concat();
+        let ran = lab.run_on(&dedup, SPELLINGS);
+        assert_eq!(ran.err, "", "{options:?}");
+        let expected: Vec<_> = printed.iter().map(|line| all[*line]).collect();
+        assert_eq!(lines(&ran.expect(0)), expected, "{options:?}");
+        // Neither the next time, nor another spelling.
+        let again = lab.run_on(&dedup, &[SPELLINGS, b"http://EXAMPLE.org/b#x"].concat());
+        let new = usize::from(options.is_empty());
+        assert_eq!(items(b'\n', &again.expect(0)).len(), new, "{options:?}");
+    }
+}
+
+#[test]
+fn paths_of_another_case_are_two_with_and_without() {
+    let input = b"http://example.org/index.html\nhttp://example.org/INDEX.html\n";
+    for args in [&["dedup", "store"][..], &["dedup", "--url", "store"]] {
+        let lab = Lab::new();
+        assert_eq!(lab.run_on(args, input).expect(0), input);
+    }
+}
+
+#[test]
+fn add_and_check_know_a_url_by_any_spelling() {
+    let lab = Lab::new();
+    lab.run(&["create", "store"]).expect(0);
+    let ran = lab.run_on(&["add", "--url", "store"], SPELLINGS);
+    assert_eq!(ran.err, "6 lines, 5 new, 0 of them no URL\n");
+    let input = b"http://EXAMPLE.org/%2e/b\nhttp://example.org/c\n";
+    let known = b"http://EXAMPLE.org/%2e/b\n";
+    let check = ["check", "--url", "store"];
+    assert_eq!(lab.run_on(&check, input).expect(0), known);
+    let check = ["check", "--url", "-v", "store"];
+    assert_eq!(
+        lab.run_on(&check, input).expect(0),
+        b"http://example.org/c\n"
+    );
+    assert_eq!(lab.run_on(&["check", "store"], input).expect(1), b"");
+    // What is kept is the normalised URL.
+    let plain = b"http://example.org/b\n";
+    assert_eq!(lab.run_on(&["check", "store"], plain).expect(0), plain);
+}
+
+#[test]
+fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
+    let input = b"a/b\nhttp://x/\na/b\n\n\xff\x1b[2J\nHTTP://X\nA/B";
+    for (what, told, printed, stats) in [
+        (
+            "pass",
+            "taken as it is",
+            &b"a/b\nhttp://x/\n\n\xff\x1b[2J\nA/B\n"[..],
+            "7 lines, 5 new, 2 seen, 5 of them no URL, ",
+        ),
+        (
+            "drop",
+            "dropped",
+            b"http://x/\n",
+            "7 lines, 1 new, 1 seen, 5 no URL and dropped, ",
+        ),
+    ] {
+        let lab = Lab::new();
+        lab.write("one", b"\nhttp://x/\n");
+        let args = ["dedup", "--url", "--not-url", what, "--stats", "store"];
+        let ran = lab.run_on(&args, input);
+        let relative = "it has no scheme, such as https:, so it would be relative to another URL";
+        let expected = [
+            format!("everseen: standard input:1: no URL, {told}: {relative}: \"a/b\""),
+            format!("everseen: standard input:3: no URL, {told}: {relative}: \"a/b\""),
+            format!("everseen: standard input:4: no URL, {told}: the line is blank: \"\""),
+            format!(
+                "everseen: standard input:5: no URL, {told}: the bytes from 0 on are no UTF-8: \"\\xff\\x1b[2J\""
+            ),
+            format!("everseen: standard input:7: no URL, {told}: {relative}: \"A/B\""),
+        ];
+        let told_lines: Vec<_> = ran.err.lines().collect();
+        assert_eq!(told_lines[..5], expected);
+        assert!(told_lines[5].starts_with(stats), "{}", ran.err);
+        assert_eq!(told_lines.len(), 6, "{}", ran.err);
+        assert_eq!(ran.expect(0), printed);
+        // Lines are counted for each file, and passing is what happens unless told.
+        let pass: &[&str] = if what == "pass" {
+            &[]
+        } else {
+            &["--not-url", what]
+        };
+        let ran = lab.run(&[&["dedup", "--url", "store", "one", "one"], pass].concat());
+        let blank = format!("everseen: one:1: no URL, {told}: the line is blank: \"\"\n");
+        assert_eq!(ran.err, blank.repeat(2));
+    }
+}
+
+#[test]
+fn only_the_first_ones_are_told() {
+    let lab = Lab::new();
+    let input = [&b"x\n".repeat(1_000)[..], b"http://a/\n"].concat();
+    for command in ["dedup", "add", "check"] {
+        let args = [command, "--url", "--not-url", "drop", "store"];
+        let ran = lab.run_on(&args, &input);
+        let told: Vec<_> = ran.err.lines().collect();
+        assert!(
+            told[..5]
+                .iter()
+                .all(|line| line.contains("no URL, dropped: "))
+        );
+        assert_eq!(told[5], "everseen: 995 more no URL, dropped");
+        let rest: &[&str] = match command {
+            "add" => &["1001 lines, 0 new, 1000 no URL and dropped"],
+            _ => &[],
+        };
+        assert_eq!(told[6..], *rest, "{command}");
+        let printed: &[u8] = if command == "add" {
+            b""
+        } else {
+            b"http://a/\n"
+        };
+        assert_eq!(ran.expect(0), printed, "{command}");
+    }
+}
+
+#[test]
+fn items_dropped_between_many_others_leave_them_whole() {
+    let urls = distinct_lines(100_000);
+    let mut random = fastrand::Rng::with_seed(11);
+    let mut input = Vec::new();
+    for url in items(b'\n', &urls) {
+        for _ in 0..random.usize(..3) {
+            input.extend(b"no URL ".repeat(random.usize(..20)));
+            input.push(b'\n');
+        }
+        input.extend(url);
+        input.push(b'\n');
+    }
+    let lab = Lab::new();
+    let args = ["dedup", "--url", "--not-url", "drop", "store"];
+    assert!(lab.run_on(&args, &input).expect(0) == urls);
+}
+
+#[test]
+fn a_line_end_in_an_item_is_no_part_of_its_url() {
+    let lab = Lab::new();
+    let ran = lab.run_on(
+        &["dedup", "-0", "--url", "store"],
+        b"http://a/b\nc\0http://a/bc\0",
+    );
+    assert_eq!(ran.expect(0), b"http://a/b\nc\0");
+}
+
+#[test]
+fn options_of_urls_want_urls() {
+    let lab = Lab::new();
+    for option in [
+        &["--sort-query"][..],
+        &["--drop-www"],
+        &["--not-url", "pass"],
+    ] {
+        let ran = lab.run(&[&["dedup", "store"], option].concat());
+        assert_eq!(ran.code, Some(2), "{option:?}");
+        assert!(ran.err.contains("--url"), "{}", ran.err);
+        assert!(!lab.path("store").exists());
+    }
+}
