@@ -7,6 +7,7 @@
 //! - `deaths`: a child aborts at each single call to the file system, and in the middle of each write, while this
 //!   process has the store open and must go on;
 //! - `four`: one of four dies at a checkpoint, and the others finish it;
+//! - `joining`: a child that is alone halts at each call, and this process joins it there;
 //! - `two`: what two processes see of each other; `steps`: the same at each call of a rotation and of a close;
 //! - `threads`: one handle, many threads, and a close in their midst.
 //!
@@ -27,6 +28,7 @@ mod processes {
     mod deaths;
     mod four;
     mod hooked;
+    mod joining;
     mod model;
     mod parent;
     mod random;

@@ -7,13 +7,14 @@ use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use super::bias::Bias;
 use super::create::beside;
 use super::doubt::Doubt;
 use crate::file::pages::WriteWindow;
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM1");
+const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM2");
 const WORDS: u64 = if cfg!(all(test, loom)) { 68 } else { 1024 };
 
 /// Most handles that may have a store open at a time. (The model checker has no time for so many.)
@@ -45,6 +46,9 @@ enum Word {
     /// Bytes that all writers' names and tags need in a superblock, at most.
     WritersBytes,
     Checkpointer,
+    /// The handle that has the writer lock without the file's, and whether any may.
+    Inside,
+    Revoked,
     Window,
     End = Word::Window as usize + WriteWindow::WORDS,
 }
@@ -197,6 +201,16 @@ impl Coordination {
         Doubt::new(
             &words[Word::Failures as usize],
             &words[Word::Mended as usize],
+        )
+    }
+
+    /// The writer lock while only one handle writes.
+    #[inline]
+    pub(crate) fn bias(&self) -> Bias<'_> {
+        let words = self.region.words();
+        Bias::new(
+            &words[Word::Inside as usize],
+            &words[Word::Revoked as usize],
         )
     }
 

@@ -110,6 +110,8 @@ pub(crate) struct Engine {
     pub(crate) writer: Mutex<Local>,
     /// What excludes other processes' writers.
     pub(crate) writer_lock: Option<LockFile>,
+    /// Whether this handle made the shared memory, and does without that lock while it is alone there.
+    pub(crate) biased: bool,
     pub(crate) writer_waits: LockWaits,
     /// What excludes this process's other checkpoints; the store file's lock excludes those of
     /// other processes.
@@ -140,6 +142,7 @@ pub(crate) struct Parts {
     pub(crate) shared: Coordination,
     pub(crate) view: View,
     pub(crate) writer_lock: Option<LockFile>,
+    pub(crate) biased: bool,
     pub(crate) held: Option<Held>,
     pub(crate) recovery: RecoveryReport,
 }
@@ -166,6 +169,7 @@ impl Engine {
             renewal: Mutex::new(None),
             writer: Mutex::new(Local::default()),
             writer_lock: parts.writer_lock,
+            biased: parts.biased,
             writer_waits: LockWaits::default(),
             checkpoint: Mutex::new(()),
             threads: Mutex::new(Vec::new()),

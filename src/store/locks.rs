@@ -4,7 +4,7 @@
 //! |---|---|---|
 //! | gate | `NAME-gate` | while opening and closing, so that first and last are told without a race |
 //! | presence | `NAME-lock` | shared by all handles while they are open; alone by an exclusive one |
-//! | writer | `NAME-shm` | for one batch |
+//! | writer | `NAME-shm`; while only one handle writes, a word in it ([`bias`](super::bias)) | for one batch |
 //! | checkpoint | the store file | for one checkpoint |
 //! | liveness | `NAME-handle.K` | by the handle in place K while it lives |
 //!

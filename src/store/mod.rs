@@ -1,6 +1,7 @@
 //! The store: the only place that orders writes.
 
 mod batch;
+mod bias;
 mod checkpoint;
 mod close;
 mod cold;

@@ -9,7 +9,7 @@ use super::create::beside;
 use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
 use super::identity::{Identity, identify, read_identity};
-use super::locks::{Gate, Presence, Seat, lock_error};
+use super::locks::{Gate, Presence, Seat, is_alive, lock_error};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
@@ -156,6 +156,7 @@ struct Arrival {
     active: Generation,
     frozen: Option<Generation>,
     writer_lock: Option<LockFile>,
+    biased: bool,
     held: Option<Held>,
     recovery: RecoveryReport,
 }
@@ -244,6 +245,7 @@ impl Opening<'_> {
             active,
             frozen,
             writer_lock,
+            biased: is_shared,
             held,
             recovery,
         })?;
@@ -272,6 +274,7 @@ impl Opening<'_> {
         let words = shared_path(path);
         let handle = shared.new_handle();
         let seat = Seat::among(path, &shared, handle)?;
+        revoke_bias(path, &shared, self.options.timeout)?;
         let writer_lock = Some(LockFile::open(&words).map_err(lock_error(&words))?);
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
         let held = Some(Held { presence, seat });
@@ -283,6 +286,7 @@ impl Opening<'_> {
             active,
             frozen,
             writer_lock,
+            biased: false,
             held,
             recovery: RecoveryReport::joined(),
         })?;
@@ -327,6 +331,7 @@ impl Opening<'_> {
             active,
             frozen,
             writer_lock: None,
+            biased: false,
             held: None,
             recovery: RecoveryReport::joined(),
         })?;
@@ -370,6 +375,7 @@ impl Opening<'_> {
             active,
             frozen,
             writer_lock: None,
+            biased: false,
             held: None,
             recovery,
         })?;
@@ -439,6 +445,7 @@ impl Opening<'_> {
             handle: arrival.handle,
             shared: arrival.shared,
             writer_lock: arrival.writer_lock,
+            biased: arrival.biased,
             held: arrival.held,
             recovery: arrival.recovery,
         }))
@@ -446,6 +453,24 @@ impl Opening<'_> {
 }
 
 /// Opens the buffers that others have made.
+/// Sees that whoever was alone so far takes the writer lock as all do from now on.
+fn revoke_bias(path: &Path, shared: &Coordination, patience: Duration) -> Result<()> {
+    shared.bias().revoke();
+    let is_out = || match shared.bias().inside() {
+        0 => Ok(true),
+        handle => is_alive(path, shared, handle).map(|lives| !lives),
+    };
+    if wait_until(patience, is_out)? {
+        return Ok(());
+    }
+    let holder = shared.slot_of(shared.bias().inside());
+    Err(Error::Busy {
+        path: path.to_owned(),
+        what: "the writer lock",
+        process: holder.map(|slot| shared.slot(slot).process()),
+    })
+}
+
 fn attach_all(
     path: &Path,
     file: &dyn StorageFile,

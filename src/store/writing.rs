@@ -2,6 +2,7 @@
 
 use std::sync::{Arc, MutexGuard};
 
+use super::bias::Bias;
 use super::coordination::{HandleSlot, MAX_HANDLES};
 use super::engine::{Engine, Local, View};
 use super::generation::{Generation, buffer_path};
@@ -19,9 +20,17 @@ pub(crate) struct Writing<'a> {
     pub(crate) local: MutexGuard<'a, Local>,
     /// What is there, and stays while the lock is held but for the end of a checkpoint.
     pub(crate) view: Arc<View>,
-    lock: Option<&'a LockFile>,
+    lock: WriterLock<'a>,
     /// Nothing is left half done. Else the next holder goes on as if somebody had died here.
     pub(crate) sound: bool,
+}
+
+/// What keeps other writers out.
+enum WriterLock<'a> {
+    /// Nothing: the handle is an exclusive one.
+    Alone,
+    Bias(Bias<'a>),
+    File(&'a LockFile),
 }
 
 impl Drop for Writing<'_> {
@@ -30,8 +39,10 @@ impl Drop for Writing<'_> {
         if self.sound && !self.engine.is_poisoned() && !std::thread::panicking() {
             self.engine.shared.set_changing(0);
         }
-        if let Some(lock) = self.lock {
-            lock.unlock();
+        match self.lock {
+            WriterLock::Alone => {}
+            WriterLock::Bias(bias) => bias.leave(),
+            WriterLock::File(file) => file.unlock(),
         }
     }
 }
@@ -49,24 +60,14 @@ impl Engine {
 
     /// The same for who is closing the handle.
     pub(crate) fn take_writer<'a>(&'a self, local: MutexGuard<'a, Local>) -> Result<Writing<'a>> {
-        if let Some(file) = &self.writer_lock {
-            let taken = self.writer_waits.exclusive(file, self.options.timeout);
-            if !taken.map_err(lock_error(&self.path))? {
-                let holder = self.shared.slot_of(self.shared.changing());
-                return Err(Error::Busy {
-                    path: self.path.clone(),
-                    what: "the writer lock",
-                    process: holder.map(|slot| self.shared.slot(slot).process()),
-                });
-            }
-        }
+        let lock = self.exclude_writers()?;
         self.writer_waits.count();
         let died = self.shared.changing();
         let mut writing = Writing {
             engine: self,
             local,
             view: self.view.load_full(),
-            lock: self.writer_lock.as_ref(),
+            lock,
             sound: false,
         };
         if died != 0 {
@@ -77,6 +78,26 @@ impl Engine {
         self.shared.set_changing(self.handle);
         writing.refresh()?;
         Ok(writing)
+    }
+
+    fn exclude_writers(&self) -> Result<WriterLock<'_>> {
+        let Some(file) = &self.writer_lock else {
+            return Ok(WriterLock::Alone);
+        };
+        let bias = self.shared.bias();
+        if self.biased && bias.enter(self.handle) {
+            return Ok(WriterLock::Bias(bias));
+        }
+        let taken = self.writer_waits.exclusive(file, self.options.timeout);
+        if taken.map_err(lock_error(&self.path))? {
+            return Ok(WriterLock::File(file));
+        }
+        let holder = self.shared.slot_of(self.shared.changing());
+        Err(Error::Busy {
+            path: self.path.clone(),
+            what: "the writer lock",
+            process: holder.map(|slot| self.shared.slot(slot).process()),
+        })
     }
 
     /// Puts right what a holder of the writer lock left half done when it died. Whatever it is

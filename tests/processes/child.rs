@@ -28,7 +28,7 @@ fn work() {
         false => Unsynced::new(),
     };
     let options = task.options().storage(match task.stop {
-        Some((counted, stop)) => Hooked::aborting(disk, counted, stop),
+        Some((counted, stop)) => Hooked::stopping(disk, counted, stop),
         None => disk,
     });
     pipe.tell(&Told::Starting);

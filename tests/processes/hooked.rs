@@ -3,6 +3,7 @@
 use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -47,16 +48,19 @@ impl Hooked {
         Arc::new(Self { inner, hook })
     }
 
-    /// Ends the process at the `stop`th of the points that count.
-    pub fn aborting(inner: Arc<dyn Storage>, counted: Counted, stop: u64) -> Arc<Self> {
+    /// Ends the process at the `stop`th of the points that count, or halts it.
+    pub fn stopping(inner: Arc<dyn Storage>, counted: Counted, stop: u64) -> Arc<Self> {
         let points = AtomicU64::new(0);
         let hook = move |point: Point<'_>| {
             let counts = match counted {
-                Counted::All => true,
+                Counted::All | Counted::Halt => true,
                 Counted::Pages => point.call == Call::Write && !point.is_log(),
             };
             if counts && points.fetch_add(1, Ordering::Relaxed) == stop {
-                std::process::abort();
+                match counted {
+                    Counted::Halt => halt(),
+                    _ => std::process::abort(),
+                }
             }
         };
         Self::new(inner, Arc::new(hook))
@@ -73,6 +77,13 @@ impl Hooked {
             path: path.to_owned(),
         })
     }
+}
+
+/// Halts this process, until somebody has it go on.
+fn halt() {
+    let process = std::process::id().to_string();
+    let sent = Command::new("kill").args(["-STOP", &process]).status();
+    assert!(sent.unwrap().success());
 }
 
 impl fmt::Debug for Hooked {

@@ -59,6 +59,19 @@ impl Process {
         so
     }
 
+    /// Waits until it halts, or ends; answers whether it halts.
+    pub fn halts(&mut self) -> bool {
+        loop {
+            if self.state().contains("State:\tT") {
+                return true;
+            }
+            if self.child.try_wait().unwrap().is_some() {
+                return false;
+            }
+            std::thread::yield_now();
+        }
+    }
+
     /// What the system says that it is doing, where there is such a place.
     pub fn state(&self) -> String {
         let read = |name: &str| {

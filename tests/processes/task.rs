@@ -29,6 +29,8 @@ pub enum Counted {
     All,
     /// Writes to the store file alone.
     Pages,
+    /// All, and the process halts there in place of ending.
+    Halt,
 }
 
 #[derive(Debug, Clone)]
@@ -46,7 +48,7 @@ pub struct Task {
     pub keys: u64,
     /// Which child it is: its writer's name.
     pub slot: usize,
-    /// At which call to the file system to abort.
+    /// At which call to the file system to end or halt.
     pub stop: Option<(Counted, u64)>,
     pub path: PathBuf,
 }
@@ -80,6 +82,7 @@ impl Task {
             None => ("never", 0),
             Some((Counted::All, stop)) => ("all", stop),
             Some((Counted::Pages, stop)) => ("pages", stop),
+            Some((Counted::Halt, stop)) => ("halt", stop),
         };
         format!(
             "{} {} {} {} {} {} {work} {count} {} {} {} {counted} {stop} {}",
@@ -125,6 +128,7 @@ impl Task {
             stop: match counted {
                 "never" => None,
                 "all" => Some((Counted::All, stop)),
+                "halt" => Some((Counted::Halt, stop)),
                 _ => Some((Counted::Pages, stop)),
             },
             path: next().into(),
