@@ -56,8 +56,8 @@ pub fn run(
         let shown = progress.get_or_insert_with(|| Progress::of_pages(total * PAGE));
         shown.update(Tally {
             items: read,
-            kept: 0,
             bytes: read * PAGE,
+            ..Tally::default()
         });
         match signals.ending() {
             Some(_) => ControlFlow::Break(()),
