@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Draw what `everseen-peers --csv` wrote: nanoseconds a key over filter size, as SVG.
+"""Draw what `everseen-peers --csv` and `out_of_core --csv` wrote: nanoseconds a key, as SVG.
 
     python3 scripts/plot.py sizes.csv --out size.svg
-    python3 scripts/plot.py sizes.csv --x share --out share.svg
+    python3 scripts/plot.py share.csv --x share --phase insert,single,batches --out share.svg
 
 One panel for each phase, both axes logarithmic, each point the median of its rounds. A hollow point
 is of a run that was stopped before it was through. Needs nothing but Python.
@@ -19,7 +19,9 @@ from html import escape
 # Of each variant its name in the legend, its colour (all can be told apart by those who are colour
 # blind, together with the marks), its mark and its dashes.
 STYLES = {
+    "everseen": ("Everseen", "#0072b2", "circle", ""),
     "everseen-batch": ("Everseen, batches", "#0072b2", "circle", ""),
+    "everseen-large": ("Everseen, large batches", "#0072b2", "diamond", "2 3"),
     "everseen-commits": ("Everseen, commits", "#0072b2", "square", "6 3"),
     "everseen-shared": ("Everseen, key by key", "#56b4e9", "circle", ""),
     "everseen-exclusive": ("Everseen, exclusive", "#56b4e9", "square", "6 3"),
@@ -27,12 +29,19 @@ STYLES = {
     "bloomfilter": ("bloomfilter", "#009e73", "down", "2 3"),
     "hashset": ("HashSet<u64>", "#8a7500", "diamond", ""),
     "mapped": ("plain mapped filter", "#d55e00", "up", ""),
+    "mapped-random": ("the same, MADV_RANDOM", "#d55e00", "down", "6 3"),
     "redb": ("redb", "#cc79a7", "circle", ""),
     "lmdb": ("LMDB", "#9b4f96", "square", ""),
     "fjall": ("fjall", "#555555", "diamond", ""),
 }
 OTHERS = ["#000000", "#7f7f7f", "#a65628", "#4d4d9f"]
-PHASES = {"insert": "insert", "present": "look up, present", "absent": "look up, absent"}
+PHASES = {
+    "insert": "insert",
+    "present": "look up, present",
+    "absent": "look up, absent",
+    "single": "look up absent, one by one",
+    "batches": "look up absent, batches",
+}
 AXES = {
     "keys": "keys in the filter",
     "bytes": "size of a classic filter for the keys",
@@ -56,7 +65,7 @@ def main():
 
 def arguments():
     parser = argparse.ArgumentParser(description="Draw nanoseconds a key over filter size.")
-    parser.add_argument("csv", nargs="+", help="what everseen-peers --csv wrote")
+    parser.add_argument("csv", nargs="+", help="what one of the two wrote")
     parser.add_argument("--out", required=True, metavar="SVG", help="the file to write")
     parser.add_argument("--x", choices=AXES, default="bytes", help="what lies across")
     parser.add_argument("--phase", default="insert,present,absent", help="panels, from left to right")

@@ -17,7 +17,7 @@ use std::time::Duration;
 use super::coordination::{Coordination, MAX_HANDLES};
 use super::create::beside;
 use crate::error::{Error, Result};
-use crate::sys::LockFile;
+use crate::sys::{LockFile, wait_until};
 
 /// The file of a handle's liveness lock.
 pub(crate) fn liveness_path(store: &Path, slot: usize) -> PathBuf {
@@ -158,4 +158,22 @@ pub(crate) fn is_alive(store: &Path, shared: &Coordination, handle: u64) -> Resu
     // Shared, so that two who ask at once don't take each other for the handle.
     let dead = file.try_shared().map_err(lock_error(&path))?;
     Ok(!dead)
+}
+
+/// Sees that whoever was alone so far takes the writer lock as all do from now on.
+pub(crate) fn revoke_bias(path: &Path, shared: &Coordination, patience: Duration) -> Result<()> {
+    shared.bias().revoke();
+    let is_out = || match shared.bias().inside() {
+        0 => Ok(true),
+        handle => is_alive(path, shared, handle).map(|lives| !lives),
+    };
+    if wait_until(patience, is_out)? {
+        return Ok(());
+    }
+    let holder = shared.slot_of(shared.bias().inside());
+    Err(Error::Busy {
+        path: path.to_owned(),
+        what: "the writer lock",
+        process: holder.map(|slot| shared.slot(slot).process()),
+    })
 }

@@ -9,7 +9,7 @@ use super::create::beside;
 use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
 use super::identity::{Identity, identify, read_identity};
-use super::locks::{Gate, Presence, Seat, is_alive, lock_error};
+use super::locks::{Gate, Presence, Seat, lock_error, revoke_bias};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
@@ -453,24 +453,6 @@ impl Opening<'_> {
 }
 
 /// Opens the buffers that others have made.
-/// Sees that whoever was alone so far takes the writer lock as all do from now on.
-fn revoke_bias(path: &Path, shared: &Coordination, patience: Duration) -> Result<()> {
-    shared.bias().revoke();
-    let is_out = || match shared.bias().inside() {
-        0 => Ok(true),
-        handle => is_alive(path, shared, handle).map(|lives| !lives),
-    };
-    if wait_until(patience, is_out)? {
-        return Ok(());
-    }
-    let holder = shared.slot_of(shared.bias().inside());
-    Err(Error::Busy {
-        path: path.to_owned(),
-        what: "the writer lock",
-        process: holder.map(|slot| shared.slot(slot).process()),
-    })
-}
-
 fn attach_all(
     path: &Path,
     file: &dyn StorageFile,

@@ -67,7 +67,7 @@ struct Args {
     #[arg(long)]
     dir: Option<PathBuf>,
 
-    /// Also write nanoseconds a key to this file, as comma-separated values
+    /// Also write nanoseconds a key to this file, for scripts/plot.py
     #[arg(long)]
     csv: Option<PathBuf>,
 
@@ -193,12 +193,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             ratio,
             name,
             keys: task.keys,
+            lookups: task.lookups,
             runs,
         })
         .collect();
     report::print(&rows, &disks);
     if let Some(path) = &args.csv {
-        std::fs::write(path, report::csv(&rows))?;
+        std::fs::write(path, report::csv(&rows, limit))?;
     }
     Ok(())
 }

@@ -22,8 +22,9 @@ pub const AT_ONCE: u64 = 64;
 pub struct Row {
     pub ratio: f64,
     pub name: &'static str,
-    /// Keys that were to be inserted.
+    /// Keys that were to be inserted, and to be looked up.
     pub keys: u64,
+    pub lookups: u64,
     pub runs: Vec<Run>,
 }
 
@@ -273,22 +274,30 @@ fn print_memory(rows: &[Row]) {
     }
 }
 
-/// Nanoseconds a key, for a plot over the ratio.
-pub fn csv(rows: &[Row]) -> String {
-    type Value = fn(&Run) -> f64;
-    let mut text = "variant,ratio,phase,ns_per_key\n".to_owned();
+/// Nanoseconds a key in each round, as `scripts/plot.py` reads them.
+pub fn csv(rows: &[Row], memory: u64) -> String {
+    let mut text = "variant,phase,filter_bytes,memory_bytes,asked,done,ns\n".to_owned();
     for row in rows {
-        let phases: [(&str, Value); 5] = [
-            ("insert", |run| run.inserted.time / run.inserted.keys),
-            ("insert-all-counted-in", |run| run.inserted.time_a_key()),
-            ("lookup-cold", |run| run.cold.time_a_key()),
-            ("lookup-batches", |run| run.batches.time_a_key()),
-            ("lookup-warm", |run| run.warm.time_a_key()),
-        ];
-        for (phase, value) in phases {
-            // The name has a comma in it.
-            let (name, ratio) = (row.name, row.ratio);
-            let _ = writeln!(text, "\"{name}\",{ratio},{phase},{:.1}", row.median(value));
+        let name = row.name.replace(", ", "-").replace("MADV_RANDOM", "random");
+        let bytes = (memory as f64 * row.ratio) as u64;
+        for run in &row.runs {
+            let inserted = &run.inserted;
+            let phases = [
+                ("insert", inserted.keys, inserted.time_a_key()),
+                ("single", run.cold.keys, run.cold.time_a_key()),
+                ("batches", run.batches.keys, run.batches.time_a_key()),
+            ];
+            for (phase, done, ns) in phases {
+                let asked = if phase == "insert" {
+                    row.keys
+                } else {
+                    row.lookups
+                };
+                let _ = writeln!(
+                    text,
+                    "{name},{phase},{bytes},{memory},{asked},{done},{ns:.1}"
+                );
+            }
         }
     }
     text
