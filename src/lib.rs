@@ -83,14 +83,14 @@ mod store;
 mod sys;
 
 pub use error::{Error, Result};
-pub use file::{FormatError, SuperblockFault};
+pub use file::{DeltaError, FormatError, SuperblockFault};
 pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
-    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
-    LEAST_BUFFER, LayerStats, MOST_DEFAULT_BUFFER, OnDamage, Options, RecoveryReport, RepairReport,
-    Stats, Store, Verdict, VerifyReport,
+    ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
+    DeltaReport, LEAST_BUFFER, LayerStats, MOST_DEFAULT_BUFFER, OnDamage, Options, Progress,
+    RecoveryReport, RepairReport, SnapshotReport, Stats, Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod apply;
 mod check;
 mod checkpoint;
 mod claims;
@@ -25,6 +26,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod snapshot;
 mod verify;
 
 use std::process::ExitCode;
@@ -63,6 +65,8 @@ enum Command {
     Repair(repair::Args),
     Plan(plan::Args),
     Checkpoint(checkpoint::Args),
+    Snapshot(snapshot::Args),
+    Apply(apply::Args),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +80,8 @@ fn main() -> ExitCode {
         Command::Repair(args) => repair::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
+        Command::Apply(args) => apply::run(args),
     };
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));

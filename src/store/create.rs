@@ -25,16 +25,7 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, superblock) = design(options)?;
     let storage = &*options.storage;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    };
-    if !folder.is_dir() {
-        return Err(Error::MissingFolder {
-            path: folder.to_owned(),
-        });
-    }
-    refuse_existing(options, path)?;
+    check_place(options, path)?;
     let gate = Gate::enter(path, true, options.timeout)?;
     // Again, now that nobody else can be making it.
     refuse_existing(options, path)?;
@@ -66,6 +57,25 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         let _ = storage.remove(path);
     }
     opened
+}
+
+/// The folder that a file is in, or is to be.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    }
+}
+
+/// Refuses a path where nothing can be made.
+pub(crate) fn check_place(options: &Options, path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    if !folder.is_dir() {
+        return Err(Error::MissingFolder {
+            path: folder.to_owned(),
+        });
+    }
+    refuse_existing(options, path)
 }
 
 fn refuse_existing(options: &Options, path: &Path) -> Result<()> {

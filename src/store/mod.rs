@@ -1,5 +1,6 @@
 //! The store: the only place that orders writes.
 
+mod apply;
 mod batch;
 mod checkpoint;
 mod close;
@@ -7,7 +8,9 @@ mod commit;
 mod coordination;
 mod create;
 mod damage;
+mod delta;
 mod doubt;
+mod draft;
 mod engine;
 mod generation;
 mod identity;
@@ -25,10 +28,12 @@ mod repair;
 mod report;
 mod rotate;
 mod scan;
+mod snapshot;
 mod stats;
 mod sweep;
 mod verify;
 mod view;
+mod walk;
 mod writing;
 
 use std::path::Path;
@@ -36,7 +41,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher};
+pub use apply::ApplyReport;
 pub use damage::{OnDamage, RepairReport};
+pub use delta::DeltaReport;
 use engine::Engine;
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
@@ -45,6 +52,7 @@ pub use options::{
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use scan::{Scan, scan};
+pub use snapshot::{Progress, SnapshotReport};
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 
