@@ -115,7 +115,7 @@ fn image(
     let is_sync =
         |(index, event): (usize, &Event)| matches!(event, Event::Sync) && lost != Some(index);
     let events = tape[..cut].iter().enumerate();
-    let synced = events.clone().filter(|event| is_sync(*event)).last();
+    let synced = events.clone().rfind(|event| is_sync(*event));
     let synced = synced.map_or(0, |(index, _)| index);
     let most = random.below(9);
     let mut bytes = before.to_vec();
@@ -184,7 +184,7 @@ fn setting(kind: Kind) -> Setting {
 fn record(setting: &Setting, before: &[u8]) -> Vec<Event> {
     let (_work, copy) = place();
     fs::write(&copy, before).unwrap();
-    let tape = Arc::default();
+    let tape: Arc<Mutex<Vec<Event>>> = Arc::default();
     let recorder = Recorder {
         path: copy.clone(),
         tape: Arc::clone(&tape),
@@ -192,8 +192,7 @@ fn record(setting: &Setting, before: &[u8]) -> Vec<Event> {
     let options = options(setting.kind).storage(Arc::new(recorder));
     options.apply(&setting.delta, &copy).unwrap();
     assert_same(&copy, &setting.new);
-    let tape = tape.lock().unwrap().clone();
-    tape
+    tape.lock().unwrap().clone()
 }
 
 /// What is wrong with what a cut has left, if anything is; and whether it is half applied.
