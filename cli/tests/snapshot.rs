@@ -22,6 +22,7 @@ fn a_copy_is_made_kept_up_to_date_and_refused_when_it_must_be() {
     assert!(made.expect(0).is_empty());
     assert!(!lab.path("copy-lock").exists());
     lab.run(&["verify", "copy"]).expect(0);
+    fs::copy(lab.path("copy"), lab.path("older")).expect("a copy of the copy");
 
     lab.run_on(&["dedup", "store"], &lines(5000, 7000))
         .expect(0);
