@@ -38,6 +38,15 @@ fn child() {
     store.close().unwrap();
 }
 
+/// Has a thread end when this goes, by a failure too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
 /// A process that inserts, and how far it has told.
 struct Inserter {
     child: Child,
@@ -151,6 +160,7 @@ fn threads_go_on_while_it_is_copied() {
                 }
             }
         });
+        let ended = Over(&over);
         while inserted.load(Ordering::Acquire) < SHARE + 10 {
             std::thread::yield_now();
         }
@@ -169,10 +179,44 @@ fn threads_go_on_while_it_is_copied() {
                 std::ops::ControlFlow::Continue(())
             })
             .unwrap();
-        over.store(true, Ordering::Release);
+        drop(ended);
         super::setting::assert_whole(&copy, SHARE..before);
         super::setting::assert_whole(&copy, 0..1000);
     });
     let opened = Options::new().open_read_only(&copy).unwrap();
     assert!(opened.recovery().is_clean());
+}
+
+/// No page changes while a copy is made or a delta: another handle's checkpoint is not let in, its inserts are.
+#[test]
+fn checkpoints_wait_while_it_is_copied() {
+    let (_folder, path, store) = store(&options(Kind::Bloom), 0..1000);
+    let patience = std::time::Duration::from_millis(1);
+    let other = small().timeout(patience).open(&path).unwrap();
+    let [copy, delta] = ["-copy", "-delta"].map(|name| beside(&path, name));
+    // What is told first is told in the midst of it.
+    let meanwhile = |numbers: std::ops::Range<u64>| {
+        let (mut left, other) = (Some(numbers), &other);
+        move |_: everseen::Progress| {
+            if let Some(numbers) = left.take() {
+                insert(other, numbers);
+                let refused = other.checkpoint().unwrap_err();
+                let is_busy = matches!(refused, everseen::Error::Busy { .. });
+                assert!(is_busy, "{refused:?}");
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    };
+    store
+        .snapshot_watched(&copy, meanwhile(1000..1010))
+        .unwrap();
+    super::setting::assert_whole(&copy, 0..1000);
+    store
+        .snapshot_since_watched(&delta, &copy, meanwhile(1010..1020))
+        .unwrap();
+    small().apply(&delta, &copy).unwrap();
+    super::setting::assert_whole(&copy, 0..1010);
+    other.close().unwrap();
+    store.close().unwrap();
+    super::setting::assert_whole(&path, 0..1020);
 }
