@@ -4,7 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::file::FormatError;
+use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
 use crate::sizing::SizingError;
 
@@ -99,6 +99,15 @@ pub enum Error {
         source: LogError,
     },
 
+    /// A delta's bytes, or the copy it is for, are not what they must be.
+    #[error("{path}: {source}", path = path.display())]
+    Delta {
+        /// The delta, or the copy.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: DeltaError,
+    },
+
     /// The parameters of a new store do not fit together.
     #[error(transparent)]
     Sizing(#[from] SizingError),
@@ -152,10 +161,6 @@ pub enum Error {
         /// Keys in its logs.
         keys: u64,
     },
-
-    /// The caller has ended it before it was done. It left nothing behind.
-    #[error("ended before it was done, as asked")]
-    Cancelled,
 
     /// The handle was opened read-only.
     #[error("the store was opened read-only; open it for writing")]
@@ -236,6 +241,10 @@ pub enum Error {
     /// again to see what later ones do.
     #[error("all who had the store open for writing are gone; open it again")]
     Ended,
+
+    /// Whoever watched the progress of a long call had it end early. It has left nothing behind.
+    #[error("given up, as asked; nothing was left behind")]
+    Cancelled,
 
     /// The handle was opened by the process that this one was forked from. Its locks belong to the
     /// parent.

@@ -85,14 +85,15 @@ mod sys;
 pub mod url;
 
 pub use error::{Error, Result};
-pub use file::{FormatError, SuperblockFault};
+pub use file::{DeltaError, FormatError, SuperblockFault};
 pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
-    Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage, Fullness,
-    LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, Merge, MergeReport, OnDamage,
-    Options, RecoveryReport, RepairReport, Stats, Store, Verdict, VerifyReport,
+    ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
+    DeltaReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, Merge,
+    MergeReport, OnDamage, Options, Progress, RecoveryReport, RepairReport, SnapshotReport, Stats,
+    Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

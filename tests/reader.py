@@ -202,6 +202,19 @@ def newest_superblock(store, header):
     return max(reversed(good), key=lambda superblock: superblock.sequence), faults
 
 
+# Copy mark
+
+
+def refuse_half_applied(store, header, superblock):
+    mark = store.read(12288, 96)
+    if mark[:8] != b"EVERCOPY" or int.from_bytes(mark[8:12], "little") != crc32(mark[12:]):
+        return
+    state, store_id, generation, _, sequence = struct.unpack("<I16sQQQ", mark[12:56])
+    own = (superblock.generation == generation and not superblock.log_expected
+           and superblock.sequence in (sequence, sequence - 1))
+    require(state != 1 or store_id != header.store_id or not own, "a delta was applied half")
+
+
 # Intents
 
 
@@ -336,6 +349,7 @@ class Store:
         self.length = os.fstat(self.file.fileno()).st_size
         self.header = Header(self.read(0, min(PAGE, self.length)), self.length)
         self.superblock, self.faults = newest_superblock(self, self.header)
+        refuse_half_applied(self, self.header, self.superblock)
         self.layers = self.superblock.layers
         if self.layers:
             require(self.length >= self.layers[-1].end() * PAGE, "cut short: pages are missing")

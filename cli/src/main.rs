@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod apply;
 mod check;
 mod checkpoint;
 mod claims;
@@ -28,6 +29,7 @@ mod progress;
 mod repair;
 mod signals;
 mod size;
+mod snapshot;
 mod union;
 mod urls;
 mod verify;
@@ -70,6 +72,8 @@ enum Command {
     Union(union::Args),
     Fold(fold::Args),
     Checkpoint(checkpoint::Args),
+    Snapshot(snapshot::Args),
+    Apply(apply::Args),
 }
 
 fn main() -> ExitCode {
@@ -85,6 +89,8 @@ fn main() -> ExitCode {
         Command::Union(args) => union::run(args),
         Command::Fold(args) => fold::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
+        Command::Snapshot(args) => snapshot::run(args),
+        Command::Apply(args) => apply::run(args),
     };
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));

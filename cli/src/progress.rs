@@ -17,6 +17,8 @@ const REDRAW: Duration = Duration::from_millis(100);
 /// The bar takes the width that the rest leaves.
 const BAR: &str = "{wide_bar} {percent} %, {counts}, {eta} left";
 const SPINNER: &str = "{spinner} {counts}";
+/// Of a job whose bytes are the store's own.
+const BYTES: &str = "{wide_bar} {percent} %, {bytes} of {total_bytes}, {eta} left";
 
 /// What has been done so far.
 #[derive(Clone, Copy, Default)]
@@ -79,6 +81,29 @@ impl Progress {
         match &self.shown {
             Some(shown) => shown.bar.suspend(tell),
             None => tell(),
+        }
+    }
+
+    /// A bar of bytes, whose number is told as it goes.
+    pub fn of_bytes() -> Self {
+        let visible = io::stderr().is_terminal();
+        let progress = Progress {
+            shown: visible.then(|| Shown::new(Some(0), Said::Pages)),
+        };
+        if let (Some(shown), Ok(style)) = (&progress.shown, ProgressStyle::with_template(BYTES)) {
+            shown.bar.set_style(style);
+        }
+        progress
+    }
+
+    /// Shows how many of all bytes are done, unless it has just been shown.
+    pub fn update_bytes(&mut self, done: u64, total: u64) {
+        if let Some(shown) = &mut self.shown {
+            shown.bar.set_length(total);
+            shown.update(Tally {
+                bytes: done,
+                ..Tally::default()
+            });
         }
     }
 

@@ -80,6 +80,17 @@ pub enum FormatError {
         b: SuperblockFault,
     },
 
+    /// A delta was being applied to this copy, and that did not come to an end.
+    #[error(
+        "a delta was applied half to this copy, from generation {from} to {to}; `everseen apply` it again"
+    )]
+    HalfApplied {
+        /// The generation from which the delta leads on.
+        from: u64,
+        /// The generation to which it leads.
+        to: u64,
+    },
+
     /// A page's CRC does not fit its bytes, and no interrupted checkpoint explains it.
     #[error(
         "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"

@@ -23,7 +23,8 @@ pub(crate) const PAGE_LIMIT: u64 = 1 << 50;
 
 const _: () = assert!(HEADER_OFFSET + PAGE_BYTES as u64 == INTENT_OFFSETS[0]);
 const _: () = assert!(INTENT_OFFSETS[0] + PAGE_BYTES as u64 == INTENT_OFFSETS[1]);
-const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 <= SUPERBLOCK_OFFSETS[0]);
+const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 == super::copy::OFFSET);
+const _: () = assert!(super::copy::OFFSET + PAGE_BYTES as u64 == SUPERBLOCK_OFFSETS[0]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_BYTES as u64 == SUPERBLOCK_OFFSETS[1]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_OFFSET);
 const _: () = assert!(PAGES_OFFSET.is_multiple_of(65_536));

@@ -1,5 +1,8 @@
 //! The filter file: header, superblocks, intents and pages. Bytes: FORMAT.md.
 
+pub(crate) mod copy;
+pub(crate) mod delta;
+mod delta_error;
 mod error;
 pub(crate) mod header;
 pub(crate) mod intent;
@@ -12,6 +15,7 @@ pub(crate) mod superblock;
 #[cfg(test)]
 mod tests;
 
+pub use delta_error::DeltaError;
 pub use error::{FormatError, SuperblockFault};
 pub(crate) use header::Header;
 pub(crate) use intent::Intent;

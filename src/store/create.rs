@@ -39,7 +39,7 @@ pub(crate) fn make(
     write: impl FnOnce(&Path) -> Result<()>,
 ) -> Result<Store> {
     let storage = &*options.storage;
-    refuse_existing(options, path)?;
+    check_place(options, path)?;
     let gate = Gate::enter(path, true, options.timeout)?;
     // Again, now that nobody else can be making it.
     refuse_existing(options, path)?;
@@ -73,17 +73,26 @@ pub(crate) fn make(
     opened
 }
 
-/// Refuses a path at which no store can be made.
-pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
-    let folder = match path.parent() {
+/// The folder that a file is in, or is to be.
+pub(crate) fn folder_of(path: &Path) -> &Path {
+    match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),
-    };
+    }
+}
+
+/// Refuses a path where nothing can be made.
+pub(crate) fn check_place(options: &Options, path: &Path) -> Result<()> {
+    let folder = folder_of(path);
     if !folder.is_dir() {
         return Err(Error::MissingFolder {
             path: folder.to_owned(),
         });
     }
+    refuse_existing(options, path)
+}
+
+fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::IsFolder {
             path: path.to_owned(),

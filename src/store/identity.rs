@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::Options;
 use crate::error::{Error, Result};
+use crate::file::copy::{self, CopyMark};
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Intent, Superblock, SuperblockFault, intent};
 use crate::page::PAGE_BYTES;
@@ -55,8 +56,16 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
             (good, None)
         }
         (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, Some(bad)),
-        (Err(a), Err(b)) => return Err(wrong(FormatError::NoSuperblock { a, b })),
+        (Err(a), Err(b)) => {
+            let mark = read_mark(file, path, &header)?;
+            let half = mark.and_then(|mark| mark.half_applied(None));
+            return Err(wrong(half.unwrap_or(FormatError::NoSuperblock { a, b })));
+        }
     };
+    let mark = read_mark(file, path, &header)?;
+    if let Some(half) = mark.and_then(|mark| mark.half_applied(Some(&superblock))) {
+        return Err(wrong(half));
+    }
     let expected = superblock.end_offset().max(PAGES_OFFSET);
     // Longer by now, if a checkpoint has made room for a layer since.
     if length < expected && file.length().map_err(failed)? < expected {
@@ -71,6 +80,18 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         superblock,
         damaged,
     })
+}
+
+/// The mark of a copy, if the file is one of this store.
+pub(crate) fn read_mark(
+    file: &dyn StorageFile,
+    path: &Path,
+    header: &Header,
+) -> Result<Option<CopyMark>> {
+    let mut bytes = [0; copy::LENGTH];
+    read_exact_at(file, &mut bytes, copy::OFFSET)
+        .map_err(|error| Error::io("read", path, error))?;
+    Ok(CopyMark::decode(&bytes, header))
 }
 
 fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result<Option<Intent>> {

@@ -1,5 +1,6 @@
 //! The store: the only place that orders writes.
 
+mod apply;
 mod batch;
 mod bias;
 mod checkpoint;
@@ -9,7 +10,9 @@ mod commit;
 mod coordination;
 mod create;
 mod damage;
+mod delta;
 mod doubt;
+mod draft;
 mod engine;
 mod fullness;
 mod generation;
@@ -30,10 +33,12 @@ mod repair;
 mod report;
 mod rotate;
 mod scan;
+mod snapshot;
 mod stats;
 mod sweep;
 mod verify;
 mod view;
+mod walk;
 mod writing;
 
 use std::path::Path;
@@ -41,7 +46,9 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher};
+pub use apply::ApplyReport;
 pub use damage::{OnDamage, RepairReport};
+pub use delta::DeltaReport;
 use engine::Engine;
 pub use fullness::{Fullness, LayerOccupancy};
 pub use merge::{Merge, MergeReport};
@@ -53,6 +60,7 @@ use part::{Keys, Unhashed};
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use scan::{Scan, scan};
+pub use snapshot::{Progress, SnapshotReport};
 pub use stats::{LayerStats, Stats};
 pub use verify::{Damage, VerifyReport};
 

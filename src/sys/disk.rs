@@ -7,6 +7,9 @@ use std::sync::Arc;
 
 use super::Map;
 use super::appending::Appending;
+use super::copy::copy_plainly;
+#[cfg(target_os = "linux")]
+use super::copy::linux::{self, Copied};
 use super::storage::{Storage, StorageFile};
 
 /// The disk.
@@ -127,6 +130,35 @@ impl StorageFile for DiskFile {
 
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
+    }
+
+    fn copy_from(
+        &self,
+        other: &dyn StorageFile,
+        length: u64,
+        each: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        #[cfg_attr(
+            not(target_os = "linux"),
+            expect(unused_mut, reason = "the system copies nothing there")
+        )]
+        let mut done = 0;
+        #[cfg(target_os = "linux")]
+        if let Some(other) = other.as_file() {
+            match linux::copy(other, &self.file, length, each)? {
+                Copied::Shared => return Ok(true),
+                Copied::All => return Ok(false),
+                Copied::UpTo(at) => done = at,
+            }
+        }
+        self.set_length(length)?;
+        let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
+        copy_plainly(other, write, done..length, each)?;
+        Ok(false)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        Some(&self.file)
     }
 }
 

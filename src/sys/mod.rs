@@ -1,6 +1,7 @@
 //! What the operating system gives: files, maps, locks. The only folder with `unsafe`.
 
 mod appending;
+mod copy;
 mod disk;
 mod lock;
 #[cfg(not(all(test, loom)))]

@@ -5,10 +5,12 @@
 //! call, or keeps a journal of writes and then builds every disk that a power cut may leave.
 
 use std::fmt::Debug;
+use std::fs::File;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
+use super::copy::copy_plainly;
 use super::{Disk, Map};
 
 /// A place that holds named files. The disk, unless a test puts something in between.
@@ -69,6 +71,26 @@ pub trait StorageFile: Send + Sync + Debug {
 
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
+
+    /// Gives this file, which is new and empty, the first `length` bytes of another, which has as many.
+    /// Holes may stay holes. `each` is told of each part that is done, by the bytes up to which all are;
+    /// an error of its own ends the copying. Answers whether the two share their blocks.
+    fn copy_from(
+        &self,
+        other: &dyn StorageFile,
+        length: u64,
+        each: &mut dyn FnMut(u64) -> io::Result<()>,
+    ) -> io::Result<bool> {
+        self.set_length(length)?;
+        let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
+        copy_plainly(other, write, 0..length, each)?;
+        Ok(false)
+    }
+
+    /// The system's own file, if nothing is in between: what copies without reading asks for it.
+    fn as_file(&self) -> Option<&File> {
+        None
+    }
 }
 
 /// The computer's own file systems.
@@ -106,7 +128,7 @@ pub(crate) fn append_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -
     all_at(bytes, offset, |bytes, offset| file.append_at(bytes, offset))
 }
 
-fn all_at(
+pub(super) fn all_at(
     mut bytes: &[u8],
     mut offset: u64,
     write: impl Fn(&[u8], u64) -> io::Result<usize>,

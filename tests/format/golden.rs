@@ -22,7 +22,7 @@ fn key(number: u64) -> Vec<u8> {
     format!("https://example.org/{number}").into_bytes()
 }
 
-fn options() -> Options {
+pub(crate) fn options() -> Options {
     Options::new()
         .buffer(LEAST_BUFFER)
         .seed(seed())
@@ -103,7 +103,7 @@ fn make(name: &str, folder: &Path) {
 }
 
 /// A copy to work on: goldens are never opened in place.
-fn golden(name: &str) -> (TempDir, PathBuf) {
+pub(crate) fn golden(name: &str) -> (TempDir, PathBuf) {
     let work = TempDir::new().unwrap();
     let path = copy(&folder().join(name), work.path());
     (work, path)

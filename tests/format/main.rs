@@ -6,6 +6,7 @@
 //! FORMAT.md that are generated, and makes golden files that are missing.
 
 mod bytes;
+mod delta;
 mod doc;
 mod golden;
 mod log;

@@ -3,7 +3,7 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 10] = [
+const TABLES: [(&str, usize); 12] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
@@ -14,6 +14,8 @@ const TABLES: [(&str, usize); 10] = [
     ("Log records", 24),
     ("Commit payload", 24),
     ("Cut payload", 72),
+    ("Copy mark", 96),
+    ("Deltas", 96),
 ];
 
 #[test]

@@ -13,7 +13,7 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::Options;
-use super::create::{make, refuse_existing};
+use super::create::{check_place, make};
 use crate::error::{Error, Result};
 use design::Design;
 use input::Input;
@@ -181,7 +181,7 @@ impl<'a> Merge<'a> {
                 got: "none".to_owned(),
             });
         }
-        refuse_existing(&self.options, out)?;
+        check_place(&self.options, out)?;
         let inputs = Input::open_all(&self.options, &paths)?;
         let mut design = design(&inputs, &self.options, out)?;
         let mut report = None;

@@ -1,0 +1,146 @@
+//! `snapshot` and `apply`, beside others who write.
+
+mod support;
+
+use std::fs;
+
+use support::{Lab, distinct_lines, feed, wait};
+
+fn lines(from: usize, to: usize) -> Vec<u8> {
+    let all = distinct_lines(to);
+    let skip = all.split_inclusive(|byte| *byte == b'\n').take(from);
+    let skip: usize = skip.map(<[u8]>::len).sum();
+    all[skip..].to_vec()
+}
+
+#[test]
+fn a_copy_is_made_kept_up_to_date_and_refused_when_it_must_be() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], &lines(0, 5000)).expect(0);
+    let made = lab.run(&["snapshot", "store", "copy"]);
+    assert!(made.err.contains("5,000 keys"), "{}", made.err);
+    assert!(made.expect(0).is_empty());
+    assert!(!lab.path("copy-lock").exists());
+    lab.run(&["verify", "copy"]).expect(0);
+    fs::copy(lab.path("copy"), lab.path("older")).expect("a copy of the copy");
+
+    lab.run_on(&["dedup", "store"], &lines(5000, 7000))
+        .expect(0);
+    let delta = ["snapshot", "store", "delta", "--since", "copy"];
+    let made = lab.run(&delta);
+    assert!(made.err.contains(" pages, "), "{}", made.err);
+    made.expect(0);
+    lab.run(&delta).expect_error("exists already");
+    let applied = lab.run(&["apply", "delta", "copy"]);
+    assert!(applied.err.contains("7,000 keys"), "{}", applied.err);
+    applied.expect(0);
+    let again = lab.run(&["apply", "delta", "copy"]);
+    assert!(again.err.contains("already"), "{}", again.err);
+    again.expect(0);
+    lab.run(&["verify", "copy"]).expect(0);
+    lab.run_on(&["check", "-v", "copy"], &lines(0, 7000))
+        .expect(1);
+
+    lab.run(&["snapshot", "none", "copy2"])
+        .expect_error("create");
+    lab.run(&["snapshot", "store", "copy"])
+        .expect_error("exists already");
+    lab.run(&["snapshot", "store", "delta2", "--since", "store"])
+        .expect_error("no copy that `everseen snapshot` made");
+    lab.run(&["apply", "store", "copy"])
+        .expect_error("not a delta");
+    lab.run(&["apply", "delta", "store"])
+        .expect_error("no copy that `everseen snapshot` made");
+    let mut damaged = fs::read(lab.path("delta")).unwrap();
+    damaged[600] ^= 1;
+    lab.write("damaged", &damaged);
+    lab.run(&["apply", "damaged", "older"])
+        .expect_error("content is damaged");
+    lab.run(&["apply", "delta", "older"]).expect(0);
+}
+
+#[test]
+fn a_copy_has_all_lines_that_two_processes_had_printed() {
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--fpr", "1e-3"]).expect(0);
+    let runs = [(0, 30_000), (30_000, 60_000)].map(|(from, to)| {
+        let mut child = lab.start(&["add", "store"]);
+        let feeder = feed(&mut child, lines(from, to));
+        (child, feeder)
+    });
+    // However far they are: no copy is anything but whole, and keys never go.
+    let mut keys = 0;
+    for round in 0..4 {
+        let copy = format!("copy{round}");
+        lab.run(&["snapshot", "store", &copy]).expect(0);
+        lab.run(&["verify", &copy]).expect(0);
+        let info = support::json(&lab.run(&["info", "--json", &copy]).expect(0));
+        let now = info["keys"].as_u64().unwrap();
+        assert!(now >= keys);
+        keys = now;
+    }
+    for (child, feeder) in runs {
+        drop(feeder.join());
+        assert!(wait(child).0.success());
+    }
+    lab.run(&["snapshot", "store", "last"]).expect(0);
+    lab.run_on(&["check", "-v", "last"], &lines(0, 60_000))
+        .expect(1);
+}
+
+#[cfg(unix)]
+#[test]
+fn kills_and_signals_leave_store_and_copy_good() {
+    use rustix::process::{Pid, Signal, kill_process};
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--capacity", "2M", "--fpr", "1e-3"])
+        .expect(0);
+    lab.run_on(&["add", "store"], &lines(0, 2000)).expect(0);
+    lab.run(&["snapshot", "store", "kept"]).expect(0);
+    lab.run_on(&["add", "store"], &lines(2000, 4000)).expect(0);
+    let mut random = fastrand::Rng::with_seed(7);
+    for round in 0..8 {
+        let signal = [Signal::KILL, Signal::INT][round % 2];
+        let since = ["snapshot", "store", "made", "--since", "kept"];
+        let args = &since[..if round % 4 < 2 { 3 } else { 5 }];
+        let child = lab.start(args);
+        for _ in 0..random.u32(0..2_000_000) {
+            std::hint::spin_loop();
+        }
+        // It may be through already.
+        let _ = kill_process(Pid::from_child(&child), signal);
+        let (status, err) = wait(child);
+        let made = lab.path("made").exists();
+        assert!(made || !status.success(), "{err}");
+        if signal == Signal::INT && status.code() == Some(130) {
+            assert!(!made && !lab.path("made-part").exists(), "{err}");
+        }
+        lab.run_on(&["check", "-v", "store"], &lines(0, 4000))
+            .expect(1);
+        if made {
+            fs::remove_file(lab.path("made")).unwrap();
+        }
+        lab.run(args).expect(0);
+        fs::remove_file(lab.path("made")).unwrap();
+    }
+    lab.run(&["snapshot", "store", "delta", "--since", "kept"])
+        .expect(0);
+    lab.run(&["snapshot", "store", "whole"]).expect(0);
+    for _ in 0..8 {
+        fs::copy(lab.path("kept"), lab.path("copy")).unwrap();
+        let mut child = lab.start(&["apply", "delta", "copy"]);
+        for _ in 0..random.u32(0..2_000_000) {
+            std::hint::spin_loop();
+        }
+        let _ = child.kill();
+        wait(child);
+        // It opens whole or is refused.
+        let verified = lab.run(&["verify", "copy"]);
+        if verified.code != Some(0) {
+            verified.expect_error("`everseen apply` it again");
+        }
+        lab.run(&["apply", "delta", "copy"]).expect(0);
+        let same = fs::read(lab.path("copy")).unwrap() == fs::read(lab.path("whole")).unwrap();
+        assert!(same);
+    }
+}

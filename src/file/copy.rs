@@ -1,0 +1,226 @@
+//! The mark of a copy: which moment of which store it shows (FORMAT.md, "Copy mark").
+//!
+//! A file that bears it and was not written to since can be the base of a delta, and have one applied.
+
+use super::superblock::MAX_COUNTER;
+use super::{FormatError, Header, Superblock};
+use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
+use crate::hash::finalise;
+
+/// Where the mark lies.
+pub(crate) const OFFSET: u64 = 12_288;
+pub(crate) const MAGIC: [u8; 8] = *b"EVERCOPY";
+const CRC_OFFSET: usize = 8;
+pub(crate) const LENGTH: usize = 96;
+/// Bytes of a page's header, which tell its content for the digest.
+pub(crate) const PAGE_HEADER: usize = 16;
+
+const STATE_WHOLE: u32 = 0;
+const STATE_APPLYING: u32 = 1;
+
+/// What the pages of a store hold at some moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Moment {
+    /// Pages hold all logs below this generation.
+    pub(crate) generation: u64,
+    /// The digest of all pages.
+    pub(crate) digest: u64,
+}
+
+/// The mark of a copy.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct CopyMark {
+    pub(crate) store_id: [u8; 16],
+    pub(crate) moment: Moment,
+    /// The sequence of the superblock that was written with it.
+    pub(crate) sequence: u64,
+    /// While a delta is being applied: where it leads.
+    pub(crate) next: Option<Moment>,
+}
+
+impl CopyMark {
+    pub(crate) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        let next = self.next.unwrap_or(Moment {
+            generation: 0,
+            digest: 0,
+        });
+        Encoder::new(&mut bytes)
+            .bytes(&MAGIC)
+            .u32(0)
+            .u32(match self.next {
+                None => STATE_WHOLE,
+                Some(_) => STATE_APPLYING,
+            })
+            .bytes(&self.store_id)
+            .u64(self.moment.generation)
+            .u64(self.moment.digest)
+            .u64(self.sequence)
+            .u64(next.generation)
+            .u64(next.digest)
+            .pad_to(LENGTH);
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, CRC_OFFSET, crc);
+        bytes
+    }
+
+    /// `None` if the place holds no mark of a copy of this store.
+    pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
+        let bytes = bytes.get(..LENGTH)?;
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+            return None;
+        }
+        let mut input = Decoder::new(&bytes[CRC_OFFSET + 4..]);
+        let state = input.u32()?;
+        let store_id = input.array()?;
+        let moment = |input: &mut Decoder<'_>| {
+            let (generation, digest) = (input.u64()?, input.u64()?);
+            Some(Moment { generation, digest })
+        };
+        let held = moment(&mut input)?;
+        let sequence = input.u64()?;
+        let next = moment(&mut input)?;
+        let next = match state {
+            STATE_WHOLE => None,
+            STATE_APPLYING => Some(next),
+            _ => return None,
+        };
+        let highest = held.generation.max(sequence);
+        let known = store_id == header.store_id && highest <= MAX_COUNTER && input.rest_is_zero();
+        known.then_some(Self {
+            store_id,
+            moment: held,
+            sequence,
+            next,
+        })
+    }
+
+    /// Whether this superblock is the one that was written with the mark: whoever writes to the copy as to a store
+    /// writes another first.
+    pub(crate) fn fits(&self, superblock: &Superblock) -> bool {
+        superblock.sequence == self.sequence && self.is_own(superblock)
+    }
+
+    fn is_own(&self, superblock: &Superblock) -> bool {
+        superblock.generation == self.moment.generation && !superblock.log_expected
+    }
+
+    /// What keeps a copy from being opened whose newest superblock this is, if it has any left: a delta that was being
+    /// applied, before its own superblock was written.
+    pub(crate) fn half_applied(&self, newest: Option<&Superblock>) -> Option<FormatError> {
+        let to = self.next?.generation;
+        let left = |superblock: &Superblock| {
+            let sequences = [self.sequence, self.sequence.saturating_sub(1)];
+            sequences.contains(&superblock.sequence) && self.is_own(superblock)
+        };
+        let from = self.moment.generation;
+        newest
+            .is_none_or(left)
+            .then_some(FormatError::HalfApplied { from, to })
+    }
+}
+
+/// What a page adds to the digest of its store; the digest is the sum of all, modulo 2^64. `header` begins the page.
+pub(crate) fn digest_of(number: u64, header: &[u8]) -> u64 {
+    let (low, high) = (u64_at(header, 0), u64_at(header, 8));
+    if (low, high) == (0, 0) {
+        return 0;
+    }
+    let mixed = finalise(finalise(number).wrapping_add(low));
+    finalise(mixed.wrapping_add(high))
+}
+
+/// The superblocks of a copy: the newest of the store, which expects no log, and the same once more as its
+/// predecessor, so that one that is damaged loses nothing. Each with its place.
+pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
+    let newest = Superblock {
+        sequence: store.sequence.max(1),
+        log_expected: false,
+        ..store.clone()
+    };
+    let older = Superblock {
+        sequence: newest.sequence - 1,
+        ..newest.clone()
+    };
+    [older, newest]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::hash::Hash;
+    use crate::page::{self, Kind, PAGE_BYTES, PAYLOAD_BITS};
+    use proptest::prelude::*;
+
+    fn header(store_id: [u8; 16]) -> Header {
+        Header {
+            kind: Kind::Bloom,
+            hash: Hash::Highway,
+            transactional: false,
+            probes: 7,
+            capacity: 1000,
+            fpr: 0.01,
+            bits: PAYLOAD_BITS,
+            seed: [7; 32],
+            store_id,
+            created: 1,
+            growth: 0,
+            tightening: 0.0,
+            compatible: 0,
+            read_only_compatible: 0,
+        }
+    }
+
+    fn moment() -> impl Strategy<Value = Moment> {
+        (0..=MAX_COUNTER, any::<u64>())
+            .prop_map(|(generation, digest)| Moment { generation, digest })
+    }
+
+    proptest! {
+        #[test]
+        fn marks_go_there_and_back_unless_a_bit_is_flipped(
+            store_id in any::<[u8; 16]>(),
+            moment in moment(),
+            sequence in 0..=MAX_COUNTER,
+            next in prop::option::of(moment()),
+            bit in 0..LENGTH * 8,
+        ) {
+            let mark = CopyMark { store_id, moment, sequence, next };
+            let mut bytes = mark.encode();
+            prop_assert_eq!(bytes.len(), LENGTH);
+            prop_assert_eq!(CopyMark::decode(&bytes, &header(store_id)), Some(mark));
+            let mut other = store_id;
+            other[0] ^= 1;
+            prop_assert_eq!(CopyMark::decode(&bytes, &header(other)), None);
+            bytes[bit / 8] ^= 1 << (bit % 8);
+            prop_assert_eq!(CopyMark::decode(&bytes, &header(store_id)), None);
+        }
+
+        #[test]
+        fn a_digest_tells_pages_apart_and_does_not_know_their_order(
+            numbers in prop::collection::btree_set(0_u64..1 << 50, 2..20),
+            generation in 1_u64..1 << 50,
+        ) {
+            let mut page = vec![0; PAGE_BYTES];
+            let of = |number, generation, page: &mut Vec<u8>| {
+                page::seal(number, generation, 0, page);
+                digest_of(number, page)
+            };
+            let each: Vec<_> = numbers.iter().map(|number| of(*number, generation, &mut page)).collect();
+            let sum = |each: &[u64]| each.iter().fold(0_u64, |sum, one| sum.wrapping_add(*one));
+            let reversed: Vec<_> = each.iter().rev().copied().collect();
+            prop_assert_eq!(sum(&each), sum(&reversed));
+            let number = *numbers.first().unwrap();
+            let mut later = each.clone();
+            later[0] = of(number, generation + 1, &mut page);
+            prop_assert_ne!(sum(&each), sum(&later));
+            prop_assert_ne!(sum(&each), sum(&each[1..]));
+        }
+    }
+
+    #[test]
+    fn a_blank_page_adds_nothing() {
+        assert_eq!(digest_of(77, &[0; PAGE_HEADER]), 0);
+    }
+}

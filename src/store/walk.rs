@@ -1,0 +1,89 @@
+//! Reading many pages in their order.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::layout::page_offset;
+use crate::file::{FormatError, Layer};
+use crate::page::{self, Content, PAGE_BYTES};
+use crate::sys::storage::{StorageFile, read_exact_at};
+
+/// Pages that are read at a time.
+pub(crate) const PIECE: u64 = 256;
+
+/// The pages of a file, read in pieces.
+pub(crate) struct Pages<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    bytes: Vec<u8>,
+    held: Range<u64>,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(file: &'a dyn StorageFile, path: &'a Path) -> Self {
+        Self {
+            file,
+            path,
+            bytes: Vec::new(),
+            held: 0..0,
+        }
+    }
+
+    /// Page `number`, which the file has, as it has those up to `end`.
+    pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
+        if !self.held.contains(&number) {
+            let piece = number..end.min(number + PIECE);
+            let length = (piece.end - piece.start) as usize * PAGE_BYTES;
+            self.bytes.resize(length, 0);
+            self.held = 0..0;
+            read_exact_at(self.file, &mut self.bytes, page_offset(number))
+                .map_err(|error| Error::io("read pages of", self.path, error))?;
+            self.held = piece;
+        }
+        let at = (number - self.held.start) as usize * PAGE_BYTES;
+        Ok(&self.bytes[at..at + PAGE_BYTES])
+    }
+}
+
+/// All page numbers of some layers, with each one's layer.
+pub(crate) fn numbers(layers: &[Layer]) -> impl Iterator<Item = (u32, &Layer, u64)> {
+    (0..).zip(layers).flat_map(|(index, layer)| {
+        (layer.first_page..layer.end_page()).map(move |number| (index, layer, number))
+    })
+}
+
+/// Pages of all layers.
+pub(crate) fn count(layers: &[Layer]) -> u64 {
+    layers.iter().map(|layer| layer.pages).sum()
+}
+
+/// Checks a page as `verify` does: its CRC, its occupancy, and that it is blank only where it may be.
+pub(crate) fn check(
+    path: &Path,
+    index: u32,
+    layer: &Layer,
+    number: u64,
+    bytes: &[u8],
+) -> Result<()> {
+    let fault = match page::check(number, bytes) {
+        Ok(Content::Sealed { occupancy, .. }) if page::count_bits(bytes) == occupancy => {
+            return Ok(());
+        }
+        Ok(Content::Blank) if !layer.all_written => return Ok(()),
+        Ok(_) => page::PageFault {
+            expected: page::checksum(number, bytes),
+            got: 0,
+        },
+        Err(fault) => fault,
+    };
+    Err(Error::Format {
+        path: path.to_owned(),
+        source: FormatError::PageDamaged {
+            layer: index,
+            page: number - layer.first_page,
+            expected: fault.expected,
+            got: fault.got,
+        },
+    })
+}

@@ -1,0 +1,222 @@
+//! Copies taken while others insert.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+use everseen::{Kind, Options};
+
+use super::setting::{assert_same, insert, options, store};
+use crate::support::files::{beside, small};
+
+const VARIABLE: &str = "EVERSEEN_TEST_SNAPSHOT_CHILD";
+/// Numbers of a child's keys begin at this times its own number.
+const SHARE: u64 = 1 << 32;
+
+#[test]
+#[ignore = "not a test: what another test starts as a process of its own"]
+fn child() {
+    let Ok(task) = std::env::var(VARIABLE) else {
+        return;
+    };
+    let (number, path) = task.split_once(' ').unwrap();
+    let store = small().open(path).unwrap();
+    let from = number.parse::<u64>().unwrap() * SHARE;
+    // The pipe takes the place of standard input, since the harness writes to the others.
+    let pipe = std::os::fd::AsFd::as_fd(&std::io::stdin())
+        .try_clone_to_owned()
+        .unwrap();
+    let mut pipe = std::fs::File::from(pipe);
+    for next in (from..).step_by(50) {
+        insert(&store, next..next + 50);
+        // The parent has seen enough.
+        if writeln!(pipe, "{}", next + 50).is_err() {
+            break;
+        }
+    }
+    store.close().unwrap();
+}
+
+/// Has a thread end when this goes, by a failure too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Release);
+    }
+}
+
+/// A process that inserts, and how far it has told.
+struct Inserter {
+    child: Child,
+    told: Arc<AtomicU64>,
+    over: Arc<AtomicBool>,
+    reader: Option<std::thread::JoinHandle<()>>,
+}
+
+impl Inserter {
+    fn start(number: u64, store: &std::path::Path) -> Self {
+        let (pipe, theirs) = std::io::pipe().unwrap();
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "snapshot::live::child", "--ignored"])
+            .env(VARIABLE, format!("{number} {}", store.display()))
+            .stdin(Stdio::from(theirs))
+            .stdout(Stdio::null())
+            .spawn()
+            .unwrap();
+        let told = Arc::new(AtomicU64::new(number * SHARE));
+        let over = Arc::new(AtomicBool::new(false));
+        let reader = std::thread::spawn({
+            let (told, over) = (Arc::clone(&told), Arc::clone(&over));
+            move || {
+                for line in BufReader::new(pipe).lines() {
+                    told.store(line.unwrap().parse().unwrap(), Ordering::Release);
+                    if over.load(Ordering::Acquire) {
+                        break;
+                    }
+                }
+            }
+        });
+        Self {
+            child,
+            told,
+            over,
+            reader: Some(reader),
+        }
+    }
+
+    fn told(&self) -> u64 {
+        self.told.load(Ordering::Acquire)
+    }
+
+    fn end(mut self) {
+        self.over.store(true, Ordering::Release);
+        self.reader.take().unwrap().join().unwrap();
+        assert!(self.child.wait().unwrap().success());
+    }
+}
+
+/// Fails unless the file is a clean store with all that was told.
+fn assert_has(path: &std::path::Path, told: &[u64]) {
+    for (number, end) in (1..).zip(told) {
+        super::setting::assert_whole(path, number * SHARE..*end);
+    }
+}
+
+#[test]
+fn a_copy_has_all_that_two_processes_had_inserted_before() {
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        let (_folder, path, store) = store(&options(kind), 0..10);
+        let inserters = [1, 2].map(|number| Inserter::start(number, &path));
+        let told = || [0, 1].map(|index: usize| inserters[index].told());
+        let kept = beside(&path, "-kept");
+        while told()[1] == 2 * SHARE {
+            std::thread::yield_now();
+        }
+        let before = told();
+        store.snapshot(&kept).unwrap();
+        assert_has(&kept, &before);
+        for round in 0..5 {
+            let seen = told();
+            while told() == seen {
+                std::thread::yield_now();
+            }
+            let whole = beside(&path, &format!("-whole{round}"));
+            let delta = beside(&path, &format!("-delta{round}"));
+            let before = told();
+            store.snapshot(&whole).unwrap();
+            assert_has(&whole, &before);
+            let before = told();
+            store.snapshot_since(&delta, &kept).unwrap();
+            small().apply(&delta, &kept).unwrap();
+            assert_has(&kept, &before);
+        }
+        for inserter in inserters {
+            inserter.end();
+        }
+        let [whole, delta] = ["-whole", "-delta"].map(|name| beside(&path, name));
+        store.snapshot(&whole).unwrap();
+        store.snapshot_since(&delta, &kept).unwrap();
+        small().apply(&delta, &kept).unwrap();
+        assert_same(&kept, &whole);
+        store.close().unwrap();
+    }
+}
+
+#[test]
+fn threads_go_on_while_it_is_copied() {
+    let (_folder, path, store) = store(&options(Kind::Bloom), 0..1000);
+    let copy = beside(&path, "-copy");
+    let inserted = AtomicU64::new(SHARE);
+    let over = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        scope.spawn(|| {
+            for next in SHARE.. {
+                insert(&store, next..next + 1);
+                inserted.store(next + 1, Ordering::Release);
+                if over.load(Ordering::Acquire) {
+                    break;
+                }
+            }
+        });
+        let ended = Over(&over);
+        while inserted.load(Ordering::Acquire) < SHARE + 10 {
+            std::thread::yield_now();
+        }
+        let before = inserted.load(Ordering::Acquire);
+        let mut during = 0;
+        store
+            .snapshot_watched(&copy, |progress| {
+                // The copy is begun and not ended: inserts return all the same.
+                if progress.done < progress.total / 2 && during == 0 {
+                    let now = inserted.load(Ordering::Acquire);
+                    while inserted.load(Ordering::Acquire) < now + 3 {
+                        std::thread::yield_now();
+                    }
+                    during = inserted.load(Ordering::Acquire);
+                }
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        drop(ended);
+        super::setting::assert_whole(&copy, SHARE..before);
+        super::setting::assert_whole(&copy, 0..1000);
+    });
+    let opened = Options::new().open_read_only(&copy).unwrap();
+    assert!(opened.recovery().is_clean());
+}
+
+/// No page changes while a copy is made or a delta: another handle's checkpoint is not let in, its inserts are.
+#[test]
+fn checkpoints_wait_while_it_is_copied() {
+    let (_folder, path, store) = store(&options(Kind::Bloom), 0..1000);
+    let patience = std::time::Duration::from_millis(1);
+    let other = small().timeout(patience).open(&path).unwrap();
+    let [copy, delta] = ["-copy", "-delta"].map(|name| beside(&path, name));
+    // What is told first is told in the midst of it.
+    let meanwhile = |numbers: std::ops::Range<u64>| {
+        let (mut left, other) = (Some(numbers), &other);
+        move |_: everseen::Progress| {
+            if let Some(numbers) = left.take() {
+                insert(other, numbers);
+                let refused = other.checkpoint().unwrap_err();
+                let is_busy = matches!(refused, everseen::Error::Busy { .. });
+                assert!(is_busy, "{refused:?}");
+            }
+            std::ops::ControlFlow::Continue(())
+        }
+    };
+    store
+        .snapshot_watched(&copy, meanwhile(1000..1010))
+        .unwrap();
+    super::setting::assert_whole(&copy, 0..1000);
+    store
+        .snapshot_since_watched(&delta, &copy, meanwhile(1010..1020))
+        .unwrap();
+    small().apply(&delta, &copy).unwrap();
+    super::setting::assert_whole(&copy, 0..1010);
+    other.close().unwrap();
+    store.close().unwrap();
+    super::setting::assert_whole(&path, 0..1020);
+}
