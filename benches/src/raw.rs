@@ -68,16 +68,18 @@ impl Appended {
     }
 }
 
-/// Writes zeros to a range of a file.
+/// Writes zeros to a range of a file, and makes them durable as it goes: under a limit of memory that
+/// the system doesn't hold writers to, too much that waits for the disk ends the process.
 ///
 /// # Errors
 /// What the system says.
 pub fn fill(file: &File, from: u64, bytes: u64) -> io::Result<()> {
-    let zeros = vec![0; 1 << 20];
+    let zeros = vec![0; LARGE];
     let mut done = 0;
     while done < bytes {
         let part = (bytes - done).min(zeros.len() as u64);
         file.write_all_at(&zeros[..part as usize], from + done)?;
+        file.sync_data()?;
         done += part;
     }
     Ok(())

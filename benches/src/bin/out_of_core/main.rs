@@ -109,8 +109,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut time = Duration::from_secs(args.seconds);
     let mut raw_time = Duration::from_secs(1);
     if args.quick {
-        args.limit = args.limit.min(16);
-        args.buffer = Some(args.limit / 2);
+        args.limit = args.limit.min(32);
+        args.buffer = Some(args.limit / 4);
         args.keys = args.keys.min(100_000);
         args.lookups = args.lookups.min(2_000);
         args.rounds = 1;
