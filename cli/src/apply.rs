@@ -1,6 +1,5 @@
 //! `everseen apply`: bring a copy up to date.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -41,10 +40,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut bar = Progress::of_bytes();
     let watch = |progress: everseen::Progress| {
         bar.update_bytes(progress.done, progress.total);
-        match signals.ending() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        signals.go_on()
     };
     let applied = Options::new().apply_watched(&args.delta, &args.copy, watch);
     drop(bar);

@@ -1,6 +1,5 @@
 //! What `union` and `fold` share: the terms of the result, progress, Ctrl-C, and the report.
 
-use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -59,10 +58,7 @@ pub fn run(
             bytes: read * PAGE,
             ..Tally::default()
         });
-        match signals.ending() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        signals.go_on()
     });
     let made = make(merge);
     drop(progress);

@@ -1,6 +1,7 @@
 //! Ctrl-C and `kill`: the first asks for an orderly end, the second ends at once.
 
 use std::io;
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -35,6 +36,14 @@ impl Signals {
             flag::register(signal, Arc::clone(&again))?;
         }
         Ok(Signals { status })
+    }
+
+    /// Whether a long call is to go on.
+    pub fn go_on(&self) -> ControlFlow<()> {
+        match self.ending() {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
     }
 
     /// The exit status to end with, once a signal has asked for an end.

@@ -1,6 +1,5 @@
 //! `everseen snapshot`: copy a live store, or write what has changed since.
 
-use std::ops::ControlFlow;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -51,10 +50,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut bar = Progress::of_bytes();
     let watch = |progress: everseen::Progress| {
         bar.update_bytes(progress.done, progress.total);
-        match signals.ending() {
-            Some(_) => ControlFlow::Break(()),
-            None => ControlFlow::Continue(()),
-        }
+        signals.go_on()
     };
     let done = match &args.since {
         None => store.snapshot_watched(&args.dest, watch).map(|made| {

@@ -285,12 +285,9 @@ impl LayerPages {
         for (index, word) in copy.chunks_exact_mut(8).enumerate() {
             word.copy_from_slice(&self.map.word(base + index).to_le_bytes());
         }
-        let content = page::check(self.first_page + page, copy)?;
-        if content == Content::Blank && self.all_written.load(Ordering::Acquire) {
-            let expected = page::checksum(self.first_page + page, copy);
-            return Err(PageFault { expected, got: 0 });
-        }
-        Ok(content)
+        page::check_in_layer(self.first_page + page, copy, || {
+            self.all_written.load(Ordering::Acquire)
+        })
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> FormatError {

@@ -77,6 +77,22 @@ pub(crate) fn check(number: u64, page: &[u8]) -> Result<Content, PageFault> {
     })
 }
 
+/// The same for a page of a layer, which is not blank where `all_written` says that none is any more. That
+/// is asked when the page has been read.
+pub(crate) fn check_in_layer(
+    number: u64,
+    page: &[u8],
+    all_written: impl FnOnce() -> bool,
+) -> Result<Content, PageFault> {
+    match check(number, page)? {
+        Content::Blank if all_written() => {
+            let expected = checksum(number, page);
+            Err(PageFault { expected, got: 0 })
+        }
+        content => Ok(content),
+    }
+}
+
 /// The number of bits set, as the header says.
 pub(crate) fn occupancy(page: &[u8]) -> u32 {
     u32_at(page, OCCUPANCY_OFFSET)

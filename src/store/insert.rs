@@ -8,6 +8,7 @@ use super::batch::{AHEAD, BATCH, Places, Stages, probe_layers};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
 use super::part::{Keys, Rest};
+use super::since::Since;
 use super::writing::Writing;
 use crate::buffer::{COMMITTED, Claim, Presence, Slot};
 use crate::error::{Error, Result};
@@ -65,18 +66,6 @@ struct Probed {
 struct Looked<'a> {
     generation: u64,
     seen: &'a [bool],
-}
-
-/// Where a key may be that was absent when it was looked for without the writer lock. Claiming looks
-/// into the active buffer in any case.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Since {
-    /// In the buffer that is active still, if it has come at all.
-    Active,
-    /// Or in the one that was active then, and is frozen.
-    Frozen,
-    /// Or in the pages.
-    Settled,
 }
 
 /// What became of one key under the writer lock.
@@ -148,8 +137,8 @@ impl Engine {
     /// Whether who was absent then, and came since, is in a buffer.
     fn tells(&self, probed: &Probed) -> bool {
         let active = self.shared.active();
-        active == probed.generation
-            || active == probed.generation + 1 && self.shared.settled() <= probed.generation
+        let frozen = Some(self.shared.settled()).filter(|settled| *settled < active);
+        Since::of(probed.generation, active, frozen) != Since::Settled
     }
 
     /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
@@ -235,11 +224,7 @@ impl Writing<'_> {
     /// Where keys may be that were absent while a generation was the active one.
     fn since(&self, generation: u64) -> Since {
         let frozen = self.view.frozen.as_ref().map(|frozen| frozen.number());
-        match self.view.active.number() {
-            active if active == generation => Since::Active,
-            _ if frozen == Some(generation) => Since::Frozen,
-            _ => Since::Settled,
-        }
+        Since::of(generation, self.view.active.number(), frozen)
     }
 
     /// Claims the keys at the places `absent` of a batch, which were absent while a generation was the

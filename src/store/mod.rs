@@ -33,6 +33,7 @@ mod repair;
 mod report;
 mod rotate;
 mod scan;
+mod since;
 mod snapshot;
 mod stats;
 mod sweep;

@@ -14,7 +14,7 @@ use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Layer};
 use crate::log::Cut;
 use crate::page::place::{first_hash_of, last_hash_below};
-use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
+use crate::page::{self, PAGE_BYTES, PageFault, bloom};
 use crate::sys::storage::{read_exact_at, write_all_at};
 
 /// Pages of the largest piece, 2 MiB, that Linux keeps and maps of a file as one.
@@ -336,13 +336,7 @@ impl<'a> Sweep<'a> {
     /// Checks a page as it was read.
     fn check(&self, page: u64, bytes: &[u8]) -> Result<(), PageFault> {
         let number = self.layer.first_page + page;
-        match page::check(number, bytes)? {
-            Content::Blank if self.layer.all_written => {
-                let expected = page::checksum(number, bytes);
-                Err(PageFault { expected, got: 0 })
-            }
-            _ => Ok(()),
-        }
+        page::check_in_layer(number, bytes, || self.layer.all_written).map(drop)
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> Error {

@@ -66,15 +66,14 @@ pub(crate) fn check(
     number: u64,
     bytes: &[u8],
 ) -> Result<()> {
-    let fault = match page::check(number, bytes) {
-        Ok(Content::Sealed { occupancy, .. }) if page::count_bits(bytes) == occupancy => {
-            return Ok(());
+    let fault = match page::check_in_layer(number, bytes, || layer.all_written) {
+        Ok(Content::Sealed { occupancy, .. }) if page::count_bits(bytes) != occupancy => {
+            page::PageFault {
+                expected: page::checksum(number, bytes),
+                got: 0,
+            }
         }
-        Ok(Content::Blank) if !layer.all_written => return Ok(()),
-        Ok(_) => page::PageFault {
-            expected: page::checksum(number, bytes),
-            got: 0,
-        },
+        Ok(_) => return Ok(()),
         Err(fault) => fault,
     };
     Err(Error::Format {

@@ -191,7 +191,7 @@ impl State {
         went("insert.rs claim_one: the key is there")
     }
 
-    /// `insert.rs`, `since` and its use: whether a key that was absent while `looked` was the active
+    /// `since.rs`, `of`, and its use in `insert.rs`: whether a key that was absent while `looked` was the active
     /// generation is now in the frozen buffer or the pages.
     fn came_since(&self, setting: &Setting, looked: u8, view: (u8, u8), key: u8) -> bool {
         let (active, settled) = view;

@@ -153,11 +153,5 @@ fn waiting(store: &Store) -> Result<u64> {
 }
 
 fn check(layer: &Layer, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
-    match page::check(number, bytes)? {
-        Content::Blank if layer.all_written => {
-            let expected = page::checksum(number, bytes);
-            Err(PageFault { expected, got: 0 })
-        }
-        content => Ok(content),
-    }
+    page::check_in_layer(number, bytes, || layer.all_written)
 }
