@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
+use crate::page::Kind;
 use crate::sizing::SizingError;
 
 /// The result of every fallible call of this crate.
@@ -160,6 +161,17 @@ pub enum Error {
         path: PathBuf,
         /// Keys in its logs.
         keys: u64,
+    },
+
+    /// Only a store of kind counting can do this.
+    #[error(
+        "only a store of kind counting can {action}, and this one is of kind {kind}; make one with `create --kind counting`"
+    )]
+    NotCounting {
+        /// What was asked.
+        action: &'static str,
+        /// The store's kind.
+        kind: Kind,
     },
 
     /// The handle was opened read-only.

@@ -56,7 +56,7 @@
 //!
 //! # What it doesn't
 //!
-//! - It can't list keys, and a key once inserted can't be taken out.
+//! - It can't list keys, and a key once inserted can't be taken out, but of a store of [`Kind::Counting`].
 //! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
 //! - It can't survive somebody else shortening or overwriting its file: see [`storage`] and
 //!   [`Map`].
@@ -92,8 +92,8 @@ pub use page::{Kind, UnknownKind};
 pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
     DeltaReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_DEFAULT_BUFFER, Merge,
-    MergeReport, OnDamage, Options, Progress, RecoveryReport, RepairReport, SnapshotReport, Stats,
-    Store, Verdict, VerifyReport,
+    MergeReport, OnDamage, Options, Progress, RecoveryReport, Removal, RepairReport,
+    SnapshotReport, Stats, Store, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

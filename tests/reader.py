@@ -3,7 +3,8 @@
 
     reader.py STORE                        checks everything and prints what it holds, as JSON
     reader.py STORE --hashes FILE          also answers for hashes as given to `insert_hash`, one a
-                                           line, decimal or 0x…: "answers", a string of 0 and 1
+                                           line, decimal or 0x…: "answers", a string of 0 and 1;
+                                           of a counting store "counts" too, how often each is there
     reader.py STORE --hashes FILE --raw    the same for hashes that are not to be mixed
 
 It never writes. What it must refuse it names on stderr, and exits with 2. Comments name the
@@ -19,8 +20,9 @@ import zlib
 
 PAGE = 4096
 MASK = (1 << 64) - 1
-PLAIN, SCALABLE = 1, 3
-OPEN, INSERT, COMMIT, CUT = 1, 2, 3, 4
+PLAIN, COUNTING, SCALABLE = 1, 2, 3
+OPEN, INSERT, COMMIT, CUT, REMOVE = 1, 2, 3, 4, 5
+STUCK = 15
 
 
 class Refused(Exception):
@@ -56,7 +58,7 @@ def page_of(key, pages):
     return (key * pages) >> 64
 
 
-def probes(key, count):
+def probes(key, count, cells=32640):
     state = key
     while True:
         state = (state + 0x9E3779B97F4A7C15) & MASK
@@ -65,7 +67,7 @@ def probes(key, count):
             if count == 0:
                 return
             count -= 1
-            yield (draw * 32640) >> 32
+            yield (draw * cells) >> 32
 
 
 # Header
@@ -90,13 +92,14 @@ class Header:
         require(incompatible == 0, f"incompatible features {incompatible:#x}")
         require(size == 256, "header: header_length")
         require(page_size == PAGE, "header: page_size")
-        require(self.kind in (PLAIN, SCALABLE), f"header: kind {self.kind}")
+        require(self.kind in (PLAIN, COUNTING, SCALABLE), f"header: kind {self.kind}")
         require(self.hash in (1, 2, 3), "header: hash")
         require(flags & ~1 == 0, "header: flags")
         require(reserved == 0 and zeros(rest), "header: reserved")
         require(0 < self.fpr < 1, "header: fpr")
         require(self.capacity >= 1, "header: capacity")
         self.transactional = flags & 1 == 1
+        require(self.kind != COUNTING or not self.transactional, "header: flags")
         if self.kind == SCALABLE:
             require(self.probes == 0 and self.bits == 0, "header: probes, bits")
             require(2 <= self.growth <= 16, "header: growth")
@@ -182,12 +185,13 @@ class Superblock:
             at = (end + 7) // 8 * 8
         require(keys == min(MASK, sum(layer.keys for layer in self.layers)), "keys")
         require(zeros(data[at:]), "length")
-        if header.kind == PLAIN:
+        if header.kind != SCALABLE:
             require(layer_count == 1, "layers")
             layer = self.layers[0]
             require(layer.pages * 32640 == header.bits, "layers: bits")
             require(layer.probes == header.probes, "layers: probes")
             require(layer.capacity == header.capacity, "layers: capacity")
+            require(header.kind != COUNTING or layer.first_page >= 64, "layers: no journal")
 
 
 def newest_superblock(store, header):
@@ -233,6 +237,43 @@ def counting_intent(store, header, generation):
     return None
 
 
+# Journal
+
+
+def counting_images(store, header, generation, layer, intended):
+    """The images of a journal that counts, by the numbers of their pages."""
+    front = store.read(131072, 64)
+    magic, crc, count, store_id, of = struct.unpack("<8sII16sQ", front[:40])
+    if magic != b"EVERJRNL" or crc != crc32(front[12:]) or store_id != header.store_id:
+        return {}
+    if of != generation or count > min(layer.first_page - 48, 7680):
+        return {}
+    numbers = struct.unpack(f"<{count}Q", store.read(135168, 8 * count))
+    rising = all(one < other for one, other in zip(numbers, numbers[1:]))
+    if not rising or not all(layer.first_page <= number < layer.end() for number in numbers):
+        return {}
+    if not all(number in intended for number in numbers):
+        return {}
+    images = {}
+    for place, number in enumerate(numbers):
+        image = store.read(196608 + place * PAGE, PAGE)
+        crc, _, made = struct.unpack("<IIQ", image[:16])
+        if crc != crc32(struct.pack("<Q", number), image[4:]) or made != generation + 1:
+            return {}
+        images[number] = image
+    return images
+
+
+def after(counter, net):
+    return STUCK if counter == STUCK else min(STUCK, max(0, counter + net))
+
+
+def counters(page):
+    for byte in page[16:]:
+        yield byte & 15
+        yield byte >> 4
+
+
 # The log, Log records
 
 
@@ -254,9 +295,10 @@ class Log:
         require(version == 1, f"{self.name}: log version {version}")
         require(store_id == header.store_id, f"{self.name}: belongs to another store")
         require(of == generation, f"{self.name}: of generation {of}")
+        self.generation = of
         self.end, self.previous = PAGE, crc
         self.marks, self.cut, self.records = [], None, 0
-        self.inserts, committed = [], {}
+        self.inserts, committed, self.nets = [], {}, {}
         while self.cut is None:
             record = self.record(self.end)
             if record is None or record[0] != self.previous:
@@ -264,6 +306,10 @@ class Log:
             _, crc, kind, handle, payload = record
             if kind == INSERT:
                 self.inserts.append((self.end, handle, payload))
+                self.count(payload, 1)
+            elif kind == REMOVE:
+                require(header.kind == COUNTING, f"{self.name}: keys removed at {self.end}")
+                self.count(payload, -1)
             elif kind == COMMIT:
                 mark = read_mark(payload)
                 require(mark is not None, f"{self.name}: a mark at {self.end} makes no sense")
@@ -281,13 +327,17 @@ class Log:
             if not header.transactional or offset < committed.get(handle, 0):
                 self.keys.update(struct.unpack(f"<{len(payload) // 8}Q", payload))
 
+    def count(self, payload, by):
+        for key in struct.unpack(f"<{len(payload) // 8}Q", payload):
+            self.nets[key] = self.nets.get(key, 0) + by
+
     def record(self, offset):
         """(previous, crc, kind, handle, payload), or None where no valid record lies."""
         head = self.data[offset:offset + 24]
         if len(head) < 24:
             return None
         crc, previous, length, kind, flags, handle = struct.unpack("<IIIHHQ", head)
-        if length > 65536 or length % 8 or kind not in (OPEN, INSERT, COMMIT, CUT) or flags:
+        if length > 65536 or length % 8 or not OPEN <= kind <= REMOVE or flags:
             return None
         record = self.data[offset:offset + 24 + length]
         if len(record) < 24 + length:
@@ -362,6 +412,12 @@ class Store:
         if self.torn is None:
             self.torn = range(0)
         self.checked = set()
+        self.images = {}
+        if self.header.kind == COUNTING:
+            self.images = counting_images(
+                self, self.header, self.superblock.generation, self.layers[0], self.torn)
+            # What is torn is in the journal, or it is damage.
+            self.torn = range(0)
 
     def read(self, offset, size):
         data = os.pread(self.file.fileno(), size, offset)
@@ -405,7 +461,7 @@ class Store:
         """A page of a layer, checked. Pages."""
         layer = self.layers[index]
         at = layer.first_page + number
-        data = self.read(at * PAGE, PAGE)
+        data = self.images.get(at) or self.read(at * PAGE, PAGE)
         if at in self.checked:
             return data
         what = f"page {number} of layer {index} is damaged"
@@ -416,7 +472,10 @@ class Store:
             if crc != crc32(struct.pack("<Q", at), data[4:]):
                 require(at in self.torn, f"{what}: CRC")
             else:
-                bits = bin(int.from_bytes(data[16:], "little")).count("1")
+                if self.header.kind == COUNTING:
+                    bits = sum(counter > 0 for counter in counters(data))
+                else:
+                    bits = bin(int.from_bytes(data[16:], "little")).count("1")
                 require(bits == occupancy, f"{what}: occupancy")
         self.checked.add(at)
         return data
@@ -426,7 +485,21 @@ class Store:
             for number in range(layer.pages):
                 self.page(index, number)
 
+    def count(self, key):
+        """How often a counting store has a key. Kinds."""
+        layer = self.layers[0]
+        page = self.page(0, page_of(key, layer.pages))
+        own = set(probes(key, layer.probes, 8160))
+        count = min(page[16 + at // 2] >> at % 2 * 4 & 15 for at in own)
+        made = int.from_bytes(page[8:16], "little")
+        for log in self.logs:
+            if log.generation >= made:
+                count = after(count, log.nets.get(key, 0))
+        return count
+
     def contains(self, key):
+        if self.header.kind == COUNTING:
+            return self.count(key) > 0
         if any(key in log.keys for log in self.logs):
             return True
         for index, layer in enumerate(self.layers):
@@ -438,7 +511,7 @@ class Store:
     def info(self):
         header, superblock = self.header, self.superblock
         return {
-            "kind": {PLAIN: "bloom", SCALABLE: "scalable"}[header.kind],
+            "kind": {PLAIN: "bloom", COUNTING: "counting", SCALABLE: "scalable"}[header.kind],
             "hash": {1: "highway", 2: "xxh3", 3: "murmur3"}[header.hash],
             "transactional": header.transactional,
             "capacity": header.capacity,
@@ -484,6 +557,8 @@ def main():
                 keys = [int(line, 0) for line in lines if line.strip()]
             if not arguments.raw:
                 keys = [store.header.mix(key) for key in keys]
+            if store.header.kind == COUNTING:
+                info["counts"] = [store.count(key) for key in keys]
             info["answers"] = "".join("01"[store.contains(key)] for key in keys)
     except (Refused, OSError, ValueError) as error:
         print(f"{arguments.store}: {error}", file=sys.stderr)

@@ -2,7 +2,7 @@
 //! growing store and every error are tested beside their code.
 
 use everseen::sizing::{
-    MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
+    Cell, MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
     expected_fill, expected_rate, hash_floor, ideal_bits_per_key, keys_from_bits_set,
 };
 use proptest::prelude::*;
@@ -275,6 +275,7 @@ fn plan_units_and_cross_checks() {
         "0.0000903"
     );
     let by_hand = Plan {
+        cell: Cell::Bit,
         capacity: 0,
         pages: u64::MAX,
         probes: 0,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use crate::claims::claim_all;
+use crate::claims::{Repeats, claim_all};
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
@@ -21,6 +21,11 @@ pub struct Args {
 
     #[command(flatten)]
     items: Items,
+
+    /// Of a store of kind counting: add only lines that it does not have; otherwise each line counts, so that it has
+    /// to be removed as often as it was added
+    #[arg(long)]
+    unique: bool,
 
     #[command(flatten)]
     memory: Memory,
@@ -40,7 +45,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
 
-    let claimed = claim_all(store, input, Output::none(), u64::MAX)?;
+    let repeats = match args.unique {
+        true => Repeats::LeaveOut,
+        false => Repeats::Count,
+    };
+    let claimed = claim_all(store, input, Output::none(), u64::MAX, repeats)?;
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
     tell(format_args!(

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Store, Verdict};
+use everseen::{Kind, Store, Verdict};
 
 use crate::error::CliError;
 use crate::fullness::Warnings;
@@ -34,9 +34,10 @@ pub fn claim_all(
     input: Input,
     output: Output,
     commit_every: u64,
+    repeats: Repeats,
 ) -> Result<Claimed, CliError> {
     let started = Instant::now();
-    let mut claims = Claims::new(store, commit_every)?;
+    let mut claims = Claims::new(store, commit_every, repeats)?;
     let outcome = pipeline::run(input, &mut claims, output, "new")?;
     // Unread items are not committed: dropping the store gives them up.
     if outcome.ending != Ending::Unread {
@@ -49,16 +50,24 @@ pub fn claim_all(
     })
 }
 
+/// What a counting store does with an item that it has already. Other kinds do nothing with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    Count,
+    LeaveOut,
+}
+
 struct Claims {
     store: Store,
+    repeats: Repeats,
     transactional: bool,
     commit_every: u64,
     /// Most new items that may be uncommitted.
     quota: u64,
-    /// Items, and new ones among them, since the last commit.
+    /// Items, and those among them that are to be committed, since the last commit.
     items: u64,
     new: u64,
-    /// When the first of the new ones came.
+    /// When the first of those came.
     since: Option<Instant>,
     pending: u64,
     /// The verdicts of one batch, kept for their memory.
@@ -67,9 +76,13 @@ struct Claims {
 }
 
 impl Claims {
-    fn new(store: Store, commit_every: u64) -> everseen::Result<Self> {
+    fn new(store: Store, commit_every: u64, repeats: Repeats) -> everseen::Result<Self> {
         let stats = store.stats()?;
         Ok(Claims {
+            repeats: match stats.kind {
+                Kind::Counting => repeats,
+                _ => Repeats::LeaveOut,
+            },
             transactional: stats.transactional,
             warnings: Warnings::new(&stats),
             quota: store.transaction_quota(),
@@ -91,11 +104,14 @@ impl Job for Claims {
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
         self.verdicts.clear();
-        let claimed = self.store.claim_hashed(items, &mut self.verdicts);
+        let claimed = match self.repeats {
+            Repeats::Count => self.store.claim_hashed(items, &mut self.verdicts),
+            Repeats::LeaveOut => self.store.claim_unique_hashed(items, &mut self.verdicts),
+        };
         self.items += self.verdicts.len() as u64;
         for verdict in &self.verdicts {
             let is_new = *verdict == Verdict::New;
-            self.new += u64::from(is_new);
+            self.new += u64::from(is_new || self.repeats == Repeats::Count);
             self.pending += u64::from(*verdict == Verdict::Pending);
             keep.push(is_new);
         }

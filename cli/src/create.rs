@@ -31,7 +31,7 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// How keys are kept: bloom, or scalable, which grows [default: bloom with a capacity, else scalable]
+    /// How keys are kept: bloom; scalable, which grows; or counting, which can remove them [default: bloom with a capacity, else scalable]
     #[arg(long)]
     kind: Option<Kind>,
 
@@ -64,6 +64,7 @@ const EXAMPLES: &str = "\
 Examples:
   everseen create visited.ever --transactional             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
+  everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
   everseen create ids.ever --capacity 1e9 --bits-per-key 16
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use everseen::Kind;
 
-use crate::claims::{Claimed, claim_all};
+use crate::claims::{Claimed, Repeats, claim_all};
 use crate::error::CliError;
 use crate::human;
 use crate::input::{Input, Items};
@@ -70,7 +70,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         .transactional(true)
         .open_or_create(&args.store)?;
 
-    let claimed = claim_all(store, input, output, args.commit_every)?;
+    let claimed = claim_all(store, input, output, args.commit_every, Repeats::LeaveOut)?;
     if args.stats {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));

@@ -1,6 +1,6 @@
 //! The command `everseen`: one file a subcommand, each with `Args` and `run`.
 //!
-//! `dedup`, `add` and `check` are one [`pipeline`] with different jobs; the rest ask the library one question.
+//! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest ask the library one question.
 
 #![forbid(unsafe_code)]
 
@@ -26,6 +26,7 @@ mod pipeline;
 mod plan;
 mod policy;
 mod progress;
+mod remove;
 mod repair;
 mod signals;
 mod size;
@@ -65,6 +66,7 @@ enum Command {
     Dedup(dedup::Args),
     Add(add::Args),
     Check(check::Args),
+    Remove(remove::Args),
     Info(info::Args),
     Verify(verify::Args),
     Repair(repair::Args),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Dedup(args) => dedup::run(args),
         Command::Add(args) => add::run(args),
         Command::Check(args) => check::run(args),
+        Command::Remove(args) => remove::run(args),
         Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),

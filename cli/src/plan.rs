@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use everseen::Kind;
 use everseen::sizing::Plan;
 use serde::Serialize;
 
@@ -30,6 +31,10 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
+    /// What kind of store: bloom, or counting, which takes four times as much
+    #[arg(long, default_value_t = Kind::Bloom)]
+    kind: Kind,
+
     /// Round the pages up so that the store can be halved so often, 0 to 20 times, and tell what it holds then
     #[arg(long, value_name = "LEVELS", default_value_t = 0)]
     foldable: u32,
@@ -47,12 +52,13 @@ Examples:
   everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let cell = args.kind.cell();
     let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
-        (Some(capacity), Some(fpr), None, None) => Plan::for_rate(capacity, fpr)?,
-        (Some(capacity), None, Some(bits), None) => Plan::for_bits_per_key(capacity, bits)?,
-        (Some(capacity), None, None, Some(size)) => Plan::for_size(capacity, size)?,
-        (None, Some(fpr), None, Some(size)) => Plan::capacity_for_rate_and_size(fpr, size)?,
-        (None, None, Some(bits), Some(size)) => Plan::capacity_for_bits_and_size(bits, size)?,
+        (Some(capacity), Some(fpr), None, None) => cell.plan_for_rate(capacity, fpr)?,
+        (Some(capacity), None, Some(bits), None) => cell.plan_for_bits_per_key(capacity, bits)?,
+        (Some(capacity), None, None, Some(size)) => cell.plan_for_size(capacity, size)?,
+        (None, Some(fpr), None, Some(size)) => cell.plan_for_rate_and_size(fpr, size)?,
+        (None, None, Some(bits), Some(size)) => cell.plan_for_bits_and_size(bits, size)?,
         (None, Some(_), Some(_), None) => {
             return Err(CliError::Usage(
                 "--fpr and --bits-per-key follow from each other; give one of them with --capacity or --size",
@@ -76,7 +82,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 
 /// What is left when it is halved once, twice and so on: keys at the rate that it was planned for.
 fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
-    let half = |level| Plan::most_keys(plan.pages >> level, plan.probes, plan.target);
+    let half = |level| {
+        let pages = plan.pages >> level;
+        plan.cell
+            .plan_for_most_keys(pages, plan.probes, plan.target)
+    };
     Ok((1..=levels).map(half).collect::<Result<_, _>>()?)
 }
 

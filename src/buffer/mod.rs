@@ -5,6 +5,7 @@
 
 #[cfg(all(test, loom))]
 mod loom;
+mod nets;
 mod table;
 mod transactions;
 #[cfg(test)]
@@ -43,9 +44,11 @@ enum Word {
     Failures,
     Mended,
     NextTransaction,
+    /// Of a counting store: inserts less removes, signed.
+    Net,
 }
 
-const _: () = assert!((Word::NextTransaction as u64) < HEADER_WORDS);
+const _: () = assert!((Word::Net as u64) < HEADER_WORDS);
 
 /// Where the log of a generation ends, and the CRC of its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -49,6 +49,12 @@ pub(crate) enum Presence {
     Open(u64),
 }
 
+impl Slot {
+    pub(super) fn place(self) -> usize {
+        self.place
+    }
+}
+
 type Bucket = [AtomicU64; BUCKET_WORDS];
 
 impl Buffer {
@@ -126,7 +132,7 @@ impl Buffer {
 
     /// The key's slot and state.
     #[inline]
-    fn find(&self, hash: u64) -> Option<(Slot, u16)> {
+    pub(super) fn find(&self, hash: u64) -> Option<(Slot, u16)> {
         let home = self.home(hash);
         for (bucket, words) in self.buckets().iter().enumerate().skip(home) {
             let states = load_states(words);
@@ -154,21 +160,33 @@ impl Buffer {
                 return self.claim_again(Slot { bucket, place }, state_of(states, place));
             }
             if used < SLOTS {
-                let slots = self.used();
-                if slots >= self.limit() {
-                    return Claim::NoRoom;
-                }
-                let slot = Slot {
-                    bucket,
-                    place: used,
-                };
-                words[used].store(hash, Ordering::Relaxed);
-                self.publish(slot, CLAIMED);
-                self.set(Word::Used, slots + 1);
-                return Claim::Claimed(slot);
+                let place = used;
+                let taken = self.take(Slot { bucket, place }, hash, CLAIMED);
+                return taken.map_or(Claim::NoRoom, Claim::Claimed);
             }
         }
         Claim::NoRoom
+    }
+
+    /// Takes a slot for a key that is not there; `None` if there is no room.
+    pub(super) fn take_slot(&self, hash: u64, state: u16) -> Option<Slot> {
+        let home = self.home(hash);
+        let reach = &self.buckets()[home..home + REACH as usize];
+        let mut used = (home..).zip(reach.iter().map(|words| used_places(load_states(words))));
+        let (bucket, place) = used.find(|(_, used)| *used < SLOTS)?;
+        self.take(Slot { bucket, place }, hash, state)
+    }
+
+    #[inline]
+    fn take(&self, slot: Slot, hash: u64, state: u16) -> Option<Slot> {
+        let slots = self.used();
+        if slots >= self.limit() {
+            return None;
+        }
+        self.buckets()[slot.bucket][slot.place].store(hash, Ordering::Relaxed);
+        self.publish(slot, state);
+        self.set(Word::Used, slots + 1);
+        Some(slot)
     }
 
     fn claim_again(&self, slot: Slot, state: u16) -> Claim {
@@ -231,21 +249,32 @@ impl Buffer {
         keep: impl Fn(Presence) -> bool,
         out: &mut Vec<u64>,
     ) {
+        self.for_each_in(&hashes, |hash, state| {
+            let presence = match state {
+                COMMITTED => Presence::Settled,
+                state => self.presence(state),
+            };
+            if presence != Presence::Absent && keep(presence) {
+                out.push(hash);
+            }
+        });
+    }
+
+    /// Goes through the keys in a range of hashes with their states, nearly sorted.
+    #[inline]
+    pub(super) fn for_each_in(&self, hashes: &RangeInclusive<u64>, mut each: impl FnMut(u64, u16)) {
         let last_home = self.home(*hashes.end());
         let first_home = self.home(*hashes.start());
         for (index, bucket) in self.buckets().iter().enumerate().skip(first_home) {
             let states = load_states(bucket);
             for (place, word) in bucket[..SLOTS].iter().enumerate() {
-                let presence = match state_of(states, place) {
-                    COMMITTED => Presence::Settled,
-                    state => self.presence(state),
-                };
-                if presence == Presence::Absent || !keep(presence) {
-                    continue;
+                let state = state_of(states, place);
+                if state == EMPTY {
+                    break;
                 }
                 let hash = word.load(Ordering::Relaxed);
                 if hashes.contains(&hash) {
-                    out.push(hash);
+                    each(hash, state);
                 }
             }
             let overflowed = state_of(states, SLOTS - 1) != EMPTY;
@@ -253,6 +282,11 @@ impl Buffer {
                 break;
             }
         }
+    }
+
+    /// The states of a slot's bucket.
+    pub(super) fn states(&self, slot: Slot) -> [u64; 2] {
+        load_states(&self.buckets()[slot.bucket])
     }
 
     pub(super) fn for_each_key(&self, mut each: impl FnMut(Slot, u16)) {
@@ -277,7 +311,7 @@ fn load_states(bucket: &Bucket) -> [u64; 2] {
 }
 
 #[inline]
-fn state_of(states: [u64; 2], place: usize) -> u16 {
+pub(super) fn state_of(states: [u64; 2], place: usize) -> u16 {
     (states[place / 4] >> (place % 4 * 16)) as u16
 }
 

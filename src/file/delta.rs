@@ -7,6 +7,7 @@ use super::superblock::{FIXED_BYTES, LENGTH_OFFSET, MAX_COUNTER};
 use super::{Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, put_u64, u32_at, u64_at};
 use crate::page::{self, GENERATION_OFFSET, PAGE_BYTES};
+use crate::sizing::Cell;
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVERDELT";
 pub(crate) const END_MAGIC: [u8; 8] = *b"EVERDEND";
@@ -243,14 +244,19 @@ pub(crate) fn number_of(record: &[u8]) -> u64 {
 }
 
 /// Makes of a record the page that it was made of.
-pub(crate) fn to_page(record: &mut [u8]) {
+pub(crate) fn to_page(cell: Cell, record: &mut [u8]) {
     let number = number_of(record);
     if page::is_blank(&record[GENERATION_OFFSET..PAGE_BYTES]) {
         record.fill(0);
         return;
     }
     let generation = u64_at(record, GENERATION_OFFSET);
-    page::seal(number, generation, page::count_bits(record), record);
+    page::seal(
+        number,
+        generation,
+        page::count_occupied(cell, record),
+        record,
+    );
 }
 
 /// The bytes of a superblock without those that fill its last page.
@@ -323,7 +329,7 @@ mod tests {
             let mut record = page.clone();
             to_record(number, &mut record);
             prop_assert_eq!(number_of(&record), number);
-            to_page(&mut record);
+            to_page(Cell::Bit, &mut record);
             prop_assert_eq!(record, page);
         }
     }
@@ -332,7 +338,7 @@ mod tests {
     fn a_blank_page_comes_back_blank() {
         let mut record = vec![0; PAGE_BYTES];
         to_record(99, &mut record);
-        to_page(&mut record);
+        to_page(Cell::Bit, &mut record);
         assert!(page::is_blank(&record));
     }
 }

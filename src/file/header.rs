@@ -24,13 +24,13 @@ pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) hash: Hash,
     pub(crate) transactional: bool,
-    /// Bits a key, for a fixed store; 0 where each layer has its own.
+    /// Bits or counters a key, for a fixed store; 0 where each layer has its own.
     pub(crate) probes: u32,
     /// Keys a fixed store was made for; of a growing one, its first layer.
     pub(crate) capacity: u64,
     /// Bound of the false-positive rate, of all layers together.
     pub(crate) fpr: f64,
-    /// Filter bits of a fixed store; 0 where each layer has its own.
+    /// Filter bits of a fixed store, four for each counter; 0 where each layer has its own.
     pub(crate) bits: u64,
     pub(crate) seed: [u8; 32],
     pub(crate) store_id: [u8; 16],
@@ -161,9 +161,8 @@ impl Header {
         if page_bytes as usize != PAGE_BYTES {
             return Some(Err(field("page_size", "4096", page_bytes)));
         }
-        let kind = match Kind::from_id(kind_id) {
-            Some(kind @ (Kind::Bloom | Kind::Scalable)) => kind,
-            _ => return Some(Err(field("kind", "1 (bloom) or 3 (scalable)", kind_id))),
+        let Some(kind) = Kind::from_id(kind_id) else {
+            return Some(Err(field("kind", "1, 2 or 3", kind_id)));
         };
         let Some(hash) = Hash::from_id(hash_id) else {
             return Some(Err(field("hash", "1, 2 or 3", hash_id)));
@@ -215,6 +214,9 @@ impl Header {
         }
         if !(1..=MAX_PROBES).contains(&self.probes) {
             return Err(field("probes", "1 to 64", self.probes));
+        }
+        if self.kind == Kind::Counting && self.transactional {
+            return Err(field("flags", "0 in a counting store", FLAG_TRANSACTIONAL));
         }
         if self.bits == 0 || !self.bits.is_multiple_of(PAYLOAD_BITS) {
             return Err(field("bits", "a multiple of 32640, not 0", self.bits));
@@ -330,7 +332,7 @@ mod tests {
         );
         named("header_length", forged(12, &[1]).unwrap_err());
         named("page_size", forged(40, &[1]).unwrap_err());
-        named("kind", forged(44, &[2]).unwrap_err());
+        named("flags", forged(44, &[2]).unwrap_err());
         named("kind", forged(44, &[9]).unwrap_err());
         named("hash", forged(46, &[0]).unwrap_err());
         named("flags", forged(48, &[2]).unwrap_err());

@@ -36,6 +36,11 @@ impl Layer {
         let first_page = last.map_or(FIRST_PAGE, |last| {
             last.end_page().next_multiple_of(LAYER_ALIGNMENT)
         });
+        Self::at(first_page, plan)
+    }
+
+    /// An empty layer from page `first_page` on.
+    pub(crate) fn at(first_page: u64, plan: &Plan) -> Self {
         Self {
             first_page,
             pages: plan.pages,

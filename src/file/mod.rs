@@ -6,6 +6,7 @@ mod delta_error;
 mod error;
 pub(crate) mod header;
 pub(crate) mod intent;
+pub(crate) mod journal;
 pub(crate) mod layer;
 pub(crate) mod layout;
 #[cfg(all(test, loom))]
@@ -19,6 +20,7 @@ pub use delta_error::DeltaError;
 pub use error::{FormatError, SuperblockFault};
 pub(crate) use header::Header;
 pub(crate) use intent::Intent;
+pub(crate) use journal::Journal;
 pub(crate) use layer::Layer;
 pub(crate) use pages::LayerPages;
 pub(crate) use superblock::{CommitEntry, Superblock};

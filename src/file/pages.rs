@@ -4,7 +4,8 @@ use std::ops::Range;
 
 use super::layout::page_offset;
 use super::{FormatError, Layer};
-use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom};
+use crate::codec::u64_at;
+use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 use crate::sys::{Map, Words};
@@ -246,6 +247,46 @@ impl LayerPages {
     pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
         let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
         bloom::contains(|index| words.get(index), self.probes, hash)
+    }
+
+    /// Fetches the lines of the key's first counters.
+    #[inline]
+    pub(crate) fn prefetch_counters(&self, hash: u64) {
+        let base = self.page_of(hash) as usize * WORDS;
+        for word in counting::first_words(hash) {
+            self.map.prefetch(base + word);
+        }
+    }
+
+    /// How often the key is in the pages at most, of a counting store.
+    pub(crate) fn count(&self, hash: u64, window: WriteWindow<'_>) -> Result<u8, FormatError> {
+        let words = self.checked_words(hash, window)?;
+        Ok(counting::count(|index| words.get(index), self.probes, hash))
+    }
+
+    /// The same in a page whose counters are taken as they are.
+    pub(crate) fn count_unchecked(&self, hash: u64) -> u8 {
+        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        counting::count(|index| words.get(index), self.probes, hash)
+    }
+
+    /// The same in a copy of its page that was checked, whole at one moment: with the generation of
+    /// the page. `None` if the page is being written for longer than a moment.
+    pub(crate) fn count_in_copy(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<Option<(u8, u64)>, FormatError> {
+        let page = self.page_of(hash);
+        let mut copy = [0; PAGE_BYTES];
+        let checked = check_patiently(window, self.number_of(hash), || self.check(page, &mut copy));
+        let generation = match checked.map_err(|fault| self.damaged(page, fault))? {
+            None => return Ok(None),
+            Some(Content::Blank) => 0,
+            Some(Content::Sealed { generation, .. }) => generation,
+        };
+        let word = |index: usize| u64_at(&copy, index * 8);
+        Ok(Some((counting::count(word, self.probes, hash), generation)))
     }
 
     /// The number in the file of the key's page.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::layer::{LAYER_BYTES, MAX_LAYERS};
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES};
-use super::{Header, Layer, SuperblockFault};
+use super::{Header, Journal, Layer, SuperblockFault};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 
@@ -239,6 +239,7 @@ impl Superblock {
             layer.pages.checked_mul(PAYLOAD_BITS) == Some(header.bits)
                 && layer.probes == header.probes
                 && layer.capacity == header.capacity
+                && (header.kind != Kind::Counting || Journal::of(layer).is_some())
         };
         match self.layers.as_slice() {
             [layer] if fits(layer) => Ok(()),

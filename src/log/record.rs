@@ -13,7 +13,7 @@ pub(crate) const HANDLE_OFFSET: usize = 16;
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
 /// Most bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = 65_536;
-/// Most hashes of one insert record.
+/// Most hashes of one record.
 pub(crate) const MAX_HASHES: usize = MAX_PAYLOAD / 8;
 
 const CUT_FLAG_LAST: u32 = 1;
@@ -30,6 +30,8 @@ pub(crate) enum RecordKind {
     Commit,
     /// The log is closed.
     Cut,
+    /// Keys removed by a handle, of a counting store.
+    Remove,
 }
 
 impl RecordKind {
@@ -39,6 +41,7 @@ impl RecordKind {
             RecordKind::Insert => 2,
             RecordKind::Commit => 3,
             RecordKind::Cut => 4,
+            RecordKind::Remove => 5,
         }
     }
 
@@ -48,6 +51,7 @@ impl RecordKind {
             2 => Some(RecordKind::Insert),
             3 => Some(RecordKind::Commit),
             4 => Some(RecordKind::Cut),
+            5 => Some(RecordKind::Remove),
             _ => None,
         }
     }
@@ -63,7 +67,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The hashes of an insert record.
+    /// The hashes of an insert or remove record.
     pub(crate) fn hashes(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.payload.chunks_exact(8).map(|bytes| u64_at(bytes, 0))
     }

@@ -3,14 +3,16 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::sizing::Cell;
+
 /// The kind of a store, fixed when it is made.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// A filter for a fixed number of keys: `k` bits a key, all in one page.
     Bloom,
-    /// A filter for a fixed number of keys that can also forget one. Reserved in the format;
-    /// this version neither makes nor opens it.
+    /// A filter for a fixed number of keys that can also forget one: `k` counters of four bits a key,
+    /// all in one page. It takes four times the room of [`Kind::Bloom`].
     Counting,
     /// A filter that grows: layers of [`Kind::Bloom`], each larger and stricter than the last.
     Scalable,
@@ -32,6 +34,14 @@ impl Kind {
             2 => Some(Kind::Counting),
             3 => Some(Kind::Scalable),
             _ => None,
+        }
+    }
+
+    /// What its pages are made of.
+    pub fn cell(self) -> Cell {
+        match self {
+            Kind::Counting => Cell::Counter,
+            Kind::Bloom | Kind::Scalable => Cell::Bit,
         }
     }
 

@@ -4,6 +4,7 @@
 //! Bytes: FORMAT.md, "Pages".
 
 pub(crate) mod bloom;
+pub(crate) mod counting;
 mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;
@@ -12,6 +13,7 @@ mod probes;
 pub use kind::{Kind, UnknownKind};
 
 use crate::codec::{put_u32, put_u64, u32_at, u64_at};
+use crate::sizing::Cell;
 
 /// Bytes of a page, header included.
 pub(crate) const PAGE_BYTES: usize = 4096;
@@ -93,7 +95,7 @@ pub(crate) fn check_in_layer(
     }
 }
 
-/// The number of bits set, as the header says.
+/// How much of the page is in use, as the header says.
 pub(crate) fn occupancy(page: &[u8]) -> u32 {
     u32_at(page, OCCUPANCY_OFFSET)
 }
@@ -107,6 +109,14 @@ pub(crate) fn count_bits(page: &[u8]) -> u32 {
         .sum()
 }
 
+/// How much of a page is in use, counted: bits set, or counters above 0.
+pub(crate) fn count_occupied(cell: Cell, page: &[u8]) -> u32 {
+    match cell {
+        Cell::Counter => counting::occupied(page),
+        _ => count_bits(page),
+    }
+}
+
 /// Writes the header, CRC last.
 pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]) {
     put_u32(page, OCCUPANCY_OFFSET, occupancy);
@@ -116,9 +126,9 @@ pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]
 }
 
 /// Makes a page of which every key, or none, tests positive.
-pub(crate) fn fill(number: u64, generation: u64, full: bool, page: &mut [u8]) {
+pub(crate) fn fill(cell: Cell, number: u64, generation: u64, full: bool, page: &mut [u8]) {
     page.fill(if full { 0xFF } else { 0 });
-    seal(number, generation, count_bits(page), page);
+    seal(number, generation, count_occupied(cell, page), page);
 }
 
 #[cfg(test)]

@@ -28,13 +28,19 @@ pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool 
 
 /// Does something with the number of each of a key's bits, as [`all`] has them.
 #[inline(always)]
-pub(crate) fn each(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
+pub(crate) fn each(hash: u64, probes: u32, each: impl FnMut(usize)) {
+    each_of(PAYLOAD_BITS, hash, probes, each);
+}
+
+/// The same draws among `cells` of another size than a bit.
+#[inline(always)]
+pub(crate) fn each_of(cells: u64, hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     let mut state = hash;
     for _ in 0..probes / 2 {
-        step(&mut state).into_iter().for_each(&mut each);
+        step_of(cells, &mut state).into_iter().for_each(&mut each);
     }
     if !probes.is_multiple_of(2) {
-        each(step(&mut state)[0]);
+        each(step_of(cells, &mut state)[0]);
     }
 }
 
@@ -46,9 +52,14 @@ pub(crate) fn first(hash: u64) -> [usize; 2] {
 
 #[inline(always)]
 fn step(state: &mut u64) -> [usize; 2] {
+    step_of(PAYLOAD_BITS, state)
+}
+
+#[inline(always)]
+fn step_of(cells: u64, state: &mut u64) -> [usize; 2] {
     *state = state.wrapping_add(STEP);
     let draws = finalise(*state);
-    [draws & 0xFFFF_FFFF, draws >> 32].map(|draw| ((draw * PAYLOAD_BITS) >> 32) as usize)
+    [draws & 0xFFFF_FFFF, draws >> 32].map(|draw| ((draw * cells) >> 32) as usize)
 }
 
 #[cfg(test)]
@@ -58,9 +69,13 @@ pub(crate) mod twin {
 
     /// The slow twin: the endless sequence, draw by draw.
     pub(crate) fn bits(hash: u64) -> impl Iterator<Item = usize> {
+        cells(PAYLOAD_BITS, hash)
+    }
+
+    pub(crate) fn cells(cells: u64, hash: u64) -> impl Iterator<Item = usize> {
         let step = move |n: u64| finalise(hash.wrapping_add(STEP.wrapping_mul(n)));
         let halves = move |n| [step(n) as u32, (step(n) >> 32) as u32];
-        let place = |draw: u32| ((u128::from(draw) * u128::from(PAYLOAD_BITS)) >> 32) as usize;
+        let place = move |draw: u32| ((u128::from(draw) * u128::from(cells)) >> 32) as usize;
         (1..).flat_map(halves).map(place)
     }
 }

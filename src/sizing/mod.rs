@@ -28,6 +28,7 @@
 //! the header and superblocks of a store are not counted here. Rates are probabilities, 0 < p < 1. The functions
 //! that return a bare number accept any argument and never return NaN; those that plan return a [`SizingError`].
 
+mod cell;
 mod error;
 mod growth;
 mod ideal;
@@ -35,6 +36,7 @@ mod paged;
 mod plan;
 mod search;
 
+pub use cell::Cell;
 pub use error::SizingError;
 pub use growth::Growth;
 pub use ideal::{ideal_bits_per_key, ideal_probes, ideal_rate};

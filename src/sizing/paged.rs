@@ -4,12 +4,12 @@
 //! section 3 (blocked filters, rate as a mixture over the load of a block). The occupancy of a page by uniform draws:
 //! W. Feller, "An introduction to probability theory and its applications", vol. 1, sections II.5 and IX.3.
 
-use super::PAGE_BITS;
+use super::Cell;
 
 /// Terms and weights below this share of their sums are left out.
 const NEGLIGIBLE: f64 = 1e-18;
 
-/// With so many draws a bit (45) a page is full as far as an f64 can tell: `64 · exp(-45)` is 2e-18.
+/// With so many draws a cell (45) a page is full as far as an f64 can tell: `64 · exp(-45)` is 2e-18.
 const FULL: f64 = 45.0;
 
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
@@ -29,31 +29,14 @@ pub fn hash_floor(keys: u64) -> f64 {
 /// No keys give 0. Otherwise no pages or no probes give 1, and more probes than [`MAX_PROBES`](super::MAX_PROBES)
 /// are accepted, but the result is then an approximation.
 pub fn expected_rate(keys: u64, pages: u64, probes: u32) -> f64 {
-    if keys == 0 {
-        return 0.0;
-    }
-    if pages == 0 || probes == 0 {
-        return 1.0;
-    }
-    let local = if pages == 1 {
-        Page::new(probes).rate(keys as f64)
-    } else {
-        mean_over_load(keys, pages, probes)
-    };
-    (local + (1.0 - local) * hash_floor(keys)).clamp(0.0, 1.0)
+    Cell::Bit.expected_rate(keys, pages, probes)
 }
 
 /// Expected share of set bits, 0 to 1, of a page-local filter.
 ///
 /// No keys or no probes give 0; otherwise no pages give 1.
 pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
-    if keys == 0 || probes == 0 {
-        0.0
-    } else if pages == 0 {
-        1.0
-    } else {
-        -(keys as f64 * ln_stays_clear(pages, probes)).exp_m1()
-    }
+    Cell::Bit.expected_fill(keys, pages, probes)
 }
 
 /// Estimate of the keys in `pages` pages from the number of their set bits: the inverse of [`expected_fill`],
@@ -62,61 +45,97 @@ pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
 /// When every bit is set (or more are claimed), any large number of keys is as likely; the estimate is then the one
 /// for half a clear bit. No pages or no probes give 0.
 pub fn keys_from_bits_set(bits_set: u64, pages: u64, probes: u32) -> f64 {
-    if bits_set == 0 || pages == 0 || probes == 0 {
-        return 0.0;
-    }
-    let bits = pages as f64 * PAGE_BITS as f64;
-    let set = (bits_set as f64).min(bits - 0.5);
-    // Past 2^53 bits the half is lost to rounding: keep the logarithm finite.
-    let clear = (1.0 - set / bits).max(0.5 / bits);
-    let ln_clear = if clear > 0.5 {
-        (-set / bits).ln_1p()
-    } else {
-        clear.ln()
-    };
-    ln_clear / ln_stays_clear(pages, probes)
+    Cell::Bit.keys_from_set(bits_set, pages, probes)
 }
 
-/// Logarithm of the chance that a given bit survives one key.
-fn ln_stays_clear(pages: u64, probes: u32) -> f64 {
-    let hit_in_page = -Page::new(probes).ln_clear.exp_m1();
-    let hit = hit_in_page / pages as f64;
-    // Millions of probes a key would make the chance of a hit 1 and the logarithm infinite.
-    (-hit.min(1.0 - f64::EPSILON)).ln_1p()
+impl Cell {
+    /// [`expected_rate`] of a filter of such cells.
+    pub fn expected_rate(self, keys: u64, pages: u64, probes: u32) -> f64 {
+        if keys == 0 {
+            return 0.0;
+        }
+        if pages == 0 || probes == 0 {
+            return 1.0;
+        }
+        let page = Page::new(self, probes);
+        let local = if pages == 1 {
+            page.rate(keys as f64)
+        } else {
+            mean_over_load(&page, keys, pages)
+        };
+        (local + (1.0 - local) * hash_floor(keys)).clamp(0.0, 1.0)
+    }
+
+    /// [`expected_fill`] of a filter of such cells: the share of those that are not zero.
+    pub fn expected_fill(self, keys: u64, pages: u64, probes: u32) -> f64 {
+        if keys == 0 || probes == 0 {
+            0.0
+        } else if pages == 0 {
+            1.0
+        } else {
+            -(keys as f64 * Page::new(self, probes).ln_stays_clear(pages)).exp_m1()
+        }
+    }
+
+    /// [`keys_from_bits_set`] of a filter of such cells, from how many of them are not zero.
+    pub fn keys_from_set(self, set: u64, pages: u64, probes: u32) -> f64 {
+        if set == 0 || pages == 0 || probes == 0 {
+            return 0.0;
+        }
+        let cells = pages as f64 * self.per_page() as f64;
+        let set = (set as f64).min(cells - 0.5);
+        // Past 2^53 cells the half is lost to rounding: keep the logarithm finite.
+        let clear = (1.0 - set / cells).max(0.5 / cells);
+        let ln_clear = if clear > 0.5 {
+            (-set / cells).ln_1p()
+        } else {
+            clear.ln()
+        };
+        ln_clear / Page::new(self, probes).ln_stays_clear(pages)
+    }
 }
 
 /// One page, by what a single key does to it.
 struct Page {
+    cells: f64,
     probes: f64,
-    /// Logarithm of the chance that a given bit stays clear: `k ln(1 - 1/B)`.
+    /// Logarithm of the chance that a given cell stays clear: `k ln(1 - 1/B)`.
     ln_clear: f64,
-    /// How much less likely two given bits stay clear together than by two independent chances:
+    /// How much less likely two given cells stay clear together than by two independent chances:
     /// `k ln((1 - 2/B) / (1 - 1/B)^2)`, which is `k ln(1 - 1/(B-1)^2)`.
     ln_pair: f64,
 }
 
 impl Page {
-    fn new(probes: u32) -> Page {
+    fn new(cell: Cell, probes: u32) -> Page {
         let probes = f64::from(probes);
-        let bits = PAGE_BITS as f64;
+        let cells = cell.per_page() as f64;
         Page {
+            cells,
             probes,
-            ln_clear: probes * (-1.0 / bits).ln_1p(),
-            ln_pair: probes * (-1.0 / ((bits - 1.0) * (bits - 1.0))).ln_1p(),
+            ln_clear: probes * (-1.0 / cells).ln_1p(),
+            ln_pair: probes * (-1.0 / ((cells - 1.0) * (cells - 1.0))).ln_1p(),
         }
     }
 
-    /// `E[(X/B)^k]`, where `X` of the `B` bits are set after `k · load` uniform draws:
+    /// Logarithm of the chance that a given cell of `pages` pages survives one key.
+    fn ln_stays_clear(&self, pages: u64) -> f64 {
+        let hit_in_page = -self.ln_clear.exp_m1();
+        let hit = hit_in_page / pages as f64;
+        // Millions of probes a key would make the chance of a hit 1 and the logarithm infinite.
+        (-hit.min(1.0 - f64::EPSILON)).ln_1p()
+    }
+
+    /// `E[(X/B)^k]`, where `X` of the `B` cells are set after `k · load` uniform draws:
     /// `mean^k + k(k-1)/2 · variance · mean^(k-2)`.
     fn rate(&self, load: f64) -> f64 {
         if load == 0.0 {
             return 0.0;
         }
-        let bits = PAGE_BITS as f64;
         let clear = (load * self.ln_clear).exp();
         let mean = -(load * self.ln_clear).exp_m1();
         let pair = (load * self.ln_pair).exp_m1();
-        let variance = clear * clear * pair + (clear - clear * clear * (1.0 + pair)) / bits;
+        let variance = clear * clear * pair + (clear - clear * clear * (1.0 + pair)) / self.cells;
         let spread = self.probes * (self.probes - 1.0) / 2.0 * variance.max(0.0) / (mean * mean);
         (mean.powf(self.probes) * (1.0 + spread)).min(1.0)
     }
@@ -127,10 +146,9 @@ impl Page {
 /// Weights are relative to the one at the mean, by the ratio of neighbours, and normalised by their sum. Weight and
 /// rate are log-concave in the load and so is their product: each falls for good once it has begun to fall.
 /// The rate rises with the load, so that on the way up the *product* decides when to stop, on the way down the weight.
-fn mean_over_load(keys: u64, pages: u64, probes: u32) -> f64 {
-    let page = Page::new(probes);
+fn mean_over_load(page: &Page, keys: u64, pages: u64) -> f64 {
     let mean = keys as f64 / pages as f64;
-    if mean - 12.0 * mean.sqrt() > FULL * PAGE_BITS as f64 / page.probes {
+    if mean - 12.0 * mean.sqrt() > FULL * page.cells / page.probes {
         return 1.0;
     }
     let others = (pages - 1) as f64; // (1 - 1/pages) / (1/pages)

@@ -2,7 +2,7 @@
 
 use super::search::least;
 use super::{
-    MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, SizingError, expected_rate,
+    Cell, MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, SizingError,
     hash_floor, ideal_bits_per_key, ideal_probes,
 };
 
@@ -18,6 +18,8 @@ const FLOOR_MARGIN: f64 = 2.0;
 /// or changed by hand is not checked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
+    /// What a page is made of.
+    pub cell: Cell,
     /// Keys that the filter is to hold, 1 or more.
     pub capacity: u64,
     /// Pages, 1 to [`MAX_PAGES`].
@@ -26,7 +28,7 @@ pub struct Plan {
     pub probes: u32,
     /// The rate asked for; where none was, the same as `fpr`.
     pub target: f64,
-    /// [`expected_rate`] when `capacity` keys are in.
+    /// [`Cell::expected_rate`] when `capacity` keys are in.
     pub fpr: f64,
 }
 
@@ -36,30 +38,7 @@ impl Plan {
     /// # Errors
     /// `CapacityZero`, `RateOutOfRange`; `RateBelowFloor` if `fpr` is below twice [`hash_floor`] of the capacity.
     pub fn for_rate(capacity: u64, fpr: f64) -> Result<Plan, SizingError> {
-        check_capacity(capacity)?;
-        check_rate(fpr)?;
-        if !above_floor(capacity, fpr) {
-            return Err(SizingError::RateBelowFloor {
-                fpr,
-                floor: hash_floor(capacity),
-                capacity,
-            });
-        }
-        let guess = (capacity as f64 * bits_guess(fpr) / PAGE_BITS as f64) as u64;
-        let mut hint = None;
-        let pages = least(guess, MAX_PAGES, |pages| {
-            let best = Best::find(capacity, pages, hint);
-            hint = Some(best.probes);
-            best.rate <= fpr
-        });
-        // Above the floor the largest size is never reached: at rate p there are at most p · 2^63 keys.
-        let pages = pages.ok_or(SizingError::TooLarge {
-            bytes: MAX_BYTES as f64,
-        })?;
-        Ok(Plan {
-            target: fpr,
-            ..Plan::best(capacity, pages)
-        })
+        Cell::Bit.plan_for_rate(capacity, fpr)
     }
 
     /// As many pages as `capacity` keys of `bits_per_key` filter bits fill, rounded up, with the best number of probes.
@@ -67,17 +46,7 @@ impl Plan {
     /// # Errors
     /// `CapacityZero`; `BitsPerKeyOutOfRange` unless finite and above 0; `TooLarge` past [`MAX_BYTES`].
     pub fn for_bits_per_key(capacity: u64, bits_per_key: f64) -> Result<Plan, SizingError> {
-        check_capacity(capacity)?;
-        check_bits_per_key(bits_per_key)?;
-        let pages = (capacity as f64 * bits_per_key / PAGE_BITS as f64)
-            .ceil()
-            .max(1.0);
-        if pages > MAX_PAGES as f64 {
-            return Err(SizingError::TooLarge {
-                bytes: pages * PAGE_BYTES as f64,
-            });
-        }
-        Ok(Plan::best(capacity, pages as u64))
+        Cell::Bit.plan_for_bits_per_key(capacity, bits_per_key)
     }
 
     /// As many whole pages as `bytes` hold, with the best number of probes. `bytes` is for pages only: the header
@@ -86,8 +55,7 @@ impl Plan {
     /// # Errors
     /// `CapacityZero`; `TooSmall` for less than a page; `TooLarge` past [`MAX_BYTES`].
     pub fn for_size(capacity: u64, bytes: u64) -> Result<Plan, SizingError> {
-        check_capacity(capacity)?;
-        Ok(Plan::best(capacity, whole_pages(bytes)?))
+        Cell::Bit.plan_for_size(capacity, bytes)
     }
 
     /// The most keys that the whole pages in `bytes` hold at an expected rate of at most `fpr`.
@@ -96,37 +64,7 @@ impl Plan {
     /// `RateOutOfRange`; `RateBelowFloor` if not even one key can have that rate; `TooSmall`, `TooLarge` as
     /// [`Plan::for_size`]. A rate near the floor is no error: the floor then bounds the keys.
     pub fn capacity_for_rate_and_size(fpr: f64, bytes: u64) -> Result<Plan, SizingError> {
-        check_rate(fpr)?;
-        let pages = whole_pages(bytes)?;
-        if !above_floor(1, fpr) {
-            return Err(SizingError::RateBelowFloor {
-                fpr,
-                floor: hash_floor(1),
-                capacity: 1,
-            });
-        }
-        let guess = (pages as f64 * PAGE_BITS as f64 / bits_guess(fpr)) as u64;
-        let mut hint = None;
-        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
-            if !above_floor(keys, fpr) {
-                return true;
-            }
-            let best = Best::find(keys, pages, hint);
-            hint = Some(best.probes);
-            best.rate > fpr
-        });
-        // Never `None`: 2^64 - 1 keys are below the floor of every rate. Never 1 either: one key in a page has no
-        // rate to speak of above the floor.
-        match first_too_many {
-            Some(keys) if keys > 1 => Ok(Plan {
-                target: fpr,
-                ..Plan::best(keys - 1, pages)
-            }),
-            _ => Err(SizingError::TooSmall {
-                bytes,
-                least: bytes.saturating_add(PAGE_BYTES),
-            }),
-        }
+        Cell::Bit.plan_for_rate_and_size(fpr, bytes)
     }
 
     /// The most keys that have `bits_per_key` filter bits each in the whole pages in `bytes`.
@@ -135,17 +73,7 @@ impl Plan {
     /// `BitsPerKeyOutOfRange` unless finite and above 0; `TooSmall` if not one key has so many bits, or as
     /// [`Plan::for_size`]; `TooLarge` as there; `CapacityTooLarge` if the keys do not fit in 64 bits.
     pub fn capacity_for_bits_and_size(bits_per_key: f64, bytes: u64) -> Result<Plan, SizingError> {
-        check_bits_per_key(bits_per_key)?;
-        let pages = whole_pages(bytes)?;
-        let keys = (pages as f64 * PAGE_BITS as f64 / bits_per_key).floor();
-        if keys < 1.0 {
-            let least = Plan::for_bits_per_key(1, bits_per_key)?.bytes();
-            return Err(SizingError::TooSmall { bytes, least });
-        }
-        if keys >= MAX_CAPACITY as f64 {
-            return Err(SizingError::CapacityTooLarge { got: keys });
-        }
-        Ok(Plan::best(keys as u64, pages))
+        Cell::Bit.plan_for_bits_and_size(bits_per_key, bytes)
     }
 
     /// The plan that a filter follows whose pages and probes are given, for instance by its header.
@@ -153,29 +81,7 @@ impl Plan {
     /// # Errors
     /// `CapacityZero`, `TooSmall` for no pages, `TooLarge` for more than [`MAX_PAGES`], `ProbesOutOfRange`.
     pub fn for_layout(capacity: u64, pages: u64, probes: u32) -> Result<Plan, SizingError> {
-        check_capacity(capacity)?;
-        if pages == 0 {
-            return Err(SizingError::TooSmall {
-                bytes: 0,
-                least: PAGE_BYTES,
-            });
-        }
-        if pages > MAX_PAGES {
-            return Err(SizingError::TooLarge {
-                bytes: pages as f64 * PAGE_BYTES as f64,
-            });
-        }
-        if !(1..=MAX_PROBES).contains(&probes) {
-            return Err(SizingError::ProbesOutOfRange { got: probes });
-        }
-        let fpr = expected_rate(capacity, pages, probes);
-        Ok(Plan {
-            capacity,
-            pages,
-            probes,
-            target: fpr,
-            fpr,
-        })
+        Cell::Bit.plan_for_layout(capacity, pages, probes)
     }
 
     /// The most keys that `pages` pages with `probes` probes a key hold at an expected rate of at most `fpr`: what is
@@ -185,29 +91,7 @@ impl Plan {
     /// As [`Plan::for_layout`]; `RateOutOfRange`; `RateBelowFloor` and `TooSmall` if not even one key can have that
     /// rate.
     pub fn most_keys(pages: u64, probes: u32, fpr: f64) -> Result<Plan, SizingError> {
-        check_rate(fpr)?;
-        let one = Plan::for_layout(1, pages, probes)?;
-        if !above_floor(1, fpr) {
-            return Err(SizingError::RateBelowFloor {
-                fpr,
-                floor: hash_floor(1),
-                capacity: 1,
-            });
-        }
-        let guess = (one.bits() as f64 / bits_guess(fpr)) as u64;
-        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
-            !above_floor(keys, fpr) || expected_rate(keys, pages, probes) > fpr
-        });
-        match first_too_many {
-            Some(keys) if keys > 1 => Ok(Plan {
-                target: fpr,
-                ..Plan::for_layout(keys - 1, pages, probes)?
-            }),
-            _ => Err(SizingError::TooSmall {
-                bytes: one.bytes(),
-                least: one.bytes().saturating_add(PAGE_BYTES),
-            }),
-        }
+        Cell::Bit.plan_for_most_keys(pages, probes, fpr)
     }
 
     /// The same with its pages rounded up to a multiple of 2^`levels`, so that they can be folded in half so many
@@ -224,7 +108,9 @@ impl Plan {
         }
         let rounded = self.pages.checked_next_multiple_of(1 << levels);
         let pages = rounded.unwrap_or(u64::MAX);
-        let plan = Plan::for_layout(self.capacity, pages, self.probes)?;
+        let plan = self
+            .cell
+            .plan_for_layout(self.capacity, pages, self.probes)?;
         let asked = self.target != self.fpr;
         Ok(Plan {
             target: if asked { self.target } else { plan.fpr },
@@ -242,7 +128,7 @@ impl Plan {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
-    /// Filter bits a key when full; infinite for a plan of capacity 0, made by hand.
+    /// Filter bits a key when full, all four of a counter counted; infinite for a plan of capacity 0, made by hand.
     pub fn bits_per_key(&self) -> f64 {
         if self.capacity == 0 {
             return f64::INFINITY;
@@ -254,10 +140,206 @@ impl Plan {
     pub fn ideal_bits_per_key(&self) -> f64 {
         ideal_bits_per_key(self.fpr)
     }
+}
 
-    fn best(capacity: u64, pages: u64) -> Plan {
-        let Best { probes, rate } = Best::find(capacity, pages, None);
+impl Cell {
+    /// [`Plan::for_rate`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_rate(self, capacity: u64, fpr: f64) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        check_rate(fpr)?;
+        if !above_floor(capacity, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(capacity),
+                capacity,
+            });
+        }
+        let guess = (capacity as f64 * bits_guess(self, fpr) / PAGE_BITS as f64) as u64;
+        let mut hint = None;
+        let pages = least(guess, MAX_PAGES, |pages| {
+            let best = Best::find(self, capacity, pages, hint);
+            hint = Some(best.probes);
+            best.rate <= fpr
+        });
+        // Above the floor the largest size is never reached: at rate p there are at most p · 2^63 keys.
+        let pages = pages.ok_or(SizingError::TooLarge {
+            bytes: MAX_BYTES as f64,
+        })?;
+        Ok(Plan {
+            target: fpr,
+            ..self.best(capacity, pages)
+        })
+    }
+
+    /// [`Plan::for_bits_per_key`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_bits_per_key(
+        self,
+        capacity: u64,
+        bits_per_key: f64,
+    ) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        check_bits_per_key(bits_per_key)?;
+        let pages = (capacity as f64 * bits_per_key / PAGE_BITS as f64)
+            .ceil()
+            .max(1.0);
+        if pages > MAX_PAGES as f64 {
+            return Err(SizingError::TooLarge {
+                bytes: pages * PAGE_BYTES as f64,
+            });
+        }
+        Ok(self.best(capacity, pages as u64))
+    }
+
+    /// [`Plan::for_size`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_size(self, capacity: u64, bytes: u64) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        Ok(self.best(capacity, whole_pages(bytes)?))
+    }
+
+    /// [`Plan::capacity_for_rate_and_size`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_rate_and_size(self, fpr: f64, bytes: u64) -> Result<Plan, SizingError> {
+        check_rate(fpr)?;
+        let pages = whole_pages(bytes)?;
+        if !above_floor(1, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(1),
+                capacity: 1,
+            });
+        }
+        let guess = (pages as f64 * PAGE_BITS as f64 / bits_guess(self, fpr)) as u64;
+        let mut hint = None;
+        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
+            if !above_floor(keys, fpr) {
+                return true;
+            }
+            let best = Best::find(self, keys, pages, hint);
+            hint = Some(best.probes);
+            best.rate > fpr
+        });
+        // Never `None`: 2^64 - 1 keys are below the floor of every rate. Never 1 either: one key in a page has no
+        // rate to speak of above the floor.
+        match first_too_many {
+            Some(keys) if keys > 1 => Ok(Plan {
+                target: fpr,
+                ..self.best(keys - 1, pages)
+            }),
+            _ => Err(SizingError::TooSmall {
+                bytes,
+                least: bytes.saturating_add(PAGE_BYTES),
+            }),
+        }
+    }
+
+    /// [`Plan::capacity_for_bits_and_size`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_bits_and_size(
+        self,
+        bits_per_key: f64,
+        bytes: u64,
+    ) -> Result<Plan, SizingError> {
+        check_bits_per_key(bits_per_key)?;
+        let pages = whole_pages(bytes)?;
+        let keys = (pages as f64 * PAGE_BITS as f64 / bits_per_key).floor();
+        if keys < 1.0 {
+            let least = self.plan_for_bits_per_key(1, bits_per_key)?.bytes();
+            return Err(SizingError::TooSmall { bytes, least });
+        }
+        if keys >= MAX_CAPACITY as f64 {
+            return Err(SizingError::CapacityTooLarge { got: keys });
+        }
+        Ok(self.best(keys as u64, pages))
+    }
+
+    /// [`Plan::for_layout`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_layout(
+        self,
+        capacity: u64,
+        pages: u64,
+        probes: u32,
+    ) -> Result<Plan, SizingError> {
+        check_capacity(capacity)?;
+        if pages == 0 {
+            return Err(SizingError::TooSmall {
+                bytes: 0,
+                least: PAGE_BYTES,
+            });
+        }
+        if pages > MAX_PAGES {
+            return Err(SizingError::TooLarge {
+                bytes: pages as f64 * PAGE_BYTES as f64,
+            });
+        }
+        if !(1..=MAX_PROBES).contains(&probes) {
+            return Err(SizingError::ProbesOutOfRange { got: probes });
+        }
+        let fpr = self.expected_rate(capacity, pages, probes);
+        Ok(Plan {
+            cell: self,
+            capacity,
+            pages,
+            probes,
+            target: fpr,
+            fpr,
+        })
+    }
+
+    /// [`Plan::most_keys`] for a filter of such cells.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn plan_for_most_keys(
+        self,
+        pages: u64,
+        probes: u32,
+        fpr: f64,
+    ) -> Result<Plan, SizingError> {
+        check_rate(fpr)?;
+        let one = self.plan_for_layout(1, pages, probes)?;
+        if !above_floor(1, fpr) {
+            return Err(SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(1),
+                capacity: 1,
+            });
+        }
+        let guess = (one.bits() as f64 / bits_guess(self, fpr)) as u64;
+        let first_too_many = least(guess, MAX_CAPACITY, |keys| {
+            !above_floor(keys, fpr) || self.expected_rate(keys, pages, probes) > fpr
+        });
+        match first_too_many {
+            Some(keys) if keys > 1 => Ok(Plan {
+                target: fpr,
+                ..self.plan_for_layout(keys - 1, pages, probes)?
+            }),
+            _ => Err(SizingError::TooSmall {
+                bytes: one.bytes(),
+                least: one.bytes().saturating_add(PAGE_BYTES),
+            }),
+        }
+    }
+
+    fn best(self, capacity: u64, pages: u64) -> Plan {
+        let Best { probes, rate } = Best::find(self, capacity, pages, None);
         Plan {
+            cell: self,
             capacity,
             pages,
             probes,
@@ -275,12 +357,12 @@ struct Best {
 
 impl Best {
     /// Walks from `hint`, or from the ideal filter's probes, downhill: the rate has a single valley in the probes.
-    fn find(keys: u64, pages: u64, hint: Option<u32>) -> Best {
-        let start =
-            hint.unwrap_or_else(|| ideal_probes(pages as f64 * PAGE_BITS as f64 / keys as f64));
+    fn find(cell: Cell, keys: u64, pages: u64, hint: Option<u32>) -> Best {
+        let start = hint
+            .unwrap_or_else(|| ideal_probes(pages as f64 * cell.per_page() as f64 / keys as f64));
         let at = |probes| Best {
             probes,
-            rate: expected_rate(keys, pages, probes),
+            rate: cell.expected_rate(keys, pages, probes),
         };
         let mut best = at(start.clamp(1, MAX_PROBES));
         let first = best.probes;
@@ -302,11 +384,10 @@ impl Best {
     }
 }
 
-/// Bits a key from which the search for a rate starts: the ideal filter's, or those of a single probe.
-fn bits_guess(fpr: f64) -> f64 {
-    ideal_bits_per_key(fpr)
-        .min(-1.0 / (-fpr).ln_1p())
-        .max(f64::MIN_POSITIVE)
+/// Bits a key from which the search for a rate starts: as many cells as the ideal filter has bits, or those of a single probe.
+fn bits_guess(cell: Cell, fpr: f64) -> f64 {
+    let cells = ideal_bits_per_key(fpr).min(-1.0 / (-fpr).ln_1p());
+    (cells * f64::from(cell.bits())).max(f64::MIN_POSITIVE)
 }
 
 /// Whether `keys` 64-bit hashes leave room below `fpr`; false for a NaN.

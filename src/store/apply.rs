@@ -21,6 +21,7 @@ use crate::file::delta::{Content, DeltaHeader, END_BYTES, HEADER_BYTES, number_o
 use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
 use crate::page::PAGE_BYTES;
+use crate::sizing::Cell;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// What [applying](Options::apply) a delta did.
@@ -358,6 +359,7 @@ impl Applying<'_> {
         let mut digest = self.delta.header.from.digest;
         let mut layers = superblock.layers.iter().peekable();
         let mut least = 0;
+        let cell = self.cell()?;
         self.delta.for_each_piece(content.clone(), |piece| {
             for record in piece.chunks_exact_mut(PAGE_BYTES) {
                 let number = number_of(record);
@@ -373,7 +375,7 @@ impl Applying<'_> {
                 least = number + 1;
                 if let Some(old) = old {
                     digest = digest.wrapping_sub(self.digest_before(old, number)?);
-                    to_page(record);
+                    to_page(cell, record);
                     digest = digest.wrapping_add(digest_of(number, record));
                 }
                 watched.page()?;
@@ -399,6 +401,11 @@ impl Applying<'_> {
         Ok(digest_of(number, &header))
     }
 
+    /// What the pages of the copy are made of.
+    fn cell(&self) -> Result<Cell> {
+        Ok(self.header()?.kind.cell())
+    }
+
     /// Makes the copy as long as it will be. What may lie behind its layers goes.
     fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
         let failed = |error| Error::io("make room in", self.path, error);
@@ -417,6 +424,7 @@ impl Applying<'_> {
 
     /// Writes the pages, those that lie together in one go.
     fn write_pages(&self, content: Content) -> Result<()> {
+        let cell = self.cell()?;
         self.delta.for_each_piece(content, |piece| {
             let mut rest = piece;
             while !rest.is_empty() {
@@ -426,7 +434,8 @@ impl Applying<'_> {
                 let run = run.take_while(|(number, record)| *number == number_of(record));
                 let length = run.count() * PAGE_BYTES;
                 let (run, others) = rest.split_at_mut(length);
-                run.chunks_exact_mut(PAGE_BYTES).for_each(to_page);
+                let pages = run.chunks_exact_mut(PAGE_BYTES);
+                pages.for_each(|page| to_page(cell, page));
                 self.write(run, page_offset(first))?;
                 rest = others;
             }
@@ -436,11 +445,12 @@ impl Applying<'_> {
 
     /// The digest of all pages, read and checked.
     fn digest(&self, superblock: &Superblock) -> Result<u64> {
+        let cell = self.cell()?;
         let mut pages = Pages::new(self.file, self.path);
         let mut digest = 0_u64;
         for (index, layer, number) in numbers(&superblock.layers) {
             let bytes = pages.page(number, layer.end_page())?;
-            walk::check(self.path, index, layer, number, bytes)?;
+            walk::check(self.path, cell, index, layer, number, bytes)?;
             digest = digest.wrapping_add(digest_of(number, bytes));
         }
         Ok(digest)

@@ -8,12 +8,14 @@ use super::generation::buffer_path;
 use super::identity::{Identity, read_identity};
 use super::keys::KeySource;
 use super::locks::lock_error;
+use super::nets::NetSource;
 use super::scan::{Scan, scan};
 use super::sweep::{Sweep, Task};
+use super::tally::Tally;
 use super::view::remove_if_there;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::file::{LayerPages, Superblock};
+use crate::file::{Layer, LayerPages, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, log_path};
 use crate::sys::{LockFile, lock, wait_until};
@@ -160,25 +162,17 @@ impl Engine {
             });
         };
         let mut layers = old.layers.clone();
-        let count = found.committed_keys;
+        let count = found.committed_keys + found.removed;
         if count > 0 {
             let index = cut.layer_index as usize;
             let mut layer = cut.layer;
             self.make_room(layer.end_offset())?;
             let task = Task::new(identity, log.generation, cut.clone(), count);
-            let keys = key_source(log, buffer, &found);
             self.shared.set_torn(task.torn.clone());
-            let mut sweep = Sweep::new(self, &task, &keys);
-            let swept = match sweep.run() {
-                Ok(swept) => swept,
-                Err(error) => {
-                    // Until it is done again, there may be a torn page in what it named last.
-                    self.shared.set_torn(sweep.named());
-                    return Err(error);
-                }
-            };
-            layer.keys = layer.keys.saturating_add(swept.keys);
-            layer.all_written |= swept.all_written;
+            match self.is_counting() {
+                true => self.tally(&task, log, buffer, &found, &mut layer)?,
+                false => self.sweep(&task, &key_source(log, buffer, &found), &mut layer)?,
+            }
             layers.truncate(index);
             layers.push(layer);
             self.sync_file("sync the pages")?;
@@ -203,6 +197,41 @@ impl Engine {
         }
         self.write_superblock(&superblock)?;
         Ok(superblock)
+    }
+
+    /// Applies the keys of a generation to the pages of a layer.
+    fn sweep(&self, task: &Task, keys: &KeySource<'_>, layer: &mut Layer) -> Result<()> {
+        let mut sweep = Sweep::new(self, task, keys);
+        // Until it is done again, there may be a torn page in what it named last.
+        let swept = sweep
+            .run()
+            .inspect_err(|_| self.shared.set_torn(sweep.named()))?;
+        layer.keys = layer.keys.saturating_add(swept.keys);
+        layer.all_written |= swept.all_written;
+        Ok(())
+    }
+
+    /// Counts the inserts and removes of a generation in the pages of a counting store.
+    fn tally(
+        &self,
+        task: &Task,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+        found: &Scan,
+        layer: &mut Layer,
+    ) -> Result<()> {
+        let count = found.committed_keys + found.removed;
+        let nets = match buffer {
+            Some(buffer) => NetSource::Buffer(buffer),
+            None => NetSource::Log { log, count },
+        };
+        let mut tally = Tally::new(self, task)?;
+        tally
+            .run(nets)
+            .inspect_err(|_| self.shared.set_torn(tally.named()))?;
+        let keys = layer.keys.saturating_add(found.committed_keys);
+        layer.keys = keys.saturating_sub(found.removed);
+        Ok(())
     }
 
     /// Makes the file long enough for a new layer.

@@ -9,6 +9,7 @@ use super::locks::{Gate, Presence};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use super::{Options, Store};
 use crate::error::{Error, Result};
+use crate::file::journal::layer_behind;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Superblock};
@@ -163,13 +164,14 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     };
     let mut layers = Vec::new();
     match kind {
-        Kind::Bloom => {
-            let plan = plan_fixed(options)?;
+        Kind::Bloom | Kind::Counting => {
+            check_fixed(options, kind)?;
+            let plan = plan_fixed(options, kind)?;
             header.probes = plan.probes;
             header.capacity = plan.capacity;
             header.fpr = plan.target;
             header.bits = plan.bits();
-            layers.push(Layer::after(None, &plan));
+            layers.push(first_layer(kind, &plan));
         }
         Kind::Scalable => {
             let growth = plan_growing(options)?;
@@ -177,13 +179,6 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
             header.fpr = growth.fpr;
             header.growth = growth.factor;
             header.tightening = growth.tightening;
-        }
-        Kind::Counting => {
-            return Err(Error::InvalidOption {
-                option: "kind",
-                expected: "bloom or scalable: this version has no counting stores yet".to_owned(),
-                got: kind.to_string(),
-            });
         }
     }
     Ok((header, first_superblock(layers)))
@@ -207,17 +202,47 @@ pub(crate) fn now() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-fn plan_fixed(options: &Options) -> Result<Plan> {
-    let missing = || Error::InvalidOption {
+/// The layer of a new store of fixed capacity.
+pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
+    match kind {
+        Kind::Counting => layer_behind(plan),
+        Kind::Bloom | Kind::Scalable => Layer::after(None, plan),
+    }
+}
+
+/// Refuses what a store of fixed capacity can't be.
+fn check_fixed(options: &Options, kind: Kind) -> Result<()> {
+    if kind == Kind::Counting && options.transactional {
+        return Err(Error::InvalidOption {
+            option: "transactional",
+            expected:
+                "no for kind counting: a key that two handles count is not one handle's to give up"
+                    .to_owned(),
+            got: "yes".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
+    let missing = || {
+        Error::InvalidOption {
         option: "capacity",
-        expected: "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
+        expected: match kind {
+            Kind::Counting => "a number of keys for kind counting, which can't grow: what is removed from the wrong \
+                               layer is lost to other keys"
+                .to_owned(),
+            _ => "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
+        },
         got: "none".to_owned(),
+    }
     };
     let capacity = options.capacity.ok_or_else(missing)?;
+    let cell = kind.cell();
     let plan = match (options.fpr, options.bits_per_key) {
-        (Some(rate), None) => Plan::for_rate(capacity, rate)?,
-        (None, None) => Plan::for_rate(capacity, DEFAULT_FPR)?,
-        (None, Some(bits)) => Plan::for_bits_per_key(capacity, bits)?,
+        (Some(rate), None) => cell.plan_for_rate(capacity, rate)?,
+        (None, None) => cell.plan_for_rate(capacity, DEFAULT_FPR)?,
+        (None, Some(bits)) => cell.plan_for_bits_per_key(capacity, bits)?,
         (Some(rate), Some(bits)) => {
             return Err(Error::InvalidOption {
                 option: "bits_per_key",

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer};
 use crate::page::{self, PAGE_BYTES};
+use crate::sizing::Cell;
 use crate::sys::lock;
 use crate::sys::storage::write_all_at;
 
@@ -39,11 +40,17 @@ impl OnDamage {
     }
 
     /// Makes of a damaged page one that verifies, if there is to be one.
-    pub(crate) fn replace(self, number: u64, generation: u64, bytes: &mut [u8]) -> bool {
+    pub(crate) fn replace(
+        self,
+        cell: Cell,
+        number: u64,
+        generation: u64,
+        bytes: &mut [u8],
+    ) -> bool {
         let Some(seen) = self.answer() else {
             return false;
         };
-        page::fill(number, generation, seen, bytes);
+        page::fill(cell, number, generation, seen, bytes);
         true
     }
 }
@@ -106,7 +113,7 @@ impl Engine {
     fn rewrite(&self, layer: &Layer, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {
         let number = layer.first_page + damage.page;
         let mut bytes = [0; PAGE_BYTES];
-        on.replace(number, generation, &mut bytes);
+        on.replace(self.header.kind.cell(), number, generation, &mut bytes);
         // Half of it may be seen by who reads it now: to them it is as damaged as it was.
         self.shared.window().publish(number..number + 1);
         write_all_at(&*self.file, &bytes, page_offset(number))

@@ -175,6 +175,7 @@ impl Engine {
         let mut out = Writer::new(draft);
         out.put(&superblock_bytes(superblock, &self.header))?;
         let superblock_length = (out.at + out.pending.len() as u64 - HEADER_BYTES as u64) as u32;
+        let cell = self.header.kind.cell();
         let mut new = Pages::new(&*self.file, &self.path);
         let mut old = Pages::new(&*copy.file, copy.path);
         let (mut count, mut from, mut to) = (0, 0_u64, 0_u64);
@@ -187,7 +188,7 @@ impl Engine {
             from = from.wrapping_add(digest_of(number, before));
             to = to.wrapping_add(digest_of(number, page));
             if page[..PAGE_HEADER] != *before {
-                walk::check(&self.path, index, layer, number, page)?;
+                walk::check(&self.path, cell, index, layer, number, page)?;
                 out.put_page(number, page)?;
                 count += 1;
             }

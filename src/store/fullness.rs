@@ -3,13 +3,14 @@
 use super::engine::{Engine, View};
 use crate::error::Result;
 use crate::file::Layer;
-use crate::sizing::{self, PAGE_BITS};
+use crate::sizing::{self, Cell};
 
 /// How full a store is; what [`Store::fullness`](crate::Store::fullness) tells.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {
-    /// Keys it holds: in pages and in the write buffer, uncommitted ones too.
+    /// Keys it holds: in pages and in the write buffer, uncommitted ones too. Of a counting store, inserts less removes: a
+    /// key that was inserted twice counts twice.
     pub keys: u64,
     /// Keys it takes at most, after which inserting is [`Error::Full`](crate::Error::Full), so that the false-positive
     /// rate stays what it was made for: its capacity, or where 64-bit hashes end the growth of one that grows.
@@ -38,7 +39,7 @@ pub struct LayerOccupancy {
     pub pages: u64,
     /// The good ones among them.
     pub good: u64,
-    /// Bits set in all good pages together.
+    /// Bits set in all good pages together, or counters above 0.
     pub bits_set: u64,
     /// Estimate of the different keys that it was shown: `-m/k ln(1 - x/m)` for `x` of `m` bits
     /// ([`keys_from_bits_set`](crate::sizing::keys_from_bits_set) in full). Those that it wrongly took for seen are among
@@ -56,6 +57,7 @@ pub struct LayerOccupancy {
 
 /// Takes in the pages of one layer.
 pub(crate) struct Occupied {
+    cell: Cell,
     probes: i32,
     pages: u64,
     good: u64,
@@ -65,8 +67,9 @@ pub(crate) struct Occupied {
 }
 
 impl Occupied {
-    pub(crate) fn new(layer: &Layer) -> Self {
+    pub(crate) fn new(layer: &Layer, cell: Cell) -> Self {
         Occupied {
+            cell,
             // At most MAX_PROBES: the superblock was checked.
             probes: i32::try_from(layer.probes).unwrap_or(i32::MAX),
             pages: layer.pages,
@@ -80,12 +83,13 @@ impl Occupied {
     pub(crate) fn page(&mut self, occupancy: u32) {
         self.good += 1;
         self.bits_set += u64::from(occupancy);
-        self.rates += (f64::from(occupancy) / PAGE_BITS as f64).powi(self.probes);
+        self.rates += (f64::from(occupancy) / self.cell.per_page() as f64).powi(self.probes);
     }
 
     pub(crate) fn result(&self) -> LayerOccupancy {
         let good = self.good.max(1) as f64;
-        let keys = sizing::keys_from_bits_set(self.bits_set, self.good, self.probes.unsigned_abs());
+        let probes = self.probes.unsigned_abs();
+        let keys = self.cell.keys_from_set(self.bits_set, self.good, probes);
         let keys = keys * self.pages as f64 / good;
         let local = self.rates / good;
         LayerOccupancy {
@@ -112,7 +116,10 @@ impl Engine {
 
     pub(crate) fn fullness_of(&self, view: &View) -> Fullness {
         Fullness {
-            keys: view.settled_keys() + view.active.buffer.keys(),
+            keys: match self.is_counting() {
+                true => self.net_keys(view),
+                false => view.settled_keys() + view.active.buffer.keys(),
+            },
             limit: self.key_limit,
         }
     }

@@ -8,6 +8,7 @@ use super::batch::{AHEAD, BATCH, Places, Stages, probe_layers};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
 use super::part::{Keys, Rest};
+use super::recount::Operation;
 use super::since::Since;
 use super::writing::Writing;
 use crate::buffer::{COMMITTED, Claim, Presence, Slot};
@@ -78,6 +79,9 @@ enum Outcome {
 impl Engine {
     /// Inserts one key.
     pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
+        if self.is_counting() {
+            return Ok(self.count_single(Operation::Insert, hash)?.verdict());
+        }
         self.check_writable()?;
         let view = self.view()?;
         view.prefetch(hash);
@@ -96,6 +100,9 @@ impl Engine {
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
     pub(crate) fn claim_each(&self, keys: &dyn Keys, verdicts: &mut Vec<Verdict>) -> Result<()> {
+        if self.is_counting() {
+            return self.count_verdicts(Operation::Insert, keys, verdicts);
+        }
         self.check_writable()?;
         verdicts.reserve(keys.count());
         let mut probed = self.probe(Rest { keys, first: 0 })?;
@@ -310,7 +317,7 @@ impl Writing<'_> {
 
     /// Sees that there is a log and, in a transactional store, a transaction; answers the state
     /// that claimed keys are to have.
-    fn begin_claims(&mut self) -> Result<u16> {
+    pub(super) fn begin_claims(&mut self) -> Result<u16> {
         if !self.view.active.has_log() {
             self.start_log()?;
         }

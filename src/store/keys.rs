@@ -107,7 +107,7 @@ fn sort_nearly_sorted(keys: &mut [u64]) {
 }
 
 /// The end of a range from `start` that holds about `most` of `count` evenly spread keys.
-fn read_ahead(start: u64, most: u64, count: u64) -> u64 {
+pub(crate) fn read_ahead(start: u64, most: u64, count: u64) -> u64 {
     let span = (u128::from(most) << 64) / u128::from(count.max(1));
     let end = u128::from(start).saturating_add(span);
     u64::try_from(end).unwrap_or(u64::MAX)

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Options;
-use super::create::{first_superblock, now, random};
+use super::create::{first_layer, first_superblock, now, random};
 use super::identity::identify;
 use super::open::check_exists;
 use crate::error::{Error, Result};
-use crate::file::layer::Layer;
 use crate::file::{Header, Superblock};
 use crate::page::Kind;
 use crate::sizing::{PAGE_BITS, Plan};
@@ -74,19 +73,22 @@ pub(crate) fn design(options: &Options, like: &Like) -> Result<(Header, Superblo
     if times == 0 {
         return Err(wrong("1 or more"));
     }
-    if header.kind != Kind::Bloom {
+    if header.kind == Kind::Scalable {
         return match times {
             1 => Ok((header, first_superblock(Vec::new()))),
             _ => Err(wrong("1 for a store that grows")),
         };
     }
+    let cell = header.kind.cell();
     let own = header.bits / PAGE_BITS;
     // At least as many keys as the other one has room for keep the rate in more pages.
     let pages = own.saturating_mul(times);
-    let plan = Plan::for_layout(header.capacity, pages, header.probes)?;
+    let plan = cell.plan_for_layout(header.capacity, pages, header.probes)?;
     let more = match times {
         1 => header.capacity,
-        _ => Plan::most_keys(pages, header.probes, header.fpr).map_or(0, |plan| plan.capacity),
+        _ => cell
+            .plan_for_most_keys(pages, header.probes, header.fpr)
+            .map_or(0, |plan| plan.capacity),
     };
     let plan = Plan {
         capacity: header.capacity.max(more),
@@ -95,5 +97,6 @@ pub(crate) fn design(options: &Options, like: &Like) -> Result<(Header, Superblo
     };
     header.capacity = plan.capacity;
     header.bits = plan.bits();
-    Ok((header, first_superblock(vec![Layer::after(None, &plan)])))
+    let layer = first_layer(header.kind, &plan);
+    Ok((header, first_superblock(vec![layer])))
 }

@@ -172,6 +172,9 @@ impl Engine {
     /// Looks up one key.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
+        if self.is_counting() {
+            return self.counts_any(hash);
+        }
         self.check_readable()?;
         let view = || self.view().inspect(|view| view.prefetch(hash));
         let settled = |view: &View| self.probe_settled(view, hash);
@@ -191,7 +194,7 @@ impl Engine {
         let done = out.len();
         out.resize(done + keys.count(), false);
         let found = &mut out[done..];
-        if self.contains_part(keys, found) {
+        if !self.is_counting() && self.contains_part(keys, found) {
             return Ok(());
         }
         // One after the other: a page that is damaged, or seems so, concerns its own keys.
@@ -229,7 +232,7 @@ impl Engine {
     /// Refuses reading through a handle that is closed or poisoned, or whose writers are all gone,
     /// so that it would not see what later ones do.
     #[inline]
-    fn check_readable(&self) -> Result<()> {
+    pub(super) fn check_readable(&self) -> Result<()> {
         self.check_usable()?;
         if self.access == Access::Watching && self.shared.is_ended() {
             return Err(Error::Ended);

@@ -9,6 +9,7 @@ use super::engine::{Engine, write_superblock};
 use super::generation::Generation;
 use super::identity::{Identity, read_identity};
 use super::keys::for_each_committed;
+use super::nets::for_each_operation;
 use super::rotate::room_after;
 use super::scan::{Scan, scan};
 use super::view::make_buffer;
@@ -17,12 +18,17 @@ use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, log_path};
+use crate::page::Kind;
 use crate::sys::storage::{Storage, StorageFile};
 
 impl Engine {
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
+        if self.is_counting() && recovered.frozen.is_some() {
+            let replayed = self.replay_journal();
+            self.poison_on_failure(replayed)?;
+        }
         if !overflow {
             return match self.shared.settled() < self.shared.active() {
                 true => self.resume_checkpoint(),
@@ -300,11 +306,17 @@ impl Found {
         shared: bool,
         bytes: u64,
     ) -> Result<Option<Generation>> {
-        if self.scan.committed_keys > buffer::limit_of(bytes) {
+        let counts = identity.header.kind == Kind::Counting;
+        // Of a counting store the same keys may come over and over.
+        if !counts && self.scan.committed_keys > buffer::limit_of(bytes) {
             return Ok(None);
         }
         let memory = make_buffer(path, shared, bytes, self.log.generation)?;
-        if !fill(&memory, self)? {
+        let has_room = match counts {
+            true => fill_nets(&memory, self)?,
+            false => fill(&memory, self)?,
+        };
+        if !has_room {
             return Ok(None);
         }
         self.loaded = true;
@@ -352,6 +364,17 @@ fn make_durable(log: &LogFile, end: u64) -> Result<()> {
     log.write_again(0..end)?;
     let synced = log.file.sync();
     synced.map_err(|error| Error::sync("sync the log", &log.path, error))
+}
+
+/// The same of a counting store.
+fn fill_nets(memory: &Buffer, found: &Found) -> Result<bool> {
+    let mut fits = true;
+    for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
+        Some(slot) => memory.count(slot, by),
+        None => fits = false,
+    })?;
+    memory.unmark_all();
+    Ok(fits)
 }
 
 /// Whether all committed keys of the log had room.

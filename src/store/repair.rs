@@ -15,7 +15,7 @@ use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, pa
 use crate::file::{FormatError, Header, Layer, Superblock};
 use crate::log::{LogError, log_path};
 use crate::page::{self, PAGE_BYTES};
-use crate::sizing;
+use crate::sizing::Cell;
 use crate::sys::lock;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -142,7 +142,9 @@ impl Repair<'_> {
             superblock.generation += 1;
             superblock.log_expected = self.exists(superblock.generation)?;
             for layer in &mut superblock.layers {
-                layer.keys = layer.keys.max(self.count(layer)?);
+                layer.keys = layer
+                    .keys
+                    .max(self.count(layer, identity.header.kind.cell())?);
             }
             report.rolled_back = true;
         }
@@ -155,7 +157,7 @@ impl Repair<'_> {
     }
 
     /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.
-    fn count(&self, layer: &Layer) -> Result<u64> {
+    fn count(&self, layer: &Layer, cell: Cell) -> Result<u64> {
         let (mut bits, mut pages, mut written) = (0, 0, 0);
         let mut bytes = [0; PAGE_BYTES];
         for page in 0..layer.pages {
@@ -163,11 +165,11 @@ impl Repair<'_> {
             self.read(&mut bytes, page_offset(number))?;
             written += u64::from(!page::is_blank(&bytes));
             if page::check(number, &bytes).is_ok() {
-                bits += u64::from(page::count_bits(&bytes));
+                bits += u64::from(page::count_occupied(cell, &bytes));
                 pages += 1;
             }
         }
-        let keys = sizing::keys_from_bits_set(bits, pages, layer.probes);
+        let keys = cell.keys_from_set(bits, pages, layer.probes);
         // As many again, in proportion, for the pages that can't be counted.
         let keys = keys * layer.pages as f64 / pages.max(1) as f64;
         // None at all would mean that nobody need look.

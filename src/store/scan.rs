@@ -9,6 +9,7 @@ use crate::file::layer::MAX_LAYERS;
 use crate::file::superblock::Commits;
 use crate::file::{CommitEntry, Header, Layer};
 use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, RecordKind};
+use crate::page::Kind;
 
 /// The outcome of a scan.
 #[derive(Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Scan {
     pub(crate) keys: u64,
     /// Those that are committed; in a store that is not transactional, all.
     pub(crate) committed_keys: u64,
+    /// Keys that were removed, of a counting store.
+    pub(crate) removed: u64,
     pub(crate) cut: Option<Cut>,
     /// Where the record of the cut begins.
     pub(crate) cut_offset: u64,
@@ -82,6 +85,7 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
         end: begun,
         keys: 0,
         committed_keys: 0,
+        removed: 0,
         cut: None,
         cut_offset: 0,
         committed: None,
@@ -105,6 +109,12 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
                 let count = record.hashes().len() as u64;
                 found.keys += count;
                 *pending.entry(record.handle).or_default() += count;
+            }
+            RecordKind::Remove if header.kind == Kind::Counting => {
+                found.removed += record.hashes().len() as u64;
+            }
+            RecordKind::Remove => {
+                return Err(nonsense("keys are removed from a filter without counters"));
             }
             RecordKind::Commit => {
                 let mark = Mark::decode(record.payload)

@@ -16,7 +16,7 @@ use super::walk::{self, Pages, numbers};
 use super::writing::Writing;
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark, Moment, digest_of, superblocks_of};
-use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
+use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{Header, Superblock};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogReader, RecordKind, log_path};
@@ -203,6 +203,9 @@ impl Engine {
         drop(still);
         watched.at(length)?;
         let digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
+        // The journal of a counting store is of the past, and no two copies of a moment may differ.
+        self.clear_journal(&*draft.file, &superblock)
+            .map_err(|error| draft.failed(error))?;
         let front = front(&self.header, &superblock, digest);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;
@@ -214,6 +217,20 @@ impl Engine {
             bytes: length,
             shared,
         })
+    }
+
+    /// Clears what lies between the superblocks and the layer of a counting store.
+    fn clear_journal(&self, file: &dyn StorageFile, superblock: &Superblock) -> io::Result<()> {
+        let layer = superblock.layers.first().filter(|_| self.is_counting());
+        let end = layer.map_or(PAGES_OFFSET, |layer| page_offset(layer.first_page));
+        let zeros = [0; PAGE_BYTES * 16];
+        let mut at = PAGES_OFFSET;
+        while at < end {
+            let part = (end - at).min(zeros.len() as u64) as usize;
+            write_all_at(file, &zeros[..part], at)?;
+            at += part as u64;
+        }
+        Ok(())
     }
 
     /// Refuses a name beside which there is a log that an opener of the copy would take for its own.
@@ -246,15 +263,16 @@ impl Engine {
                 source: io::ErrorKind::InvalidData.into(),
             });
         }
+        let cell = self.header.kind.cell();
         let mut pages = Pages::new(file, path);
         let mut digest = 0_u64;
         for (index, layer, number) in numbers(&superblock.layers) {
             let bytes = pages.page(number, layer.end_page())?;
-            if let Err(error) = walk::check(path, index, layer, number, bytes) {
+            if let Err(error) = walk::check(path, cell, index, layer, number, bytes) {
                 // The store's own, more likely.
                 let mut own = Pages::new(&*self.file, &self.path);
                 let bytes = own.page(number, number + 1)?;
-                walk::check(&self.path, index, layer, number, bytes)?;
+                walk::check(&self.path, cell, index, layer, number, bytes)?;
                 return Err(error);
             }
             digest = digest.wrapping_add(digest_of(number, bytes));

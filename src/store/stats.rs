@@ -9,7 +9,7 @@ use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::hash::Hash;
 use crate::page::Kind;
-use crate::sizing;
+use crate::sizing::{self, Cell};
 
 /// What [`Store::stats`](crate::Store::stats) tells.
 #[non_exhaustive]
@@ -25,7 +25,7 @@ pub struct Stats {
     pub fpr_target: f64,
     /// The rate expected of its pages as full as they are now.
     pub fpr_now: f64,
-    /// Keys it holds: in pages and in the write buffer, uncommitted ones too.
+    /// Keys it holds: in pages and in the write buffer, uncommitted ones too. Of a counting store, inserts less removes.
     pub keys: u64,
     /// Keys it takes at most; see [`Fullness::limit`](crate::Fullness::limit).
     pub key_limit: u64,
@@ -66,26 +66,26 @@ pub struct LayerStats {
     pub keys: u64,
     /// Its pages of 4096 bytes.
     pub pages: u64,
-    /// Its filter bits: 32,640 a page.
+    /// Its filter bits: 32,640 a page, four of which are a counter of a counting store.
     pub bits: u64,
-    /// Bits a key.
+    /// Bits, or counters, a key.
     pub k: u32,
-    /// The share of bits expected to be set.
+    /// The share of bits expected to be set, or of counters above 0.
     pub fill: f64,
     /// The false-positive rate expected of it now.
     pub fpr: f64,
 }
 
 impl LayerStats {
-    fn of(layer: &Layer) -> Self {
+    fn of(layer: &Layer, cell: Cell) -> Self {
         Self {
             capacity: layer.capacity,
             keys: layer.keys,
             pages: layer.pages,
             bits: layer.pages * sizing::PAGE_BITS,
             k: layer.probes,
-            fill: sizing::expected_fill(layer.keys, layer.pages, layer.probes),
-            fpr: sizing::expected_rate(layer.keys, layer.pages, layer.probes),
+            fill: cell.expected_fill(layer.keys, layer.pages, layer.probes),
+            fpr: cell.expected_rate(layer.keys, layer.pages, layer.probes),
         }
     }
 }
@@ -97,7 +97,11 @@ impl Engine {
         let view = self.view()?;
         let fullness = self.fullness_of(&view);
         let superblock = &view.superblock;
-        let layers: Vec<_> = superblock.layers.iter().map(LayerStats::of).collect();
+        let layers: Vec<_> = superblock
+            .layers
+            .iter()
+            .map(|layer| LayerStats::of(layer, self.header.kind.cell()))
+            .collect();
         let settled = superblock.keys();
         let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
         let over = if self.grows() {

@@ -23,13 +23,13 @@ const LARGE_PAGES: u64 = (2 << 20) / PAGE_BYTES as u64;
 /// What a sweep has to do.
 pub(crate) struct Task {
     /// The generation whose keys go into the pages.
-    generation: u64,
-    cut: Cut,
+    pub(crate) generation: u64,
+    pub(crate) cut: Cut,
     /// How many keys that are.
-    count: u64,
+    pub(crate) count: u64,
     /// The sequence of the first intent: those of a checkpoint that is done again follow those of
     /// the interrupted one.
-    first_intent: u64,
+    pub(crate) first_intent: u64,
     /// Pages that may be torn because a checkpoint of this generation was interrupted.
     pub(crate) torn: Range<u64>,
 }
@@ -319,7 +319,8 @@ impl<'a> Sweep<'a> {
     fn replace(&self, page: u64, bytes: &mut [u8], fault: PageFault) -> Result<()> {
         let number = self.layer.first_page + page;
         let on = self.engine.options.on_damage;
-        if !on.replace(number, self.task.generation + 1, bytes) {
+        let cell = self.engine.header.kind.cell();
+        if !on.replace(cell, number, self.task.generation + 1, bytes) {
             return Err(self.damaged(page, fault));
         }
         let keys = self.layer.keys_a_page();

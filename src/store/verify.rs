@@ -17,7 +17,7 @@ pub struct VerifyReport {
     pub pages: u64,
     /// Pages that have never been written, among them.
     pub blank: u64,
-    /// Bits set in all good pages together.
+    /// Bits set in all good pages together, or counters above 0.
     pub bits_set: u64,
     /// What the bits tell of each layer, oldest first: keys, and how wrong they make it.
     pub layers: Vec<LayerOccupancy>,
@@ -71,7 +71,9 @@ impl Engine {
             superblock: identity.damaged,
             ..VerifyReport::default()
         };
-        let mut layers: Vec<_> = view.superblock.layers.iter().map(Occupied::new).collect();
+        let cell = self.header.kind.cell();
+        let layers = view.superblock.layers.iter();
+        let mut layers: Vec<_> = layers.map(|layer| Occupied::new(layer, cell)).collect();
         report.damaged = self.damaged_pages(&view, |content, layer| {
             report.pages += 1;
             let occupancy = match content {
@@ -97,13 +99,14 @@ impl Engine {
         mut each: impl FnMut(Option<Content>, u32),
     ) -> Vec<Damage> {
         let window = self.shared.window();
+        let cell = self.header.kind.cell();
         let mut copy = [0; PAGE_BYTES];
         let mut damaged = Vec::new();
         for ((index, pages), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
             for page in 0..layer.pages {
                 let content = match pages.check(page, &mut copy) {
                     Ok(Content::Sealed { occupancy, .. })
-                        if page::count_bits(&copy) != occupancy =>
+                        if page::count_occupied(cell, &copy) != occupancy =>
                     {
                         None
                     }

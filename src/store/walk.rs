@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer};
 use crate::page::{self, Content, PAGE_BYTES};
+use crate::sizing::Cell;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// Pages that are read at a time.
@@ -61,13 +62,14 @@ pub(crate) fn count(layers: &[Layer]) -> u64 {
 /// Checks a page as `verify` does: its CRC, its occupancy, and that it is blank only where it may be.
 pub(crate) fn check(
     path: &Path,
+    cell: Cell,
     index: u32,
     layer: &Layer,
     number: u64,
     bytes: &[u8],
 ) -> Result<()> {
     let fault = match page::check_in_layer(number, bytes, || layer.all_written) {
-        Ok(Content::Sealed { occupancy, .. }) if page::count_bits(bytes) != occupancy => {
+        Ok(Content::Sealed { occupancy, .. }) if page::count_occupied(cell, bytes) != occupancy => {
             page::PageFault {
                 expected: page::checksum(number, bytes),
                 got: 0,

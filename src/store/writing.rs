@@ -1,5 +1,6 @@
 //! The writer lock, and going on after a holder of it that died.
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
 use super::bias::Bias;
@@ -11,7 +12,7 @@ use super::view::remove_if_there;
 use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
-use crate::log::{LogEnd, LogReader, Mark, RecordKind, log_path};
+use crate::log::{LogEnd, LogReader, Mark, Record, RecordKind, log_path};
 use crate::sys::LockFile;
 
 /// The writer lock, held. One holder in all threads and processes.
@@ -118,6 +119,8 @@ impl Engine {
         while let Some(record) = reader.next()? {
             match record.kind {
                 RecordKind::Open => {}
+                RecordKind::Insert if self.is_counting() => count_marked(active, record, 1),
+                RecordKind::Remove => count_marked(active, record, -1),
                 RecordKind::Insert => {
                     if let Some(state) = self.state_of(record.handle) {
                         for hash in record.hashes() {
@@ -142,7 +145,7 @@ impl Engine {
             previous: reader.previous(),
             allocated: tail.allocated,
         });
-        active.buffer.retract_claimed();
+        self.retract(&active.buffer);
         self.recount_uncommitted(&active.buffer);
         if sealed {
             // First: who comes after a death from here on does not read the cut again.
@@ -152,11 +155,19 @@ impl Engine {
         if sealed {
             self.begin_next(active, None)?;
             // What was carried over counts there.
-            active.buffer.retract_claimed();
+            self.retract(&active.buffer);
         } else {
             self.remove_successor(active)?;
         }
         Ok(())
+    }
+
+    /// Gives up what was begun and is not in the log, and counts anew.
+    fn retract(&self, active: &Buffer) {
+        match self.is_counting() {
+            true => active.unmark_all(),
+            false => active.retract_claimed(),
+        }
     }
 
     /// Counts each handle's uncommitted keys anew.
@@ -196,6 +207,18 @@ impl Engine {
             sync_parent(storage, &path)?;
         }
         Ok(())
+    }
+}
+
+/// What a record of a counting store means for those of its keys that are marked.
+fn count_marked(active: &Generation, record: Record<'_>, by: i64) {
+    let mut nets = BTreeMap::new();
+    for hash in record.hashes() {
+        *nets.entry(hash).or_insert(0) += by;
+    }
+    // All at once: the mark goes with the first.
+    for (hash, net) in nets {
+        active.buffer.count_marked(hash, net);
     }
 }
 

@@ -135,10 +135,17 @@ fn values_out_of_their_range() {
         "none",
     );
     invalid(
-        &refused(&small().kind(Kind::Counting).capacity(5)),
-        "kind",
-        "bloom or scalable: this version has no counting stores yet",
-        "counting",
+        &refused(&small().kind(Kind::Counting)),
+        "capacity",
+        "a number of keys for kind counting, which can't grow: what is removed from the wrong layer is lost to other keys",
+        "none",
+    );
+    let shared = small().kind(Kind::Counting).capacity(5);
+    invalid(
+        &refused(&shared.transactional(true)),
+        "transactional",
+        "no for kind counting: a key that two handles count is not one handle's to give up",
+        "yes",
     );
     invalid(
         &refused(&small().capacity(5).fpr(0.01).bits_per_key(9.5)),

@@ -96,7 +96,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn kinds_of_records_are_four() {
+fn kinds_of_records_are_five() {
     let rows = table(&section("Log records"), &["kind", "name", "payload"]);
     let names: Vec<_> = rows
         .iter()
@@ -108,7 +108,8 @@ fn kinds_of_records_are_four() {
             ("1", "open"),
             ("2", "insert"),
             ("3", "commit"),
-            ("4", "cut")
+            ("4", "cut"),
+            ("5", "remove")
         ]
     );
 }

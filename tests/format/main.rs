@@ -6,6 +6,7 @@
 //! FORMAT.md that are generated, and makes golden files that are missing.
 
 mod bytes;
+mod counting;
 mod delta;
 mod doc;
 mod golden;

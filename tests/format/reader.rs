@@ -42,6 +42,22 @@ pub(crate) fn answers(store: &Path, hashes: &[u64], raw: bool) -> Vec<bool> {
     answers.chars().map(|answer| answer == '1').collect()
 }
 
+/// How often the reader finds hashes of a counting store, as given to `insert_hash`.
+pub(crate) fn counts(store: &Path, hashes: &[u64]) -> Vec<u64> {
+    let folder = TempDir::new().unwrap();
+    let list = folder.path().join("hashes");
+    let lines: Vec<_> = hashes.iter().map(ToString::to_string).collect();
+    std::fs::write(&list, lines.join("\n")).unwrap();
+    let output = run(store, &["--hashes", list.to_str().unwrap()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "reader.py: {said}");
+    let json = String::from_utf8(output.stdout).unwrap();
+    let (_, rest) = json.split_once("\"counts\": [").unwrap();
+    let (counts, _) = rest.split_once(']').unwrap();
+    let parse = |count: &str| count.trim().parse().unwrap();
+    counts.split(',').map(parse).collect()
+}
+
 /// `count` hashes, the same in every run.
 fn random(seed: u64, count: u64) -> Vec<u64> {
     (0..count)

@@ -56,7 +56,7 @@ fn a_bad_header_field_has_the_error_of_its_line() {
         ("read_only_compatible", &[1]),
         ("incompatible", &[1]),
         ("page_size", &[1]),
-        ("kind", &[2]),
+        ("kind", &[4]),
         ("hash", &[4]),
         ("flags", &[2]),
         ("probes", &[65]),

@@ -3,13 +3,14 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 12] = [
+const TABLES: [(&str, usize); 13] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
     ("Writer entry", 16),
     ("Intents", 64),
     ("Pages", 4096),
+    ("Journal", 64),
     ("The log", 64),
     ("Log records", 24),
     ("Commit payload", 24),

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
 use crate::page::Kind;
-use crate::sizing::{Growth, MAX_LAYERS, PAGE_BITS, Plan, SizingError, expected_rate};
+use crate::sizing::{Cell, Growth, MAX_LAYERS, PAGE_BITS, Plan, SizingError, expected_rate};
 use crate::store::Options;
 use crate::store::create::{first_superblock, now, random};
 
@@ -129,6 +129,7 @@ impl Design {
         let mut parts = Vec::with_capacity(groups.len());
         for group in groups {
             let plan = Plan {
+                cell: Cell::Bit,
                 capacity: group.capacity,
                 pages: group.pages,
                 probes: group.probes,
@@ -224,6 +225,10 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
     let model = first.header();
     for input in inputs {
         let own = input.header();
+        if own.kind == Kind::Counting {
+            let others = "bloom or scalable, for merging";
+            return wrong(input, first, "kind", &others, &own.kind);
+        }
         if own.kind != model.kind {
             return wrong(input, first, "kind", &model.kind, &own.kind);
         }

@@ -1,0 +1,193 @@
+//! The journal of a counting store: what pages are going to be, written before they are (FORMAT.md,
+//! "Journal").
+//!
+//! A page of counters that is half old and half new can't be mended by counting again. So its new
+//! image is made durable first, elsewhere in the file, and whoever finds a page torn takes it from
+//! there. Writing the images again changes nothing, however often it is done.
+
+use std::io;
+use std::ops::Range;
+
+use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, page_offset};
+use super::{Header, Layer};
+use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
+use crate::page::{self, Content, PAGE_BYTES};
+use crate::sizing::Plan;
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+pub(crate) const MAGIC: [u8; 8] = *b"EVERJRNL";
+pub(crate) const CRC_OFFSET: usize = 8;
+pub(crate) const LENGTH: usize = 64;
+/// Where it begins.
+pub(crate) const OFFSET: u64 = FIRST_PAGE * PAGE_BYTES as u64;
+/// Where the numbers of its pages begin.
+pub(crate) const NUMBERS_OFFSET: u64 = OFFSET + PAGE_BYTES as u64;
+/// Its first image.
+pub(crate) const FIRST_IMAGE: u64 = FIRST_PAGE + LAYER_ALIGNMENT;
+/// Where the images begin.
+const IMAGES_OFFSET: u64 = FIRST_IMAGE * PAGE_BYTES as u64;
+/// Most images that there are numbers for.
+pub(crate) const MOST_IMAGES: u64 = (IMAGES_OFFSET - NUMBERS_OFFSET) / 8;
+/// Images of a new store's journal, unless it has fewer pages: 4 MiB.
+const USUAL_IMAGES: u64 = 1024;
+/// Images that are read at a time.
+const PIECE: usize = 64;
+
+const _: () = assert!(USUAL_IMAGES <= MOST_IMAGES && USUAL_IMAGES.is_multiple_of(LAYER_ALIGNMENT));
+
+/// The only layer of a new counting store, behind its journal.
+pub(crate) fn layer_behind(plan: &Plan) -> Layer {
+    let images = plan.pages.next_multiple_of(LAYER_ALIGNMENT);
+    Layer::at(FIRST_IMAGE + images.min(USUAL_IMAGES), plan)
+}
+
+/// The place of a journal, between the superblocks and the layer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Journal {
+    layer: Layer,
+    /// Images that it has room for.
+    pub(crate) room: u64,
+}
+
+/// What a journal says of itself, before its images have been looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Front {
+    count: u32,
+    generation: u64,
+}
+
+impl Front {
+    fn encode(self, header: &Header) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(LENGTH);
+        Encoder::new(&mut bytes)
+            .bytes(&MAGIC)
+            .u32(0)
+            .u32(self.count)
+            .bytes(&header.store_id)
+            .u64(self.generation)
+            .pad_to(LENGTH);
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, CRC_OFFSET, crc);
+        bytes
+    }
+
+    fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
+        let bytes = bytes.get(..LENGTH)?;
+        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
+        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+            return None;
+        }
+        let mut input = Decoder::new(&bytes[CRC_OFFSET + 4..]);
+        let count = input.u32()?;
+        let is_own = input.array::<16>()? == header.store_id;
+        let generation = input.u64()?;
+        is_own.then_some(Self { count, generation })
+    }
+}
+
+impl Journal {
+    /// The journal before a layer; `None` if there is no room for one.
+    pub(crate) fn of(layer: &Layer) -> Option<Self> {
+        let room = layer.first_page.checked_sub(FIRST_IMAGE)?;
+        (room > 0).then_some(Self {
+            layer: *layer,
+            room: room.min(MOST_IMAGES),
+        })
+    }
+
+    /// Writes the images of pages, by rising numbers, that the checkpoint of `generation` makes. They
+    /// count from the next sync on.
+    pub(crate) fn write(
+        &self,
+        file: &dyn StorageFile,
+        header: &Header,
+        generation: u64,
+        numbers: &[u64],
+        images: &[u8],
+    ) -> io::Result<()> {
+        let mut listed = Vec::with_capacity(numbers.len() * 8);
+        for number in numbers {
+            Encoder::new(&mut listed).u64(*number);
+        }
+        let front = Front {
+            count: numbers.len() as u32,
+            generation,
+        };
+        write_all_at(file, &front.encode(header), OFFSET)?;
+        write_all_at(file, &listed, NUMBERS_OFFSET)?;
+        write_all_at(file, images, IMAGES_OFFSET)
+    }
+
+    /// Writes the pages whose images are in the journal once more, if it is that of the checkpoint of
+    /// `generation`, and `intended` has them all; answers how many. Not synced.
+    pub(crate) fn replay(
+        &self,
+        file: &dyn StorageFile,
+        header: &Header,
+        generation: u64,
+        intended: &Range<u64>,
+    ) -> io::Result<u64> {
+        let Some(numbers) = self.numbers(file, header, generation)? else {
+            return Ok(0);
+        };
+        // All or none: while something of journal or intent is not there, no page has been written.
+        let mut whole = numbers.iter().all(|number| intended.contains(number));
+        self.for_each(file, &numbers, |number, image| {
+            let sealed = page::check(number, image);
+            whole &= matches!(sealed, Ok(Content::Sealed { generation: made, .. }) if made == generation + 1);
+            Ok(())
+        })?;
+        if !whole {
+            return Ok(0);
+        }
+        self.for_each(file, &numbers, |number, image| {
+            write_all_at(file, image, page_offset(number))
+        })?;
+        Ok(numbers.len() as u64)
+    }
+
+    /// The numbers of the pages in it; `None` if it is another generation's, or none.
+    fn numbers(
+        &self,
+        file: &dyn StorageFile,
+        header: &Header,
+        generation: u64,
+    ) -> io::Result<Option<Vec<u64>>> {
+        let mut bytes = [0; LENGTH];
+        read_exact_at(file, &mut bytes, OFFSET)?;
+        let front = Front::decode(&bytes, header).filter(|front| front.generation == generation);
+        let Some(front) = front.filter(|front| u64::from(front.count) <= self.room) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; front.count as usize * 8];
+        read_exact_at(file, &mut bytes, NUMBERS_OFFSET)?;
+        let numbers: Vec<_> = bytes
+            .chunks_exact(8)
+            .map(|bytes| u64_at(bytes, 0))
+            .collect();
+        let own = self.layer.first_page..self.layer.end_page();
+        let rising = numbers.is_sorted_by(|one, next| one < next);
+        let fit = rising && numbers.iter().all(|number| own.contains(number));
+        Ok(fit.then_some(numbers))
+    }
+
+    fn for_each(
+        &self,
+        file: &dyn StorageFile,
+        numbers: &[u64],
+        mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
+    ) -> io::Result<()> {
+        let mut bytes = vec![0; PIECE.min(numbers.len()) * PAGE_BYTES];
+        for (piece, numbers) in (0..).zip(numbers.chunks(PIECE)) {
+            let bytes = &mut bytes[..numbers.len() * PAGE_BYTES];
+            let offset = IMAGES_OFFSET + piece * (PIECE * PAGE_BYTES) as u64;
+            read_exact_at(file, bytes, offset)?;
+            for (number, image) in numbers.iter().zip(bytes.chunks_exact(PAGE_BYTES)) {
+                each(*number, image)?;
+            }
+        }
+        Ok(())
+    }
+}
+
+const _: () = assert!(LENGTH >= 8 + 4 + 4 + 16 + 8);

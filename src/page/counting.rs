@@ -1,0 +1,197 @@
+//! The counting filter inside one page: a counter of four bits for each of a key's probes.
+//!
+//! A key counts up each of its counters by one when it is inserted, and down when it is removed. A
+//! counter that reaches [`STUCK`] stays there: how often it would have to be counted down is not
+//! known any more. Counting twice is not counting once, so nothing here may be applied to a page
+//! again; its generation tells whether it has been. Bytes: FORMAT.md, "Counting".
+
+use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, probes};
+use crate::codec::u64_at;
+
+/// Counters of a page.
+pub(crate) const COUNTERS: u64 = PAYLOAD_BITS / 4;
+/// Where a counter ends, and stays.
+pub(crate) const STUCK: u8 = 15;
+/// Counter 0, counted from the page's first half-byte.
+const FIRST: usize = PAYLOAD_OFFSET * 2;
+const MOST_PROBES: usize = crate::sizing::MAX_PROBES as usize;
+
+const _: () = assert!(COUNTERS * 4 == PAYLOAD_BITS && COUNTERS <= u16::MAX as u64);
+
+/// How often a key is there at most: the least of its counters, where `word` gives the page's 64-bit
+/// words. [`STUCK`] stands for as many or more.
+#[inline]
+pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
+    let mut least = STUCK;
+    probes::each_of(COUNTERS, hash, probes, |counter| {
+        let at = FIRST + counter;
+        least = least.min((word(at / 16) >> (at % 16 * 4)) as u8 & 0xF);
+    });
+    least
+}
+
+/// The words of its page in which the key's first two counters lie, for a prefetch.
+#[inline]
+pub(crate) fn first_words(hash: u64) -> [usize; 2] {
+    let mut words = [0; 2];
+    let mut next = words.iter_mut();
+    probes::each_of(COUNTERS, hash, 2, |counter| {
+        if let Some(word) = next.next() {
+            *word = (FIRST + counter) / 16;
+        }
+    });
+    words
+}
+
+/// What becomes of a counter, or of the least of several, when a key is inserted so many more times
+/// than it is removed.
+pub(crate) fn after(counter: u8, net: i64) -> u8 {
+    if counter == STUCK {
+        return STUCK;
+    }
+    // Below 0 only if keys were removed that had never been inserted.
+    i64::from(counter)
+        .saturating_add(net)
+        .clamp(0, STUCK.into()) as u8
+}
+
+/// Counts each key by how many more times it was inserted than removed, in the order given, which is
+/// that of the hashes; answers how many counters are above 0 afterwards.
+pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
+    for (hash, net) in nets {
+        let mut drawn = [0; MOST_PROBES];
+        for counter in distinct(*hash, probes, &mut drawn) {
+            let at = FIRST + usize::from(*counter);
+            let byte = &mut page[at / 2];
+            let shift = at % 2 * 4;
+            let counted = after((*byte >> shift) & 0xF, *net);
+            *byte = *byte & !(0xF << shift) | counted << shift;
+        }
+    }
+    occupied(page)
+}
+
+/// A key's counters, each once: draws may repeat.
+fn distinct(hash: u64, probes: u32, drawn: &mut [u16; MOST_PROBES]) -> &[u16] {
+    let mut count = 0;
+    probes::each_of(COUNTERS, hash, probes, |counter| {
+        let counter = counter as u16;
+        if count < MOST_PROBES && !drawn[..count].contains(&counter) {
+            drawn[count] = counter;
+            count += 1;
+        }
+    });
+    &drawn[..count]
+}
+
+/// How many counters are above 0.
+pub(crate) fn occupied(page: &[u8]) -> u32 {
+    count_where(page, |word| word | word >> 1 | word >> 2 | word >> 3)
+}
+
+/// How many counters are stuck.
+#[cfg(test)]
+fn stuck(page: &[u8]) -> u32 {
+    count_where(page, |word| word & word >> 1 & word >> 2 & word >> 3)
+}
+
+/// Counts the counters of which `test` sets the lowest bit.
+fn count_where(page: &[u8], test: impl Fn(u64) -> u64) -> u32 {
+    const LOWEST: u64 = 0x1111_1111_1111_1111;
+    let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
+    let words = payload.chunks_exact(8).map(|word| u64_at(word, 0));
+    words.map(|word| (test(word) & LOWEST).count_ones()).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::probes::twin::cells;
+    use proptest::prelude::*;
+    use std::collections::BTreeSet;
+
+    fn word(page: &[u8]) -> impl Fn(usize) -> u64 + '_ {
+        |index| u64_at(page, index * 8)
+    }
+
+    fn counters(page: &[u8]) -> Vec<u8> {
+        let bytes = &page[PAYLOAD_OFFSET..];
+        bytes
+            .iter()
+            .flat_map(|byte| [byte & 15, byte >> 4])
+            .collect()
+    }
+
+    fn page_of(counters: &[u8]) -> Vec<u8> {
+        let mut page = vec![0; PAYLOAD_OFFSET];
+        page.extend(counters.chunks_exact(2).map(|two| two[0] | two[1] << 4));
+        page
+    }
+
+    proptest! {
+        /// The slow twin has a byte for each counter, and a set for each key's.
+        #[test]
+        fn equals_counters_of_their_own(
+            nets in prop::collection::vec((0_u64..40, -20_i64..20), 0..200),
+            before in prop::collection::vec((0..COUNTERS as usize, 0_u8..16), 0..500),
+            probes in 1_u32..=64,
+        ) {
+            let mut twin = vec![0; COUNTERS as usize];
+            for (counter, value) in before {
+                twin[counter] = value;
+            }
+            let mut page = page_of(&twin);
+            let own = |key: u64| cells(COUNTERS, key).take(probes as usize).collect::<BTreeSet<_>>();
+            for (key, net) in &nets {
+                for counter in own(*key) {
+                    let value = &mut twin[counter];
+                    *value = match (*value, i64::from(*value) + net) {
+                        (15, _) => 15,
+                        (_, sum) if sum < 0 => 0,
+                        (_, sum) if sum > 15 => 15,
+                        (_, sum) => sum as u8,
+                    };
+                }
+            }
+            let above_zero = apply(&mut page, probes, &nets);
+            prop_assert_eq!(&counters(&page), &twin);
+            prop_assert_eq!(above_zero as usize, twin.iter().filter(|value| **value > 0).count());
+            prop_assert_eq!(stuck(&page) as usize, twin.iter().filter(|value| **value == 15).count());
+            for key in 0..50 {
+                let least = own(key).into_iter().map(|counter| twin[counter]).min();
+                prop_assert_eq!(Some(count(word(&page), probes, key)), least);
+            }
+            for key in 0..50 {
+                let words: Vec<_> = cells(COUNTERS, key).take(2).map(|at| (FIRST + at) / 16).collect();
+                prop_assert_eq!(&first_words(key)[..], &words[..]);
+            }
+        }
+
+        #[test]
+        fn what_was_inserted_is_found_and_what_was_removed_leaves_nothing(
+            keys in prop::collection::btree_set(any::<u64>(), 0..300),
+            probes in 1_u32..40,
+        ) {
+            let mut page = vec![0; PAGE_BYTES];
+            let nets = |net| keys.iter().map(|key| (*key, net)).collect::<Vec<_>>();
+            apply(&mut page, probes, &nets(1));
+            for key in &keys {
+                prop_assert!(count(word(&page), probes, *key) > 0);
+            }
+            prop_assert_eq!(apply(&mut page, probes, &nets(-1)), stuck(&page));
+        }
+    }
+
+    #[test]
+    fn a_counter_ends_at_fifteen_and_stays() {
+        assert_eq!(after(14, 1), STUCK);
+        assert_eq!(after(3, i64::MAX), STUCK);
+        assert_eq!(after(STUCK, -1), STUCK);
+        assert_eq!(after(14, -15), 0);
+        assert_eq!(after(14, i64::MIN), 0);
+        let mut page = vec![0; PAGE_BYTES];
+        apply(&mut page, 5, &[(9, 15), (9, -15)]);
+        assert_eq!(count(word(&page), 5, 9), STUCK);
+        assert_eq!(stuck(&page), 5);
+    }
+}
