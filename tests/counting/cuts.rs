@@ -59,7 +59,9 @@ fn examine(image: &Image, model: &Model, seed: u64, again: bool) -> Result<(), S
     write_image(image, folder.path()).unwrap();
     let tape = again.then(|| Tape::new(image, None));
     let mut session = Session::new(folder.path(), tape.clone(), model.clone(), seed);
-    let outcome = session.open(Crash::Power).and_then(|()| match again {
+    let looked = session.look();
+    let opened = looked.and_then(|()| session.open(Crash::Power));
+    let outcome = opened.and_then(|()| match again {
         true => session.steps(4),
         false => session.go_on(),
     });

@@ -118,6 +118,23 @@ impl Session {
         Ok(())
     }
 
+    /// Looks at what a crash has left as who may only read.
+    pub fn look(&self) -> Outcome {
+        let wrong = |error: Error| Stop::Wrong(format!("reading what is left: {error}"));
+        let store = match Options::new().open_read_only(&self.path) {
+            Err(Error::NotFound { .. }) if !self.model.is_made => return Ok(()),
+            opened => opened.map_err(wrong)?,
+        };
+        let report = store.verify().map_err(wrong)?;
+        match report.is_ok() {
+            true => Ok(()),
+            false => Err(Stop::Wrong(format!(
+                "reading, damage: {:?}",
+                report.damaged
+            ))),
+        }
+    }
+
     /// What is in the store, by everything that it can be asked.
     fn observe(&self, store: &Store) -> Outcome<Counts> {
         let mut counts = Counts::new();
