@@ -12,6 +12,7 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod exempt;
 mod fold;
 mod fullness;
 mod handle;
@@ -65,6 +66,7 @@ enum Command {
     Dedup(dedup::Args),
     Add(add::Args),
     Check(check::Args),
+    Exempt(exempt::Args),
     Info(info::Args),
     Verify(verify::Args),
     Repair(repair::Args),
@@ -82,6 +84,7 @@ fn main() -> ExitCode {
         Command::Dedup(args) => dedup::run(args),
         Command::Add(args) => add::run(args),
         Command::Check(args) => check::run(args),
+        Command::Exempt(args) => exempt::run(args),
         Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),

@@ -30,6 +30,8 @@ pub(crate) enum RecordKind {
     Commit,
     /// The log is closed.
     Cut,
+    /// Keys that are known to be false positives.
+    Exempt,
 }
 
 impl RecordKind {
@@ -39,6 +41,7 @@ impl RecordKind {
             RecordKind::Insert => 2,
             RecordKind::Commit => 3,
             RecordKind::Cut => 4,
+            RecordKind::Exempt => 6,
         }
     }
 
@@ -48,6 +51,7 @@ impl RecordKind {
             2 => Some(RecordKind::Insert),
             3 => Some(RecordKind::Commit),
             4 => Some(RecordKind::Cut),
+            6 => Some(RecordKind::Exempt),
             _ => None,
         }
     }
@@ -63,7 +67,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The hashes of an insert record.
+    /// The hashes of a record that holds some.
     pub(crate) fn hashes(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.payload.chunks_exact(8).map(|bytes| u64_at(bytes, 0))
     }

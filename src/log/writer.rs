@@ -54,8 +54,17 @@ impl LogWriter<'_> {
 
     /// Keys inserted by a handle, in as many records as it takes.
     pub(crate) fn insert(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
+        self.hashes(RecordKind::Insert, handle, hashes)
+    }
+
+    /// Keys that are known to be false positives.
+    pub(crate) fn exempt(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
+        self.hashes(RecordKind::Exempt, handle, hashes)
+    }
+
+    fn hashes(&mut self, kind: RecordKind, handle: u64, hashes: &[u64]) -> Result<()> {
         for part in hashes.chunks(record::MAX_HASHES) {
-            self.append(RecordKind::Insert, handle, |out| {
+            self.append(kind, handle, |out| {
                 out.reserve(part.len() * 8);
                 for hash in part {
                     out.extend_from_slice(&hash.to_le_bytes());

@@ -15,7 +15,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
 use crate::log::file::sync_parent;
-use crate::log::{LogError, LogFile, log_path};
+use crate::log::{LogError, LogFile, RecordKind, log_path};
 use crate::sys::{LockFile, lock, wait_until};
 
 /// Held at a checkpoint.
@@ -161,12 +161,17 @@ impl Engine {
         };
         let mut layers = old.layers.clone();
         let count = found.committed_keys;
+        let keys = key_source(log, buffer, &found);
         if count > 0 {
-            let index = cut.layer_index as usize;
+            layers.truncate(cut.layer_index as usize);
+            layers.push(cut.layer);
+            self.make_room(cut.layer.end_offset())?;
+        }
+        // Before the pages: should there be no room for them, nothing has begun.
+        let sections = self.sections_after(identity, log, &found, &keys, &layers)?;
+        if count > 0 {
             let mut layer = cut.layer;
-            self.make_room(layer.end_offset())?;
             let task = Task::new(identity, log.generation, cut.clone(), count);
-            let keys = key_source(log, buffer, &found);
             self.shared.set_torn(task.torn.clone());
             let mut sweep = Sweep::new(self, &task, &keys);
             let swept = match sweep.run() {
@@ -179,11 +184,13 @@ impl Engine {
             };
             layer.keys = layer.keys.saturating_add(swept.keys);
             layer.all_written |= swept.all_written;
-            layers.truncate(index);
+            layers.pop();
             layers.push(layer);
             self.sync_file("sync the pages")?;
             self.shared.window().publish(0..0);
             self.shared.set_torn(0..0);
+        } else if sections != old.sections {
+            self.sync_file("sync the sections")?;
         }
         let mut commits = old.commits.clone();
         commits.extend(found.commits);
@@ -194,6 +201,7 @@ impl Engine {
             commit_sequence: old.commit_sequence.max(found.commit_sequence),
             commits,
             layers,
+            sections,
         };
         // A map that can't be made is better known before than after.
         let held = &self.view.load().layers;
@@ -265,6 +273,7 @@ fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) 
         Some(buffer) => KeySource::Buffer(buffer),
         None => KeySource::Log {
             log: Arc::clone(log),
+            kind: RecordKind::Insert,
             committed: found.committed.clone(),
             count: found.committed_keys,
         },

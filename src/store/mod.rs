@@ -11,9 +11,12 @@ mod coordination;
 mod create;
 mod damage;
 mod delta;
+mod delta_file;
 mod doubt;
 mod draft;
 mod engine;
+mod exempt;
+mod exempting;
 mod fullness;
 mod generation;
 mod identity;
@@ -33,6 +36,7 @@ mod repair;
 mod report;
 mod rotate;
 mod scan;
+mod sections;
 mod since;
 mod snapshot;
 mod stats;
@@ -51,6 +55,7 @@ pub use apply::ApplyReport;
 pub use damage::{OnDamage, RepairReport};
 pub use delta::DeltaReport;
 use engine::Engine;
+pub use exempting::ExemptReport;
 pub use fullness::{Fullness, LayerOccupancy};
 pub use merge::{Merge, MergeReport};
 pub use options::{
@@ -396,7 +401,7 @@ impl Store {
 
     /// Rewrites each damaged page, so that it verifies: as one of which no key is seen
     /// ([`OnDamage::NeverSeen`]) or every one ([`OnDamage::Seen`]). Others may have the store open;
-    /// checkpoints wait. For a store that can't be opened there is
+    /// checkpoints wait. For a store that can't be opened, and for a damaged section, there is
     /// [`Options::repair`](crate::Options::repair).
     ///
     /// # Errors

@@ -187,6 +187,7 @@ impl Engine {
         let superblock = still.identity.superblock.clone();
         self.refuse_logs(dest, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
+        walk::check_sections(&*self.file, &self.path, &superblock.sections)?;
         let pages = walk::count(&superblock.layers);
         let mut watched = Watched::new(watch, length.saturating_add(pages * PAGE_BYTES as u64));
         let mut ended = Ok(());
@@ -203,6 +204,8 @@ impl Engine {
         drop(still);
         watched.at(length)?;
         let digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
+        walk::check_sections(&*draft.file, dest, &superblock.sections)?;
+        walk::clear_unnamed(&*draft.file, dest, &superblock)?;
         let front = front(&self.header, &superblock, digest);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;

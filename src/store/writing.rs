@@ -117,7 +117,8 @@ impl Engine {
         let mut sequence = self.shared.commit_sequence();
         while let Some(record) = reader.next()? {
             match record.kind {
-                RecordKind::Open => {}
+                // What is exempt is seen to by the checkpoint.
+                RecordKind::Open | RecordKind::Exempt => {}
                 RecordKind::Insert => {
                     if let Some(state) = self.state_of(record.handle) {
                         for hash in record.hashes() {

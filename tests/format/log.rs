@@ -16,6 +16,7 @@ const OPEN: u64 = 1;
 const INSERT: u64 = 2;
 const COMMIT: u64 = 3;
 const CUT: u64 = 4;
+pub(crate) const EXEMPT: u64 = 6;
 
 /// A record, as "Log records" describes it.
 #[derive(Debug, Clone)]
@@ -41,7 +42,8 @@ pub(crate) fn chain(log: &[u8]) -> Vec<Record> {
         let get = |name| layout.number(bytes, name);
         let length = get("length") as usize;
         let fits = length <= 65_536 && length.is_multiple_of(8) && get("flags") == 0;
-        if !fits || !(OPEN..=CUT).contains(&get("kind")) || get("previous") != previous {
+        let known = (OPEN..=CUT).contains(&get("kind")) || get("kind") == EXEMPT;
+        if !fits || !known || get("previous") != previous {
             break;
         }
         let Some(whole) = log.get(offset..offset + layout.end() + length) else {
@@ -96,7 +98,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn kinds_of_records_are_four() {
+fn kinds_of_records_are_five() {
     let rows = table(&section("Log records"), &["kind", "name", "payload"]);
     let names: Vec<_> = rows
         .iter()
@@ -108,7 +110,8 @@ fn kinds_of_records_are_four() {
             ("1", "open"),
             ("2", "insert"),
             ("3", "commit"),
-            ("4", "cut")
+            ("4", "cut"),
+            ("6", "exempt"),
         ]
     );
 }
