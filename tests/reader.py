@@ -21,8 +21,9 @@ import zlib
 PAGE = 4096
 MASK = (1 << 64) - 1
 PLAIN, COUNTING, SCALABLE = 1, 2, 3
-OPEN, INSERT, COMMIT, CUT, REMOVE = 1, 2, 3, 4, 5
+OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT = 1, 2, 3, 4, 5, 6
 STUCK = 15
+EXEMPT_SECTION = 1
 
 
 class Refused(Exception):
@@ -120,7 +121,8 @@ class Header:
 FIXED = struct.Struct("<8sIIQQ256sQQIIII")
 LAYER = struct.Struct("<QQQQdIIQQ")
 WRITER = struct.Struct("<QHHI")
-assert (FIXED.size, LAYER.size, WRITER.size) == (320, 64, 16)
+SECTION = struct.Struct("<IIQQII")
+assert (FIXED.size, LAYER.size, WRITER.size, SECTION.size) == (320, 64, 16, 32)
 
 
 class Layer:
@@ -143,6 +145,32 @@ class Layer:
         return self.first_page + self.pages
 
 
+class Section:
+    def __init__(self, data, last, taken):
+        require(len(data) == 32, "section: cut short")
+        (self.kind, flags, self.first_page, self.hashes, self.crc,
+         reserved) = SECTION.unpack(data)
+        require(self.kind == EXEMPT_SECTION and self.kind > last, "section: section_kind")
+        require(flags == 0, "section: section_flags")
+        require(32 <= self.first_page < 1 << 50 and self.first_page % 16 == 0,
+                "section: section_page")
+        require(1 <= self.hashes < 1 << 60, "section: hashes")
+        require(self.end() <= 1 << 50, "section: hashes")
+        require(reserved == 0, "section: section_reserved")
+        for start, end in taken:
+            require(self.end() <= start or end <= self.first_page, "section: section_page")
+
+    def end(self):
+        return self.first_page + (8 + self.hashes * 8 + PAGE - 1) // PAGE
+
+    def read(self, store):
+        data = store.read(self.first_page * PAGE, 8 + self.hashes * 8)
+        require(crc32(data) == self.crc, "a section is damaged: CRC")
+        _, *hashes = struct.unpack(f"<{1 + self.hashes}Q", data)
+        require(all(a < b for a, b in zip(hashes, hashes[1:])), "a section is damaged: not sorted")
+        return set(hashes)
+
+
 def mark_text(data, what):
     require(1 <= len(data) <= 255, f"{what}: name")
     try:
@@ -156,13 +184,13 @@ class Superblock:
         require(not zeros(place[:8]), "never written")
         require(place[:8] == b"EVERSUPR", "magic")
         (_, crc, length, self.sequence, self.generation, copy, keys, self.commit_sequence, flags,
-         layer_count, writer_count, reserved) = FIXED.unpack(place[:320])
+         layer_count, writer_count, section_count) = FIXED.unpack(place[:320])
         require(320 <= length <= 57344 and length % 8 == 0, f"length {length}")
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(copy == header.bytes, "belongs to another header")
         require(flags & ~1 == 0, "flags")
-        require(reserved == 0, "reserved")
+        require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
         require(layer_count <= 64, "layer_count")
         self.log_expected = flags & 1 == 1
@@ -171,6 +199,13 @@ class Superblock:
             layer = Layer(data[at:at + 64], least)
             self.layers.append(layer)
             at, least = at + 64, layer.end()
+        self.sections, last = [], 0
+        taken = [(layer.first_page, layer.end()) for layer in self.layers]
+        for _ in range(section_count):
+            section = Section(data[at:at + 32], last, taken)
+            self.sections.append(section)
+            taken.append((section.first_page, section.end()))
+            at, last = at + 32, section.kind
         self.writers = {}
         for _ in range(writer_count):
             require(at + 16 <= length, "writer_count")
@@ -337,7 +372,7 @@ class Log:
         if len(head) < 24:
             return None
         crc, previous, length, kind, flags, handle = struct.unpack("<IIIHHQ", head)
-        if length > 65536 or length % 8 or not OPEN <= kind <= REMOVE or flags:
+        if length > 65536 or length % 8 or not OPEN <= kind <= EXEMPT or flags:
             return None
         record = self.data[offset:offset + 24 + length]
         if len(record) < 24 + length:
@@ -379,14 +414,16 @@ def read_mark(payload):
     return sequence, durable, name, payload[end - tag_length:end]
 
 
-def check_cut(log, layers, header):
+def check_cut(log, superblock, header):
     _, index, layer = log.cut
+    layers = superblock.layers
     wrong = f"{log.name}: the cut's layer does not fit"
     if index < len(layers):
         require(index + 1 == len(layers) and layers[index].bytes == layer.bytes, wrong)
     else:
         require(index == len(layers) < 64 and header.kind == SCALABLE and layer.keys == 0, wrong)
-        require(not layers or layers[-1].end() <= layer.first_page, wrong)
+        for part in layers + superblock.sections:
+            require(part.end() <= layer.first_page, wrong)
 
 
 # Recovery
@@ -401,8 +438,11 @@ class Store:
         self.superblock, self.faults = newest_superblock(self, self.header)
         refuse_half_applied(self, self.header, self.superblock)
         self.layers = self.superblock.layers
-        if self.layers:
-            require(self.length >= self.layers[-1].end() * PAGE, "cut short: pages are missing")
+        for part in self.layers + self.superblock.sections:
+            require(self.length >= part.end() * PAGE, "cut short: pages are missing")
+        self.exempt = set()
+        for section in self.superblock.sections:
+            self.exempt |= section.read(self)
         intent = counting_intent(self, self.header, self.superblock.generation)
         self.writers = dict(self.superblock.writers)
         self.commit_sequence = self.superblock.commit_sequence
@@ -445,7 +485,7 @@ class Store:
         if first.cut is None:
             require(intent is None, f"{first.name}: its cut is missing")
         else:
-            check_cut(first, self.layers, self.header)
+            check_cut(first, self.superblock, self.header)
             if not first.cut[0]:
                 second = self.log(generation + 1)
                 require(second, f"the log of generation {generation + 1} is missing")
@@ -505,7 +545,7 @@ class Store:
         for index, layer in enumerate(self.layers):
             page = self.page(index, page_of(key, layer.pages))
             if all(page[16 + bit // 8] >> bit % 8 & 1 for bit in probes(key, layer.probes)):
-                return True
+                return key not in self.exempt
         return False
 
     def info(self):
@@ -523,6 +563,7 @@ class Store:
             "log_expected": superblock.log_expected,
             "commit_sequence": self.commit_sequence,
             "superblock_faults": self.faults,
+            "exempt": len(self.exempt),
             "torn": [self.torn.start, self.torn.stop],
             "layers": [
                 {"first_page": layer.first_page, "pages": layer.pages, "keys": layer.keys,

@@ -63,6 +63,8 @@ struct Json {
     /// The most keys it takes, and how many more that are.
     key_limit: u64,
     keys_left: u64,
+    /// Keys that are not there, whatever the pages say.
+    exempt: u64,
     /// Absent unless all pages were read.
     estimate: Option<JsonEstimate>,
     bytes: u64,
@@ -161,6 +163,7 @@ impl Json {
             keys: stats.keys,
             key_limit: stats.key_limit,
             keys_left: stats.keys_left,
+            exempt: stats.exempt,
             estimate,
             bytes: stats.bytes,
             bits_per_key: stats.bits_per_key,
@@ -257,6 +260,13 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
         row(
             "estimate",
             format!("{keys} keys shown, fpr {fpr}, by the bits set in pages"),
+        );
+    }
+    if stats.exempt > 0 {
+        let keys = thousands(stats.exempt);
+        row(
+            "exempt",
+            format!("{keys} keys, known never to have been inserted"),
         );
     }
     row(

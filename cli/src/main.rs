@@ -12,6 +12,7 @@ mod claims;
 mod create;
 mod dedup;
 mod error;
+mod exempt;
 mod fold;
 mod fullness;
 mod handle;
@@ -67,6 +68,7 @@ enum Command {
     Add(add::Args),
     Check(check::Args),
     Remove(remove::Args),
+    Exempt(exempt::Args),
     Info(info::Args),
     Verify(verify::Args),
     Repair(repair::Args),
@@ -85,6 +87,7 @@ fn main() -> ExitCode {
         Command::Add(args) => add::run(args),
         Command::Check(args) => check::run(args),
         Command::Remove(args) => remove::run(args),
+        Command::Exempt(args) => exempt::run(args),
         Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),

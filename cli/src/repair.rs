@@ -63,6 +63,8 @@ struct Json {
     superblock: bool,
     rolled_back: bool,
     log_bytes: u64,
+    /// Hashes of damaged sections.
+    hashes: u64,
     pages: Vec<JsonDamage>,
 }
 
@@ -74,6 +76,7 @@ impl From<&RepairReport> for Json {
             superblock: report.superblock,
             rolled_back: report.rolled_back,
             log_bytes: report.log_bytes,
+            hashes: report.hashes,
             pages: report.pages.iter().map(JsonDamage::from).collect(),
         }
     }
@@ -99,6 +102,13 @@ fn text(report: &RepairReport) -> String {
             text,
             "{} cut off a damaged log: keys in them are lost",
             bytes(report.log_bytes)
+        );
+    }
+    if report.hashes > 0 {
+        let _ = writeln!(
+            text,
+            "a damaged section was given up: {} keys that were exempt are seen again",
+            thousands(report.hashes)
         );
     }
     if !report.pages.is_empty() {

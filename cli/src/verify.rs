@@ -49,6 +49,8 @@ struct Json {
     /// What is wrong with one of the two superblocks.
     superblock: Option<String>,
     damaged: Vec<JsonDamage>,
+    /// What is wrong with sections, hashes that are kept exactly.
+    sections: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -76,6 +78,7 @@ impl From<&VerifyReport> for Json {
             pages: report.pages,
             superblock: report.superblock.as_ref().map(ToString::to_string),
             damaged: report.damaged.iter().map(JsonDamage::from).collect(),
+            sections: report.sections.iter().map(ToString::to_string).collect(),
         }
     }
 }
@@ -92,6 +95,13 @@ fn text(report: &VerifyReport) -> String {
     }
     if report.is_ok() {
         return text + &format!("{pages} pages, no damage\n");
+    }
+    for fault in &report.sections {
+        // A string takes all that is written to it.
+        let _ = writeln!(text, "{fault}");
+    }
+    if report.damaged.is_empty() {
+        return text + &format!("{pages} pages, none damaged\n");
     }
     let damaged = thousands(report.damaged.len() as u64);
     text += &format!("{pages} pages, {damaged} damaged:\n");

@@ -27,6 +27,10 @@ pub(crate) struct DeltaHeader {
     /// What it shows then.
     pub(crate) to: Moment,
     pub(crate) pages: u64,
+    /// Pages of sections, behind those.
+    pub(crate) section_pages: u64,
+    /// Which sections of the superblock they are, a bit for each.
+    pub(crate) sections: u32,
 }
 
 impl DeltaHeader {
@@ -42,6 +46,8 @@ impl DeltaHeader {
             .u64(self.from.digest)
             .u64(self.to.digest)
             .u64(self.pages)
+            .u64(self.section_pages)
+            .u32(self.sections)
             .pad_to(HEADER_BYTES);
         let crc = crc32fast::hash(&bytes[..CRC_OFFSET]);
         put_u32(&mut bytes, CRC_OFFSET, crc);
@@ -83,6 +89,8 @@ impl DeltaHeader {
         let (from, to) = (input.u64()?, input.u64()?);
         let (from_digest, to_digest) = (input.u64()?, input.u64()?);
         let pages = input.u64()?;
+        let section_pages = input.u64()?;
+        let sections = input.u32()?;
         let allowed = FIXED_BYTES..=SUPERBLOCK_BYTES;
         if !allowed.contains(&(superblock_length as usize)) || superblock_length % 8 != 0 {
             let got = superblock_length.into();
@@ -96,6 +104,9 @@ impl DeltaHeader {
         }
         if pages > PAGE_LIMIT {
             return wrong("pages", "at most 2^50", pages);
+        }
+        if section_pages > PAGE_LIMIT {
+            return wrong("section_pages", "at most 2^50", section_pages);
         }
         if !input.rest_is_zero() {
             return wrong("reserved", "zeros", 1);
@@ -112,6 +123,8 @@ impl DeltaHeader {
                 digest: to_digest,
             },
             pages,
+            section_pages,
+            sections,
         };
         let expected = header.length();
         if expected != length {
@@ -130,7 +143,12 @@ impl DeltaHeader {
 
     /// Where the end mark lies.
     pub(crate) fn end_offset(&self) -> u64 {
-        self.pages_offset() + self.pages * PAGE_BYTES as u64
+        self.pages_offset() + (self.pages + self.section_pages) * PAGE_BYTES as u64
+    }
+
+    /// Whether the section of this index in the superblock is in the delta.
+    pub(crate) fn has_section(&self, index: usize) -> bool {
+        index < 32 && self.sections & (1 << index) != 0
     }
 
     /// The whole delta's length.
@@ -188,7 +206,31 @@ impl DeltaHeader {
                 got: self.to.generation,
             });
         }
+        let known = (1_u64 << superblock.sections.len()) - 1;
+        if u64::from(self.sections) & !known != 0 {
+            let got = self.sections.into();
+            return Err(field(
+                "sections",
+                "a bit for each section that there is",
+                got,
+            ));
+        }
+        let held = superblock.sections.iter().enumerate();
+        let held = held.filter(|(index, _)| self.has_section(*index));
+        let pages: u64 = held.map(|(_, section)| section.pages()).sum();
+        if pages != self.section_pages {
+            let got = self.section_pages;
+            return Err(field("section_pages", "those of its sections", got));
+        }
         Ok(superblock)
+    }
+}
+
+fn field(field: &'static str, expected: &'static str, got: u64) -> DeltaError {
+    DeltaError::Field {
+        field,
+        expected,
+        got,
     }
 }
 
@@ -197,11 +239,7 @@ fn wrong<T>(
     expected: &'static str,
     got: u64,
 ) -> Option<Result<T, DeltaError>> {
-    Some(Err(DeltaError::Field {
-        field,
-        expected,
-        got,
-    }))
+    Some(Err(self::field(field, expected, got)))
 }
 
 fn checked(part: &'static str, bytes: &[u8], got: u32) -> Result<(), DeltaError> {
@@ -279,6 +317,7 @@ mod tests {
             (from, more) in (1_u64..1 << 40, 0_u64..1 << 40),
             digests in any::<(u64, u64)>(),
             pages in 0_u64..1 << 40,
+            (section_pages, sections) in (0_u64..1 << 40, any::<u32>()),
         ) -> DeltaHeader {
             DeltaHeader {
                 superblock_length: superblock_length * 8,
@@ -286,6 +325,8 @@ mod tests {
                 from: Moment { generation: from, digest: digests.0 },
                 to: Moment { generation: from + more, digest: digests.1 },
                 pages,
+                section_pages,
+                sections,
             }
         }
     }

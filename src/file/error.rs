@@ -105,6 +105,21 @@ pub enum FormatError {
         /// The CRC that is written.
         got: u32,
     },
+
+    /// A section, hashes that are kept exactly, is not what was written.
+    #[error(
+        "the section `{section}` is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` gives up its {hashes} hashes"
+    )]
+    SectionDamaged {
+        /// Which one, by its name in FORMAT.md.
+        section: &'static str,
+        /// How many hashes it had.
+        hashes: u64,
+        /// The CRC of the bytes there; of hashes that are not sorted it may be the right one.
+        expected: u32,
+        /// The CRC that is written.
+        got: u32,
+    },
 }
 
 /// Why a superblock can't be used.

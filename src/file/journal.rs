@@ -38,7 +38,7 @@ const _: () = assert!(USUAL_IMAGES <= MOST_IMAGES && USUAL_IMAGES.is_multiple_of
 /// The only layer of a new counting store, behind its journal.
 pub(crate) fn layer_behind(plan: &Plan) -> Layer {
     let images = plan.pages.next_multiple_of(LAYER_ALIGNMENT);
-    Layer::at(FIRST_IMAGE + images.min(USUAL_IMAGES), plan)
+    Layer::behind(FIRST_IMAGE + images.min(USUAL_IMAGES), plan)
 }
 
 /// The place of a journal, between the superblocks and the layer.

@@ -1,5 +1,7 @@
 //! A layer: a run of pages that is one filter of fixed size.
 
+use std::ops::Range;
+
 use super::SuperblockFault;
 use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, PAGE_LIMIT, page_offset};
 use crate::codec::{Decoder, Encoder};
@@ -33,16 +35,13 @@ pub(crate) struct Layer {
 impl Layer {
     /// An empty layer behind `last` (or at the front).
     pub(crate) fn after(last: Option<&Layer>, plan: &Plan) -> Self {
-        let first_page = last.map_or(FIRST_PAGE, |last| {
-            last.end_page().next_multiple_of(LAYER_ALIGNMENT)
-        });
-        Self::at(first_page, plan)
+        Self::behind(last.map_or(FIRST_PAGE, Layer::end_page), plan)
     }
 
-    /// An empty layer from page `first_page` on.
-    pub(crate) fn at(first_page: u64, plan: &Plan) -> Self {
+    /// An empty layer behind all pages before `end`.
+    pub(crate) fn behind(end: u64, plan: &Plan) -> Self {
         Self {
-            first_page,
+            first_page: end.next_multiple_of(LAYER_ALIGNMENT),
             pages: plan.pages,
             capacity: plan.capacity,
             keys: 0,
@@ -55,6 +54,11 @@ impl Layer {
     /// One past its last page.
     pub(crate) fn end_page(&self) -> u64 {
         self.first_page + self.pages
+    }
+
+    /// The numbers of its pages in the file.
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        self.first_page..self.end_page()
     }
 
     /// Bytes that a file needs to hold it.

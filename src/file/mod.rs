@@ -12,6 +12,7 @@ pub(crate) mod layout;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
 pub(crate) mod pages;
+pub(crate) mod section;
 pub(crate) mod superblock;
 #[cfg(test)]
 mod tests;
@@ -23,4 +24,5 @@ pub(crate) use intent::Intent;
 pub(crate) use journal::Journal;
 pub(crate) use layer::Layer;
 pub(crate) use pages::LayerPages;
+pub(crate) use section::{Section, SectionKind};
 pub(crate) use superblock::{CommitEntry, Superblock};

@@ -1,10 +1,12 @@
 //! The superblock: what changes at a checkpoint (FORMAT.md, "Superblocks").
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use super::layer::{LAYER_BYTES, MAX_LAYERS};
-use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES};
-use super::{Header, Journal, Layer, SuperblockFault};
+use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
+use super::section::{MAX_SECTIONS, SECTION_BYTES};
+use super::{Header, Journal, Layer, Section, SectionKind, SuperblockFault};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 
@@ -22,8 +24,9 @@ pub(crate) const MAX_COUNTER: u64 = 1 << 60;
 pub(crate) const MAX_TAG: usize = 4096;
 /// Most bytes of a writer's name.
 pub(crate) const MAX_WRITER_NAME: usize = 255;
-/// Bytes there are for writers, whatever the number of layers.
-pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES - FIXED_BYTES - MAX_LAYERS * LAYER_BYTES;
+/// Bytes there are for writers, whatever the number of layers and sections.
+pub(crate) const WRITERS_ROOM: usize =
+    SUPERBLOCK_BYTES - FIXED_BYTES - MAX_LAYERS * LAYER_BYTES - MAX_SECTIONS * SECTION_BYTES;
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
 
@@ -49,6 +52,8 @@ pub(crate) struct Superblock {
     /// The highest commit sequence given out.
     pub(crate) commit_sequence: u64,
     pub(crate) layers: Vec<Layer>,
+    /// By kind.
+    pub(crate) sections: Vec<Section>,
     pub(crate) commits: Commits,
 }
 
@@ -73,11 +78,38 @@ impl Superblock {
             .fold(0, |sum: u64, layer| sum.saturating_add(layer.keys))
     }
 
-    /// The bytes a file needs to hold all layers.
+    /// The bytes a file needs to hold all layers and sections.
     pub(crate) fn end_offset(&self) -> u64 {
-        self.layers
-            .last()
-            .map_or(super::layout::PAGES_OFFSET, Layer::end_offset)
+        let ends = self.named().into_iter().map(|pages| pages.end);
+        page_offset(ends.max().unwrap_or(FIRST_PAGE))
+    }
+
+    /// The page numbers of all layers and sections.
+    pub(crate) fn named(&self) -> Vec<Range<u64>> {
+        let layers = self.layers.iter().map(Layer::numbers);
+        layers
+            .chain(self.sections.iter().map(Section::numbers))
+            .collect()
+    }
+
+    /// The pages before the end that no layer and no section has.
+    pub(crate) fn unnamed(&self) -> Vec<Range<u64>> {
+        let mut named = self.named();
+        named.sort_by_key(|pages| pages.start);
+        let mut at = FIRST_PAGE;
+        let mut unnamed = Vec::new();
+        for pages in named {
+            if at < pages.start {
+                unnamed.push(at..pages.start);
+            }
+            at = pages.end;
+        }
+        unnamed
+    }
+
+    /// The section of a kind.
+    pub(crate) fn section(&self, kind: SectionKind) -> Option<&Section> {
+        self.sections.iter().find(|section| section.kind == kind)
     }
 
     /// Which of the two places it goes to.
@@ -104,9 +136,12 @@ impl Superblock {
             })
             .u32(self.layers.len() as u32)
             .u32(self.commits.len() as u32)
-            .u32(0);
+            .u32(self.sections.len() as u32);
         for layer in &self.layers {
             layer.encode(&mut out);
+        }
+        for section in &self.sections {
+            section.encode(&mut out);
         }
         for (name, entry) in &self.commits {
             out.u64(entry.sequence)
@@ -183,12 +218,9 @@ impl Superblock {
         let flags = input.u32()?;
         let layer_count = input.u32()?;
         let commit_count = input.u32()?;
-        let reserved = input.u32()?;
+        let section_count = input.u32()?;
         if flags & !FLAG_LOG_EXPECTED != 0 {
             return wrong("flags", "bit 0 alone", flags.into());
-        }
-        if reserved != 0 {
-            return wrong("reserved", "0", reserved.into());
         }
         if generation == 0 || generation > MAX_COUNTER {
             return wrong("generation", "1 to 2^60", generation);
@@ -202,6 +234,9 @@ impl Superblock {
         if layer_count as usize > MAX_LAYERS {
             return wrong("layer_count", "at most 64", layer_count.into());
         }
+        if section_count as usize > MAX_SECTIONS {
+            return wrong("section_count", "at most 8", section_count.into());
+        }
         let mut layers: Vec<Layer> = Vec::with_capacity(layer_count as usize);
         for _ in 0..layer_count {
             let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
@@ -210,6 +245,10 @@ impl Superblock {
                 Err(fault) => return Some(Err(fault)),
             }
         }
+        let sections = match take_sections(input, section_count, &layers)? {
+            Ok(sections) => sections,
+            Err(fault) => return Some(Err(fault)),
+        };
         let commits = match take_commits(input, commit_count, commit_sequence)? {
             Ok(commits) => commits,
             Err(fault) => return Some(Err(fault)),
@@ -220,6 +259,7 @@ impl Superblock {
             log_expected: flags & FLAG_LOG_EXPECTED != 0,
             commit_sequence,
             layers,
+            sections,
             commits,
         };
         if superblock.keys() != keys {
@@ -250,6 +290,36 @@ impl Superblock {
             }),
         }
     }
+}
+
+fn take_sections(
+    input: &mut Decoder<'_>,
+    count: u32,
+    layers: &[Layer],
+) -> Option<Result<Vec<Section>, SuperblockFault>> {
+    let mut sections: Vec<Section> = Vec::with_capacity(count as usize);
+    let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
+    for _ in 0..count {
+        let last = sections.last().map(|section| section.kind);
+        let section = match Section::decode(input, last)? {
+            Ok(section) => section,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let own = section.numbers();
+        if taken
+            .iter()
+            .any(|pages| pages.start < own.end && own.start < pages.end)
+        {
+            return wrong(
+                "section_page",
+                "apart from layers and others",
+                section.first_page,
+            );
+        }
+        taken.push(own);
+        sections.push(section);
+    }
+    Some(Ok(sections))
 }
 
 fn take_commits(

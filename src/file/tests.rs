@@ -69,6 +69,18 @@ prop_compose! {
     }
 }
 
+/// A section some pages behind the last layer.
+fn section() -> impl Strategy<Value = Option<Section>> {
+    let section =
+        (0_u64..100, 1_u64..1 << 30, any::<u32>()).prop_map(|(gap, count, crc)| Section {
+            kind: SectionKind::Exempt,
+            first_page: gap * LAYER_ALIGNMENT,
+            count,
+            crc,
+        });
+    prop::option::of(section)
+}
+
 fn commits() -> impl Strategy<Value = Commits> {
     let tag = prop_oneof![
         9 => prop::collection::vec(any::<u8>(), 0..30),
@@ -86,7 +98,7 @@ prop_compose! {
         log_expected in any::<bool>(),
         commit_sequence in 1000..=MAX_COUNTER,
         gaps in prop::collection::vec(gap_and_layer(), 1..65),
-        commits in commits(),
+        (section, commits) in (section(), commits()),
     ) -> (Header, Superblock) {
         let mut layers: Vec<Layer> = Vec::new();
         for layer in gaps {
@@ -100,12 +112,19 @@ prop_compose! {
             layers[0].probes = header.probes;
             layers[0].capacity = header.capacity;
         }
+        let end = layers.last().map_or(FIRST_PAGE, Layer::end_page);
+        let sections = section.map(|section| Section {
+            first_page: end.next_multiple_of(LAYER_ALIGNMENT) + section.first_page,
+            ..section
+        });
+        let sections = sections.into_iter().collect();
         let superblock = Superblock {
             sequence,
             generation,
             log_expected,
             commit_sequence,
             layers,
+            sections,
             commits,
         };
         (header, superblock)

@@ -32,6 +32,8 @@ pub(crate) enum RecordKind {
     Cut,
     /// Keys removed by a handle, of a counting store.
     Remove,
+    /// Keys that are known to be false positives.
+    Exempt,
 }
 
 impl RecordKind {
@@ -42,6 +44,7 @@ impl RecordKind {
             RecordKind::Commit => 3,
             RecordKind::Cut => 4,
             RecordKind::Remove => 5,
+            RecordKind::Exempt => 6,
         }
     }
 
@@ -52,6 +55,7 @@ impl RecordKind {
             3 => Some(RecordKind::Commit),
             4 => Some(RecordKind::Cut),
             5 => Some(RecordKind::Remove),
+            6 => Some(RecordKind::Exempt),
             _ => None,
         }
     }
@@ -67,7 +71,7 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The hashes of an insert or remove record.
+    /// The hashes of a record that holds some.
     pub(crate) fn hashes(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.payload.chunks_exact(8).map(|bytes| u64_at(bytes, 0))
     }

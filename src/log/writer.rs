@@ -62,6 +62,11 @@ impl LogWriter<'_> {
         self.hashes(RecordKind::Remove, handle, hashes)
     }
 
+    /// Keys that are known to be false positives.
+    pub(crate) fn exempt(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
+        self.hashes(RecordKind::Exempt, handle, hashes)
+    }
+
     fn hashes(&mut self, kind: RecordKind, handle: u64, hashes: &[u64]) -> Result<()> {
         for part in hashes.chunks(record::MAX_HASHES) {
             self.append(kind, handle, |out| {

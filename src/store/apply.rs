@@ -6,9 +6,9 @@
 
 use std::ops::ControlFlow;
 use std::path::Path;
-use std::sync::Arc;
 
 use super::delta::{check_layers, delta_error};
+use super::delta_file::Delta;
 use super::identity::{Identity, read_identity, read_mark};
 use super::locks::{Gate, Presence};
 use super::open::{check_exists, locked};
@@ -17,7 +17,7 @@ use super::walk::{self, Pages, numbers};
 use super::{Options, Progress};
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
-use crate::file::delta::{Content, DeltaHeader, END_BYTES, HEADER_BYTES, number_of, to_page};
+use crate::file::delta::{Content, number_of, to_page};
 use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
 use crate::page::PAGE_BYTES;
@@ -86,70 +86,6 @@ impl Options {
     }
 }
 
-/// A delta, whose header has been checked.
-struct Delta<'a> {
-    path: &'a Path,
-    file: Arc<dyn StorageFile>,
-    header: DeltaHeader,
-}
-
-impl<'a> Delta<'a> {
-    fn open(options: &Options, path: &'a Path) -> Result<Self> {
-        let failed = |error| Error::io("read", path, error);
-        let file = options.storage.open(path, false).map_err(failed)?;
-        let length = file.length().map_err(failed)?;
-        let mut bytes = vec![0; length.min(HEADER_BYTES as u64) as usize];
-        read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
-        let header = DeltaHeader::decode(&bytes, length);
-        let header = header.map_err(|source| delta_error(path, source))?;
-        Ok(Self { path, file, header })
-    }
-
-    fn wrong(&self, source: DeltaError) -> Error {
-        delta_error(self.path, source)
-    }
-
-    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
-        read_exact_at(&*self.file, bytes, offset)
-            .map_err(|error| Error::io("read", self.path, error))
-    }
-
-    /// Its superblock, which must be one of this store.
-    fn superblock(&self, header: &Header) -> Result<(Superblock, Content)> {
-        let mut bytes = vec![0; self.header.superblock_length as usize];
-        self.read(&mut bytes, HEADER_BYTES as u64)?;
-        let mut content = Content::default();
-        content.update(&bytes);
-        let superblock = self.header.check_superblock(&bytes, header);
-        Ok((superblock.map_err(|source| self.wrong(source))?, content))
-    }
-
-    /// Reads all pages in pieces, and checks what the pages and `content`, what was read before, must give
-    /// together. What `each` is told of is not certain before that.
-    fn for_each_piece(
-        &self,
-        mut content: Content,
-        mut each: impl FnMut(&mut [u8]) -> Result<()>,
-    ) -> Result<()> {
-        let mut left = self.header.pages;
-        let mut offset = self.header.pages_offset();
-        let mut bytes = vec![0; left.min(walk::PIECE) as usize * PAGE_BYTES];
-        while left > 0 {
-            let count = left.min(walk::PIECE);
-            let piece = &mut bytes[..count as usize * PAGE_BYTES];
-            self.read(piece, offset)?;
-            content.update(piece);
-            offset += piece.len() as u64;
-            left -= count;
-            each(piece)?;
-        }
-        let mut end = [0; END_BYTES];
-        self.read(&mut end, self.header.end_offset())?;
-        let checked = self.header.check_end(&end, content);
-        checked.map_err(|source| self.wrong(source))
-    }
-}
-
 /// How far the copy is when the delta comes to it.
 enum Before {
     /// It shows the moment that the delta leads on from.
@@ -199,7 +135,8 @@ impl Applying<'_> {
             next: Some(to),
             ..mark
         })?;
-        self.write_pages(content)?;
+        self.write_pages(&superblock, content)?;
+        walk::clear_unnamed(self.file, self.path, &superblock)?;
         self.sync()?;
         let digest = match digest {
             Some(digest) => digest,
@@ -217,6 +154,10 @@ impl Applying<'_> {
         let first = (SUPERBLOCK_OFFSETS[0] - INTENT_OFFSETS[0]) as usize;
         self.write(&front[first..], SUPERBLOCK_OFFSETS[0])?;
         self.sync()?;
+        if self.length()? > superblock.end_offset() {
+            // What the moment before had behind it.
+            self.set_length(superblock.end_offset())?;
+        }
         self.write_mark(&mark_of(header, superblock, digest))
     }
 
@@ -360,7 +301,7 @@ impl Applying<'_> {
         let mut layers = superblock.layers.iter().peekable();
         let mut least = 0;
         let cell = self.cell()?;
-        self.delta.for_each_piece(content.clone(), |piece| {
+        let each = |piece: &mut [u8]| {
             for record in piece.chunks_exact_mut(PAGE_BYTES) {
                 let number = number_of(record);
                 while layers.next_if(|layer| layer.end_page() <= number).is_some() {}
@@ -381,7 +322,10 @@ impl Applying<'_> {
                 watched.page()?;
             }
             Ok(())
-        })?;
+        };
+        let (delta, content) = (self.delta, content.clone());
+        delta.for_each_piece(superblock, content, each, |_, _| Ok(()))?;
+        delta.check_sections(superblock, self.file, self.path)?;
         if old.is_none() {
             return Ok(None);
         }
@@ -408,24 +352,30 @@ impl Applying<'_> {
 
     /// Makes the copy as long as it will be. What may lie behind its layers goes.
     fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
-        let failed = |error| Error::io("make room in", self.path, error);
         let length = self.length()?;
-        let (old, new) = (old.end_offset(), new.end_offset());
+        let old = old.end_offset();
+        // As long as both are, until nobody takes it for the old one any more.
+        let new = new.end_offset().max(old);
         if length > old {
-            self.file.set_length(old).map_err(failed)?;
+            self.set_length(old)?;
         }
         if length > old || length != new {
-            self.file.set_length(new).map_err(failed)?;
+            self.set_length(new)?;
             // Before the mark says that this has been seen to.
             self.sync()?;
         }
         Ok(())
     }
 
+    fn set_length(&self, length: u64) -> Result<()> {
+        let set = self.file.set_length(length);
+        set.map_err(|error| Error::io("make room in", self.path, error))
+    }
+
     /// Writes the pages, those that lie together in one go.
-    fn write_pages(&self, content: Content) -> Result<()> {
+    fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
         let cell = self.cell()?;
-        self.delta.for_each_piece(content, |piece| {
+        let each = |piece: &mut [u8]| {
             let mut rest = piece;
             while !rest.is_empty() {
                 let first = number_of(rest);
@@ -440,7 +390,10 @@ impl Applying<'_> {
                 rest = others;
             }
             Ok(())
-        })
+        };
+        let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
+        self.delta
+            .for_each_piece(superblock, content, each, of_section)
     }
 
     /// The digest of all pages, read and checked.

@@ -5,6 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::engine::View;
+use super::exempt::Exempt;
 use super::read::with_keys;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
@@ -111,6 +112,13 @@ impl<'a, C> Stages<'a, C> {
 }
 
 impl View {
+    pub(crate) fn settled(&self) -> Settled<'_> {
+        Settled {
+            layers: &self.layers,
+            exempt: self.exempt.as_deref(),
+        }
+    }
+
     /// Looks for some [`BATCH`] keys, at most, in the buffers; sets `found` for each that is there, and
     /// takes it from the rest.
     pub(crate) fn probe_buffers<C: Fn(Presence) -> bool>(
@@ -131,23 +139,52 @@ impl View {
     }
 }
 
+/// Something in the way of looking up many keys together, which is to be met by the one that it
+/// concerns: a page that is damaged, or seems so; exemptions that are, or that others have replaced.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Unsure;
+
+impl From<FormatError> for Unsure {
+    fn from(_: FormatError) -> Self {
+        Unsure
+    }
+}
+
+/// What is looked at of a store file.
+#[derive(Clone, Copy)]
+pub(crate) struct Settled<'a> {
+    pub(crate) layers: &'a [Arc<LayerPages>],
+    pub(crate) exempt: Option<&'a Exempt>,
+}
+
+impl Settled<'_> {
+    /// Whether a key is there, as a layer has it.
+    #[inline]
+    fn look(&self, layer: &LayerPages, hash: u64, window: WriteWindow<'_>) -> Result<bool, Unsure> {
+        match (layer.contains(hash, window)?, self.exempt) {
+            (true, Some(exempt)) => exempt.tells(hash).map(|is| !is).ok_or(Unsure),
+            (found, _) => Ok(found),
+        }
+    }
+}
+
 /// The same in the pages.
 ///
 /// # Errors
-/// A page that is damaged, or seems so. Then `found` means nothing.
+/// Then `found` means nothing.
 pub(crate) fn probe_layers<C>(
-    layers: &[Arc<LayerPages>],
+    settled: Settled<'_>,
     hashes: &[u64],
     stages: &Stages<'_, C>,
     rest: &mut Places,
     found: &mut [bool],
-) -> Result<(), FormatError> {
-    for layer in with_keys(layers) {
+) -> Result<(), Unsure> {
+    for layer in with_keys(settled.layers) {
         if stages.in_order / layer.pages() >= DENSE {
-            let look = |hash| layer.contains(hash, stages.window);
+            let look = |hash| settled.look(layer, hash, stages.window);
             rest.find(hashes, found, |hash| layer.prefetch(hash), look)?;
         } else {
-            probe_layer(layer, hashes, stages.window, rest, found)?;
+            probe_layer(layer, settled, hashes, stages.window, rest, found)?;
         }
     }
     Ok(())
@@ -168,20 +205,24 @@ fn probe_buffer(
 /// In two stages: most absent keys are known by their first bits.
 fn probe_layer(
     layer: &LayerPages,
+    settled: Settled<'_>,
     hashes: &[u64],
     window: WriteWindow<'_>,
     rest: &mut Places,
     found: &mut [bool],
-) -> Result<(), FormatError> {
+) -> Result<(), Unsure> {
     let mut perhaps = rest.clone();
     let fetch = |place: usize| layer.prefetch(hashes[place]);
     perhaps.retain(AHEAD, fetch, |place| {
-        layer.may_contain(hashes[place], window)
+        layer
+            .may_contain(hashes[place], window)
+            .map_err(Unsure::from)
     })?;
     let fetch = |place: usize| layer.prefetch_all(hashes[place]);
     perhaps.retain(ALL_AHEAD, fetch, |place| {
-        found[place] = layer.contains(hashes[place], window)?;
-        Ok(found[place])
+        let hash = hashes[place];
+        found[place] = settled.look(layer, hash, window)?;
+        Ok::<_, Unsure>(found[place])
     })?;
     if perhaps.count > 0 {
         rest.drop_if(|place| found[place]);

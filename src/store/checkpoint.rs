@@ -10,6 +10,7 @@ use super::keys::KeySource;
 use super::locks::lock_error;
 use super::nets::NetSource;
 use super::scan::{Scan, scan};
+use super::sections::Inserted;
 use super::sweep::{Sweep, Task};
 use super::tally::Tally;
 use super::view::remove_if_there;
@@ -17,7 +18,7 @@ use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{Layer, LayerPages, Superblock};
 use crate::log::file::sync_parent;
-use crate::log::{LogError, LogFile, log_path};
+use crate::log::{LogError, LogFile, RecordKind, log_path};
 use crate::sys::{LockFile, lock, wait_until};
 
 /// Held at a checkpoint.
@@ -163,21 +164,37 @@ impl Engine {
         };
         let mut layers = old.layers.clone();
         let count = found.committed_keys + found.removed;
+        let keys = key_source(log, buffer, &found);
         if count > 0 {
-            let index = cut.layer_index as usize;
+            layers.truncate(cut.layer_index as usize);
+            layers.push(cut.layer);
+            self.make_room(cut.layer.end_offset())?;
+        }
+        // Before the pages: should there be no room for them, nothing has begun.
+        let nets = match buffer {
+            Some(buffer) => NetSource::Buffer(buffer),
+            None => NetSource::Log { log, count },
+        };
+        let inserted = match self.is_counting() {
+            true => Inserted::Nets(nets),
+            false => Inserted::Keys(&keys),
+        };
+        let sections = self.sections_after(identity, log, &found, inserted, &layers)?;
+        if count > 0 {
             let mut layer = cut.layer;
-            self.make_room(layer.end_offset())?;
             let task = Task::new(identity, log.generation, cut.clone(), count);
             self.shared.set_torn(task.torn.clone());
             match self.is_counting() {
-                true => self.tally(&task, log, buffer, &found, &mut layer)?,
-                false => self.sweep(&task, &key_source(log, buffer, &found), &mut layer)?,
+                true => self.tally(&task, nets, &found, &mut layer)?,
+                false => self.sweep(&task, &keys, &mut layer)?,
             }
-            layers.truncate(index);
+            layers.pop();
             layers.push(layer);
             self.sync_file("sync the pages")?;
             self.shared.window().publish(0..0);
             self.shared.set_torn(0..0);
+        } else if sections != old.sections {
+            self.sync_file("sync the sections")?;
         }
         let mut commits = old.commits.clone();
         commits.extend(found.commits);
@@ -188,6 +205,7 @@ impl Engine {
             commit_sequence: old.commit_sequence.max(found.commit_sequence),
             commits,
             layers,
+            sections,
         };
         // A map that can't be made is better known before than after.
         let held = &self.view.load().layers;
@@ -215,16 +233,10 @@ impl Engine {
     fn tally(
         &self,
         task: &Task,
-        log: &Arc<LogFile>,
-        buffer: Option<&Buffer>,
+        nets: NetSource<'_>,
         found: &Scan,
         layer: &mut Layer,
     ) -> Result<()> {
-        let count = found.committed_keys + found.removed;
-        let nets = match buffer {
-            Some(buffer) => NetSource::Buffer(buffer),
-            None => NetSource::Log { log, count },
-        };
         let mut tally = Tally::new(self, task)?;
         tally
             .run(nets)
@@ -294,6 +306,7 @@ fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) 
         Some(buffer) => KeySource::Buffer(buffer),
         None => KeySource::Log {
             log: Arc::clone(log),
+            kind: RecordKind::Insert,
             committed: found.committed.clone(),
             count: found.committed_keys,
         },

@@ -5,6 +5,7 @@
 //! where a frozen buffer has something to say of a key, the page is read as it is at one moment, in a
 //! copy whose CRC says so.
 
+use super::damage::OnDamage;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
 use crate::error::{Error, Result};
@@ -98,6 +99,10 @@ impl Engine {
         let Some(layer) = view.layers.first() else {
             return Ok(told(0, false));
         };
+        if self.is_exempt(view, hash)? {
+            // What the page says does not count, nor whether it has had the frozen buffer's.
+            return Ok(told(after(0, net), false));
+        }
         let window = self.shared.window();
         // A snapshot's buffers may be older than the pages, which a later writer has gone on with.
         let is_late = self.access == Access::Snapshot && active != 0;
@@ -124,6 +129,18 @@ impl Engine {
             Err(source) => self
                 .count_damaged(view, layer, hash, source)
                 .map(|(count, at_least)| told(after(count, net.max(0)), at_least)),
+        }
+    }
+
+    /// Whether what the pages say of the key does not count.
+    fn is_exempt(&self, view: &View, hash: u64) -> Result<bool> {
+        match view.is_exempt(hash) {
+            // What was exempt is lost to who has another page's keys for lost.
+            Err(Error::Format {
+                source: FormatError::SectionDamaged { .. },
+                ..
+            }) if self.options.on_damage != OnDamage::Error => Ok(false),
+            outcome => outcome,
         }
     }
 

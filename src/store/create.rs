@@ -192,6 +192,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         log_expected: false,
         commit_sequence: 0,
         layers,
+        sections: Vec::new(),
         commits: Commits::new(),
     }
 }

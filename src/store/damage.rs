@@ -68,6 +68,9 @@ pub struct RepairReport {
     pub rolled_back: bool,
     /// Bytes cut off the logs because a record before them is damaged. The keys in them are lost.
     pub log_bytes: u64,
+    /// Hashes of damaged sections, which were given up. Keys that were
+    /// [exempt](crate::Store::exempt) are seen again, if the pages have them.
+    pub hashes: u64,
     /// The pages that were damaged, and now are as told.
     pub pages: Vec<Damage>,
 }

@@ -27,7 +27,7 @@ pub struct DeltaReport {
     pub to: u64,
     /// Pages in it: those that changed.
     pub pages: u64,
-    /// Its length in bytes: 4096 for each page, 112, and a superblock without what fills its last page (384, and 16
+    /// Its length in bytes: 4096 for each page (those of sections that changed besides), 112, and a superblock without what fills its last page (384, and 16
     /// or more for each writer, with the tag, and 64 for each further layer).
     pub bytes: u64,
 }
@@ -194,6 +194,19 @@ impl Engine {
             }
             watched.page()?;
         }
+        let (mut section_pages, mut sections) = (0, 0);
+        for (index, section) in superblock.sections.iter().enumerate() {
+            if copy.identity.superblock.sections.contains(section) {
+                continue;
+            }
+            walk::check_sections(&*self.file, &self.path, [section])?;
+            let numbers = section.numbers();
+            for number in numbers.clone() {
+                out.put(new.page(number, numbers.end)?)?;
+            }
+            section_pages += section.pages();
+            sections |= 1 << index;
+        }
         if from != copy.moment.digest {
             return Err(delta_error(
                 copy.path,
@@ -212,6 +225,8 @@ impl Engine {
                 digest: to,
             },
             pages: count,
+            section_pages,
+            sections,
         };
         out.end(&header)?;
         Ok(header)

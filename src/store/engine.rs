@@ -11,6 +11,7 @@ use super::Options;
 use super::cold::Cold;
 use super::coordination::Coordination;
 use super::doubt::Told;
+use super::exempt::Exempt;
 use super::generation::Generation;
 use super::identity::read_identity;
 use super::insert::Claims;
@@ -36,6 +37,8 @@ pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) frozen: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
+    /// Keys that are not there, whatever the layers say.
+    pub(crate) exempt: Option<Arc<Exempt>>,
     /// The newest superblock when the view was made.
     pub(crate) superblock: Superblock,
 }

@@ -7,7 +7,7 @@ use super::Options;
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark};
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use crate::file::{FormatError, Header, Intent, Superblock, SuperblockFault, intent};
+use crate::file::{FormatError, Header, Intent, Section, Superblock, SuperblockFault, intent};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
@@ -15,6 +15,8 @@ use crate::sys::storage::{StorageFile, read_exact_at};
 pub(crate) struct Identity {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
+    /// Sections that the other one names, if it is good.
+    pub(crate) other_sections: Vec<Section>,
     /// What is wrong with the other one, if it is damaged.
     pub(crate) damaged: Option<SuperblockFault>,
     /// The newest intent there is.
@@ -48,14 +50,15 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         read_exact_at(file, &mut bytes, SUPERBLOCK_OFFSETS[slot]).map_err(failed)?;
         Ok::<_, Error>(Superblock::decode(&bytes, &header))
     };
-    let (superblock, damaged) = match (read(0)?, read(1)?) {
-        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, None),
-        (Ok(_), Ok(b)) => (b, None),
+    let none = Vec::new;
+    let (superblock, other_sections, damaged) = match (read(0)?, read(1)?) {
+        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, b.sections, None),
+        (Ok(a), Ok(b)) => (b, a.sections, None),
         // Not written yet.
         (Ok(good), Err(SuperblockFault::Blank)) | (Err(SuperblockFault::Blank), Ok(good)) => {
-            (good, None)
+            (good, none(), None)
         }
-        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, Some(bad)),
+        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, none(), Some(bad)),
         (Err(a), Err(b)) => {
             let mark = read_mark(file, path, &header)?;
             let half = mark.and_then(|mark| mark.half_applied(None));
@@ -78,6 +81,7 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
         intent: newest_intent(file, path, &header)?,
         header,
         superblock,
+        other_sections,
         damaged,
     })
 }

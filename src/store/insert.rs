@@ -208,7 +208,7 @@ impl Engine {
         let stages = Stages::new(self.shared.window(), counts);
         let mut rest = Places::all(batch.len());
         view.probe_buffers(batch, &stages, &mut rest, seen);
-        let probed = probe_layers(&view.layers, batch, &stages, &mut rest, seen);
+        let probed = probe_layers(view.settled(), batch, &stages, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {

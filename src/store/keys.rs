@@ -19,6 +19,8 @@ pub(crate) enum KeySource<'a> {
     Buffer(&'a Buffer),
     Log {
         log: Arc<LogFile>,
+        /// The records that hold them.
+        kind: RecordKind,
         committed: CommittedTo,
         /// Keys in the log, at most.
         count: u64,
@@ -57,6 +59,7 @@ impl KeyStream<'_> {
             }
             KeySource::Log {
                 log,
+                kind,
                 committed,
                 count,
             } => {
@@ -68,7 +71,7 @@ impl KeyStream<'_> {
                     let range = *hashes.start()..=end;
                     self.ahead.clear();
                     let ahead = &mut self.ahead;
-                    for_each_committed(log, committed, |hash| {
+                    for_each_hash(log, *kind, committed, |hash| {
                         if range.contains(&hash) {
                             ahead.push(hash);
                         }
@@ -117,6 +120,16 @@ pub(crate) fn read_ahead(start: u64, most: u64, count: u64) -> u64 {
 pub(crate) fn for_each_committed(
     log: &LogFile,
     committed: &CommittedTo,
+    each: impl FnMut(u64),
+) -> Result<()> {
+    for_each_hash(log, RecordKind::Insert, committed, each)
+}
+
+/// The same of the records of a kind.
+fn for_each_hash(
+    log: &LogFile,
+    kind: RecordKind,
+    committed: &CommittedTo,
     mut each: impl FnMut(u64),
 ) -> Result<()> {
     let mut reader = LogReader::new(log)?;
@@ -130,7 +143,7 @@ pub(crate) fn for_each_committed(
                 .get(&record.handle)
                 .is_some_and(|end| record.offset < *end),
         };
-        if record.kind == RecordKind::Insert && counts {
+        if record.kind == kind && counts {
             record.hashes().for_each(&mut each);
         }
     }
@@ -210,7 +223,9 @@ mod tests {
                     _ => {}
                 }
             }
-            let source = KeySource::Log { log: Arc::new(log), committed, count: twin.len() as u64 };
+            let count = twin.len() as u64;
+            let kind = RecordKind::Insert;
+            let source = KeySource::Log { log: Arc::new(log), kind, committed, count };
             let got: Vec<u64> = in_ranges(&source, most, cuts).concat();
             prop_assert_eq!(got, twin.into_iter().collect::<Vec<_>>());
         }

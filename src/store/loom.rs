@@ -85,6 +85,7 @@ impl Store {
                 log_expected: true,
                 commit_sequence: 0,
                 layers,
+                sections: Vec::new(),
                 commits: Default::default(),
             }
         };
@@ -157,6 +158,7 @@ impl<'a> Reader<'a> {
             active: Arc::clone(store.generation(1)),
             frozen: None,
             layers: store.map(&superblock, &[]),
+            exempt: None,
             superblock,
         };
         Self {
@@ -177,7 +179,7 @@ impl<'a> Reader<'a> {
             let newest = store.newest.load(Ordering::Relaxed);
             let superblock = store.superblocks[newest as usize - 1].clone();
             let find = |number| store.attach(number);
-            let map = |superblock: &Superblock| Ok(store.map(superblock, &old.layers));
+            let map = |superblock: &Superblock| Ok((store.map(superblock, &old.layers), None));
             if let Ok(Some(view)) = old.next(active, settled, superblock, find, map) {
                 *self.view.borrow_mut() = Arc::new(view);
             } else {

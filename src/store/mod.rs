@@ -13,9 +13,12 @@ mod counting;
 mod create;
 mod damage;
 mod delta;
+mod delta_file;
 mod doubt;
 mod draft;
 mod engine;
+mod exempt;
+mod exempting;
 mod fullness;
 mod generation;
 mod identity;
@@ -37,6 +40,7 @@ mod repair;
 mod report;
 mod rotate;
 mod scan;
+mod sections;
 mod since;
 mod snapshot;
 mod stats;
@@ -57,6 +61,7 @@ pub use counting::Removal;
 pub use damage::{OnDamage, RepairReport};
 pub use delta::DeltaReport;
 use engine::Engine;
+pub use exempting::ExemptReport;
 pub use fullness::{Fullness, LayerOccupancy};
 pub use merge::{Merge, MergeReport};
 pub use options::{
@@ -402,7 +407,7 @@ impl Store {
 
     /// Rewrites each damaged page, so that it verifies: as one of which no key is seen
     /// ([`OnDamage::NeverSeen`]) or every one ([`OnDamage::Seen`]). Others may have the store open;
-    /// checkpoints wait. For a store that can't be opened there is
+    /// checkpoints wait. For a store that can't be opened, and for a damaged section, there is
     /// [`Options::repair`](crate::Options::repair).
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use super::locks::{Gate, Presence, Seat, lock_error, revoke_bias};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
-use super::view::{clear_shared_memory, make_buffer, map_layers, reserve_buffer};
+use super::view::{clear_shared_memory, make_buffer, map_all, reserve_buffer};
 use super::{Options, Store};
 use crate::buffer;
 use crate::error::{Error, Result};
@@ -345,12 +345,8 @@ impl Opening<'_> {
         let mut recovered = recover(self.options, path, &self.identity, false)?;
         let shared = Coordination::private()
             .map_err(|error| Error::io("reserve memory for", path, error))?;
-        let found = [&recovered.frozen, &recovered.active];
-        let keys = found
-            .iter()
-            .copied()
-            .flatten()
-            .map(|found| found.scan.committed_keys);
+        let found = recovered.frozen.iter().chain(&recovered.active);
+        let keys = found.map(|found| found.scan.committed_keys);
         let bytes = self.options.buffer_bytes();
         let most = keys.max().unwrap_or(0);
         self.begin_words(&shared, &recovered, bytes);
@@ -392,7 +388,6 @@ impl Opening<'_> {
     }
 
     fn begin_words(&self, shared: &Coordination, recovered: &Recovered, bytes: u64) {
-        let header = &self.identity.header;
         shared.set_commit_sequence(recovered.commit_sequence);
         shared.set_writers_bytes(recovered.writers_bytes);
         shared.set_next_handle(recovered.next_handle);
@@ -403,7 +398,8 @@ impl Opening<'_> {
             shared.set_torn(intent.pages.clone());
         }
         let settled = recovered.number - u64::from(recovered.frozen.is_some());
-        shared.begin(&header.store_id, bytes, recovered.number, settled);
+        let id = &self.identity.header.store_id;
+        shared.begin(id, bytes, recovered.number, settled);
     }
 
     /// A generation whose log's keys have no room in its buffer.
@@ -429,7 +425,7 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.identity.superblock;
-        let layers = map_layers(&*self.file, self.path, &superblock, &[])?;
+        let (layers, exempt) = map_all(&self.file, self.path, &superblock, None)?;
         Ok(Engine::new(Parts {
             path: self.path.to_owned(),
             options: self.options.clone(),
@@ -438,6 +434,7 @@ impl Opening<'_> {
                 active: Arc::new(arrival.active),
                 frozen: arrival.frozen.map(Arc::new),
                 layers,
+                exempt,
                 superblock,
             },
             file: self.file,

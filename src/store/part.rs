@@ -5,11 +5,11 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::batch::{BATCH, Places, Stages};
+use super::batch::{BATCH, Places, Settled, Stages, Unsure};
 use super::engine::{Engine, View};
 use crate::buffer::Presence;
 use crate::error::Result;
-use crate::file::{FormatError, LayerPages};
+use crate::file::LayerPages;
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
@@ -172,13 +172,13 @@ impl Engine {
     /// into that generation or a later one.
     ///
     /// # Errors
-    /// The inner one is of a page that is damaged, or seems so; then `found` means nothing.
+    /// The inner one is of something that one key alone should meet; then `found` means nothing.
     pub(crate) fn probe_part<C: Fn(Presence) -> bool>(
         &self,
         keys: &Rest<'_>,
         counts: Option<C>,
         found: &mut [bool],
-    ) -> Result<Result<u64, FormatError>> {
+    ) -> Result<Result<u64, Unsure>> {
         let view = Arc::clone(&*self.view()?);
         let generation = view.active.number();
         let order = Order::of(keys);
@@ -191,13 +191,17 @@ impl Engine {
             true => &[Walk::Buffers, Walk::Pages],
             false => &[Walk::Both],
         };
-        let layers = view.layers.clone();
+        let (layers, exempt) = (view.layers.clone(), view.exempt.clone());
+        let settled = Settled {
+            layers: &layers,
+            exempt: exempt.as_deref(),
+        };
         let mut view = Some(view);
         for walk in walks {
             if *walk == Walk::Pages {
                 view = None;
             }
-            let walked = self.walk(*walk, &order, view.as_deref(), &layers, &stages, found);
+            let walked = self.walk(*walk, &order, view.as_deref(), settled, &stages, found);
             if let Err(error) = walked {
                 return Ok(Err(error));
             }
@@ -210,13 +214,13 @@ impl Engine {
         walk: Walk,
         order: &Order<'_>,
         view: Option<&View>,
-        layers: &[Arc<LayerPages>],
+        settled: Settled<'_>,
         stages: &Stages<'_, C>,
         found: &mut [bool],
-    ) -> Result<(), FormatError> {
+    ) -> Result<(), Unsure> {
         let count = order.keys.count();
         let mut hashes = [0; BATCH];
-        let mut ahead = Ahead::new(layers, count);
+        let mut ahead = Ahead::new(settled.layers, count);
         for first in (0..count).step_by(BATCH) {
             let end = count.min(first + BATCH);
             let asks = walk != Walk::Buffers && self.cold.asks();
@@ -238,7 +242,7 @@ impl Engine {
             }
             if walk != Walk::Buffers {
                 let begun = Instant::now();
-                super::batch::probe_layers(layers, hashes, stages, &mut rest, there)?;
+                super::batch::probe_layers(settled, hashes, stages, &mut rest, there)?;
                 self.cold.note(asks, begun.elapsed(), hashes.len());
             }
             for (turn, there) in (first..).zip(there) {

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use super::coordination::Coordination;
+use super::damage::OnDamage;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
 use super::part::{Keys, Rest};
@@ -61,10 +62,19 @@ impl View {
                 Err(source) => again(layer, source)?,
             };
             if found {
-                return Ok(true);
+                return Ok(!self.is_exempt(hash)?);
             }
         }
         Ok(false)
+    }
+
+    /// Whether what the pages say of the key does not count. Asked of those alone that they have.
+    #[inline]
+    pub(super) fn is_exempt(&self, hash: u64) -> Result<bool> {
+        match &self.exempt {
+            None => Ok(false),
+            Some(exempt) => exempt.has(hash),
+        }
     }
 }
 
@@ -99,9 +109,17 @@ impl Engine {
     /// Whether the key is in the frozen buffer or the pages.
     #[inline]
     pub(crate) fn probe_settled(&self, view: &View, hash: u64) -> Result<bool> {
-        view.probe_settled(hash, self.shared.window(), |layer, source| {
+        let probed = view.probe_settled(hash, self.shared.window(), |layer, source| {
             self.probe_damaged(view, layer, hash, source)
-        })
+        });
+        match probed {
+            // The pages have it. What was exempt is lost to who has another page's keys for lost.
+            Err(Error::Format {
+                source: FormatError::SectionDamaged { .. },
+                ..
+            }) if self.options.on_damage != OnDamage::Error => Ok(true),
+            outcome => outcome,
+        }
     }
 
     /// Answers for a page that is damaged, or seems so.

@@ -6,13 +6,14 @@
 use std::path::Path;
 
 use super::damage::{OnDamage, RepairReport};
+use super::exempt::failed;
 use super::identity::identify;
 use super::locks::{Gate, Presence};
 use super::open::{check_exists, locked, open_inside};
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, page_offset};
-use crate::file::{FormatError, Header, Layer, Superblock};
+use crate::file::{FormatError, Header, Layer, Section, Superblock};
 use crate::log::{LogError, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
@@ -148,12 +149,28 @@ impl Repair<'_> {
             }
             report.rolled_back = true;
         }
-        if lost || report.superblock {
+        let damaged = self.damaged_sections(&superblock)?;
+        superblock
+            .sections
+            .retain(|section| !damaged.contains(section));
+        report.hashes = damaged.iter().map(|section| section.count).sum();
+        if lost || report.superblock || !damaged.is_empty() {
             superblock.sequence += 1;
             let bytes = superblock.encode(&identity.header);
             self.write(&bytes, SUPERBLOCK_OFFSETS[superblock.slot()])?;
         }
         Ok(())
+    }
+
+    fn damaged_sections(&self, superblock: &Superblock) -> Result<Vec<Section>> {
+        let mut damaged = Vec::new();
+        for section in &superblock.sections {
+            let checked = section.check(self.file);
+            if checked.map_err(|error| failed(self.path, error))?.is_err() {
+                damaged.push(*section);
+            }
+        }
+        Ok(damaged)
     }
 
     /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.

@@ -9,9 +9,11 @@ use super::generation::Generation;
 use super::writing::Writing;
 use crate::buffer::{Buffer, Claim, Presence};
 use crate::error::{Error, Result};
+use crate::file::layout::FIRST_PAGE;
 use crate::file::{Header, Layer, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{Cut, LogEnd, LogError, LogFile, log_path};
+use crate::page::PAGE_BYTES;
 use crate::sys::lock;
 
 /// A new log's length, in bytes, unless the last one was longer.
@@ -223,12 +225,7 @@ impl Writing<'_> {
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
         let count = old.buffer.keys().saturating_sub(moved);
-        let (layer_index, layer) = target_layer(
-            &engine.header,
-            &self.view.superblock,
-            count,
-            engine.key_limit,
-        )?;
+        let (layer_index, layer) = self.target_layer(count)?;
         let settling = Some((count, &layer));
         buffer.set_room(engine.room_after(&self.view.superblock, settling));
         buffer.set_keys(moved);
@@ -250,6 +247,34 @@ impl Writing<'_> {
             self.local.announced = next;
         }
         Ok(true)
+    }
+
+    /// The layer that takes `count` more keys: the last one if it has room, else a new one behind all
+    /// that was ever written. Pages of a new layer are blank; those of a section that is no more are not.
+    fn target_layer(&self, count: u64) -> Result<(u32, Layer)> {
+        let engine = self.engine;
+        let layers = &self.view.superblock.layers;
+        let last = layers.last();
+        let index = layers.len() as u32;
+        let Some(growth) = engine.header.growth() else {
+            let Some(layer) = last else {
+                unreachable!("a fixed store has its layer from the beginning");
+            };
+            return Ok((0, *layer));
+        };
+        if let Some(layer) = last
+            && layer.room() >= count
+        {
+            return Ok((index - 1, *layer));
+        }
+        let capacity = engine.key_limit;
+        let full = |_| Error::Full { capacity };
+        let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
+        let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
+        let length = engine.file.length();
+        let length = length.map_err(|error| Error::io("measure", &engine.path, error))?;
+        let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
+        Ok((index, Layer::behind(end, &plan)))
     }
 
     /// Takes all keys of open transactions over into the next buffer.
@@ -347,34 +372,4 @@ pub(crate) fn room_after(
     };
     // Full, or there is none: the next checkpoint makes a layer as large as it needs.
     if room == 0 { u64::MAX } else { room }
-}
-
-/// The layer that takes `count` more keys: the last one if it has room, else a new one.
-pub(crate) fn target_layer(
-    header: &Header,
-    superblock: &Superblock,
-    count: u64,
-    key_limit: u64,
-) -> Result<(u32, Layer)> {
-    let last = superblock.layers.last();
-    let index = superblock.layers.len() as u32;
-    let Some(growth) = header.growth() else {
-        let Some(layer) = last else {
-            unreachable!("a fixed store has its layer from the beginning");
-        };
-        return Ok((0, *layer));
-    };
-    if let Some(layer) = last
-        && layer.room() >= count
-    {
-        return Ok((index - 1, *layer));
-    }
-    let full = |_| Error::Full {
-        capacity: key_limit,
-    };
-    let capacity = growth
-        .next_capacity(last.map(|layer| layer.capacity), count)
-        .map_err(full)?;
-    let plan = growth.layer(index, capacity).map_err(full)?;
-    Ok((index, Layer::after(last, &plan)))
 }

@@ -22,6 +22,8 @@ pub(crate) struct Scan {
     pub(crate) committed_keys: u64,
     /// Keys that were removed, of a counting store.
     pub(crate) removed: u64,
+    /// Hashes in records of exemptions.
+    pub(crate) exempt: u64,
     pub(crate) cut: Option<Cut>,
     /// Where the record of the cut begins.
     pub(crate) cut_offset: u64,
@@ -39,6 +41,8 @@ impl Scan {
     pub(crate) fn fits(&self, cut: &Cut, identity: &Identity) -> bool {
         let layers = &identity.superblock.layers;
         let index = cut.layer_index as usize;
+        let named = identity.superblock.named();
+        let end = named.iter().map(|pages| pages.end).max().unwrap_or(0);
         match layers.get(index) {
             Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
             None => {
@@ -46,9 +50,7 @@ impl Scan {
                     && index < MAX_LAYERS
                     && self.is_planned(&cut.layer, identity)
                     && cut.layer.keys == 0
-                    && layers
-                        .last()
-                        .is_none_or(|last| last.end_page() <= cut.layer.first_page)
+                    && end <= cut.layer.first_page
             }
         }
     }
@@ -86,6 +88,7 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
         keys: 0,
         committed_keys: 0,
         removed: 0,
+        exempt: 0,
         cut: None,
         cut_offset: 0,
         committed: None,
@@ -105,6 +108,7 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
         found.handle = found.handle.max(record.handle);
         match record.kind {
             RecordKind::Open => {}
+            RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
             RecordKind::Insert => {
                 let count = record.hashes().len() as u64;
                 found.keys += count;

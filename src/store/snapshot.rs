@@ -187,6 +187,7 @@ impl Engine {
         let superblock = still.identity.superblock.clone();
         self.refuse_logs(dest, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
+        walk::check_sections(&*self.file, &self.path, &superblock.sections)?;
         let pages = walk::count(&superblock.layers);
         let mut watched = Watched::new(watch, length.saturating_add(pages * PAGE_BYTES as u64));
         let mut ended = Ok(());
@@ -203,9 +204,8 @@ impl Engine {
         drop(still);
         watched.at(length)?;
         let digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
-        // The journal of a counting store is of the past, and no two copies of a moment may differ.
-        self.clear_journal(&*draft.file, &superblock)
-            .map_err(|error| draft.failed(error))?;
+        walk::check_sections(&*draft.file, dest, &superblock.sections)?;
+        walk::clear_unnamed(&*draft.file, dest, &superblock)?;
         let front = front(&self.header, &superblock, digest);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;
@@ -217,20 +217,6 @@ impl Engine {
             bytes: length,
             shared,
         })
-    }
-
-    /// Clears what lies between the superblocks and the layer of a counting store.
-    fn clear_journal(&self, file: &dyn StorageFile, superblock: &Superblock) -> io::Result<()> {
-        let layer = superblock.layers.first().filter(|_| self.is_counting());
-        let end = layer.map_or(PAGES_OFFSET, |layer| page_offset(layer.first_page));
-        let zeros = [0; PAGE_BYTES * 16];
-        let mut at = PAGES_OFFSET;
-        while at < end {
-            let part = (end - at).min(zeros.len() as u64) as usize;
-            write_all_at(file, &zeros[..part], at)?;
-            at += part as u64;
-        }
-        Ok(())
     }
 
     /// Refuses a name beside which there is a log that an opener of the copy would take for its own.

@@ -31,6 +31,8 @@ pub struct Stats {
     pub key_limit: u64,
     /// Keys until then: so many may come before the rate passes its target.
     pub keys_left: u64,
+    /// Keys that are exempt, as [`Store::exemptions`](crate::Store::exemptions) counts them.
+    pub exempt: u64,
     /// Bytes of the store file.
     pub bytes: u64,
     /// Filter bits over capacity, or over the keys in pages if it grows (0 while there are none).
@@ -120,6 +122,7 @@ impl Engine {
             keys: fullness.keys,
             key_limit: fullness.limit,
             keys_left: fullness.left(),
+            exempt: view.exempt.as_ref().map_or(0, |exempt| exempt.count()),
             bytes: length.map_err(|error| Error::io("measure", &self.path, error))?,
             bits_per_key: if over == 0 {
                 0.0

@@ -1,11 +1,12 @@
 //! Reading everything and naming what is damaged.
 
 use super::engine::{Access, Engine, View};
+use super::exempt::failed;
 use super::fullness::{LayerOccupancy, Occupied, together};
 use super::identity::read_identity;
 use super::locks::lock_error;
 use crate::error::{Error, Result};
-use crate::file::SuperblockFault;
+use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::sys::{LockFile, lock};
 
@@ -23,6 +24,9 @@ pub struct VerifyReport {
     pub layers: Vec<LayerOccupancy>,
     /// The bad ones.
     pub damaged: Vec<Damage>,
+    /// What is wrong with sections, hashes that are kept exactly: a
+    /// [`FormatError::SectionDamaged`] for each bad one.
+    pub sections: Vec<FormatError>,
     /// What is wrong with one of the two superblocks, if something is: a power cut may have come
     /// while it was written. The store lives on the other one, and nothing is lost; the next
     /// checkpoint, or a repair, writes it anew.
@@ -30,9 +34,9 @@ pub struct VerifyReport {
 }
 
 impl VerifyReport {
-    /// Whether no page is damaged.
+    /// Whether no page and no section is damaged.
     pub fn is_ok(&self) -> bool {
-        self.damaged.is_empty()
+        self.damaged.is_empty() && self.sections.is_empty()
     }
 
     /// Estimate of the different keys that the pages were shown, by the bits that are set: those wrongly taken for seen are
@@ -71,6 +75,11 @@ impl Engine {
             superblock: identity.damaged,
             ..VerifyReport::default()
         };
+        for section in &identity.superblock.sections {
+            let checked = section.check(&*self.file);
+            let checked = checked.map_err(|error| failed(&self.path, error))?;
+            report.sections.extend(checked.err());
+        }
         let cell = self.header.kind.cell();
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(|layer| Occupied::new(layer, cell)).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::coordination::{Coordination, shared_path};
 use super::engine::{Access, Engine, View};
+use super::exempt::Exempt;
 use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
 use crate::buffer::Buffer;
@@ -13,6 +14,9 @@ use crate::file::{LayerPages, Superblock};
 use crate::log::LogFile;
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
+
+/// What is mapped of a store file: its layers, and what is exempt from them.
+pub(crate) type Mapped = (Vec<Arc<LayerPages>>, Option<Arc<Exempt>>);
 
 /// How often a renewal begins again because others went on meanwhile.
 const ROUNDS: usize = 1000;
@@ -41,7 +45,7 @@ impl View {
         settled: u64,
         superblock: Superblock,
         find: impl Fn(u64) -> Result<Arc<Generation>>,
-        map: impl FnOnce(&Superblock) -> Result<Vec<Arc<LayerPages>>>,
+        map: impl FnOnce(&Superblock) -> Result<Mapped>,
     ) -> Result<Option<Self>> {
         if superblock.generation < settled {
             return Ok(None);
@@ -60,10 +64,13 @@ impl View {
         } else {
             None
         };
+        let active = find(active)?;
+        let (layers, exempt) = map(&superblock)?;
         Ok(Some(Self {
-            active: find(active)?,
+            active,
             frozen,
-            layers: map(&superblock)?,
+            layers,
+            exempt,
             superblock,
         }))
     }
@@ -140,8 +147,7 @@ impl Engine {
                 Generation::attach(&self.path, number, write).map(Arc::new)
             }
         };
-        let map =
-            |superblock: &Superblock| map_layers(&*self.file, &self.path, superblock, &old.layers);
+        let map = |superblock: &Superblock| map_all(&self.file, &self.path, superblock, Some(old));
         old.next(active, settled, superblock, find, map)
     }
 
@@ -223,8 +229,20 @@ pub(crate) fn remove_if_there(path: &std::path::Path) -> Result<()> {
     }
 }
 
-/// Maps the layers of a superblock, keeping those that are mapped.
-pub(crate) fn map_layers(
+/// Maps what a superblock names, keeping what an older view has mapped.
+pub(crate) fn map_all(
+    file: &Arc<dyn StorageFile>,
+    path: &std::path::Path,
+    superblock: &Superblock,
+    old: Option<&View>,
+) -> Result<Mapped> {
+    let held = old.map_or(&[][..], |old| &old.layers);
+    let layers = map_layers(&**file, path, superblock, held)?;
+    let held = old.and_then(|old| old.exempt.as_ref());
+    Ok((layers, Exempt::of(file, path, superblock, held)?))
+}
+
+fn map_layers(
     file: &dyn StorageFile,
     path: &std::path::Path,
     superblock: &Superblock,

@@ -3,12 +3,13 @@
 use std::ops::Range;
 use std::path::Path;
 
+use super::exempt::failed;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
-use crate::file::{FormatError, Layer};
+use crate::file::{FormatError, Layer, Section, Superblock};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::sizing::Cell;
-use crate::sys::storage::{StorageFile, read_exact_at};
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// Pages that are read at a time.
 pub(crate) const PIECE: u64 = 256;
@@ -87,4 +88,52 @@ pub(crate) fn check(
             got: fault.got,
         },
     })
+}
+
+/// Checks sections as they lie in a file.
+pub(crate) fn check_sections<'a>(
+    file: &dyn StorageFile,
+    path: &Path,
+    sections: impl IntoIterator<Item = &'a Section>,
+) -> Result<()> {
+    let check = |section: &Section| {
+        let offset = page_offset(section.first_page);
+        check_section_at(file, path, section, offset)
+    };
+    sections.into_iter().try_for_each(check)
+}
+
+/// Checks a section whose pages begin there.
+pub(crate) fn check_section_at(
+    file: &dyn StorageFile,
+    path: &Path,
+    section: &Section,
+    offset: u64,
+) -> Result<()> {
+    let checked = section.check_at(file, offset);
+    let checked = checked.map_err(|error| failed(path, error))?;
+    checked.map(drop).map_err(|source| Error::Format {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Makes zeros of what lies between layers and sections: places of sections that are no more, so that
+/// copies of one moment are the same in every byte. What is zero already is not written.
+pub(crate) fn clear_unnamed(
+    file: &dyn StorageFile,
+    path: &Path,
+    superblock: &Superblock,
+) -> Result<()> {
+    let zeros = [0; PAGE_BYTES];
+    for run in superblock.unnamed() {
+        let mut pages = Pages::new(file, path);
+        for number in run.clone() {
+            if pages.page(number, run.end)? != zeros {
+                write_all_at(file, &zeros, page_offset(number))
+                    .map_err(|error| Error::io("write", path, error))?;
+            }
+        }
+    }
+    Ok(())
 }

@@ -118,7 +118,8 @@ impl Engine {
         let mut sequence = self.shared.commit_sequence();
         while let Some(record) = reader.next()? {
             match record.kind {
-                RecordKind::Open => {}
+                // What is exempt is seen to by the checkpoint.
+                RecordKind::Open | RecordKind::Exempt => {}
                 RecordKind::Insert if self.is_counting() => count_marked(active, record, 1),
                 RecordKind::Remove => count_marked(active, record, -1),
                 RecordKind::Insert => {

@@ -195,7 +195,7 @@ fn fields_out_of_their_range_with_a_right_checksum() {
     );
     let max = u64::from(u32::MAX);
     forged(&path, 304, &[2], field("flags", "bit 0 alone", 2));
-    forged(&path, 316, &[1], field("reserved", "0", 1));
+    forged(&path, 316, &[9], field("section_count", "at most 8", 9));
     forged(&path, 24, &[0; 8], field("generation", "1 to 2^60", 0));
     forged(
         &path,

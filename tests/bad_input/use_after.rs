@@ -195,7 +195,7 @@ fn a_tag_too_large() {
 fn too_many_writers() {
     let (_folder, path) = place();
     let entry = (16 + 3 + 4096_usize).next_multiple_of(8);
-    let fit = 52_928 / entry;
+    let fit = 52_672 / entry;
     for number in 0..fit {
         let store = options()
             .writer(&format!("w{number:02}"))
@@ -208,7 +208,7 @@ fn too_many_writers() {
     let error = store.commit_with(&[1; 4096]).unwrap_err();
     let needed = (fit + 1) * entry;
     assert!(
-        matches!(error, Error::TooManyWriters { expected: 52_928, got } if got == needed),
+        matches!(error, Error::TooManyWriters { expected: 52_672, got } if got == needed),
         "{error:?}"
     );
     assert_eq!(store.last_commit("w99").unwrap(), None);

@@ -16,6 +16,7 @@ const OPEN: u64 = 1;
 const INSERT: u64 = 2;
 const COMMIT: u64 = 3;
 const CUT: u64 = 4;
+pub(crate) const EXEMPT: u64 = 6;
 
 /// A record, as "Log records" describes it.
 #[derive(Debug, Clone)]
@@ -41,7 +42,8 @@ pub(crate) fn chain(log: &[u8]) -> Vec<Record> {
         let get = |name| layout.number(bytes, name);
         let length = get("length") as usize;
         let fits = length <= 65_536 && length.is_multiple_of(8) && get("flags") == 0;
-        if !fits || !(OPEN..=CUT).contains(&get("kind")) || get("previous") != previous {
+        let known = (OPEN..=CUT).contains(&get("kind")) || get("kind") == EXEMPT;
+        if !fits || !known || get("previous") != previous {
             break;
         }
         let Some(whole) = log.get(offset..offset + layout.end() + length) else {
@@ -109,7 +111,8 @@ fn kinds_of_records_are_five() {
             ("2", "insert"),
             ("3", "commit"),
             ("4", "cut"),
-            ("5", "remove")
+            ("5", "remove"),
+            ("6", "exempt"),
         ]
     );
 }

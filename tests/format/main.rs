@@ -13,6 +13,7 @@ mod golden;
 mod log;
 mod reader;
 mod refused;
+mod sections;
 mod snapshot;
 mod store_file;
 mod tables;

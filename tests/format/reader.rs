@@ -59,13 +59,13 @@ pub(crate) fn counts(store: &Path, hashes: &[u64]) -> Vec<u64> {
 }
 
 /// `count` hashes, the same in every run.
-fn random(seed: u64, count: u64) -> Vec<u64> {
+pub(crate) fn random(seed: u64, count: u64) -> Vec<u64> {
     (0..count)
         .map(|index| finalise(seed ^ finalise(index + 1)))
         .collect()
 }
 
-fn agree(path: &Path, hashes: &[u64]) -> Vec<bool> {
+pub(crate) fn agree(path: &Path, hashes: &[u64]) -> Vec<bool> {
     let store = Options::new()
         .buffer(LEAST_BUFFER)
         .open_read_only(path)

@@ -14,14 +14,14 @@ use super::snapshot::copy;
 use super::store_file::superblock_places;
 
 /// Puts bytes in a field.
-fn put(file: &mut [u8], base: usize, field: &Field, value: &[u8]) {
+pub(crate) fn put(file: &mut [u8], base: usize, field: &Field, value: &[u8]) {
     let (offset, size) = field.fixed().unwrap();
     assert!(value.len() <= size);
     file[base + offset..][..value.len()].copy_from_slice(value);
 }
 
 /// Opens what was forged and holds the error against the names in the cell.
-fn check(path: &Path, file: &[u8], field: &Field) {
+pub(crate) fn check(path: &Path, file: &[u8], field: &Field) {
     std::fs::write(path, file).unwrap();
     let error = Options::new().buffer(LEAST_BUFFER).open(path).unwrap_err();
     check_error(&error, field);
@@ -102,7 +102,7 @@ fn mend_superblocks(file: &mut [u8]) {
     }
 }
 
-fn mend_superblock(place: &mut [u8]) {
+pub(crate) fn mend_superblock(place: &mut [u8]) {
     let layout = Layout::of("Superblocks");
     let length = layout.number(place, "length") as usize;
     let crc = crc32(&[&place[12..length]]);
@@ -133,7 +133,7 @@ fn a_bad_superblock_field_has_the_fault_of_its_line() {
         ("Superblocks", "flags", &[2]),
         ("Superblocks", "layer_count", &[65]),
         ("Superblocks", "writer_count", &[2]),
-        ("Superblocks", "reserved", &[1]),
+        ("Superblocks", "section_count", &[9]),
         ("Layer entry", "first_page", &[33]),
         ("Layer entry", "pages", &[0; 8]),
         ("Layer entry", "capacity", &[0; 8]),

@@ -103,7 +103,7 @@ fn the_header_is_as_documented() {
 }
 
 /// A superblock, its layers and its writers against what the library says of the store.
-fn check_superblock(path: &Path, stats: &Stats) {
+pub(crate) fn check_superblock(path: &Path, stats: &Stats) {
     let file = std::fs::read(path).unwrap();
     let (offset, bytes) = newest_superblock(&file);
     let layout = Layout::of("Superblocks");
@@ -116,7 +116,7 @@ fn check_superblock(path: &Path, stats: &Stats) {
     assert_eq!(get("flags"), 0);
     assert_eq!(get("layer_count"), stats.layers.len() as u64);
     assert_eq!(get("writer_count"), stats.commits.len() as u64);
-    assert_eq!(get("reserved"), 0);
+    assert_eq!(get("section_count"), u64::from(stats.exempt > 0));
     let highest = stats.commits.iter().map(|commit| commit.sequence).max();
     assert_eq!(get("commit_sequence"), highest.unwrap_or(0));
     let entry = Layout::of("Layer entry");
@@ -152,6 +152,11 @@ fn check_superblock(path: &Path, stats: &Stats) {
         at += entry.end();
     }
     assert!(file.len() as u64 >= end * 4096);
+    if stats.exempt > 0 {
+        let entry = Layout::of("Section entry");
+        check_section(&file, &bytes[at..at + entry.end()], end, stats);
+        at += entry.end();
+    }
     let entry = Layout::of("Writer entry");
     for commit in &stats.commits {
         let head = &bytes[at..at + entry.end()];
@@ -165,6 +170,28 @@ fn check_superblock(path: &Path, stats: &Stats) {
         at += (16 + name.len() + tag.len()).next_multiple_of(8);
     }
     assert_eq!(at, bytes.len());
+}
+
+/// The section of exemptions, which lies behind the layers here.
+fn check_section(file: &[u8], bytes: &[u8], end: u64, stats: &Stats) {
+    let entry = Layout::of("Section entry");
+    let get = |name: &str| entry.number(bytes, name);
+    assert_eq!(get("section_kind"), 1);
+    assert_eq!((get("section_flags"), get("section_reserved")), (0, 0));
+    assert_eq!(get("hashes"), stats.exempt);
+    let first = get("section_page");
+    assert!(first.is_multiple_of(16) && first >= end);
+    let begins = first as usize * 4096;
+    let length = 8 + 8 * stats.exempt as usize;
+    let content = &file[begins..begins + length];
+    assert_eq!(get("section_crc"), u64::from(crc32(&[content])));
+    let layout = Layout::of("Sections");
+    let stamp = layout.number(content, "stamp");
+    assert!(stamp > 1 && stamp <= stats.generation, "{stamp}");
+    let hashes: Vec<_> = content[8..].chunks_exact(8).map(number).collect();
+    assert!(hashes.is_sorted_by(|a, b| a < b));
+    let behind = &file[begins + length..begins + length.next_multiple_of(4096)];
+    assert!(behind.iter().all(|byte| *byte == 0));
 }
 
 fn check_pages(file: &[u8], first: u64, pages: u64, all_written: bool, stats: &Stats) {

@@ -3,10 +3,12 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 13] = [
+const TABLES: [(&str, usize); 15] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
+    ("Section entry", 32),
+    ("Sections", 8),
     ("Writer entry", 16),
     ("Intents", 64),
     ("Pages", 4096),

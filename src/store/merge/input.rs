@@ -1,11 +1,12 @@
 //! The stores that are merged: opened, brought to a checkpoint, and read page by page.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::pages::check_patiently;
+use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
@@ -127,6 +128,31 @@ impl Input {
             }
         }
         Ok(())
+    }
+}
+
+impl Input {
+    /// How many keys are exempt in it.
+    pub(crate) fn exempt(&self) -> Result<u64> {
+        self.store.exemptions()
+    }
+
+    /// Adds the exemptions in a range of hashes, sorted.
+    pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
+        let view = std::sync::Arc::clone(&*self.store.engine.view()?);
+        let Some(exempt) = &view.exempt else {
+            return Ok(());
+        };
+        let mut own = Vec::new();
+        let load = |hashes: &Hashes| hashes.load(range.clone(), usize::MAX, &mut own);
+        exempt.ask(load, ())?;
+        out.append(&mut own);
+        Ok(())
+    }
+
+    /// Whether it answers "seen" for a hash.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
+        self.store.engine.contains(hash)
     }
 }
 

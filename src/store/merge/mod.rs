@@ -5,6 +5,7 @@
 //! of their pages, and folding is too (FORMAT.md, "Folding and merging").
 
 mod design;
+mod exempt;
 mod input;
 mod pack;
 mod stream;
@@ -60,6 +61,9 @@ use stream::Stream;
 /// least of them, which is the result's. **Stores that grow** merge layer by layer: two layers of
 /// equal probes whose pages fit become one if all their keys together keep it within its own rate;
 /// else both are layers of the result. Layers without keys are left out.
+///
+/// A key is [exempt](crate::Store::exempt) in the result if it is in an input, and none of them answers
+/// "seen" for it.
 ///
 /// # How often it is wrong
 /// The result never promises more than it keeps. Its bound is the option [`fpr`](Options::fpr), or else

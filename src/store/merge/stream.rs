@@ -6,7 +6,7 @@ use std::path::Path;
 use super::design::Design;
 use super::input::Input;
 use super::pack::Part;
-use super::{MergeReport, Watch};
+use super::{MergeReport, Watch, exempt};
 use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
@@ -79,6 +79,8 @@ impl<'a, 'w> Stream<'a, 'w> {
             stays *= (1.0 - written.rates / layer.pages as f64) * (1.0 - floor);
         }
         design.check_bound(out)?;
+        let exempt = exempt::keep(self.inputs, &*file, temporary, &design.superblock)?;
+        design.superblock.sections.extend(exempt);
         finish(&*file, temporary, &design.header, &design.superblock)?;
         let superblock = &design.superblock;
         let fixed = design.header.growth().is_none();

@@ -1,0 +1,362 @@
+//! A section: hashes that a store keeps exactly, sorted, in pages of their own (FORMAT.md, "Sections").
+
+use std::io;
+use std::ops::{Range, RangeInclusive};
+
+use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, PAGE_LIMIT, page_offset};
+use super::{FormatError, SuperblockFault};
+use crate::codec::{Decoder, Encoder, u64_at};
+use crate::page::PAGE_BYTES;
+use crate::sys::Map;
+use crate::sys::storage::{StorageFile, read_exact_at};
+use crate::sys::sync::{Ordering, fence};
+
+/// Bytes of a section in the superblock.
+pub(crate) const SECTION_BYTES: usize = 32;
+/// Most sections of a store: those of each kind there is, and room for more.
+pub(crate) const MAX_SECTIONS: usize = 8;
+/// Bytes before the hashes: the stamp.
+const STAMP_BYTES: u64 = 8;
+/// Most hashes of a section: none is longer than all pages there can be.
+pub(crate) const MAX_HASHES: u64 = (PAGE_LIMIT * PAGE_BYTES as u64 - STAMP_BYTES) / 8;
+/// Pages read at a time.
+const PIECE: u64 = 16;
+
+/// What the hashes of a section are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum SectionKind {
+    /// Keys known to be false positives of the pages.
+    Exempt,
+}
+
+impl SectionKind {
+    pub(crate) fn id(self) -> u32 {
+        match self {
+            SectionKind::Exempt => 1,
+        }
+    }
+
+    fn from_id(id: u32) -> Option<Self> {
+        match id {
+            1 => Some(SectionKind::Exempt),
+            _ => None,
+        }
+    }
+
+    /// Its name in FORMAT.md.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            SectionKind::Exempt => "exempt",
+        }
+    }
+}
+
+/// One section of a store, as its superblock describes it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Section {
+    pub(crate) kind: SectionKind,
+    /// Number of its first page in the file.
+    pub(crate) first_page: u64,
+    /// How many hashes it has.
+    pub(crate) count: u64,
+    /// CRC over the stamp and the hashes.
+    pub(crate) crc: u32,
+}
+
+/// Pages that so many hashes take.
+pub(crate) fn pages_for(count: u64) -> u64 {
+    (STAMP_BYTES + count * 8).div_ceil(PAGE_BYTES as u64)
+}
+
+/// The first place for so many pages that none of these page ranges touch, and that begins where a
+/// layer might. Sorts the ranges.
+pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
+    taken.sort_by_key(|range| range.start);
+    let mut at = FIRST_PAGE;
+    for range in taken {
+        if range.start >= at && range.start - at >= pages {
+            break;
+        }
+        at = at.max(range.end.next_multiple_of(LAYER_ALIGNMENT));
+    }
+    at
+}
+
+impl Section {
+    pub(crate) fn pages(&self) -> u64 {
+        pages_for(self.count)
+    }
+
+    /// The numbers of its pages in the file.
+    pub(crate) fn numbers(&self) -> Range<u64> {
+        self.first_page..self.first_page + self.pages()
+    }
+
+    pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        out.u32(self.kind.id())
+            .u32(0)
+            .u64(self.first_page)
+            .u64(self.count)
+            .u32(self.crc)
+            .u32(0);
+    }
+
+    /// Takes a section of a kind behind `last`; `None` at the end of the bytes.
+    pub(crate) fn decode(
+        input: &mut Decoder<'_>,
+        last: Option<SectionKind>,
+    ) -> Option<Result<Self, SuperblockFault>> {
+        let id = input.u32()?;
+        let flags = input.u32()?;
+        let first_page = input.u64()?;
+        let count = input.u64()?;
+        let crc = input.u32()?;
+        let reserved = input.u32()?;
+        let wrong = |field, expected, got| {
+            Some(Err(SuperblockFault::Field {
+                field,
+                expected,
+                got,
+            }))
+        };
+        let Some(kind) = SectionKind::from_id(id).filter(|kind| last < Some(*kind)) else {
+            return wrong("section_kind", "a known one, each once, rising", id.into());
+        };
+        if flags != 0 {
+            return wrong("section_flags", "0", flags.into());
+        }
+        let aligned = first_page.is_multiple_of(LAYER_ALIGNMENT);
+        if first_page < FIRST_PAGE || !aligned || first_page >= PAGE_LIMIT {
+            return wrong("section_page", "a multiple of 16, 32 or more", first_page);
+        }
+        if count == 0 || count > MAX_HASHES || pages_for(count) > PAGE_LIMIT - first_page {
+            return wrong("hashes", "at least 1, on pages below 2^50", count);
+        }
+        if reserved != 0 {
+            return wrong("section_reserved", "0", reserved.into());
+        }
+        Some(Ok(Self {
+            kind,
+            first_page,
+            count,
+            crc,
+        }))
+    }
+
+    fn damaged(&self, expected: u32, got: u32) -> FormatError {
+        FormatError::SectionDamaged {
+            section: self.kind.name(),
+            hashes: self.count,
+            expected,
+            got,
+        }
+    }
+
+    /// Reads all of it and checks it; answers its stamp.
+    ///
+    /// # Errors
+    /// The inner one is of what is there, the outer one of reading it.
+    pub(crate) fn check(&self, file: &dyn StorageFile) -> io::Result<Result<u64, FormatError>> {
+        self.check_at(file, page_offset(self.first_page))
+    }
+
+    /// The same where its pages begin at another place.
+    pub(crate) fn check_at(
+        &self,
+        file: &dyn StorageFile,
+        mut offset: u64,
+    ) -> io::Result<Result<u64, FormatError>> {
+        let mut checker = Checker::new(self);
+        let mut left = self.pages();
+        let mut bytes = Vec::new();
+        while left > 0 {
+            let count = PIECE.min(left);
+            bytes.resize(count as usize * PAGE_BYTES, 0);
+            read_exact_at(file, &mut bytes, offset)?;
+            checker.feed(&bytes);
+            offset += bytes.len() as u64;
+            left -= count;
+        }
+        Ok(checker.finish())
+    }
+}
+
+/// Checks the pages of a section as they come.
+struct Checker {
+    section: Section,
+    hasher: crc32fast::Hasher,
+    /// Bytes still to come that mean something.
+    left: u64,
+    stamp: Option<u64>,
+    last: Option<u64>,
+    sorted: bool,
+}
+
+impl Checker {
+    fn new(section: &Section) -> Self {
+        Self {
+            section: *section,
+            hasher: crc32fast::Hasher::new(),
+            left: STAMP_BYTES + section.count * 8,
+            stamp: None,
+            last: None,
+            sorted: true,
+        }
+    }
+
+    /// Takes in its next pages, whole ones.
+    fn feed(&mut self, pages: &[u8]) {
+        let count = self.left.min(pages.len() as u64) as usize;
+        let bytes = &pages[..count];
+        self.left -= count as u64;
+        self.hasher.update(bytes);
+        for at in (0..count).step_by(8) {
+            let word = u64_at(bytes, at);
+            if self.stamp.is_none() {
+                self.stamp = Some(word);
+                continue;
+            }
+            self.sorted &= self.last < Some(word);
+            self.last = Some(word);
+        }
+    }
+
+    /// The section's stamp, if it is whole.
+    fn finish(self) -> Result<u64, FormatError> {
+        let expected = self.hasher.finalize();
+        match self.stamp {
+            Some(stamp) if self.left == 0 && self.sorted && expected == self.section.crc => {
+                Ok(stamp)
+            }
+            _ => Err(self.section.damaged(expected, self.section.crc)),
+        }
+    }
+}
+
+/// The hashes of a section, read through a map.
+///
+/// A checkpoint or two after another section has taken its place, its pages are used again. Its stamp
+/// changes before anything else does, so who looks at the stamp last knows whether what it saw was the
+/// section.
+#[derive(Debug)]
+pub(crate) struct Hashes {
+    map: Map,
+    count: u64,
+    stamp: u64,
+}
+
+/// The section is no longer there.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Gone;
+
+impl Hashes {
+    /// Checks a section and maps it.
+    ///
+    /// # Errors
+    /// As [`Section::check`].
+    pub(crate) fn open(
+        section: &Section,
+        file: &dyn StorageFile,
+    ) -> io::Result<Result<Self, FormatError>> {
+        let stamp = match section.check(file)? {
+            Ok(stamp) => stamp,
+            Err(error) => return Ok(Err(error)),
+        };
+        let length = section.pages() * PAGE_BYTES as u64;
+        let map = file.map(page_offset(section.first_page), length)?;
+        Ok(Ok(Self {
+            map,
+            count: section.count,
+            stamp,
+        }))
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.count
+    }
+
+    fn hash(&self, index: u64) -> u64 {
+        self.map.word(index as usize + 1)
+    }
+
+    /// How many of its hashes are below that one.
+    fn below(&self, hash: u64) -> u64 {
+        let (mut low, mut high) = (0, self.count);
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match self.hash(middle) < hash {
+                true => low = middle + 1,
+                false => high = middle,
+            }
+        }
+        low
+    }
+
+    fn still<T>(&self, answer: T) -> Result<T, Gone> {
+        // Not before what was read above.
+        fence(Ordering::Acquire);
+        match self.map.word(0) == self.stamp {
+            true => Ok(answer),
+            false => Err(Gone),
+        }
+    }
+
+    /// Whether its pages are something else by now.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.still(()).is_err()
+    }
+
+    /// Whether the hash is in it.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool, Gone> {
+        let index = self.below(hash);
+        self.still(index < self.count && self.hash(index) == hash)
+    }
+
+    /// Appends the hashes in a range, sorted, at most so many.
+    pub(crate) fn load(
+        &self,
+        range: RangeInclusive<u64>,
+        most: usize,
+        out: &mut Vec<u64>,
+    ) -> Result<(), Gone> {
+        let first = self.below(*range.start());
+        let hashes = (first..self.count).map(|index| self.hash(index));
+        let before = out.len();
+        out.extend(hashes.take(most).take_while(|hash| range.contains(hash)));
+        self.still(()).inspect_err(|_| out.truncate(before))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The slow twin tries one place after the other.
+        #[test]
+        fn a_place_is_the_first_that_is_free(
+            pages in 1_u64..60,
+            runs in prop::collection::vec((0_u64..20, 1_u64..50), 0..8),
+        ) {
+            let mut taken: Vec<_> = runs
+                .iter()
+                .map(|(slot, length)| {
+                    let start = FIRST_PAGE + slot * LAYER_ALIGNMENT;
+                    start..start + length
+                })
+                .collect();
+            let twin = (FIRST_PAGE..).step_by(LAYER_ALIGNMENT as usize).find(|at| {
+                let apart = |range: &Range<u64>| range.end <= *at || range.start >= at + pages;
+                taken.iter().all(apart)
+            });
+            prop_assert_eq!(Some(place_for(pages, &mut taken)), twin);
+        }
+    }
+
+    #[test]
+    fn pages_hold_the_stamp_and_the_hashes() {
+        assert_eq!([1, 511, 512, 1023, 1024].map(pages_for), [1, 1, 2, 2, 3]);
+        assert_eq!(pages_for(MAX_HASHES), PAGE_LIMIT);
+    }
+}

@@ -1,0 +1,78 @@
+//! Stores made of others.
+
+use everseen::{Kind, Merge, Options};
+
+use super::setting::{ABSENT, assert_seen, false_positives, hashes, listed, options};
+use crate::support::files::{place, small};
+
+#[test]
+fn a_fold_keeps_what_is_exempt() {
+    let (folder, path) = place();
+    let store = options(Kind::Bloom).foldable(2).create(&path).unwrap();
+    store.insert_hash_batch(&hashes(0..8000)).unwrap();
+    store.checkpoint().unwrap();
+    let wrong = hashes(ABSENT..ABSENT + 1500);
+    store.exempt_hash_batch(&wrong).unwrap();
+    store.close().unwrap();
+    let small_one = folder.path().join("small");
+    let merge = || Merge::new().options(&small().fpr(0.5));
+    merge().fold(&path, &small_one, 4).unwrap();
+    let store = small().open(&small_one).unwrap();
+    assert_seen(&store, &wrong, false);
+    assert_seen(&store, &hashes(0..8000), true);
+    assert_eq!(listed(&store).len(), 1500);
+    assert!(store.verify().unwrap().is_ok());
+    // And goes on as any.
+    assert!(store.insert_hash(wrong[3]).unwrap());
+    store.close().unwrap();
+    let store = small().open(&small_one).unwrap();
+    assert_eq!(store.exemptions().unwrap(), 1499);
+}
+
+#[test]
+fn a_union_keeps_what_is_exempt_in_one_and_seen_in_none() {
+    for kind in [Kind::Bloom, Kind::Scalable] {
+        let (folder, path) = place();
+        let options = options(kind);
+        let one = options.create(&path).unwrap();
+        one.insert_hash_batch(&hashes(0..9000)).unwrap();
+        one.checkpoint().unwrap();
+        let other_path = folder.path().join("other");
+        let like = Options::new().like(&path).unwrap();
+        let like = like.buffer(everseen::LEAST_BUFFER).background(false);
+        let other = like.create(&other_path).unwrap();
+        other.insert_hash_batch(&hashes(5000..14_000)).unwrap();
+        other.checkpoint().unwrap();
+        let wrong = false_positives(&one, 600);
+        one.exempt_hash_batch(&wrong).unwrap();
+        let more = false_positives(&other, 50);
+        other.exempt_hash_batch(&more).unwrap();
+        // What the other has, or takes for its own, is seen in the union.
+        let apart = |key: &&u64| !more.contains(key);
+        let inserted: Vec<u64> = wrong.iter().filter(apart).take(100).copied().collect();
+        other.insert_hash_batch(&inserted).unwrap();
+        // They make others wrong in their turn.
+        other.checkpoint().unwrap();
+        let there = other.contains_hash_batch(&wrong).unwrap();
+        let seen_by_one = one.contains_hash_batch(&more).unwrap();
+        one.close().unwrap();
+        other.close().unwrap();
+        let out = folder.path().join("out");
+        let merge = Merge::new().options(&small().fpr(0.9));
+        merge.union(&out, &[&path, &other_path]).unwrap();
+        let store = small().open(&out).unwrap();
+        let mut exempt = 0;
+        for (key, there) in wrong.iter().zip(there).chain(more.iter().zip(seen_by_one)) {
+            // Exempt in both is exempt; seen in one is seen.
+            let both = wrong.contains(key) && more.contains(key);
+            let seen = there && !both;
+            assert_eq!(store.contains_hash(*key).unwrap(), seen, "{kind}");
+            exempt += u64::from(!seen);
+        }
+        let both = wrong.iter().filter(|key| more.contains(key)).count() as u64;
+        assert_eq!(store.exemptions().unwrap(), exempt - both);
+        assert!(exempt > 100 && exempt < 600, "{exempt}");
+        assert_seen(&store, &hashes(0..14_000), true);
+        assert!(store.verify().unwrap().is_ok());
+    }
+}
