@@ -340,3 +340,70 @@ impl Writing<'_> {
         engine.poison_on_failure(outcome)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Kind, Options, Store};
+
+    fn store() -> (tempfile::TempDir, Store) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().kind(Kind::Counting).capacity(1000).fpr(1e-9);
+        let store = options.create(folder.path().join("store")).unwrap();
+        (folder, store)
+    }
+
+    /// Does what a batch does, up to where a holder of the writer lock may die: with the record in the
+    /// log or not, and so many of its keys counted.
+    fn die(store: &Store, operation: Operation, hashes: &[u64], logged: bool, counted: usize) {
+        let mut writing = store.engine.lock_writer().unwrap();
+        writing.begin_claims().unwrap();
+        let mut undone = Undone::default();
+        for hash in hashes {
+            let done = writing.count_one(operation, *hash, &mut undone).unwrap();
+            assert!(done.unwrap().done);
+        }
+        if logged {
+            writing
+                .append_operations(operation, &undone.hashes)
+                .unwrap();
+        }
+        let buffer = &writing.view.active.buffer;
+        for marked in undone.marked.iter().take(counted) {
+            buffer.count(marked.slot, marked.by);
+        }
+        writing.sound = false;
+    }
+
+    #[test]
+    fn who_goes_on_after_a_death_counts_what_is_in_the_log_once_and_the_rest_never() {
+        let hashes = [1 << 60, 2 << 60, 1 << 60, 3 << 60, 1 << 60];
+        for logged in [false, true] {
+            for counted in 0..=if logged { 3 } else { 0 } {
+                let (_folder, store) = store();
+                let count = |hash| store.engine.count_of(hash).unwrap();
+                for _ in 0..5 {
+                    let keys = hashes.to_vec();
+                    let inserted = &mut Vec::new();
+                    let engine = &store.engine;
+                    engine
+                        .count_each(Operation::Insert, &keys, inserted)
+                        .unwrap();
+                }
+                let before = hashes.map(count);
+                assert_eq!(before, [15, 5, 15, 5, 15]);
+                die(&store, Operation::Remove, &hashes, logged, counted);
+                // Another key, by whoever comes next.
+                assert!(store.insert(b"next").unwrap());
+                let removed = u8::from(logged);
+                let after = [3, 1, 3, 1, 3].map(|times: u8| 5 * times - times * removed);
+                assert_eq!(hashes.map(count), after, "{logged}, {counted}");
+                assert_eq!(store.stats().unwrap().keys, 26 - 5 * u64::from(removed));
+                die(&store, Operation::Insert, &hashes[1..2], logged, 0);
+                assert!(!store.insert(b"next").unwrap());
+                assert_eq!(count(hashes[1]), after[1] + removed);
+                store.close().unwrap();
+            }
+        }
+    }
+}
