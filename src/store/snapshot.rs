@@ -16,7 +16,7 @@ use super::walk::{self, Pages, numbers};
 use super::writing::Writing;
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark, Moment, digest_of, superblocks_of};
-use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
 use crate::file::{Header, Superblock};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogReader, RecordKind, log_path};

@@ -264,3 +264,54 @@ fn another_store_of_its_kind_can_be_made_after_it() {
         other => panic!("{other:?}"),
     }
 }
+
+/// Keys that were never inserted and test positive, of a store with a rate that has some.
+fn false_positives(store: &Store, most: usize) -> Vec<Vec<u8>> {
+    let seen = |key: &Vec<u8>| store.contains(key).unwrap();
+    keys(100_000..110_000)
+        .into_iter()
+        .filter(seen)
+        .take(most)
+        .collect()
+}
+
+#[test]
+fn exemptions_override_what_pages_count_and_nothing_else() {
+    let (_folder, path, store) = made(&counting(3000).fpr(0.05));
+    store.insert_batch(&keys(0..3000 - 10)).unwrap();
+    store.checkpoint().unwrap();
+    let wrong = false_positives(&store, 60);
+    assert_eq!(wrong.len(), 60);
+    let report = store.exempt(&wrong).unwrap();
+    assert_eq!((report.exempted, report.present), (60, 0));
+    let [inserted, rest @ ..] = &wrong[..] else {
+        panic!("there are some");
+    };
+    let check = |store: &Store, count| {
+        assert_eq!(store.count_estimate(inserted).unwrap() > 0, count > 0);
+        for key in rest {
+            assert!(!store.contains(key).unwrap());
+            assert!(!store.remove(key).unwrap());
+        }
+        let there = store.contains_batch(&keys(0..2990)).unwrap();
+        assert!(there.iter().all(|there| *there));
+    };
+    check(&store, 0);
+    assert!(store.insert(inserted).unwrap());
+    // In the buffer it is there for certain, and is not exempted.
+    assert_eq!(store.exempt(&[inserted]).unwrap().present, 1);
+    check(&store, 1);
+    store.checkpoint().unwrap();
+    assert_eq!(store.exemptions().unwrap(), 59);
+    check(&store, 1);
+    store.close().unwrap();
+    let store = counting(1).open(&path).unwrap();
+    check(&store, 1);
+    // One that comes and goes between two checkpoints stays exempt.
+    assert!(store.insert(&rest[0]).unwrap());
+    assert!(store.remove(&rest[0]).unwrap());
+    store.checkpoint().unwrap();
+    assert_eq!(store.exemptions().unwrap(), 59);
+    check(&store, 1);
+    assert!(store.verify().unwrap().is_ok());
+}
