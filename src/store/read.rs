@@ -212,7 +212,10 @@ impl Engine {
         let done = out.len();
         out.resize(done + keys.count(), false);
         let found = &mut out[done..];
-        if !self.is_counting() && self.contains_part(keys, found) {
+        if self.is_counting() {
+            return self.counts_each(keys, found);
+        }
+        if self.contains_part(keys, found) {
             return Ok(());
         }
         // One after the other: a page that is damaged, or seems so, concerns its own keys.

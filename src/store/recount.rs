@@ -143,24 +143,49 @@ impl Engine {
         outcome
     }
 
+    /// Whether keys are there.
+    pub(crate) fn counts_each(&self, keys: &dyn Keys, found: &mut [bool]) -> Result<()> {
+        let mut hashes = [0; BATCH];
+        for (at, found) in (0..).step_by(BATCH).zip(found.chunks_mut(BATCH)) {
+            let batch = &mut hashes[..found.len()];
+            keys.hashes_from(at, batch);
+            let told = self.tell_batch(batch, |place, told| found[place] = told.count() > 0)?;
+            if told.is_none() {
+                // One after the other: what is in the way concerns its own key.
+                for (hash, found) in batch.iter().zip(found) {
+                    *found = self.counts_any(*hash)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up the keys of a batch, each fetched a while before. `None` if there is a damaged page, which
+    /// is to be met in its turn, or if a buffer was not looked into that may have had a word to say.
+    fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
+        let view = self.view()?;
+        fetch(&view, batch.iter().take(AHEAD));
+        for (place, hash) in batch.iter().enumerate() {
+            fetch(&view, batch.iter().skip(place + AHEAD).take(1));
+            match self.tell(&view, *hash) {
+                Ok(told) => each(place, told),
+                Err(_) => return Ok(None),
+            }
+        }
+        Ok((view.active.number() == self.shared.active()).then_some(()))
+    }
+
     /// The answers of a batch of which nothing is to be counted, as can be told without the writer
     /// lock. Brings what it looks at into memory, for who takes the lock after.
     fn counted_already(&self, operation: Operation, batch: &[u64]) -> Result<Option<Vec<Counted>>> {
-        let view = self.view()?;
-        fetch(&view, batch.iter().take(AHEAD));
         let mut counted = Vec::with_capacity(batch.len());
         let mut is_idle = true;
-        for (place, hash) in batch.iter().enumerate() {
-            fetch(&view, batch.iter().skip(place + AHEAD).take(1));
-            let Ok(told) = self.tell(&view, *hash) else {
-                // To be met in its turn.
-                return Ok(None);
-            };
-            counted.push(operation.decide(told.count(), told.buffered > 0));
-            is_idle &= counted.last().is_some_and(|counted| !counted.done);
-        }
-        let holds = view.active.number() == self.shared.active();
-        Ok((is_idle && holds).then_some(counted))
+        let told = self.tell_batch(batch, |_, told| {
+            let one = operation.decide(told.count(), told.buffered > 0);
+            is_idle &= !one.done;
+            counted.push(one);
+        })?;
+        Ok(told.filter(|()| is_idle).map(|()| counted))
     }
 
     /// Inserts less removes of all keys, not below 0.
