@@ -32,6 +32,8 @@ pub(crate) enum RecordKind {
     Cut,
     /// Keys that are known to be false positives.
     Exempt,
+    /// Keys that were new and taken for seen.
+    Lost,
 }
 
 impl RecordKind {
@@ -42,6 +44,7 @@ impl RecordKind {
             RecordKind::Commit => 3,
             RecordKind::Cut => 4,
             RecordKind::Exempt => 6,
+            RecordKind::Lost => 7,
         }
     }
 
@@ -52,6 +55,7 @@ impl RecordKind {
             3 => Some(RecordKind::Commit),
             4 => Some(RecordKind::Cut),
             6 => Some(RecordKind::Exempt),
+            7 => Some(RecordKind::Lost),
             _ => None,
         }
     }

@@ -8,12 +8,14 @@ use super::generation::buffer_path;
 use super::identity::{Identity, read_identity};
 use super::keys::KeySource;
 use super::locks::lock_error;
-use super::scan::{Scan, scan};
+use super::sampling::Sampling;
+use super::scan::{Scan, scan_sampling};
+use super::sections::Sectioning;
 use super::sweep::{Sweep, Task};
 use super::view::remove_if_there;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::file::{LayerPages, Superblock};
+use crate::file::{LayerPages, SectionKind, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, RecordKind, log_path};
 use crate::sys::{LockFile, lock, wait_until};
@@ -152,7 +154,9 @@ impl Engine {
         buffer: Option<&Buffer>,
     ) -> Result<Superblock> {
         let old = &identity.superblock;
-        let found = scan(log, &identity.header)?;
+        let sampled = old.section(SectionKind::Sample);
+        let sampling = sampled.map(|section| Sampling::of(&identity.header, section));
+        let mut found = scan_sampling(log, &identity.header, sampling)?;
         let Some(cut) = found.cut.clone().filter(|cut| found.fits(cut, identity)) else {
             return Err(Error::Log {
                 path: log.path.clone(),
@@ -168,7 +172,13 @@ impl Engine {
             self.make_room(cut.layer.end_offset())?;
         }
         // Before the pages: should there be no room for them, nothing has begun.
-        let sections = self.sections_after(identity, log, &found, &keys, &layers)?;
+        let sectioning = Sectioning {
+            engine: self,
+            identity,
+            generation: log.generation + 1,
+            layers: &layers,
+        };
+        let sections = sectioning.after(log, &mut found, &keys)?;
         if count > 0 {
             let mut layer = cut.layer;
             let task = Task::new(identity, log.generation, cut.clone(), count);
