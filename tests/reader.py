@@ -21,9 +21,9 @@ import zlib
 PAGE = 4096
 MASK = (1 << 64) - 1
 PLAIN, COUNTING, SCALABLE = 1, 2, 3
-OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT = 1, 2, 3, 4, 5, 6
+OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT, LOST = 1, 2, 3, 4, 5, 6, 7
 STUCK = 15
-EXEMPT_SECTION = 1
+EXEMPT_SECTION, SAMPLE_SECTION, LOST_SECTION = 1, 2, 3
 
 
 class Refused(Exception):
@@ -148,10 +148,15 @@ class Layer:
 class Section:
     def __init__(self, data, last, taken):
         require(len(data) == 32, "section: cut short")
-        (self.kind, flags, self.first_page, self.hashes, self.crc,
+        (self.kind, self.rarity, self.first_page, self.hashes, self.crc,
          reserved) = SECTION.unpack(data)
-        require(self.kind == EXEMPT_SECTION and self.kind > last, "section: section_kind")
-        require(flags == 0, "section: section_flags")
+        require(self.kind in (1, 2, 3) and self.kind > last, "section: section_kind")
+        if self.kind == SAMPLE_SECTION:
+            require(1 <= self.rarity <= 32, "section: rarity")
+            if zeros(data[8:]):
+                return
+        else:
+            require(self.rarity == 0, "section: rarity")
         require(32 <= self.first_page < 1 << 50 and self.first_page % 16 == 0,
                 "section: section_page")
         require(1 <= self.hashes < 1 << 60, "section: hashes")
@@ -161,9 +166,13 @@ class Section:
             require(self.end() <= start or end <= self.first_page, "section: section_page")
 
     def end(self):
+        if not self.hashes:
+            return 0
         return self.first_page + (8 + self.hashes * 8 + PAGE - 1) // PAGE
 
     def read(self, store):
+        if not self.hashes:
+            return set()
         data = store.read(self.first_page * PAGE, 8 + self.hashes * 8)
         require(crc32(data) == self.crc, "a section is damaged: CRC")
         _, *hashes = struct.unpack(f"<{1 + self.hashes}Q", data)
@@ -204,7 +213,8 @@ class Superblock:
         for _ in range(section_count):
             section = Section(data[at:at + 32], last, taken)
             self.sections.append(section)
-            taken.append((section.first_page, section.end()))
+            if section.hashes:
+                taken.append((section.first_page, section.end()))
             at, last = at + 32, section.kind
         self.writers = {}
         for _ in range(writer_count):
@@ -372,7 +382,7 @@ class Log:
         if len(head) < 24:
             return None
         crc, previous, length, kind, flags, handle = struct.unpack("<IIIHHQ", head)
-        if length > 65536 or length % 8 or not OPEN <= kind <= EXEMPT or flags:
+        if length > 65536 or length % 8 or not OPEN <= kind <= LOST or flags:
             return None
         record = self.data[offset:offset + 24 + length]
         if len(record) < 24 + length:
@@ -440,9 +450,14 @@ class Store:
         self.layers = self.superblock.layers
         for part in self.layers + self.superblock.sections:
             require(self.length >= part.end() * PAGE, "cut short: pages are missing")
-        self.exempt = set()
-        for section in self.superblock.sections:
-            self.exempt |= section.read(self)
+        kept = {section.kind: section.read(self) for section in self.superblock.sections}
+        self.exempt = kept.get(EXEMPT_SECTION, set())
+        self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
+        rarity = {section.kind: section.rarity for section in self.superblock.sections}
+        salt = int.from_bytes(self.header.seed[8:16], "little")
+        for key in (self.sample or set()) | self.lost:
+            sampled = (key ^ salt) % (1 << rarity.get(SAMPLE_SECTION, 64)) == 0
+            require(sampled, "a key in the sample is not sampled")
         intent = counting_intent(self, self.header, self.superblock.generation)
         self.writers = dict(self.superblock.writers)
         self.commit_sequence = self.superblock.commit_sequence
@@ -564,6 +579,8 @@ class Store:
             "commit_sequence": self.commit_sequence,
             "superblock_faults": self.faults,
             "exempt": len(self.exempt),
+            "sample": None if self.sample is None else len(self.sample),
+            "lost": len(self.lost),
             "torn": [self.torn.start, self.torn.stop],
             "layers": [
                 {"first_page": layer.first_page, "pages": layer.pages, "keys": layer.keys,

@@ -58,6 +58,10 @@ pub struct Args {
     /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
     #[arg(long)]
     transactional: bool,
+
+    /// Keep one key in 4096 exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
+    #[arg(long)]
+    measured: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -70,7 +74,9 @@ Examples:
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let mut options = Options::new().transactional(args.transactional);
+    let mut options = Options::new()
+        .transactional(args.transactional)
+        .measured(args.measured);
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }

@@ -4,7 +4,8 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Commit, LayerStats, Options, RecoveryReport, Stats, VerifyReport};
+use everseen::sizing::Interval;
+use everseen::{Commit, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -36,12 +37,14 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = Options::new().open_read_only(&args.store)?;
     let stats = store.stats()?;
+    let measured = store.measured()?;
     let recovery = store.recovery().clone();
     let report = args.pages.then(|| store.verify()).transpose()?;
     store.close()?;
     let damage = JsonDamage::of(&recovery, report.as_ref());
     let estimate = report.as_ref().map(JsonEstimate::from);
-    let json = Json::of(&stats, &recovery, damage, estimate);
+    let mut json = Json::of(&stats, &recovery, damage, estimate);
+    json.measured = measured.as_ref().map(JsonMeasured::from);
     if args.json {
         print_json(&json)?;
     } else {
@@ -67,6 +70,8 @@ struct Json {
     exempt: u64,
     /// Absent unless all pages were read.
     estimate: Option<JsonEstimate>,
+    /// Absent unless the store keeps a sample of its keys.
+    measured: Option<JsonMeasured>,
     bytes: u64,
     bits_per_key: f64,
     generation: u64,
@@ -105,6 +110,76 @@ impl From<&VerifyReport> for JsonEstimate {
         JsonEstimate {
             keys: report.keys_estimate().round() as u64,
             fpr: report.fpr(),
+        }
+    }
+}
+
+/// What the sample tells of wrong answers so far.
+#[derive(Serialize)]
+struct JsonMeasured {
+    /// One key in so many is sampled.
+    one_in: u64,
+    sampled: u64,
+    false_positives: u64,
+    /// Keys lost in all.
+    lost: JsonInterval,
+    /// Lost keys over keys shown.
+    rate: JsonInterval,
+}
+
+/// Where the truth is with 95 % confidence. Without a false positive, `high` is a bound and the rest says nothing.
+#[derive(Serialize)]
+struct JsonInterval {
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
+impl From<Interval> for JsonInterval {
+    fn from(interval: Interval) -> Self {
+        JsonInterval {
+            estimate: interval.estimate,
+            low: interval.low,
+            high: interval.high,
+        }
+    }
+}
+
+impl From<&Measured> for JsonMeasured {
+    fn from(measured: &Measured) -> Self {
+        JsonMeasured {
+            one_in: measured.one_in,
+            sampled: measured.sampled,
+            false_positives: measured.false_positives,
+            lost: measured.lost.into(),
+            rate: measured.rate.into(),
+        }
+    }
+}
+
+impl JsonMeasured {
+    fn told(&self) -> String {
+        let keys = |keys: f64| thousands(keys.round() as u64);
+        let one_in = thousands(self.one_in);
+        match self.false_positives {
+            0 if self.sampled == 0 => format!("nothing yet: one key in {one_in} is kept exactly"),
+            0 => format!(
+                "no key was lost of {} that are kept exactly (one in {one_in}): at most {} in all, fpr at most {} (95 %)",
+                thousands(self.sampled),
+                keys(self.lost.high.ceil()),
+                rate(self.rate.high)
+            ),
+            lost => format!(
+                "{} lost of {} keys that are kept exactly (one in {one_in}): about {} in all, {} to {} (95 %), fpr {}, {} to {}",
+                thousands(lost),
+                thousands(lost + self.sampled),
+                keys(self.lost.estimate),
+                keys(self.lost.low),
+                keys(self.lost.high),
+                rate(self.rate.estimate),
+                rate(self.rate.low),
+                rate(self.rate.high)
+            ),
         }
     }
 }
@@ -165,6 +240,7 @@ impl Json {
             keys_left: stats.keys_left,
             exempt: stats.exempt,
             estimate,
+            measured: None,
             bytes: stats.bytes,
             bits_per_key: stats.bits_per_key,
             generation: stats.generation,
@@ -261,6 +337,9 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
             "estimate",
             format!("{keys} keys shown, fpr {fpr}, by the bits set in pages"),
         );
+    }
+    if let Some(measured) = &json.measured {
+        row("measured", measured.told());
     }
     if stats.exempt > 0 {
         let keys = thousands(stats.exempt);

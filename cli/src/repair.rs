@@ -63,8 +63,8 @@ struct Json {
     superblock: bool,
     rolled_back: bool,
     log_bytes: u64,
-    /// Hashes of damaged sections.
-    hashes: u64,
+    exemptions: u64,
+    sample: bool,
     pages: Vec<JsonDamage>,
 }
 
@@ -76,7 +76,8 @@ impl From<&RepairReport> for Json {
             superblock: report.superblock,
             rolled_back: report.rolled_back,
             log_bytes: report.log_bytes,
-            hashes: report.hashes,
+            exemptions: report.exemptions,
+            sample: report.sample,
             pages: report.pages.iter().map(JsonDamage::from).collect(),
         }
     }
@@ -104,11 +105,14 @@ fn text(report: &RepairReport) -> String {
             bytes(report.log_bytes)
         );
     }
-    if report.hashes > 0 {
+    if report.sample {
+        text += "the sample was given up: how often the store is wrong is not measured any more\n";
+    }
+    if report.exemptions > 0 {
         let _ = writeln!(
             text,
-            "a damaged section was given up: {} keys that were exempt are seen again",
-            thousands(report.hashes)
+            "a section was given up: {} keys that were exempt are seen again",
+            thousands(report.exemptions)
         );
     }
     if !report.pages.is_empty() {

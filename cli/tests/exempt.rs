@@ -3,6 +3,7 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead, BufReader, Write};
 
 use support::{Lab, distinct_lines};
 
@@ -89,4 +90,36 @@ fn a_damaged_section_is_named_and_given_up() {
     let out = String::from_utf8(out).unwrap();
     assert!(out.contains("100 keys that were exempt"), "{out}");
     lab.run(&["verify", "store"]).expect(0);
+}
+
+/// Another process has the store open meanwhile, and knows at once.
+#[test]
+fn who_has_the_store_open_knows_what_another_exempts() {
+    let lab = Lab::new();
+    let create = ["create", "store", "--capacity", "4000", "--fpr", "0.1"];
+    lab.run(&create).expect(0);
+    lab.run_on(&["add", "store"], &distinct_lines(3500))
+        .expect(0);
+    let wrong = lab.run_on(&["check", "store"], &absent(20_000)).expect(0);
+    let wrong: Vec<&[u8]> = wrong.split_inclusive(|byte| *byte == b'\n').collect();
+    let mut child = lab.start(&["dedup", "store"]);
+    let mut input = child.stdin.take().unwrap();
+    let mut output = BufReader::new(child.stdout.take().unwrap());
+    let mut answer = |lines: &[&[u8]]| {
+        input.write_all(&lines.concat()).unwrap();
+        let mut line = String::new();
+        output.read_line(&mut line).unwrap();
+        line.into_bytes()
+    };
+    // What it takes for seen it does not print; what comes behind it does.
+    assert_eq!(answer(&[wrong[0], b"one\n"]), b"one\n");
+    lab.run_on(&["exempt", "store"], &wrong[..2].concat())
+        .expect(0);
+    assert_eq!(answer(&[wrong[0]]), wrong[0]);
+    assert_eq!(answer(&[wrong[0], wrong[2], wrong[1]]), wrong[1]);
+    drop(input);
+    assert!(child.wait().unwrap().success());
+    let info = lab.run(&["info", "store", "--json"]).expect(0);
+    let info: serde_json::Value = serde_json::from_slice(&info).unwrap();
+    assert_eq!(info["exempt"], 0);
 }

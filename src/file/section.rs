@@ -7,6 +7,7 @@ use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, PAGE_LIMIT, page_offset};
 use super::{FormatError, SuperblockFault};
 use crate::codec::{Decoder, Encoder, u64_at};
 use crate::page::PAGE_BYTES;
+use crate::page::place::page_of;
 use crate::sys::Map;
 use crate::sys::storage::{StorageFile, read_exact_at};
 use crate::sys::sync::{Ordering, fence};
@@ -17,28 +18,40 @@ pub(crate) const SECTION_BYTES: usize = 32;
 pub(crate) const MAX_SECTIONS: usize = 8;
 /// Bytes before the hashes: the stamp.
 const STAMP_BYTES: u64 = 8;
+/// Least share of a sample: one in two to the power of this.
+pub(crate) const MAX_RARITY: u32 = 32;
 /// Most hashes of a section: none is longer than all pages there can be.
 pub(crate) const MAX_HASHES: u64 = (PAGE_LIMIT * PAGE_BYTES as u64 - STAMP_BYTES) / 8;
 /// Pages read at a time.
 const PIECE: u64 = 16;
+/// Hashes around the one that is guessed that are looked at first.
+const NEAR: u64 = 8;
 
 /// What the hashes of a section are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SectionKind {
     /// Keys known to be false positives of the pages.
     Exempt,
+    /// Of the keys that the pages hold, those that are sampled.
+    Sample,
+    /// Sampled keys that were to be inserted, and taken for seen.
+    Lost,
 }
 
 impl SectionKind {
     pub(crate) fn id(self) -> u32 {
         match self {
             SectionKind::Exempt => 1,
+            SectionKind::Sample => 2,
+            SectionKind::Lost => 3,
         }
     }
 
     fn from_id(id: u32) -> Option<Self> {
         match id {
             1 => Some(SectionKind::Exempt),
+            2 => Some(SectionKind::Sample),
+            3 => Some(SectionKind::Lost),
             _ => None,
         }
     }
@@ -47,6 +60,8 @@ impl SectionKind {
     pub(crate) fn name(self) -> &'static str {
         match self {
             SectionKind::Exempt => "exempt",
+            SectionKind::Sample => "sample",
+            SectionKind::Lost => "lost",
         }
     }
 }
@@ -55,7 +70,9 @@ impl SectionKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) kind: SectionKind,
-    /// Number of its first page in the file.
+    /// Of a sample: one key in two to the power of this is sampled. 0 for others.
+    pub(crate) rarity: u32,
+    /// Number of its first page in the file; 0 if it has no hash yet.
     pub(crate) first_page: u64,
     /// How many hashes it has.
     pub(crate) count: u64,
@@ -83,8 +100,12 @@ pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
 }
 
 impl Section {
+    /// Without hashes it has none: a sample to begin with.
     pub(crate) fn pages(&self) -> u64 {
-        pages_for(self.count)
+        match self.count {
+            0 => 0,
+            count => pages_for(count),
+        }
     }
 
     /// The numbers of its pages in the file.
@@ -94,7 +115,7 @@ impl Section {
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
         out.u32(self.kind.id())
-            .u32(0)
+            .u32(self.rarity)
             .u64(self.first_page)
             .u64(self.count)
             .u32(self.crc)
@@ -107,7 +128,7 @@ impl Section {
         last: Option<SectionKind>,
     ) -> Option<Result<Self, SuperblockFault>> {
         let id = input.u32()?;
-        let flags = input.u32()?;
+        let rarity = input.u32()?;
         let first_page = input.u64()?;
         let count = input.u64()?;
         let crc = input.u32()?;
@@ -122,8 +143,15 @@ impl Section {
         let Some(kind) = SectionKind::from_id(id).filter(|kind| last < Some(*kind)) else {
             return wrong("section_kind", "a known one, each once, rising", id.into());
         };
-        if flags != 0 {
-            return wrong("section_flags", "0", flags.into());
+        let fits = match kind {
+            SectionKind::Sample => (1..=MAX_RARITY).contains(&rarity),
+            _ => rarity == 0,
+        };
+        if !fits {
+            return wrong("rarity", "0, or 1 to 32 of a sample", rarity.into());
+        }
+        if kind == SectionKind::Sample && (first_page, count, crc, reserved) == (0, 0, 0, 0) {
+            return Some(Ok(Self::empty_sample(rarity)));
         }
         let aligned = first_page.is_multiple_of(LAYER_ALIGNMENT);
         if first_page < FIRST_PAGE || !aligned || first_page >= PAGE_LIMIT {
@@ -137,10 +165,22 @@ impl Section {
         }
         Some(Ok(Self {
             kind,
+            rarity,
             first_page,
             count,
             crc,
         }))
+    }
+
+    /// A sample that no key is in yet.
+    pub(crate) fn empty_sample(rarity: u32) -> Self {
+        Self {
+            kind: SectionKind::Sample,
+            rarity,
+            first_page: 0,
+            count: 0,
+            crc: 0,
+        }
     }
 
     fn damaged(&self, expected: u32, got: u32) -> FormatError {
@@ -166,6 +206,9 @@ impl Section {
         file: &dyn StorageFile,
         mut offset: u64,
     ) -> io::Result<Result<u64, FormatError>> {
+        if self.count == 0 {
+            return Ok(Ok(0));
+        }
         let mut checker = Checker::new(self);
         let mut left = self.pages();
         let mut bytes = Vec::new();
@@ -281,7 +324,31 @@ impl Hashes {
 
     /// How many of its hashes are below that one.
     fn below(&self, hash: u64) -> u64 {
+        // They are spread evenly, so it is near where its high bits say.
+        let guess = page_of(hash, self.count);
         let (mut low, mut high) = (0, self.count);
+        let mut step = NEAR;
+        if self.hash(guess) < hash {
+            low = guess + 1;
+            while low + step < high {
+                if self.hash(low + step) >= hash {
+                    high = low + step;
+                    break;
+                }
+                low += step + 1;
+                step *= 2;
+            }
+        } else {
+            high = guess;
+            while low + step < high {
+                if self.hash(high - step) < hash {
+                    low = high - step + 1;
+                    break;
+                }
+                high -= step;
+                step *= 2;
+            }
+        }
         while low < high {
             let middle = low + (high - low) / 2;
             match self.hash(middle) < hash {
@@ -351,6 +418,66 @@ mod tests {
                 taken.iter().all(apart)
             });
             prop_assert_eq!(Some(place_for(pages, &mut taken)), twin);
+        }
+    }
+
+    fn file_of(hashes: &[u64]) -> (tempfile::TempDir, Section) {
+        let mut bytes = vec![0; page_offset(FIRST_PAGE) as usize];
+        bytes.extend(7_u64.to_le_bytes());
+        bytes.extend(hashes.iter().flat_map(|hash| hash.to_le_bytes()));
+        let crc = crc32fast::hash(&bytes[page_offset(FIRST_PAGE) as usize..]);
+        bytes.resize(bytes.len().next_multiple_of(PAGE_BYTES), 0);
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("file"), bytes).unwrap();
+        let section = Section {
+            kind: SectionKind::Exempt,
+            rarity: 0,
+            first_page: FIRST_PAGE,
+            count: hashes.len() as u64,
+            crc,
+        };
+        (folder, section)
+    }
+
+    proptest! {
+        /// The slow twin is a set, and its ranges. Even hashes and crowded ones.
+        #[test]
+        #[cfg(not(loom))]
+        fn a_section_is_the_set_of_its_hashes(
+            hashes in prop::collection::btree_set(any::<u64>(), 1..1500),
+            crowd in prop::collection::btree_set(1_u64 << 40..(1 << 40) + 3000, 0..800),
+            others in prop::collection::vec(any::<u64>(), 30),
+            (start, most) in (any::<u64>(), 0_usize..900),
+        ) {
+            let set: std::collections::BTreeSet<u64> = &hashes | &crowd;
+            let all: Vec<u64> = set.iter().copied().collect();
+            let (folder, section) = file_of(&all);
+            let storage = crate::sys::Disk;
+            let path = folder.path().join("file");
+            let file = crate::sys::storage::Storage::open(&storage, &path, false).unwrap();
+            let held = Hashes::open(&section, &*file).unwrap().unwrap();
+            for hash in &all {
+                for near in [hash.wrapping_sub(1), *hash, hash.wrapping_add(1)] {
+                    prop_assert_eq!(held.contains(near), Ok(set.contains(&near)));
+                }
+            }
+            for hash in others {
+                prop_assert_eq!(held.contains(hash), Ok(set.contains(&hash)));
+                prop_assert_eq!(held.below(hash), set.range(..hash).count() as u64);
+            }
+            let mut out = vec![1];
+            held.load(start..=u64::MAX / 2, most, &mut out).unwrap();
+            let range = start..=(u64::MAX / 2).max(start);
+            let twin = set.range(range).filter(|hash| **hash <= u64::MAX / 2).take(most);
+            prop_assert_eq!(&out[1..], &twin.copied().collect::<Vec<_>>()[..]);
+            // Another stamp, and it is gone.
+            let mut bytes = std::fs::read(&path).unwrap();
+            bytes[page_offset(FIRST_PAGE) as usize] ^= 1;
+            std::fs::write(&path, bytes).unwrap();
+            prop_assert_eq!(held.contains(all[0]), Err(Gone));
+            prop_assert!(held.is_gone());
+            let fault = section.check(&*file).unwrap();
+            prop_assert!(matches!(fault, Err(FormatError::SectionDamaged { .. })), "{:?}", fault);
         }
     }
 

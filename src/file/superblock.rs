@@ -89,6 +89,7 @@ impl Superblock {
         let layers = self.layers.iter().map(Layer::numbers);
         layers
             .chain(self.sections.iter().map(Section::numbers))
+            .filter(|pages| !pages.is_empty())
             .collect()
     }
 

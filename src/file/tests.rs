@@ -74,6 +74,7 @@ fn section() -> impl Strategy<Value = Option<Section>> {
     let section =
         (0_u64..100, 1_u64..1 << 30, any::<u32>()).prop_map(|(gap, count, crc)| Section {
             kind: SectionKind::Exempt,
+            rarity: 0,
             first_page: gap * LAYER_ALIGNMENT,
             count,
             crc,

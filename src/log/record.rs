@@ -34,6 +34,8 @@ pub(crate) enum RecordKind {
     Remove,
     /// Keys that are known to be false positives.
     Exempt,
+    /// Keys that were new and taken for seen.
+    Lost,
 }
 
 impl RecordKind {
@@ -45,6 +47,7 @@ impl RecordKind {
             RecordKind::Cut => 4,
             RecordKind::Remove => 5,
             RecordKind::Exempt => 6,
+            RecordKind::Lost => 7,
         }
     }
 
@@ -56,6 +59,7 @@ impl RecordKind {
             4 => Some(RecordKind::Cut),
             5 => Some(RecordKind::Remove),
             6 => Some(RecordKind::Exempt),
+            7 => Some(RecordKind::Lost),
             _ => None,
         }
     }

@@ -67,6 +67,11 @@ impl LogWriter<'_> {
         self.hashes(RecordKind::Exempt, handle, hashes)
     }
 
+    /// Keys that were new and taken for seen.
+    pub(crate) fn lost(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
+        self.hashes(RecordKind::Lost, handle, hashes)
+    }
+
     fn hashes(&mut self, kind: RecordKind, handle: u64, hashes: &[u64]) -> Result<()> {
         for part in hashes.chunks(record::MAX_HASHES) {
             self.append(kind, handle, |out| {

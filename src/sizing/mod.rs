@@ -32,6 +32,7 @@ mod cell;
 mod error;
 mod growth;
 mod ideal;
+mod interval;
 mod paged;
 mod plan;
 mod search;
@@ -40,6 +41,7 @@ pub use cell::Cell;
 pub use error::SizingError;
 pub use growth::Growth;
 pub use ideal::{ideal_bits_per_key, ideal_probes, ideal_rate};
+pub use interval::{Interval, poisson_interval, share_interval};
 pub use paged::{expected_fill, expected_rate, hash_floor, keys_from_bits_set};
 pub use plan::Plan;
 

@@ -5,7 +5,7 @@ use std::convert::Infallible;
 use std::sync::Arc;
 
 use super::engine::View;
-use super::exempt::Exempt;
+use super::kept::Kept;
 use super::read::with_keys;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
@@ -115,7 +115,7 @@ impl View {
     pub(crate) fn settled(&self) -> Settled<'_> {
         Settled {
             layers: &self.layers,
-            exempt: self.exempt.as_deref(),
+            exempt: self.kept.exempt.as_deref(),
         }
     }
 
@@ -154,7 +154,7 @@ impl From<FormatError> for Unsure {
 #[derive(Clone, Copy)]
 pub(crate) struct Settled<'a> {
     pub(crate) layers: &'a [Arc<LayerPages>],
-    pub(crate) exempt: Option<&'a Exempt>,
+    pub(crate) exempt: Option<&'a Kept>,
 }
 
 impl Settled<'_> {

@@ -9,14 +9,15 @@ use super::identity::{Identity, read_identity};
 use super::keys::KeySource;
 use super::locks::lock_error;
 use super::nets::NetSource;
-use super::scan::{Scan, scan};
-use super::sections::Inserted;
+use super::sampling::Sampling;
+use super::scan::{Scan, scan_sampling};
+use super::sections::{Inserted, Sectioning};
 use super::sweep::{Sweep, Task};
 use super::tally::Tally;
 use super::view::remove_if_there;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
-use crate::file::{Layer, LayerPages, Superblock};
+use crate::file::{Layer, LayerPages, SectionKind, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, RecordKind, log_path};
 use crate::sys::{LockFile, lock, wait_until};
@@ -155,7 +156,9 @@ impl Engine {
         buffer: Option<&Buffer>,
     ) -> Result<Superblock> {
         let old = &identity.superblock;
-        let found = scan(log, &identity.header)?;
+        let sampled = old.section(SectionKind::Sample);
+        let sampling = sampled.map(|section| Sampling::of(&identity.header, section));
+        let mut found = scan_sampling(log, &identity.header, sampling)?;
         let Some(cut) = found.cut.clone().filter(|cut| found.fits(cut, identity)) else {
             return Err(Error::Log {
                 path: log.path.clone(),
@@ -179,7 +182,13 @@ impl Engine {
             true => Inserted::Nets(nets),
             false => Inserted::Keys(&keys),
         };
-        let sections = self.sections_after(identity, log, &found, inserted, &layers)?;
+        let sectioning = Sectioning {
+            engine: self,
+            identity,
+            generation: log.generation + 1,
+            layers: &layers,
+        };
+        let sections = sectioning.after(log, &mut found, inserted)?;
         if count > 0 {
             let mut layer = cut.layer;
             let task = Task::new(identity, log.generation, cut.clone(), count);

@@ -5,7 +5,6 @@
 //! where a frozen buffer has something to say of a key, the page is read as it is at one moment, in a
 //! copy whose CRC says so.
 
-use super::damage::OnDamage;
 use super::engine::{Access, Engine, View};
 use super::identity::read_identity;
 use crate::error::{Error, Result};
@@ -134,12 +133,13 @@ impl Engine {
 
     /// Whether what the pages say of the key does not count.
     fn is_exempt(&self, view: &View, hash: u64) -> Result<bool> {
-        match view.is_exempt(hash) {
-            // What was exempt is lost to who has another page's keys for lost.
-            Err(Error::Format {
-                source: FormatError::SectionDamaged { .. },
-                ..
-            }) if self.options.on_damage != OnDamage::Error => Ok(false),
+        let Some(exempt) = &view.kept.exempt else {
+            return Ok(false);
+        };
+        match exempt.has(hash) {
+            Err(error) => self
+                .answer_without_exemptions(error)
+                .map(|is_there| !is_there),
             outcome => outcome,
         }
     }

@@ -7,13 +7,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use super::locks::{Gate, Presence};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
+use super::sampling::rarity_for;
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
-use crate::file::{Header, Layer, Superblock};
-use crate::page::Kind;
+use crate::file::{Header, Layer, Section, Superblock};
+use crate::page::{Kind, PAGE_BYTES};
 use crate::sizing::{Growth, Plan};
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -25,7 +26,11 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 }
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
-    let (header, superblock) = design(options)?;
+    let (header, mut superblock) = design(options)?;
+    if options.measured {
+        let sample = sample_for(&header, &superblock)?;
+        superblock.sections.push(sample);
+    }
     make(options, path, |temporary| {
         let file = begin(options, temporary, &superblock)?;
         finish(&*file, temporary, &header, &superblock)
@@ -184,6 +189,20 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     Ok((header, first_superblock(layers)))
 }
 
+/// The sample with which a store begins that is to be measured.
+fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
+    let (capacity, pages) = match (header.growth(), superblock.layers.first()) {
+        (Some(growth), _) => {
+            let plan = growth.layer(0, growth.first)?;
+            (plan.capacity, plan.pages)
+        }
+        (None, Some(layer)) => (layer.capacity, layer.pages),
+        (None, None) => (header.capacity, 1),
+    };
+    let rarity = rarity_for(capacity, pages.saturating_mul(PAGE_BYTES as u64));
+    Ok(Section::empty_sample(rarity))
+}
+
 /// The superblock with which a store begins.
 pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
     Superblock {
@@ -213,6 +232,14 @@ pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
 
 /// Refuses what a store of fixed capacity can't be.
 fn check_fixed(options: &Options, kind: Kind) -> Result<()> {
+    if kind == Kind::Counting && options.measured {
+        return Err(Error::InvalidOption {
+            option: "measured",
+            expected: "no for kind counting: of a key that was removed nobody knows whether it was seen for good reason"
+                .to_owned(),
+            got: "yes".to_owned(),
+        });
+    }
     if kind == Kind::Counting && options.transactional {
         return Err(Error::InvalidOption {
             option: "transactional",

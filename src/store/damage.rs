@@ -68,9 +68,12 @@ pub struct RepairReport {
     pub rolled_back: bool,
     /// Bytes cut off the logs because a record before them is damaged. The keys in them are lost.
     pub log_bytes: u64,
-    /// Hashes of damaged sections, which were given up. Keys that were
-    /// [exempt](crate::Store::exempt) are seen again, if the pages have them.
-    pub hashes: u64,
+    /// Keys that were [exempt](crate::Store::exempt) by a section that is damaged, or older than the pages,
+    /// and was given up: they are seen again, if the pages have them.
+    pub exemptions: u64,
+    /// The sample was damaged, or older than the pages, and was given up: the store is not
+    /// [measured](crate::Store::measured) any more.
+    pub sample: bool,
     /// The pages that were damaged, and now are as told.
     pub pages: Vec<Damage>,
 }

@@ -1,5 +1,6 @@
 //! What all operations on an open store share.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -11,16 +12,17 @@ use super::Options;
 use super::cold::Cold;
 use super::coordination::Coordination;
 use super::doubt::Told;
-use super::exempt::Exempt;
 use super::generation::Generation;
 use super::identity::read_identity;
 use super::insert::Claims;
+use super::kept::KeptAll;
 use super::locks::{Presence, Seat};
 use super::report::RecoveryReport;
+use super::sampling::Sampling;
 use super::verify::Damage;
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
-use crate::file::{FormatError, Header, LayerPages, Superblock};
+use crate::file::{FormatError, Header, LayerPages, SectionKind, Superblock};
 use crate::hash::KeyHasher;
 use crate::log::LogError;
 use crate::page::Kind;
@@ -37,8 +39,8 @@ pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) frozen: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
-    /// Keys that are not there, whatever the layers say.
-    pub(crate) exempt: Option<Arc<Exempt>>,
+    /// Its sections.
+    pub(crate) kept: KeptAll,
     /// The newest superblock when the view was made.
     pub(crate) superblock: Superblock,
 }
@@ -129,6 +131,10 @@ pub(crate) struct Engine {
     pub(crate) closed: AtomicBool,
     /// Whether the last batch brought mostly new keys: a guess at the next one.
     pub(crate) mostly_new: AtomicBool,
+    /// Which keys are sampled, if any.
+    pub(crate) sampling: Option<Sampling>,
+    /// Lost keys that this handle has noted.
+    pub(crate) noted: Mutex<HashSet<u64>>,
     pub(crate) cold: Cold,
     pub(crate) held: Mutex<Option<Held>>,
     process: Process,
@@ -156,7 +162,11 @@ impl Engine {
             Some(growth) => growth.limit(),
             None => parts.header.capacity,
         };
+        let sample = parts.view.superblock.section(SectionKind::Sample);
+        let sampling = sample.map(|section| Sampling::of(&parts.header, section));
         Arc::new_cyclic(|itself| Self {
+            sampling,
+            noted: Mutex::default(),
             itself: Weak::clone(itself),
             hasher: KeyHasher::new(parts.header.hash, &parts.header.seed),
             path: parts.path,

@@ -72,7 +72,7 @@ impl Store {
     pub fn exemptions(&self) -> Result<u64> {
         self.engine.check_usable()?;
         let view = self.engine.view()?;
-        Ok(view.exempt.as_ref().map_or(0, |exempt| exempt.count()))
+        Ok(view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()))
     }
 
     /// Passes the hashes of the keys that are exempt to `each`, in rising order, as
@@ -97,7 +97,7 @@ impl Engine {
         if hashes.is_empty() {
             return Ok(report);
         }
-        writing.append_exempt(&hashes)?;
+        writing.append_noted(|log, handle| log.exempt(handle, &hashes))?;
         writing.rotate(false)?;
         drop(writing);
         self.settle_all(self.options.timeout)?;
@@ -107,7 +107,7 @@ impl Engine {
     fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
         self.check_usable()?;
         let view = Arc::clone(&*self.view()?);
-        let Some(exempt) = &view.exempt else {
+        let Some(exempt) = &view.kept.exempt else {
             return Ok(());
         };
         let mut from = Some(0);
@@ -136,7 +136,7 @@ impl Writing<'_> {
                 report.present += 1;
                 return false;
             }
-            match view.exempt.as_ref().map(|exempt| exempt.has(*hash)) {
+            match view.kept.exempt.as_ref().map(|exempt| exempt.has(*hash)) {
                 Some(Ok(true)) => {
                     report.already += 1;
                     return false;
@@ -162,21 +162,5 @@ impl Writing<'_> {
             return frozen + view.active.buffer.net(hash) > 0;
         }
         view.active.buffer.lookup(hash) != Presence::Absent || view.is_frozen(hash)
-    }
-
-    fn append_exempt(&mut self, hashes: &[u64]) -> Result<()> {
-        let engine = self.engine;
-        if !self.view.active.has_log() {
-            self.start_log()?;
-        }
-        self.announce()?;
-        let active = Arc::clone(&self.view.active);
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            log.exempt(engine.handle, hashes)
-        });
-        engine.poison_on_failure(outcome)?;
-        active.buffer.set_applied(active.buffer.tail().end);
-        Ok(())
     }
 }

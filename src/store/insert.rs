@@ -85,10 +85,11 @@ impl Engine {
         self.check_writable()?;
         let view = self.view()?;
         view.prefetch(hash);
+        let mut verdict = [Verdict::Seen];
         if self.probe_seen(&view, hash)? {
+            self.check_seen(&[hash], &verdict);
             return Ok(Verdict::Seen);
         }
-        let mut verdict = [Verdict::Seen];
         let mut writing = self.lock_writer()?;
         match writing.claim_absent(view.active.number(), &[hash], &[0], &mut verdict) {
             Ok(()) => Ok(verdict[0]),
@@ -188,6 +189,7 @@ impl Engine {
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
             writing.claim_absent(generation, batch, &absent, &mut verdicts[first..])?;
         }
+        self.check_seen(batch, &verdicts[first..]);
         let is_new = |verdict: &&Verdict| **verdict == Verdict::New;
         let new = verdicts[first..].iter().filter(is_new).count();
         if batch.len() >= MANY {

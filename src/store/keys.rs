@@ -25,6 +25,8 @@ pub(crate) enum KeySource<'a> {
         /// Keys in the log, at most.
         count: u64,
     },
+    /// In memory, sorted.
+    Sorted(Vec<u64>),
 }
 
 /// Takes a source's keys range after range, ascending.
@@ -56,6 +58,12 @@ impl KeyStream<'_> {
             KeySource::Buffer(buffer) => {
                 buffer.collect(hashes, |found| found == Presence::Settled, out);
                 sort_nearly_sorted(out);
+            }
+            KeySource::Sorted(keys) => {
+                let from = keys.partition_point(|hash| hash < hashes.start());
+                let to = keys.partition_point(|hash| hash <= hashes.end());
+                out.extend_from_slice(&keys[from..to]);
+                out.dedup();
             }
             KeySource::Log {
                 log,

@@ -12,6 +12,7 @@ use ::loom::thread;
 use super::coordination::Coordination;
 use super::engine::View;
 use super::generation::Generation;
+use super::kept::KeptAll;
 use super::read::look_up;
 use crate::buffer::{Buffer, COMMITTED};
 use crate::error::{Error, Result};
@@ -158,7 +159,7 @@ impl<'a> Reader<'a> {
             active: Arc::clone(store.generation(1)),
             frozen: None,
             layers: store.map(&superblock, &[]),
-            exempt: None,
+            kept: KeptAll::default(),
             superblock,
         };
         Self {
@@ -179,7 +180,9 @@ impl<'a> Reader<'a> {
             let newest = store.newest.load(Ordering::Relaxed);
             let superblock = store.superblocks[newest as usize - 1].clone();
             let find = |number| store.attach(number);
-            let map = |superblock: &Superblock| Ok((store.map(superblock, &old.layers), None));
+            let map = |superblock: &Superblock| {
+                Ok((store.map(superblock, &old.layers), KeptAll::default()))
+            };
             if let Ok(Some(view)) = old.next(active, settled, superblock, find, map) {
                 *self.view.borrow_mut() = Arc::new(view);
             } else {

@@ -17,17 +17,18 @@ mod delta_file;
 mod doubt;
 mod draft;
 mod engine;
-mod exempt;
 mod exempting;
 mod fullness;
 mod generation;
 mod identity;
 mod insert;
+mod kept;
 mod keys;
 mod like;
 mod locks;
 #[cfg(all(test, loom))]
 mod loom;
+mod measuring;
 mod merge;
 mod nets;
 mod open;
@@ -39,6 +40,7 @@ mod recover;
 mod repair;
 mod report;
 mod rotate;
+mod sampling;
 mod scan;
 mod sections;
 mod since;
@@ -63,6 +65,7 @@ pub use delta::DeltaReport;
 use engine::Engine;
 pub use exempting::ExemptReport;
 pub use fullness::{Fullness, LayerOccupancy};
+pub use measuring::Measured;
 pub use merge::{Merge, MergeReport};
 pub use options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,

@@ -115,7 +115,9 @@ pub(crate) fn for_each_operation(log: &LogFile, mut each: impl FnMut(u64, i64)) 
             RecordKind::Cut => break,
             RecordKind::Insert => 1,
             RecordKind::Remove => -1,
-            RecordKind::Open | RecordKind::Commit | RecordKind::Exempt => continue,
+            RecordKind::Open | RecordKind::Commit | RecordKind::Exempt | RecordKind::Lost => {
+                continue;
+            }
         };
         record.hashes().for_each(|hash| each(hash, by));
     }

@@ -425,7 +425,7 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.identity.superblock;
-        let (layers, exempt) = map_all(&self.file, self.path, &superblock, None)?;
+        let (layers, kept) = map_all(&self.file, self.path, &superblock, None)?;
         Ok(Engine::new(Parts {
             path: self.path.to_owned(),
             options: self.options.clone(),
@@ -434,7 +434,7 @@ impl Opening<'_> {
                 active: Arc::new(arrival.active),
                 frozen: arrival.frozen.map(Arc::new),
                 layers,
-                exempt,
+                kept,
                 superblock,
             },
             file: self.file,

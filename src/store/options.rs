@@ -55,6 +55,7 @@ pub struct Options {
     pub(crate) seed: Option<[u8; 32]>,
     pub(crate) transactional: bool,
     pub(crate) foldable: u32,
+    pub(crate) measured: bool,
     pub(crate) like: Option<Arc<Like>>,
     pub(crate) times: u64,
     pub(crate) buffer: u64,
@@ -81,6 +82,7 @@ impl Default for Options {
             seed: None,
             transactional: false,
             foldable: 0,
+            measured: false,
             like: None,
             times: 1,
             buffer: DEFAULT_BUFFER,
@@ -159,6 +161,14 @@ impl Options {
     /// happened. Otherwise every insert that returned outlives the process.
     pub fn transactional(mut self, yes: bool) -> Self {
         self.transactional = yes;
+        self
+    }
+
+    /// For a new store: whether it keeps a share of its keys exactly, one in 4096 or fewer (as few as take
+    /// less than a hundredth of the filter), so that [`Store::measured`] can tell how often it was wrong.
+    /// It does not unless told. A store that is [merged](crate::Merge) from others does not.
+    pub fn measured(mut self, yes: bool) -> Self {
+        self.measured = yes;
         self
     }
 

@@ -191,7 +191,7 @@ impl Engine {
             true => &[Walk::Buffers, Walk::Pages],
             false => &[Walk::Both],
         };
-        let (layers, exempt) = (view.layers.clone(), view.exempt.clone());
+        let (layers, exempt) = (view.layers.clone(), view.kept.exempt.clone());
         let settled = Settled {
             layers: &layers,
             exempt: exempt.as_deref(),

@@ -62,19 +62,13 @@ impl View {
                 Err(source) => again(layer, source)?,
             };
             if found {
-                return Ok(!self.is_exempt(hash)?);
+                return match &self.kept.exempt {
+                    None => Ok(true),
+                    Some(exempt) => exempt.has(hash).map(|is_exempt| !is_exempt),
+                };
             }
         }
         Ok(false)
-    }
-
-    /// Whether what the pages say of the key does not count. Asked of those alone that they have.
-    #[inline]
-    pub(super) fn is_exempt(&self, hash: u64) -> Result<bool> {
-        match &self.exempt {
-            None => Ok(false),
-            Some(exempt) => exempt.has(hash),
-        }
     }
 }
 
@@ -113,12 +107,21 @@ impl Engine {
             self.probe_damaged(view, layer, hash, source)
         });
         match probed {
-            // The pages have it. What was exempt is lost to who has another page's keys for lost.
-            Err(Error::Format {
+            Ok(found) => Ok(found),
+            Err(error) => self.answer_without_exemptions(error),
+        }
+    }
+
+    /// Answers for a key that the pages have, where exemptions are damaged: to who takes damaged pages for
+    /// something, none is left.
+    #[cold]
+    pub(super) fn answer_without_exemptions(&self, error: Error) -> Result<bool> {
+        match error {
+            Error::Format {
                 source: FormatError::SectionDamaged { .. },
                 ..
-            }) if self.options.on_damage != OnDamage::Error => Ok(true),
-            outcome => outcome,
+            } if self.options.on_damage != OnDamage::Error => Ok(true),
+            error => Err(error),
         }
     }
 

@@ -6,14 +6,14 @@
 use std::path::Path;
 
 use super::damage::{OnDamage, RepairReport};
-use super::exempt::failed;
 use super::identity::identify;
+use super::kept::failed;
 use super::locks::{Gate, Presence};
 use super::open::{check_exists, locked, open_inside};
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, page_offset};
-use crate::file::{FormatError, Header, Layer, Section, Superblock};
+use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
 use crate::log::{LogError, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
@@ -150,10 +150,20 @@ impl Repair<'_> {
             report.rolled_back = true;
         }
         let damaged = self.damaged_sections(&superblock)?;
-        superblock
+        let of_sample = |section: &Section| section.kind != SectionKind::Exempt;
+        report.sample = superblock
             .sections
-            .retain(|section| !damaged.contains(section));
-        report.hashes = damaged.iter().map(|section| section.count).sum();
+            .iter()
+            .any(|section| of_sample(section) && (lost || damaged.contains(section)));
+        // Older than the pages, exemptions would take keys back that were inserted since.
+        let given_up = |section: &Section| match of_sample(section) {
+            true => report.sample,
+            false => lost || damaged.contains(section),
+        };
+        let exempt = superblock.sections.iter();
+        let exempt = exempt.filter(|section| !of_sample(section) && given_up(section));
+        report.exemptions = exempt.map(|section| section.count).sum();
+        superblock.sections.retain(|section| !given_up(section));
         if lost || report.superblock || !damaged.is_empty() {
             superblock.sequence += 1;
             let bytes = superblock.encode(&identity.header);

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use super::identity::Identity;
 use super::keys::CommittedTo;
+use super::sampling::Sampling;
 use crate::error::{Error, Result};
 use crate::file::layer::MAX_LAYERS;
 use crate::file::superblock::Commits;
@@ -24,6 +25,10 @@ pub(crate) struct Scan {
     pub(crate) removed: u64,
     /// Hashes in records of exemptions.
     pub(crate) exempt: u64,
+    /// Of the keys that count, those that are sampled, in no order.
+    pub(crate) sampled: Vec<u64>,
+    /// What records of lost keys hold.
+    pub(crate) lost: Vec<u64>,
     pub(crate) cut: Option<Cut>,
     /// Where the record of the cut begins.
     pub(crate) cut_offset: u64,
@@ -79,9 +84,19 @@ impl Scan {
 /// # Errors
 /// [`LogError::Damaged`] if it breaks off before what was durable.
 pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
+    scan_sampling(log, header, None)
+}
+
+/// The same, and picks the keys that are sampled.
+pub(crate) fn scan_sampling(
+    log: &LogFile,
+    header: &Header,
+    sampling: Option<Sampling>,
+) -> Result<Scan> {
     let mut reader = LogReader::new(log)?;
     let mut committed = BTreeMap::new();
     let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut sampled: Vec<(u64, u64, u64)> = Vec::new();
     let begun = LogEnd::begin(log)?;
     let mut found = Scan {
         end: begun,
@@ -89,6 +104,8 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
         committed_keys: 0,
         removed: 0,
         exempt: 0,
+        sampled: Vec::new(),
+        lost: Vec::new(),
         cut: None,
         cut_offset: 0,
         committed: None,
@@ -108,9 +125,14 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
         found.handle = found.handle.max(record.handle);
         match record.kind {
             RecordKind::Open => {}
+            RecordKind::Lost => found.lost.extend(record.hashes()),
             RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
             RecordKind::Insert => {
                 let count = record.hashes().len() as u64;
+                if let Some(sampling) = sampling {
+                    let hashes = record.hashes().filter(|hash| sampling.has(*hash));
+                    sampled.extend(hashes.map(|hash| (record.handle, offset, hash)));
+                }
                 found.keys += count;
                 *pending.entry(record.handle).or_default() += count;
             }
@@ -141,6 +163,12 @@ pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
     }
     found.end.end = reader.end();
     found.end.previous = reader.previous();
+    let counts = |(handle, offset): (u64, u64)| {
+        !header.transactional || committed.get(&handle).is_some_and(|end| offset < *end)
+    };
+    let sampled = sampled.into_iter();
+    let sampled = sampled.filter(|(handle, offset, _)| counts((*handle, *offset)));
+    found.sampled = sampled.map(|(_, _, hash)| hash).collect();
     if header.transactional {
         found.committed = Some(committed);
     } else {

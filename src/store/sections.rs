@@ -1,14 +1,14 @@
 //! Writing sections: what a checkpoint makes of them, and how they get their place.
 
 use std::io::ErrorKind;
-use std::ops::{Range, RangeInclusive};
+use std::ops::RangeInclusive;
 use std::path::Path;
 use std::sync::Arc;
 
 use super::damage::OnDamage;
 use super::engine::Engine;
-use super::exempt::failed;
 use super::identity::Identity;
+use super::kept::failed;
 use super::keys::KeySource;
 use super::nets::NetSource;
 use super::scan::Scan;
@@ -53,6 +53,7 @@ impl<'a> SectionWriter<'a> {
             path,
             section: Section {
                 kind,
+                rarity: 0,
                 first_page,
                 count: 0,
                 crc: 0,
@@ -129,13 +130,13 @@ impl Inserted<'_> {
     }
 }
 
-/// What the exemptions are made of at a checkpoint: those there were, and those of the log, without
-/// the keys that were inserted.
+/// What a section is made of at a checkpoint: the hashes there were, and those that come, without the keys
+/// that were inserted.
 struct Remade<'a> {
     path: &'a Path,
     old: Option<Hashes>,
-    added: KeySource<'a>,
-    inserted: Inserted<'a>,
+    added: &'a KeySource<'a>,
+    without: Option<Inserted<'a>>,
     /// Hashes in memory at a time, about.
     most: u64,
     /// Ranges of hashes that are looked at one after the other.
@@ -175,9 +176,12 @@ impl Remade<'_> {
 }
 
 impl Remade<'_> {
-    /// Leaves out of the exemptions of a range the keys that were inserted.
+    /// Leaves out of a range the keys that were inserted, if they are to be.
     fn leave_out_inserted(&self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
-        match self.inserted {
+        let Some(without) = self.without else {
+            return Ok(());
+        };
+        match without {
             Inserted::Keys(KeySource::Buffer(buffer)) => {
                 hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
             }
@@ -203,39 +207,95 @@ impl Remade<'_> {
     }
 }
 
-impl Engine {
-    /// The sections as they are after the checkpoint of a log, whose keys go into the last of `layers`.
-    /// What changes is written where no superblock names anything, and is yet to be synced.
-    pub(crate) fn sections_after(
+/// A checkpoint, as far as sections are concerned.
+pub(crate) struct Sectioning<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) identity: &'a Identity,
+    /// The generation of the superblock that is to come.
+    pub(crate) generation: u64,
+    /// With the one that takes the keys.
+    pub(crate) layers: &'a [Layer],
+}
+
+impl Sectioning<'_> {
+    /// The sections as they are after the checkpoint of a log with these keys. What changes is written
+    /// where no superblock names anything, and is yet to be synced.
+    pub(crate) fn after(
         &self,
-        identity: &Identity,
         log: &Arc<LogFile>,
-        found: &Scan,
+        found: &mut Scan,
         inserted: Inserted<'_>,
-        layers: &[Layer],
     ) -> Result<Vec<Section>> {
-        let mut sections = identity.superblock.sections.clone();
-        let old = identity.superblock.section(SectionKind::Exempt);
-        if old.is_none() && found.exempt == 0 {
-            return Ok(sections);
+        let mut sections = self.identity.superblock.sections.clone();
+        let exempt = KeySource::Log {
+            log: Arc::clone(log),
+            kind: RecordKind::Exempt,
+            committed: None,
+            count: found.exempt,
+        };
+        let count = found.exempt;
+        self.remake(
+            &mut sections,
+            SectionKind::Exempt,
+            &exempt,
+            count,
+            Some(inserted),
+        )?;
+        if self
+            .identity
+            .superblock
+            .section(SectionKind::Sample)
+            .is_some()
+        {
+            let comes = [
+                (SectionKind::Sample, &mut found.sampled),
+                (SectionKind::Lost, &mut found.lost),
+            ];
+            for (kind, hashes) in comes {
+                let mut hashes = std::mem::take(hashes);
+                hashes.sort_unstable();
+                let count = hashes.len() as u64;
+                let whole =
+                    self.remake(&mut sections, kind, &KeySource::Sorted(hashes), count, None)?;
+                if !whole {
+                    // Part of it would tell of losses that are none, or of too few.
+                    sections.retain(|section| section.kind == SectionKind::Exempt);
+                    break;
+                }
+            }
         }
-        let held = match old {
-            Some(old) => self.hashes_of(old)?,
+        Ok(sections)
+    }
+
+    /// Puts in place of the section of a kind what becomes of it; answers `false` if it was damaged and
+    /// given up.
+    fn remake(
+        &self,
+        sections: &mut Vec<Section>,
+        kind: SectionKind,
+        added: &KeySource<'_>,
+        count: u64,
+        without: Option<Inserted<'_>>,
+    ) -> Result<bool> {
+        let engine = self.engine;
+        let old = self.identity.superblock.section(kind);
+        let full = old.filter(|old| old.count > 0);
+        if count == 0 && (full.is_none() || without.is_none()) {
+            return Ok(true);
+        }
+        let held = match full {
+            Some(old) => engine.hashes_of(old)?,
             None => None,
         };
-        let given_up = held.is_none() && old.is_some();
-        let most = self.options.chunk_keys();
-        let total = held.as_ref().map_or(0, Hashes::count) + found.exempt + inserted.count();
+        let given_up = held.is_none() && full.is_some();
+        let from_log = without.map_or(0, Inserted::count);
+        let most = engine.options.chunk_keys();
+        let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {
-            path: &self.path,
+            path: &engine.path,
             old: held,
-            added: KeySource::Log {
-                log: Arc::clone(log),
-                kind: RecordKind::Exempt,
-                committed: None,
-                count: found.exempt,
-            },
-            inserted,
+            added,
+            without,
             most,
             parts: total.div_ceil(most).max(1),
         };
@@ -245,26 +305,57 @@ impl Engine {
             Ok(())
         })?;
         if same && !given_up {
-            return Ok(sections);
+            return Ok(true);
         }
-        sections.retain(|section| section.kind != SectionKind::Exempt);
+        let rarity = old.map_or(0, |old| old.rarity);
+        sections.retain(|section| section.kind != kind);
         if count > 0 {
-            let place = self.place_of_section(identity, layers, count)?;
-            let (file, generation) = (&*self.file, log.generation + 1);
-            let kind = SectionKind::Exempt;
-            let mut writer = SectionWriter::begin(file, &self.path, kind, place.start, generation)?;
+            let first_page = self.place(sections, count)?;
+            let (file, path) = (&*engine.file, &*engine.path);
+            let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
             remade.for_each(|hashes| writer.put(hashes))?;
-            let section = writer.finish()?;
+            let section = Section {
+                rarity,
+                ..writer.finish()?
+            };
             // What can't be read again is better known before it is named.
-            let checked =
-                Hashes::open(&section, file).map_err(|error| failed(&self.path, error))?;
-            checked.map_err(|source| self.format_error(source))?;
+            let checked = Hashes::open(&section, file).map_err(|error| failed(path, error))?;
+            checked.map_err(|source| engine.format_error(source))?;
             sections.push(section);
             sections.sort_by_key(|section| section.kind);
         }
-        Ok(sections)
+        Ok(!given_up)
     }
 
+    /// The first of the pages for so many hashes, which neither superblock names.
+    fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
+        let superblock = &self.identity.superblock;
+        let named = superblock
+            .sections
+            .iter()
+            .chain(&self.identity.other_sections);
+        let named = named.chain(sections).map(Section::numbers);
+        let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
+        taken.extend(self.layers.iter().map(Layer::numbers));
+        if self.engine.is_counting()
+            && let Some(layer) = self.layers.first()
+        {
+            // Its journal.
+            taken.push(FIRST_PAGE..layer.first_page);
+        }
+        let pages = pages_for(count);
+        let start = place_for(pages, &mut taken);
+        match start.checked_add(pages).filter(|end| *end <= PAGE_LIMIT) {
+            Some(_) => Ok(start),
+            None => Err(Error::NoSpace {
+                action: "find a place for a section of",
+                path: self.engine.path.clone(),
+            }),
+        }
+    }
+}
+
+impl Engine {
     /// The hashes of a section to be written anew; `None` if it is damaged, and this handle may give up
     /// what is.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
@@ -275,35 +366,6 @@ impl Engine {
                 Err(self.format_error(source))
             }
             Err(_) => Ok(None),
-        }
-    }
-
-    /// Pages for so many hashes that neither superblock names.
-    fn place_of_section(
-        &self,
-        identity: &Identity,
-        layers: &[Layer],
-        count: u64,
-    ) -> Result<Range<u64>> {
-        let sections = identity.superblock.sections.iter();
-        let sections = sections.chain(&identity.other_sections);
-        let mut taken: Vec<_> = sections.map(Section::numbers).collect();
-        taken.extend(layers.iter().map(Layer::numbers));
-        taken.extend(identity.superblock.layers.iter().map(Layer::numbers));
-        if self.is_counting()
-            && let Some(layer) = layers.first()
-        {
-            // Its journal.
-            taken.push(FIRST_PAGE..layer.first_page);
-        }
-        let pages = pages_for(count);
-        let start = place_for(pages, &mut taken);
-        match start.checked_add(pages).filter(|end| *end <= PAGE_LIMIT) {
-            Some(end) => Ok(start..end),
-            None => Err(Error::NoSpace {
-                action: "find a place for a section of",
-                path: self.path.clone(),
-            }),
         }
     }
 }

@@ -1,9 +1,9 @@
 //! Reading everything and naming what is damaged.
 
 use super::engine::{Access, Engine, View};
-use super::exempt::failed;
 use super::fullness::{LayerOccupancy, Occupied, together};
 use super::identity::read_identity;
+use super::kept::failed;
 use super::locks::lock_error;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, SuperblockFault};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::coordination::{Coordination, shared_path};
 use super::engine::{Access, Engine, View};
-use super::exempt::Exempt;
 use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
+use super::kept::KeptAll;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
@@ -15,8 +15,8 @@ use crate::log::LogFile;
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// What is mapped of a store file: its layers, and what is exempt from them.
-pub(crate) type Mapped = (Vec<Arc<LayerPages>>, Option<Arc<Exempt>>);
+/// What is mapped of a store file: its layers and its sections.
+pub(crate) type Mapped = (Vec<Arc<LayerPages>>, KeptAll);
 
 /// How often a renewal begins again because others went on meanwhile.
 const ROUNDS: usize = 1000;
@@ -65,12 +65,12 @@ impl View {
             None
         };
         let active = find(active)?;
-        let (layers, exempt) = map(&superblock)?;
+        let (layers, kept) = map(&superblock)?;
         Ok(Some(Self {
             active,
             frozen,
             layers,
-            exempt,
+            kept,
             superblock,
         }))
     }
@@ -238,8 +238,8 @@ pub(crate) fn map_all(
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
-    let held = old.and_then(|old| old.exempt.as_ref());
-    Ok((layers, Exempt::of(file, path, superblock, held)?))
+    let held = old.map(|old| &old.kept);
+    Ok((layers, KeptAll::of(file, path, superblock, held)?))
 }
 
 fn map_layers(

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use super::exempt::failed;
+use super::kept::failed;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer, Section, Superblock};

@@ -118,8 +118,8 @@ impl Engine {
         let mut sequence = self.shared.commit_sequence();
         while let Some(record) = reader.next()? {
             match record.kind {
-                // What is exempt is seen to by the checkpoint.
-                RecordKind::Open | RecordKind::Exempt => {}
+                // What goes into sections is seen to by the checkpoint.
+                RecordKind::Open | RecordKind::Exempt | RecordKind::Lost => {}
                 RecordKind::Insert if self.is_counting() => count_marked(active, record, 1),
                 RecordKind::Remove => count_marked(active, record, -1),
                 RecordKind::Insert => {

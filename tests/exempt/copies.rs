@@ -48,11 +48,12 @@ proptest! {
         let (_folder, path, store) = filled(&options, 700);
         let kept = beside(&path, "-kept");
         store.snapshot(&kept).unwrap();
-        let (mut next, mut exempted) = (700, Vec::new());
+        let (mut next, mut unseen, mut exempted) = (700, ABSENT, Vec::new());
         for (step, (insert, exempt, again)) in steps.into_iter().enumerate() {
             store.insert_hash_batch(&hashes(next..next + insert)).unwrap();
             next += insert;
-            let fresh = hashes(ABSENT + next * 1000..ABSENT + next * 1000 + exempt);
+            let fresh = hashes(unseen..unseen + exempt);
+            unseen += exempt;
             store.exempt_hash_batch(&fresh).unwrap();
             exempted.extend(fresh);
             let again = again.min(exempted.len());

@@ -62,7 +62,7 @@ fn each_field_of_an_entry_out_of_range_has_its_fault() {
     assert_eq!(refused(&path, 316, &[9]), ("section_count", 9));
     assert_eq!(field(0, &[0]), ("section_kind", 0));
     assert_eq!(field(0, &[99]), ("section_kind", 99));
-    assert_eq!(field(4, &[1]), ("section_flags", 1));
+    assert_eq!(field(4, &[1]), ("rarity", 1));
     assert_eq!(field(8, &number(16)), ("section_page", 16));
     assert_eq!(field(8, &number(0)), ("section_page", 0));
     let page = section(&path) as u64 / 4096;
@@ -203,7 +203,7 @@ fn a_repair_gives_a_damaged_section_up_and_says_so() {
     let begins = section(&path);
     forge::patch(&path, begins, &[1]);
     let report = Options::new().repair(&path, OnDamage::NeverSeen).unwrap();
-    assert_eq!(report.hashes, 900);
+    assert_eq!(report.exemptions, 900);
     assert!(!report.is_whole() && report.pages.is_empty() && !report.superblock);
     let store = small().open(&path).unwrap();
     assert!(store.verify().unwrap().is_ok());
@@ -213,4 +213,20 @@ fn a_repair_gives_a_damaged_section_up_and_says_so() {
     store.close().unwrap();
     let again = Options::new().repair(&path, OnDamage::NeverSeen).unwrap();
     assert!(again.is_whole());
+}
+
+/// The older superblock's exemptions are older than the pages: some of them were inserted since.
+#[test]
+fn a_repair_that_goes_back_gives_exemptions_up() {
+    let (_folder, path, wrong) = closed();
+    let store = options(Kind::Bloom).open(&path).unwrap();
+    store.insert_hash_batch(&wrong[..50]).unwrap();
+    store.close().unwrap();
+    let newest = forge::newest(&path);
+    forge::patch(&path, SUPERBLOCKS[newest] + 20, &[0x55; 8]);
+    let report = Options::new().repair(&path, OnDamage::NeverSeen).unwrap();
+    assert!(report.rolled_back && report.exemptions > 0, "{report:?}");
+    let store = small().open(&path).unwrap();
+    assert_seen(&store, &wrong, true);
+    assert_eq!(store.exemptions().unwrap(), 0);
 }

@@ -17,6 +17,7 @@ const INSERT: u64 = 2;
 const COMMIT: u64 = 3;
 const CUT: u64 = 4;
 pub(crate) const EXEMPT: u64 = 6;
+const LOST: u64 = 7;
 
 /// A record, as "Log records" describes it.
 #[derive(Debug, Clone)]
@@ -42,7 +43,7 @@ pub(crate) fn chain(log: &[u8]) -> Vec<Record> {
         let get = |name| layout.number(bytes, name);
         let length = get("length") as usize;
         let fits = length <= 65_536 && length.is_multiple_of(8) && get("flags") == 0;
-        let known = (OPEN..=CUT).contains(&get("kind")) || get("kind") == EXEMPT;
+        let known = (OPEN..=CUT).contains(&get("kind")) || [EXEMPT, LOST].contains(&get("kind"));
         if !fits || !known || get("previous") != previous {
             break;
         }
@@ -98,7 +99,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn kinds_of_records_are_five() {
+fn kinds_of_records_are_six() {
     let rows = table(&section("Log records"), &["kind", "name", "payload"]);
     let names: Vec<_> = rows
         .iter()
@@ -113,6 +114,7 @@ fn kinds_of_records_are_five() {
             ("4", "cut"),
             ("5", "remove"),
             ("6", "exempt"),
+            ("7", "lost"),
         ]
     );
 }

@@ -147,7 +147,7 @@ fn a_bad_section_field_has_the_fault_of_its_line() {
     let layout = Layout::of("Section entry");
     let bad: [(&str, &[u8]); 6] = [
         ("section_kind", &[77]),
-        ("section_flags", &[1]),
+        ("rarity", &[1]),
         ("section_page", &[1]),
         ("section_page", &[0; 8]),
         ("hashes", &[0; 8]),

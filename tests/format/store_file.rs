@@ -177,7 +177,7 @@ fn check_section(file: &[u8], bytes: &[u8], end: u64, stats: &Stats) {
     let entry = Layout::of("Section entry");
     let get = |name: &str| entry.number(bytes, name);
     assert_eq!(get("section_kind"), 1);
-    assert_eq!((get("section_flags"), get("section_reserved")), (0, 0));
+    assert_eq!((get("rarity"), get("section_reserved")), (0, 0));
     assert_eq!(get("hashes"), stats.exempt);
     let first = get("section_page");
     assert!(first.is_multiple_of(16) && first >= end);

@@ -140,7 +140,7 @@ impl Input {
     /// Adds the exemptions in a range of hashes, sorted.
     pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
         let view = std::sync::Arc::clone(&*self.store.engine.view()?);
-        let Some(exempt) = &view.exempt else {
+        let Some(exempt) = &view.kept.exempt else {
             return Ok(());
         };
         let mut own = Vec::new();
