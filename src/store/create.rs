@@ -28,6 +28,7 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, mut superblock) = design(options)?;
     if options.measured {
+        check_measured(&header)?;
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
     }
@@ -189,6 +190,18 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     Ok((header, first_superblock(layers)))
 }
 
+fn check_measured(header: &Header) -> Result<()> {
+    if header.kind != Kind::Counting {
+        return Ok(());
+    }
+    Err(Error::InvalidOption {
+        option: "measured",
+        expected: "no for kind counting: of a key that was removed nobody knows whether it was seen for good reason"
+            .to_owned(),
+        got: "yes".to_owned(),
+    })
+}
+
 /// The sample with which a store begins that is to be measured.
 fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
     let (capacity, pages) = match (header.growth(), superblock.layers.first()) {
@@ -232,14 +245,6 @@ pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
 
 /// Refuses what a store of fixed capacity can't be.
 fn check_fixed(options: &Options, kind: Kind) -> Result<()> {
-    if kind == Kind::Counting && options.measured {
-        return Err(Error::InvalidOption {
-            option: "measured",
-            expected: "no for kind counting: of a key that was removed nobody knows whether it was seen for good reason"
-                .to_owned(),
-            got: "yes".to_owned(),
-        });
-    }
     if kind == Kind::Counting && options.transactional {
         return Err(Error::InvalidOption {
             option: "transactional",

@@ -13,6 +13,9 @@ use crate::buffer::Slot;
 use crate::error::{Error, Result};
 use crate::page::counting::after;
 
+/// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
+const ROUNDS: usize = 1000;
+
 /// What is to be done with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
@@ -308,7 +311,7 @@ impl Writing<'_> {
     /// How often a key is there. Waits for a checkpoint that is at its page, or goes on with one that
     /// died there.
     fn tell(&mut self, hash: u64) -> Result<Tell> {
-        loop {
+        for _ in 0..ROUNDS {
             let told = self.engine.tell(&self.view, hash)?;
             if !told.at_least {
                 return Ok(told);
@@ -316,6 +319,12 @@ impl Writing<'_> {
             self.engine.settle_all(self.engine.options.timeout)?;
             self.refresh()?;
         }
+        // Who was repairing the page has died at it.
+        Err(Error::Busy {
+            path: self.engine.path.clone(),
+            what: "a page that is being written",
+            process: None,
+        })
     }
 
     fn is_full_with(&self, more: i64) -> bool {

@@ -5,7 +5,7 @@ use everseen::{Error, Kind, Options, Store};
 use crate::model::{Batch, Counts, Crash, Mark, Model};
 use crate::numbers::key;
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};
-use crate::support::files::{place, small};
+use crate::support::files::{names, place, small};
 
 /// What a call is met with: once, or from there on. Neighbours meet others.
 const FAULTS: [(bool, Fault); 6] = [
@@ -81,6 +81,53 @@ fn script(store: &Store, model: &mut Model) -> Result<(), Error> {
     store.close()?;
     model.take(&Mark::Settled);
     Ok(())
+}
+
+/// The files of a store as a killed process leaves them.
+fn killed(path: &std::path::Path) -> (tempfile::TempDir, std::path::PathBuf) {
+    let (folder, copy) = place();
+    for name in names(path) {
+        let from = path.with_file_name(&name);
+        std::fs::copy(from, copy.with_file_name(&name)).unwrap();
+    }
+    (folder, copy)
+}
+
+/// A record whose write fails may be in the log all the same. Whatever others make of it is what the next
+/// opener makes of it.
+#[test]
+fn what_others_see_of_a_record_that_failed_is_what_recovery_finds() {
+    let (mut there, mut not) = (0, 0);
+    for fault in [
+        Fault::Fails(Failure::Broken),
+        Fault::Torn(Failure::Broken),
+        Fault::Lies(Failure::Broken),
+    ] {
+        for up in [false, true] {
+            let (_folder, path) = place();
+            let storage = FaultStorage::without_syncs();
+            let failing = options().storage(storage.shared()).create(&path).unwrap();
+            let mut model = Model::default();
+            count(&failing, &mut model, true, 0..100).unwrap();
+            let other = options().open(&path).unwrap();
+            // As many as are written and not stored through a map.
+            storage.arm(Rule::nth(1, fault));
+            let failed = count(&failing, &mut model, up, 20..90);
+            assert!(matches!(failed, Err(Error::Poisoned { .. })), "{failed:?}");
+            storage.heal();
+            // Whoever has the lock next mends what was left.
+            other.insert(&bytes(&[KEYS])[0]).unwrap();
+            let seen = observe(&other);
+            let (_copies, copy) = killed(&path);
+            let found = observe(&options().open(&copy).unwrap());
+            assert_eq!(seen, found, "{fault:?}, {up}");
+            match seen.get(&50) == Some(&1) {
+                true => not += 1,
+                false => there += 1,
+            }
+        }
+    }
+    assert!(there > 0 && not > 0, "{there} {not}");
 }
 
 /// Invariant I10, failing disks.
