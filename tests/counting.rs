@@ -2,8 +2,9 @@
 //!
 //! - [`multiset`]: random inserts and removes against an exact multiset; the long run is
 //!   `EVERSEEN_OPERATIONS=10000000 cargo test --release --test counting multiset -- --nocapture`;
-//! - [`cuts`]: power cuts and kills at each step of log, journal and checkpoint, on a recorded disk;
-//! - [`deaths`]: processes killed while they share a store;
+//! - [`cuts`]: power cuts and kills at each step of log, journal and checkpoint, on a recorded disk
+//!   (`EVERSEEN_COUNTING_IMAGES`, `EVERSEEN_SEED`);
+//! - [`deaths`]: processes killed while they share a store (`EVERSEEN_COUNTING_KILLS`);
 //! - [`failing`]: each call to the disk fails once;
 //! - [`basics`]: what each call answers, and what is refused.
 #![cfg(unix)]

@@ -11,7 +11,7 @@ use crate::numbers::{Random, finalise};
 use crate::session::{Outcome, Session, Stop};
 use crate::tape::Tape;
 
-/// Images unless EVERSEEN_IMAGES is set.
+/// Images unless EVERSEEN_COUNTING_IMAGES is set.
 const IMAGES: u64 = 1000;
 const SEED: u64 = 1;
 const IMAGES_OF_A_RECORDING: u64 = 60;
@@ -146,8 +146,8 @@ fn hunt(seed: u64, images: u64, change: impl Fn(&mut Vec<Event>)) -> Result<u64,
 #[test]
 fn no_power_cut_counts_twice_or_loses_a_count() {
     let seed = number("EVERSEEN_SEED", SEED);
-    let images = number("EVERSEEN_IMAGES", IMAGES);
-    println!("EVERSEEN_SEED={seed} EVERSEEN_IMAGES={images}");
+    let images = number("EVERSEEN_COUNTING_IMAGES", IMAGES);
+    println!("EVERSEEN_SEED={seed} EVERSEEN_COUNTING_IMAGES={images}");
     let looked_at = hunt(seed, images, |_| {}).unwrap_or_else(|text| panic!("{text}"));
     println!("{looked_at} images");
 }

@@ -14,7 +14,7 @@ use crate::numbers::{Random, finalise, key};
 use crate::support::files::place;
 
 const VARIABLE: &str = "EVERSEEN_COUNTING_CHILD";
-/// Kills unless EVERSEEN_KILLS is set.
+/// Kills unless EVERSEEN_COUNTING_KILLS is set.
 const KILLS: u64 = 60;
 const SEED: u64 = 5;
 const CHILDREN: u64 = 3;
@@ -182,9 +182,9 @@ impl Alive {
 /// Invariant I10, several processes.
 #[test]
 fn no_death_among_several_counts_twice_or_loses_a_count() {
-    let kills = number("EVERSEEN_KILLS", KILLS).div_ceil(4);
+    let kills = number("EVERSEEN_COUNTING_KILLS", KILLS).div_ceil(4);
     let seed = number("EVERSEEN_SEED", SEED);
-    println!("EVERSEEN_KILLS={} EVERSEEN_SEED={seed}", 4 * kills);
+    println!("EVERSEEN_COUNTING_KILLS={} EVERSEEN_SEED={seed}", 4 * kills);
     let (_folder, path) = place();
     options().create(&path).unwrap().close().unwrap();
     let mut random = Random::new(seed);
