@@ -421,6 +421,7 @@ mod tests {
         }
     }
 
+    #[cfg(not(loom))]
     fn file_of(hashes: &[u64]) -> (tempfile::TempDir, Section) {
         let mut bytes = vec![0; page_offset(FIRST_PAGE) as usize];
         bytes.extend(7_u64.to_le_bytes());

@@ -15,7 +15,7 @@ const RARITY: u32 = 12;
 
 /// FORMAT.md, "Sections": whether a mixed hash is sampled.
 fn is_sampled(hash: u64) -> bool {
-    (hash ^ 0x0707_0707_0707_0707) % (1 << RARITY) == 0
+    (hash ^ 0x0707_0707_0707_0707).is_multiple_of(1 << RARITY)
 }
 
 /// So many keys whose hashes are sampled.
