@@ -547,6 +547,8 @@ class Store:
         own = set(probes(key, layer.probes, 8160))
         count = min(page[16 + at // 2] >> at % 2 * 4 & 15 for at in own)
         made = int.from_bytes(page[8:16], "little")
+        if key in self.exempt:
+            count = made = 0
         for log in self.logs:
             if log.generation >= made:
                 count = after(count, log.nets.get(key, 0))
