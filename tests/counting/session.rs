@@ -34,7 +34,9 @@ pub struct Session {
     store: Option<Store>,
     random: Random,
     background: bool,
-    /// What the first open has found.
+    /// Nothing has been made or opened yet.
+    is_first: bool,
+    /// What the first open has found, unless there was nothing.
     pub found: Option<Arc<Counts>>,
 }
 
@@ -49,6 +51,7 @@ impl Session {
             store: None,
             background: random.below(3) == 0,
             random,
+            is_first: true,
             found: None,
         }
     }
@@ -92,6 +95,7 @@ impl Session {
     }
 
     pub fn create(&mut self) -> Outcome {
+        self.is_first = false;
         let store = self.options().create(&self.path);
         self.store = Some(store.map_err(|error| self.failed("create", &error))?);
         self.mark(Mark::Created);
@@ -113,7 +117,9 @@ impl Session {
         let checked = self.model.check(&counts, crash);
         checked.map_err(|text| Stop::Wrong(format!("after opening: {text}")))?;
         self.store = Some(store);
-        self.found.get_or_insert_with(|| Arc::clone(&counts));
+        if std::mem::take(&mut self.is_first) {
+            self.found = Some(Arc::clone(&counts));
+        }
         self.mark(Mark::Opened(counts));
         Ok(())
     }
