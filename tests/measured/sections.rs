@@ -58,7 +58,9 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                 .storage(FaultStorage::without_syncs().shared());
             let (mut _folder, mut path) = place();
             let mut store = options.create(&path).unwrap();
-            let rare = sampled_keys(&store, 3000);
+            let rare = sampled_keys(&store, 3200);
+            let (rare, spare) = rare.split_at(3000);
+            let mut spare = spare.chunks(20);
             let (mut inserted, mut lost) = (BTreeSet::new(), BTreeSet::new());
             let mut other = 1 << 50;
             for (round, keys) in rare.chunks(150).enumerate() {
@@ -77,7 +79,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                 let new = store.insert_hash_batch(batch).unwrap();
                 answers.extend(batch.iter().copied().zip(new));
                 // Again, which is nothing new to anybody.
-                store.insert_hash_batch(keys).unwrap();
+                store.insert_hash_batch(batch).unwrap();
                 store.insert_hash(keys[0]).unwrap();
                 store.commit().unwrap();
                 for (key, new) in answers {
@@ -94,7 +96,12 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                         store = options.open(&path).unwrap();
                     }
                     2 => {
-                        // Killed: the log has what is not in the sections yet.
+                        // Killed: the log has what is not in the sections yet, and what was not committed.
+                        for key in spare.next().unwrap().iter().filter(|_| transactional) {
+                            if !store.insert_hash(*key).unwrap() {
+                                lost.insert(store.hasher().mix(*key));
+                            }
+                        }
                         let (folder, left) = image(&path);
                         drop(store);
                         (_folder, path) = (folder, left);
