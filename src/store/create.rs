@@ -26,7 +26,8 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, mut superblock) = design(options)?;
-    if options.measured {
+    // A sample knows of no removals.
+    if options.measured && header.kind != Kind::Counting {
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
     }
