@@ -59,9 +59,9 @@ pub struct Args {
     #[arg(long)]
     transactional: bool,
 
-    /// Keep one key in 4096 exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
+    /// Keep no sample. Otherwise one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
     #[arg(long)]
-    measured: bool,
+    no_sample: bool,
 }
 
 const EXAMPLES: &str = "\
@@ -76,7 +76,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut options = Options::new()
         .transactional(args.transactional)
-        .measured(args.measured);
+        .measured(!args.no_sample);
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }

@@ -1,4 +1,4 @@
-//! `create --measured`, and what `info` tells then.
+//! What `info` tells of the sample, and `create --no-sample`.
 
 mod support;
 
@@ -16,15 +16,7 @@ fn info(lab: &Lab) -> (serde_json::Value, String) {
 #[test]
 fn info_tells_how_often_a_store_was_wrong() {
     let lab = Lab::new();
-    let create = [
-        "create",
-        "store",
-        "--capacity",
-        "250000",
-        "--fpr",
-        "0.4",
-        "--measured",
-    ];
+    let create = ["create", "store", "--capacity", "250000", "--fpr", "0.4"];
     lab.run(&create).expect(0);
     let (json, text) = info(&lab);
     assert_eq!(json["measured"]["one_in"], 4096);
@@ -46,7 +38,7 @@ fn info_tells_how_often_a_store_was_wrong() {
 #[test]
 fn without_a_sample_nothing_is_told() {
     let lab = Lab::new();
-    lab.run(&["create", "store"]).expect(0);
+    lab.run(&["create", "store", "--no-sample"]).expect(0);
     let (json, text) = info(&lab);
     assert!(json["measured"].is_null());
     assert!(!text.contains("measured"), "{text}");

@@ -27,8 +27,8 @@ pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, mut superblock) = design(options)?;
-    if options.measured {
-        check_measured(&header)?;
+    // A sample knows of no removals.
+    if options.measured && header.kind != Kind::Counting {
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
     }
@@ -188,18 +188,6 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
         }
     }
     Ok((header, first_superblock(layers)))
-}
-
-fn check_measured(header: &Header) -> Result<()> {
-    if header.kind != Kind::Counting {
-        return Ok(());
-    }
-    Err(Error::InvalidOption {
-        option: "measured",
-        expected: "no for kind counting: of a key that was removed nobody knows whether it was seen for good reason"
-            .to_owned(),
-        got: "yes".to_owned(),
-    })
 }
 
 /// The sample with which a store begins that is to be measured.

@@ -36,8 +36,8 @@ pub struct Measured {
 }
 
 impl Store {
-    /// How often inserts were wrong so far, as measured on a sample of the keys; `None` if the store was not
-    /// [made](crate::Options::measured) to, or what it knows is damaged. As of the last checkpoint.
+    /// How often inserts were wrong so far, as measured on a sample of the keys; `None` if the store was
+    /// [made](crate::Options::measured) without a sample, or what it knows is damaged. As of the last checkpoint.
     ///
     /// # Errors
     /// A handle that can't go on.

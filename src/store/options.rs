@@ -82,7 +82,7 @@ impl Default for Options {
             seed: None,
             transactional: false,
             foldable: 0,
-            measured: false,
+            measured: true,
             like: None,
             times: 1,
             buffer: DEFAULT_BUFFER,
@@ -166,7 +166,8 @@ impl Options {
 
     /// For a new store: whether it keeps a share of its keys exactly, one in 4096 or fewer (as few as take
     /// less than a hundredth of the filter), so that [`Store::measured`] can tell how often it was wrong.
-    /// It does not unless told. A store that is [merged](crate::Merge) from others does not.
+    /// It does unless told otherwise. A store that is [merged](crate::Merge) from others does not, nor does one of
+    /// [`Kind::Counting`]: of a key that was removed nobody knows why it is seen.
     pub fn measured(mut self, yes: bool) -> Self {
         self.measured = yes;
         self

@@ -140,13 +140,6 @@ fn values_out_of_their_range() {
         "a number of keys for kind counting, which can't grow: what is removed from the wrong layer is lost to other keys",
         "none",
     );
-    let measured = small().kind(Kind::Counting).capacity(5).measured(true);
-    invalid(
-        &refused(&measured),
-        "measured",
-        "no for kind counting: of a key that was removed nobody knows whether it was seen for good reason",
-        "yes",
-    );
     let shared = small().kind(Kind::Counting).capacity(5);
     invalid(
         &refused(&shared.transactional(true)),

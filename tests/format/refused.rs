@@ -114,6 +114,7 @@ fn a_bad_superblock_field_has_the_fault_of_its_line() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
     let options = Options::new().buffer(LEAST_BUFFER).capacity(1000).fpr(0.01);
+    let options = options.measured(false);
     let store = options.create(&path).unwrap();
     store.insert(b"key").unwrap();
     store.commit_with(b"tag").unwrap();

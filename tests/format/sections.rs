@@ -12,12 +12,12 @@ use super::reader::{agree, random, run};
 use super::refused::{check, mend_superblock, put};
 use super::seed;
 use super::snapshot::{Interrupted, copy};
-use super::store_file::{check_superblock, superblock_places};
+use super::store_file::{check_superblock, newest_superblock, superblock_places};
 
 fn options(kind: Kind) -> Options {
     let capacity = if kind == Kind::Bloom { 9000 } else { 700 };
     let options = Options::new().kind(kind).capacity(capacity).fpr(0.2);
-    options.seed(seed()).buffer(LEAST_BUFFER)
+    options.seed(seed()).buffer(LEAST_BUFFER).measured(false)
 }
 
 /// Those among the hashes that the store takes for seen.
@@ -93,6 +93,57 @@ fn refuses(path: &Path, hashes: u64) {
         .unwrap();
     assert_eq!(report.sections.len(), 1);
     std::fs::write(path, sound).unwrap();
+}
+
+/// Sampled keys, and lost ones among them, lie where the tables say, and the reader finds as many.
+#[test]
+fn a_sample_is_as_documented() {
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = options(Kind::Bloom)
+        .measured(true)
+        .capacity(40_000)
+        .fpr(0.3);
+    let store = options.create(&path).unwrap();
+    let read = |path: &Path| {
+        let file = std::fs::read(path).unwrap();
+        let (_, superblock) = newest_superblock(&file);
+        let count = Layout::of("Superblocks").number(superblock, "section_count") as usize;
+        let entries = superblock[384..].chunks_exact(32).take(count);
+        entries.map(<[u8]>::to_vec).collect::<Vec<_>>()
+    };
+    let entry = Layout::of("Section entry");
+    let entries = read(&path);
+    assert_eq!(entries.len(), 1);
+    assert_eq!(entry.number(&entries[0], "section_kind"), 2);
+    assert_eq!(entry.number(&entries[0], "rarity"), 12);
+    assert!(entries[0][8..].iter().all(|byte| *byte == 0));
+    // "Sample and lost": the lowest bits of the hash, and of the seed's second number.
+    let salt = number(&seed()[8..16]) % 4096;
+    let rare = (0..).filter(|raw| mix(*raw, &seed()) % 4096 == salt);
+    let rare: Vec<u64> = rare.take(600).collect();
+    store.insert_hash_batch(&rare[..200]).unwrap();
+    store.insert_hash_batch(&random(9, 39_000)).unwrap();
+    store.checkpoint().unwrap();
+    let new = store.insert_hash_batch(&rare[200..]).unwrap();
+    store.close().unwrap();
+    let entries = read(&path);
+    let kinds: Vec<_> = entries
+        .iter()
+        .map(|bytes| entry.number(bytes, "section_kind"))
+        .collect();
+    assert_eq!(kinds, [2, 3]);
+    let [sampled, lost] = [0, 1].map(|at| entry.number(&entries[at], "hashes"));
+    let told = new.iter().filter(|new| !**new).count() as u64;
+    assert!(lost >= told && told > 20, "{told} of {lost}");
+    let others = random(9, 39_000).into_iter().map(|raw| mix(raw, &seed()));
+    let others = others.filter(|hash| hash % 4096 == salt).count() as u64;
+    assert_eq!(sampled + lost, 600 + others);
+    let output = run(&path, &[]);
+    let json = String::from_utf8(output.stdout).unwrap();
+    assert!(json.contains(&format!("\"sample\": {sampled},")), "{json}");
+    assert!(json.contains(&format!("\"lost\": {lost},")), "{json}");
+    agree(&path, &rare);
 }
 
 /// As the log is when the section begins to be written.

@@ -34,6 +34,7 @@ pub(crate) fn newest_superblock(file: &[u8]) -> (usize, &[u8]) {
 
 fn options() -> Options {
     Options::new()
+        .measured(false)
         .buffer(LEAST_BUFFER)
         .seed(seed())
         .background(false)

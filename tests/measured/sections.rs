@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use everseen::{Kind, OnDamage, Options, Store};
+use everseen::{Error, Kind, OnDamage, Options, Store};
 
 use crate::numbers::key;
-use crate::support::fault::FaultStorage;
+use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, image, place};
 use crate::support::forge::{self, SUPERBLOCKS, u32_at, u64_at};
 
@@ -58,7 +58,9 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                 .storage(FaultStorage::without_syncs().shared());
             let (mut _folder, mut path) = place();
             let mut store = options.create(&path).unwrap();
-            let rare = sampled_keys(&store, 3000);
+            let rare = sampled_keys(&store, 3200);
+            let (rare, spare) = rare.split_at(3000);
+            let mut spare = spare.chunks(20);
             let (mut inserted, mut lost) = (BTreeSet::new(), BTreeSet::new());
             let mut other = 1 << 50;
             for (round, keys) in rare.chunks(150).enumerate() {
@@ -77,7 +79,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                 let new = store.insert_hash_batch(batch).unwrap();
                 answers.extend(batch.iter().copied().zip(new));
                 // Again, which is nothing new to anybody.
-                store.insert_hash_batch(keys).unwrap();
+                store.insert_hash_batch(batch).unwrap();
                 store.insert_hash(keys[0]).unwrap();
                 store.commit().unwrap();
                 for (key, new) in answers {
@@ -94,7 +96,12 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                         store = options.open(&path).unwrap();
                     }
                     2 => {
-                        // Killed: the log has what is not in the sections yet.
+                        // Killed: the log has what is not in the sections yet, and what was not committed.
+                        for key in spare.next().unwrap().iter().filter(|_| transactional) {
+                            if !store.insert_hash(*key).unwrap() {
+                                lost.insert(store.hasher().mix(*key));
+                            }
+                        }
                         let (folder, left) = image(&path);
                         drop(store);
                         (_folder, path) = (folder, left);
@@ -159,6 +166,41 @@ fn two_handles_count_a_lost_key_once() {
     assert_eq!(after, before);
     first.close().unwrap();
     assert!(section(&path, 3).unwrap().len() as u64 == after);
+}
+
+/// What waits for its checkpoint is in a buffer, and in no sample yet.
+#[test]
+fn keys_of_a_frozen_buffer_are_not_lost() {
+    let storage = FaultStorage::without_syncs();
+    let options = options(Kind::Bloom).fpr(1e-6).storage(storage.shared());
+    let (_folder, path) = place();
+    let store = options.create(&path).unwrap();
+    let rare = sampled_keys(&store, 400);
+    store.insert_hash_batch(&rare[..300]).unwrap();
+    let full = Fault::Fails(Failure::NoSpace);
+    storage.arm(Rule::from(1, full).on(Call::Write).on_store());
+    let error = store.checkpoint().unwrap_err();
+    assert!(matches!(error, Error::NoSpace { .. }), "{error:?}");
+    assert!(
+        store
+            .insert_hash_batch(&rare[..300])
+            .unwrap()
+            .iter()
+            .all(|new| !*new)
+    );
+    assert!(!store.insert_hash(rare[0]).unwrap());
+    assert!(
+        store
+            .insert_hash_batch(&rare[300..])
+            .unwrap()
+            .iter()
+            .all(|new| *new)
+    );
+    assert!(!store.insert_hash(rare[300]).unwrap());
+    storage.heal();
+    store.checkpoint().unwrap();
+    let measured = store.measured().unwrap().unwrap();
+    assert_eq!((measured.sampled, measured.false_positives), (400, 0));
 }
 
 #[test]

@@ -49,6 +49,8 @@ fn check(keys: u64, rate: f64, queries: u64) {
         .capacity(keys)
         .fpr(rate)
         .seed(SEED)
+        // It is the filter whose size is planned.
+        .measured(false)
         .background(false);
     let store = options.create(&path).unwrap();
     let mut new = 0;
