@@ -258,6 +258,13 @@ impl LayerPages {
         }
     }
 
+    /// Fetches the lines of all the key's counters.
+    #[inline]
+    pub(crate) fn prefetch_all_counters(&self, hash: u64) {
+        let base = self.page_of(hash) as usize * WORDS;
+        counting::each_word(hash, self.probes, |word| self.map.prefetch(base + word));
+    }
+
     /// How often the key is in the pages at most, of a counting store.
     pub(crate) fn count(&self, hash: u64, window: WriteWindow<'_>) -> Result<u8, FormatError> {
         let words = self.checked_words(hash, window)?;

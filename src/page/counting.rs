@@ -23,11 +23,22 @@ const _: () = assert!(COUNTERS * 4 == PAYLOAD_BITS && COUNTERS <= u16::MAX as u6
 #[inline]
 pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
     let mut least = STUCK;
-    probes::each_of(COUNTERS, hash, probes, |counter| {
+    // Most absent keys are known by their first counters.
+    let is_there = probes::all_of(COUNTERS, hash, probes, |counter| {
         let at = FIRST + counter;
-        least = least.min((word(at / 16) >> (at % 16 * 4)) as u8 & 0xF);
+        let counted = (word(at / 16) >> (at % 16 * 4)) as u8 & 0xF;
+        least = least.min(counted);
+        counted > 0
     });
-    least
+    if is_there { least } else { 0 }
+}
+
+/// The words of its page in which the key's counters lie, for a prefetch.
+#[inline]
+pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
+    probes::each_of(COUNTERS, hash, probes, |counter| {
+        each((FIRST + counter) / 16)
+    });
 }
 
 /// The words of its page in which the key's first two counters lie, for a prefetch.

@@ -16,14 +16,25 @@ const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 /// thirtyfold at 1e-6. FORMAT.md, "Probes".
 #[inline(always)]
 pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
+    all_of(PAYLOAD_BITS, hash, probes, test)
+}
+
+/// The same of draws among `cells` of another size than a bit.
+#[inline(always)]
+pub(crate) fn all_of(
+    cells: u64,
+    hash: u64,
+    probes: u32,
+    mut test: impl FnMut(usize) -> bool,
+) -> bool {
     let mut state = hash;
     for _ in 0..probes / 2 {
-        let [low, high] = step(&mut state);
+        let [low, high] = step_of(cells, &mut state);
         if !(test(low) & test(high)) {
             return false;
         }
     }
-    probes.is_multiple_of(2) || test(step(&mut state)[0])
+    probes.is_multiple_of(2) || test(step_of(cells, &mut state)[0])
 }
 
 /// Does something with the number of each of a key's bits, as [`all`] has them.

@@ -17,7 +17,7 @@ pub(crate) const BATCH: usize = 512;
 /// How many keys ahead of the one looked at are fetched, one or two cache lines each.
 pub(crate) const AHEAD: usize = 24;
 /// The same where all lines of a key are.
-const ALL_AHEAD: usize = 4;
+pub(crate) const ALL_AHEAD: usize = 4;
 
 /// From so many keys a page on, in the order of the pages, the lines of one key are likely to have been
 /// fetched for another.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Verdict;
-use super::batch::{AHEAD, BATCH};
+use super::batch::{AHEAD, ALL_AHEAD, BATCH};
 use super::count::Tell;
 use super::engine::{Engine, View};
 use super::part::Keys;
@@ -168,10 +168,21 @@ impl Engine {
     fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
         let view = self.view()?;
         fetch(&view, batch.iter().take(AHEAD));
+        // Of keys that are there, as the last ones were, all lines are needed.
+        let mut was_there = true;
         for (place, hash) in batch.iter().enumerate() {
             fetch(&view, batch.iter().skip(place + AHEAD).take(1));
+            if was_there
+                && let Some(next) = batch.get(place + ALL_AHEAD)
+                && let Some(layer) = view.layers.first()
+            {
+                layer.prefetch_all_counters(*next);
+            }
             match self.tell(&view, *hash) {
-                Ok(told) => each(place, told),
+                Ok(told) => {
+                    was_there = told.settled > 0;
+                    each(place, told);
+                }
                 Err(_) => return Ok(None),
             }
         }
