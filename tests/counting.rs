@@ -42,3 +42,9 @@ mod failing;
 mod multiset;
 #[path = "counting/session.rs"]
 mod session;
+
+/// A number that the environment tells, or another.
+fn number(name: &str, otherwise: u64) -> u64 {
+    let told = std::env::var(name).ok();
+    told.and_then(|told| told.parse().ok()).unwrap_or(otherwise)
+}

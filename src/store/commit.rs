@@ -110,11 +110,7 @@ impl Writing<'_> {
             writer: engine.options.writer.clone(),
             tag: tag.to_vec(),
         };
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            log.commit(engine.handle, &mark)
-        });
-        engine.poison_on_failure(outcome)?;
+        self.append(|log, handle| log.commit(handle, &mark))?;
         engine.shared.set_commit_sequence(sequence);
         engine.shared.set_writers_bytes(writers_bytes);
         self.local.writer_bytes = Some(needed);

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use super::Store;
 use super::engine::Engine;
 use super::writing::Writing;
-use crate::buffer::Presence;
 use crate::error::Result;
 use crate::hash::HashedKey;
 
@@ -161,6 +160,6 @@ impl Writing<'_> {
             let frozen = frozen.map_or(0, |frozen| frozen.buffer.net(hash));
             return frozen + view.active.buffer.net(hash) > 0;
         }
-        view.active.buffer.lookup(hash) != Presence::Absent || view.is_frozen(hash)
+        view.is_buffered(hash)
     }
 }

@@ -480,12 +480,6 @@ impl Writing<'_> {
 
     fn append_inserts(&mut self, hashes: &[u64]) -> Result<()> {
         self.announce()?;
-        let engine = self.engine;
-        let active = Arc::clone(&self.view.active);
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            log.insert(engine.handle, hashes)
-        });
-        engine.poison_on_failure(outcome)
+        self.append(|log, handle| log.insert(handle, hashes))
     }
 }

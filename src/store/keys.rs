@@ -60,9 +60,7 @@ impl KeyStream<'_> {
                 sort_nearly_sorted(out);
             }
             KeySource::Sorted(keys) => {
-                let from = keys.partition_point(|hash| hash < hashes.start());
-                let to = keys.partition_point(|hash| hash <= hashes.end());
-                out.extend_from_slice(&keys[from..to]);
+                out.extend_from_slice(within(keys, &hashes, |hash| *hash));
                 out.dedup();
             }
             KeySource::Log {
@@ -88,13 +86,22 @@ impl KeyStream<'_> {
                     ahead.dedup();
                     self.covered = Some(range);
                 }
-                let from = self.ahead.partition_point(|hash| hash < hashes.start());
-                let to = self.ahead.partition_point(|hash| hash <= hashes.end());
-                out.extend_from_slice(&self.ahead[from..to]);
+                out.extend_from_slice(within(&self.ahead, &hashes, |hash| *hash));
             }
         }
         Ok(())
     }
+}
+
+/// Those of sorted things whose hashes are in a range.
+pub(crate) fn within<'a, T>(
+    sorted: &'a [T],
+    hashes: &RangeInclusive<u64>,
+    hash: impl Fn(&T) -> u64,
+) -> &'a [T] {
+    let from = sorted.partition_point(|one| hash(one) < *hashes.start());
+    let to = sorted.partition_point(|one| hash(one) <= *hashes.end());
+    &sorted[from..to]
 }
 
 /// Sorts what lies near its place already, as keys from a table do: each is moved past the few

@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::engine::{Engine, View};
 use super::writing::Writing;
 use super::{Store, Verdict};
-use crate::buffer::Presence;
 use crate::error::Result;
 use crate::file::SectionKind;
 use crate::log::LogWriter;
@@ -98,8 +97,7 @@ impl Engine {
     /// Whether the pages alone have the key, it was never inserted, and that has not been noted.
     fn is_lost(&self, view: &View, hash: u64) -> Result<bool> {
         let sampled = view.superblock.section(SectionKind::Sample).is_some();
-        let buffered = view.active.buffer.lookup(hash) != Presence::Absent || view.is_frozen(hash);
-        if !sampled || buffered || !self.probe_settled(view, hash)? {
+        if !sampled || view.is_buffered(hash) || !self.probe_settled(view, hash)? {
             return Ok(false);
         }
         for kept in [&view.kept.sample, &view.kept.lost].into_iter().flatten() {
@@ -117,18 +115,13 @@ impl Writing<'_> {
         &mut self,
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,
     ) -> Result<()> {
-        let engine = self.engine;
         if !self.view.active.has_log() {
             self.start_log()?;
         }
         self.announce()?;
-        let active = Arc::clone(&self.view.active);
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            write(log, engine.handle)
-        });
-        engine.poison_on_failure(outcome)?;
-        active.buffer.set_applied(active.buffer.tail().end);
+        self.append(write)?;
+        let active = &self.view.active.buffer;
+        active.set_applied(active.tail().end);
         Ok(())
     }
 }

@@ -3,7 +3,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::keys::read_ahead;
+use super::keys::{read_ahead, within};
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
@@ -64,11 +64,7 @@ impl NetStream<'_> {
                     self.read(log, &range)?;
                     self.covered = Some(range);
                 }
-                let from = self
-                    .ahead
-                    .partition_point(|(hash, _)| hash < hashes.start());
-                let to = self.ahead.partition_point(|(hash, _)| hash <= hashes.end());
-                out.extend_from_slice(&self.ahead[from..to]);
+                out.extend_from_slice(within(&self.ahead, &hashes, |(hash, _)| *hash));
             }
         }
         Ok(())

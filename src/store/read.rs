@@ -44,6 +44,11 @@ impl View {
         frozen.is_some_and(|frozen| frozen.buffer.lookup(hash) == Presence::Settled)
     }
 
+    /// Whether the key is in a buffer, where it is for certain, perhaps not committed.
+    pub(crate) fn is_buffered(&self, hash: u64) -> bool {
+        self.active.buffer.contains(hash) || self.is_frozen(hash)
+    }
+
     /// Whether the key is in the frozen buffer or the pages. A page that seems to be damaged is looked
     /// into with `again`.
     #[inline]

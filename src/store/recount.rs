@@ -373,16 +373,10 @@ impl Writing<'_> {
 
     fn append_operations(&mut self, operation: Operation, hashes: &[u64]) -> Result<()> {
         self.announce()?;
-        let engine = self.engine;
-        let active = Arc::clone(&self.view.active);
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            match operation.by() > 0 {
-                true => log.insert(engine.handle, hashes),
-                false => log.remove(engine.handle, hashes),
-            }
-        });
-        engine.poison_on_failure(outcome)
+        self.append(|log, handle| match operation.by() > 0 {
+            true => log.insert(handle, hashes),
+            false => log.remove(handle, hashes),
+        })
     }
 }
 

@@ -9,10 +9,10 @@ use super::damage::OnDamage;
 use super::engine::Engine;
 use super::identity::Identity;
 use super::kept::failed;
-use super::keys::KeySource;
-use super::nets::NetSource;
+use super::keys::{KeySource, KeyStream};
+use super::nets::{NetSource, NetStream};
 use super::scan::Scan;
-use crate::buffer::Presence;
+use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
 use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT, page_offset};
 use crate::file::section::{Gone, Hashes, pages_for, place_for};
@@ -148,6 +148,7 @@ impl Remade<'_> {
     fn for_each(&self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<bool> {
         let mut added = self.added.stream(self.most);
         let (mut hashes, mut fresh) = (Vec::new(), Vec::new());
+        let mut leaving = self.without.map(|without| Leaving::of(without, self.most));
         let mut same = true;
         for part in 0..self.parts {
             let Some(first) = first_hash_of(part, self.parts) else {
@@ -167,7 +168,9 @@ impl Remade<'_> {
             hashes.dedup();
             same &= hashes.len() == before;
             let united = hashes.len();
-            self.leave_out_inserted(range, &mut hashes)?;
+            if let Some(leaving) = &mut leaving {
+                leaving.leave_out(range, &mut hashes)?;
+            }
             same &= hashes.len() == united;
             each(&hashes)?;
         }
@@ -175,27 +178,39 @@ impl Remade<'_> {
     }
 }
 
-impl Remade<'_> {
-    /// Leaves out of a range the keys that were inserted, if they are to be.
-    fn leave_out_inserted(&self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
-        let Some(without) = self.without else {
-            return Ok(());
-        };
-        match without {
-            Inserted::Keys(KeySource::Buffer(buffer)) => {
+/// Leaves the keys that were inserted out of ranges of hashes, one after the other: what is read of a log
+/// serves the ranges after it.
+enum Leaving<'a> {
+    Keys(&'a Buffer),
+    Nets(&'a Buffer),
+    KeysOf(KeyStream<'a>),
+    NetsOf(NetStream<'a>),
+}
+
+impl<'a> Leaving<'a> {
+    fn of(inserted: Inserted<'a>, most: u64) -> Self {
+        match inserted {
+            Inserted::Keys(KeySource::Buffer(buffer)) => Leaving::Keys(buffer),
+            Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
+            Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
+            Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),
+        }
+    }
+
+    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
+        match self {
+            Leaving::Keys(buffer) => {
                 hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
             }
-            Inserted::Nets(NetSource::Buffer(buffer)) => {
-                hashes.retain(|hash| buffer.net(*hash) <= 0);
-            }
-            Inserted::Keys(source) => {
+            Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
+            Leaving::KeysOf(stream) => {
                 let mut keys = Vec::new();
-                source.stream(self.most).load(range, &mut keys)?;
+                stream.load(range, &mut keys)?;
                 hashes.retain(|hash| keys.binary_search(hash).is_err());
             }
-            Inserted::Nets(source) => {
+            Leaving::NetsOf(stream) => {
                 let mut nets = Vec::new();
-                source.stream(self.most).load(range, &mut nets)?;
+                stream.load(range, &mut nets)?;
                 let net = |hash: &u64| {
                     let place = nets.binary_search_by_key(hash, |(hash, _)| *hash);
                     place.map_or(0, |place| nets[place].1)

@@ -12,7 +12,7 @@ use super::view::remove_if_there;
 use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
-use crate::log::{LogEnd, LogReader, Mark, Record, RecordKind, log_path};
+use crate::log::{LogEnd, LogReader, LogWriter, Mark, Record, RecordKind, log_path};
 use crate::sys::LockFile;
 
 /// The writer lock, held. One holder in all threads and processes.
@@ -255,13 +255,24 @@ impl Writing<'_> {
         if self.local.announced == active.number() {
             return Ok(());
         }
-        let engine = self.engine;
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| log.open(engine.handle));
-        engine.poison_on_failure(outcome)?;
+        self.append(|log, handle| log.open(handle))?;
         active.buffer.set_applied(active.buffer.tail().end);
         self.local.announced = active.number();
         Ok(())
+    }
+
+    /// Appends to the active log, in this handle's name.
+    pub(crate) fn append(
+        &mut self,
+        write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,
+    ) -> Result<()> {
+        let engine = self.engine;
+        let active = Arc::clone(&self.view.active);
+        let log = engine.log_of(&active)?;
+        let outcome = active.append(log, &mut self.local.scratch, |log| {
+            write(log, engine.handle)
+        });
+        engine.poison_on_failure(outcome)
     }
 
     /// Gives up what this handle has not committed.

@@ -7,6 +7,7 @@ use tempfile::TempDir;
 use crate::disk::{Event, Image, Player, write_image};
 use crate::fates;
 use crate::model::{Crash, Mark, Model};
+use crate::number;
 use crate::numbers::{Random, finalise};
 use crate::session::{Outcome, Session, Stop};
 use crate::tape::Tape;
@@ -20,11 +21,6 @@ const LAST_EVENTS: usize = 25;
 /// Where the second superblock lies, and the journal (FORMAT.md, "The whole file").
 const SUPERBLOCK: u64 = 73_728;
 const JOURNAL: u64 = 131_072;
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    let told = std::env::var(name).ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(otherwise)
-}
 
 /// In memory, where there is such a place: nobody waits for a disk then.
 fn folder() -> TempDir {

@@ -10,6 +10,7 @@ use std::process::{Child, Command, Stdio};
 use everseen::{Kind, LEAST_BUFFER, Options, Store};
 
 use crate::model::{Batch, Counts, Crash, Mark, Model};
+use crate::number;
 use crate::numbers::{Random, finalise, key};
 use crate::support::files::place;
 
@@ -20,11 +21,6 @@ const SEED: u64 = 5;
 const CHILDREN: u64 = 3;
 /// Keys of each child.
 const KEYS: u32 = 400;
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    let told = std::env::var(name).ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(otherwise)
-}
 
 fn options() -> Options {
     Options::new()

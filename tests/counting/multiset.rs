@@ -2,6 +2,7 @@
 
 use everseen::{Kind, Options, Store};
 
+use crate::number;
 use crate::numbers::{Random, key};
 use crate::support::files::place;
 
@@ -13,11 +14,6 @@ const FPR: f64 = 1e-10;
 /// Keys of one call.
 const BATCH: usize = 1000;
 const HEADER: usize = 16;
-
-fn number(name: &str, otherwise: u64) -> u64 {
-    let told = std::env::var(name).ok();
-    told.and_then(|told| told.parse().ok()).unwrap_or(otherwise)
-}
 
 struct Multiset {
     store: Store,
