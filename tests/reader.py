@@ -59,16 +59,44 @@ def page_of(key, pages):
     return (key * pages) >> 64
 
 
-def probes(key, count, cells=32640):
+def draws(key):
     state = key
     while True:
         state = (state + 0x9E3779B97F4A7C15) & MASK
         both = finalise(state)
-        for draw in (both & 0xFFFFFFFF, both >> 32):
-            if count == 0:
-                return
-            count -= 1
-            yield (draw * cells) >> 32
+        yield both & 0xFFFFFFFF
+        yield both >> 32
+
+
+def run_length(probes):
+    return 3 if probes <= 20 else 2
+
+
+def bits(key, probes):
+    drawn = draws(key)
+
+    def below(n):
+        return (next(drawn) * n) >> 32
+
+    length = run_length(probes)
+    for _ in range(probes // length):
+        first = below(32640)
+        start, end = (0, 384) if first < 384 else (first - (first - 384) % 512,) * 2
+        end = end if start == 0 else start + 512
+        size = end - start
+        behind = [0, 1 + below(size - 1)]
+        if length == 3:
+            third = 1 + below(size - 2)
+            behind.append(third + (third >= behind[1]))
+        for step in behind:
+            yield start + (first - start + step) % size
+    for _ in range(probes % length):
+        yield below(32640)
+
+
+def own_counters(key, probes):
+    drawn = draws(key)
+    return {(next(drawn) * 8160) >> 32 for _ in range(probes)}
 
 
 # Header
@@ -119,7 +147,7 @@ class Header:
 # Superblocks
 
 FIXED = struct.Struct("<8sIIQQ256sQQIIII")
-LAYER = struct.Struct("<QQQQdIIQQ")
+LAYER = struct.Struct("<QQQQdIIIIQ")
 WRITER = struct.Struct("<QHHI")
 SECTION = struct.Struct("<IIQQII")
 assert (FIXED.size, LAYER.size, WRITER.size, SECTION.size) == (320, 64, 16, 32)
@@ -130,7 +158,7 @@ class Layer:
         require(len(data) == 64, "layer: cut short")
         self.bytes = data
         (self.first_page, self.pages, self.capacity, self.keys, self.fpr, self.probes, flags,
-         *reserved) = LAYER.unpack(data)
+         run, *reserved) = LAYER.unpack(data)
         require(self.first_page >= least and self.first_page % 16 == 0, "layer: first_page")
         require(self.first_page < 1 << 50, "layer: first_page")
         require(1 <= self.pages <= (1 << 50) - self.first_page, "layer: pages")
@@ -138,7 +166,9 @@ class Layer:
         require(0 < self.fpr < 1, "layer: fpr")
         require(1 <= self.probes <= 64, "layer: probes")
         require(flags & ~1 == 0, "layer: flags")
+        require(run in (1, run_length(self.probes)), "layer: run_length")
         require(reserved == [0, 0], "layer: reserved")
+        self.counts = run == 1
         self.all_written = flags & 1 == 1
 
     def end(self):
@@ -206,6 +236,7 @@ class Superblock:
         at, self.layers, least = 320, [], 32
         for _ in range(layer_count):
             layer = Layer(data[at:at + 64], least)
+            require(layer.counts == (header.kind == COUNTING), "layer: run_length")
             self.layers.append(layer)
             at, least = at + 64, layer.end()
         self.sections, last = [], 0
@@ -544,7 +575,7 @@ class Store:
         """How often a counting store has a key. Kinds."""
         layer = self.layers[0]
         page = self.page(0, page_of(key, layer.pages))
-        own = set(probes(key, layer.probes, 8160))
+        own = own_counters(key, layer.probes)
         count = min(page[16 + at // 2] >> at % 2 * 4 & 15 for at in own)
         made = int.from_bytes(page[8:16], "little")
         if key in self.exempt:
@@ -561,7 +592,7 @@ class Store:
             return True
         for index, layer in enumerate(self.layers):
             page = self.page(index, page_of(key, layer.pages))
-            if all(page[16 + bit // 8] >> bit % 8 & 1 for bit in probes(key, layer.probes)):
+            if all(page[16 + bit // 8] >> bit % 8 & 1 for bit in bits(key, layer.probes)):
                 return key not in self.exempt
         return False
 

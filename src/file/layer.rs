@@ -6,7 +6,7 @@ use super::SuperblockFault;
 use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, PAGE_LIMIT, page_offset};
 use crate::codec::{Decoder, Encoder};
 use crate::page::place::page_of;
-use crate::sizing::{MAX_PROBES, Plan};
+use crate::sizing::{Cell, MAX_PROBES, Plan};
 
 /// Bytes of a layer in the superblock and in a cut.
 pub(crate) const LAYER_BYTES: usize = 64;
@@ -18,6 +18,8 @@ const FLAG_ALL_WRITTEN: u32 = 1;
 /// One layer of a store, as its superblock describes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Layer {
+    /// What its pages are made of.
+    pub(crate) cell: Cell,
     /// Number of its first page in the file.
     pub(crate) first_page: u64,
     pub(crate) pages: u64,
@@ -41,6 +43,7 @@ impl Layer {
     /// An empty layer behind all pages before `end`.
     pub(crate) fn behind(end: u64, plan: &Plan) -> Self {
         Self {
+            cell: plan.cell,
             first_page: end.next_multiple_of(LAYER_ALIGNMENT),
             pages: plan.pages,
             capacity: plan.capacity,
@@ -94,7 +97,8 @@ impl Layer {
             } else {
                 0
             })
-            .u64(0)
+            .u32(self.cell.run_length(self.probes))
+            .u32(0)
             .u64(0);
     }
 
@@ -110,7 +114,8 @@ impl Layer {
         let fpr = input.f64()?;
         let probes = input.u32()?;
         let flags = input.u32()?;
-        let reserved = (input.u64()?, input.u64()?);
+        let run_length = input.u32()?;
+        let reserved = (input.u32()?, input.u64()?);
         let wrong = |field, expected, got| {
             Some(Err(SuperblockFault::Field {
                 field,
@@ -136,10 +141,16 @@ impl Layer {
         if flags & !FLAG_ALL_WRITTEN != 0 {
             return wrong("layer_flags", "bit 0 alone", flags.into());
         }
+        let is_of = |cell: &Cell| cell.run_length(probes) == run_length;
+        let Some(cell) = [Cell::Bit, Cell::Counter].into_iter().find(is_of) else {
+            let expected = "that of a layer of so many probes";
+            return wrong("run_length", expected, run_length.into());
+        };
         if reserved != (0, 0) {
-            return wrong("layer_reserved", "0", reserved.0 | reserved.1);
+            return wrong("layer_reserved", "0", u64::from(reserved.0) | reserved.1);
         }
         Some(Ok(Self {
+            cell,
             first_page,
             pages,
             capacity,

@@ -70,6 +70,7 @@ impl File {
         let changing = (0..before.len()).filter(|word| before[*word] != after[*word]);
         let changing: Vec<usize> = changing.collect();
         let layer = Layer {
+            cell: Cell::Bit,
             first_page,
             pages: pages.len() as u64,
             capacity: 1000,

@@ -199,16 +199,14 @@ impl LayerPages {
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
-        for word in bloom::first_words(hash) {
-            self.map.prefetch(base + word);
-        }
+        self.map.prefetch(base + bloom::first_word(hash));
     }
 
     /// Fetches the lines of all the key's bits.
     #[inline]
     pub(crate) fn prefetch_all(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
-        bloom::each_word(hash, self.probes, |word| self.map.prefetch(base + word));
+        bloom::each_line(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
     /// Whether the key may test positive in this layer, by its first bits.

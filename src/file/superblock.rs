@@ -242,6 +242,10 @@ impl Superblock {
         for _ in 0..layer_count {
             let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
             match Layer::decode(input, least)? {
+                Ok(layer) if layer.cell != header.kind.cell() => {
+                    let (expected, got) = ("that of the kind", layer.cell.run_length(layer.probes));
+                    return wrong("run_length", expected, got.into());
+                }
                 Ok(layer) => layers.push(layer),
                 Err(fault) => return Some(Err(fault)),
             }

@@ -9,6 +9,7 @@ use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
 use crate::hash::Hash;
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+use crate::sizing::Cell;
 
 fn rate() -> impl Strategy<Value = f64> {
     (-12.0..-0.01_f64).prop_map(|power| 10_f64.powf(power))
@@ -65,7 +66,7 @@ prop_compose! {
         all_written in any::<bool>(),
     ) -> Layer {
         let first_page = gap * LAYER_ALIGNMENT;
-        Layer { first_page, pages, capacity, keys, fpr, probes, all_written }
+        Layer { cell: Cell::Bit, first_page, pages, capacity, keys, fpr, probes, all_written }
     }
 }
 

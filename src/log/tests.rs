@@ -10,6 +10,7 @@ use super::record::{self, RECORD_HEADER_BYTES, RecordHeader};
 use super::*;
 use crate::file::Layer;
 use crate::file::layout::FIRST_PAGE;
+use crate::sizing::Cell;
 use crate::sys::storage::StorageFile;
 use crate::sys::{Map, lock};
 
@@ -99,6 +100,7 @@ fn cut() -> impl Strategy<Value = Cut> {
             last,
             layer_index,
             layer: Layer {
+                cell: Cell::Bit,
                 first_page: FIRST_PAGE,
                 pages,
                 capacity,

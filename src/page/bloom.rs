@@ -3,38 +3,56 @@
 //! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
 //! by applying the same keys again.
 
-use super::{PAGE_BYTES, PAYLOAD_OFFSET, count_bits, probes};
+use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, count_bits, runs};
+use crate::sizing::{Cell, LINE_BITS};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// Bit 0 of the payload, counted from the page's first bit.
-const FIRST: usize = PAYLOAD_OFFSET * 8;
+const LINE_BYTES: usize = LINE_BITS as usize / 8;
 
 /// Whether all bits of the key are set, where `word` gives the page's 64-bit words.
 #[inline]
 pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
-    probes::all(hash, probes, |bit| {
-        let bit = FIRST + bit;
-        word(bit / 64) & (1 << (bit % 64)) != 0
-    })
+    runs::all(hash, probes, |bit| word(bit / 64) & (1 << (bit % 64)) != 0)
 }
 
-/// Whether the key's first two bits are set, or all if it has fewer. In a page that is half full,
-/// three in four absent keys are known by them.
+/// Whether the bits of the key's first run are set. In a page that is half full, most absent keys
+/// are known by them.
 #[inline]
 pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
-    contains(word, probes.min(2), hash)
+    runs::begins(hash, probes, |bit| word(bit / 64) & (1 << (bit % 64)) != 0)
 }
 
-/// The words of its page in which the key's first two bits lie, for a prefetch.
+/// The word of its page in which the key's first bit lies, for a prefetch.
 #[inline]
-pub(crate) fn first_words(hash: u64) -> [usize; 2] {
-    probes::first(hash).map(|bit| (FIRST + bit) / 64)
+pub(crate) fn first_word(hash: u64) -> usize {
+    runs::first(hash) / 64
 }
 
-/// The words of its page in which the key's bits lie, for a prefetch.
+/// A word of its page in each line in which the key has bits, for a prefetch.
 #[inline]
-pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
-    probes::each(hash, probes, |bit| each((FIRST + bit) / 64));
+pub(crate) fn each_line(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
+    runs::each_first(hash, probes, |bit| each(bit / 64));
+}
+
+/// The share of absent keys of the page that find all their bits set, by the very bits that are: the
+/// product over the runs of probes of the mean over the lines (FORMAT.md, "Probes").
+pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
+    let length = Cell::Bit.run_length(probes);
+    let (mut of_run, mut of_one) = (0.0, 0.0);
+    for (line, bytes) in page[..PAGE_BYTES].chunks_exact(LINE_BYTES).enumerate() {
+        let payload = &bytes[if line == 0 { PAYLOAD_OFFSET } else { 0 }..];
+        let bits = payload.len() as f64 * 8.0;
+        let words = payload.as_chunks::<8>().0.iter();
+        let set: u32 = words
+            .map(|word| u64::from_le_bytes(*word).count_ones())
+            .sum();
+        let set = f64::from(set);
+        let drawn = |turn| (set - f64::from(turn)).max(0.0) / (bits - f64::from(turn));
+        of_run += bits * (0..length).map(drawn).product::<f64>();
+        of_one += set;
+    }
+    let share = |sum: f64, times: u32| (sum / PAYLOAD_BITS as f64).powf(f64::from(times));
+    share(of_run, probes / length) * share(of_one, probes % length)
 }
 
 /// Sets the bits of each key and answers how many bits of the page are set afterwards. They are
@@ -44,8 +62,7 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
     if let Some(page) = page.first_chunk_mut::<PAGE_BYTES>() {
         let (words, _) = page.as_chunks_mut::<8>();
         for hash in hashes {
-            probes::each(*hash, probes, |bit| {
-                let bit = FIRST + bit;
+            runs::each(*hash, probes, |bit| {
                 let word = &mut words[bit / 64 % WORDS];
                 *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
             });
@@ -58,7 +75,8 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
 mod tests {
     use super::*;
     use crate::codec::u64_at;
-    use crate::page::probes::twin::bits;
+    use crate::hash::finalise;
+    use crate::page::runs::twin::bits;
     use crate::page::seal;
     use proptest::prelude::*;
     use std::collections::HashSet;
@@ -79,12 +97,12 @@ mod tests {
             let set = apply(&mut page, probes, &keys);
             let set_bits: HashSet<usize> = keys
                 .iter()
-                .flat_map(|key| bits(*key).take(probes as usize))
+                .flat_map(|key| bits(*key, probes))
                 .collect();
             prop_assert_eq!(set as usize, set_bits.len());
             prop_assert_eq!(count_bits(&page), set);
             for key in keys.iter().chain(&others) {
-                let twin = bits(*key).take(probes as usize).all(|bit| set_bits.contains(&bit));
+                let twin = bits(*key, probes).iter().all(|bit| set_bits.contains(bit));
                 prop_assert_eq!(contains(word(&page), probes, *key), twin);
             }
             for key in &keys {
@@ -109,5 +127,32 @@ mod tests {
         let mut page = vec![0; PAGE_BYTES];
         seal(1, 1, u32::MAX, &mut page);
         assert_eq!(apply(&mut page, 1, &[7]), 1);
+    }
+
+    /// The slow twin asks for keys that are not there, as many as it takes.
+    #[test]
+    fn the_rate_is_that_of_absent_keys() {
+        for (keys, probes) in [(8000, 3), (5000, 7), (2000, 8), (900, 21)] {
+            let mut page = vec![0; PAGE_BYTES];
+            let own: Vec<u64> = (0..keys).map(finalise).collect();
+            apply(&mut page, probes, &own);
+            let (asked, rate) = (400_000, rate(&page, probes));
+            let found = (keys..keys + asked)
+                .filter(|key| contains(word(&page), probes, finalise(*key)))
+                .count() as f64;
+            let expected = asked as f64 * rate;
+            assert!(
+                (found - expected).abs() <= 4.0 * expected.sqrt() + 1.0,
+                "{found} {expected}"
+            );
+        }
+    }
+
+    #[test]
+    fn the_rate_of_an_empty_page_and_of_a_full_one() {
+        for probes in [1, 2, 3, 7, 20, 21, 64] {
+            assert_eq!(rate(&[0; PAGE_BYTES], probes), 0.0);
+            assert_eq!(rate(&[0xFF; PAGE_BYTES], probes), 1.0);
+        }
     }
 }

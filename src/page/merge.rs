@@ -3,7 +3,7 @@
 //! The bits of a key in its page depend on its hash and the number of probes alone, so the OR of
 //! pages is the page of all their keys (FORMAT.md, "Folding and merging").
 
-use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET};
+use super::{PAGE_BYTES, PAYLOAD_OFFSET};
 
 /// Adds the bits of `from` to `into`. Headers are left alone.
 pub(crate) fn unite(into: &mut [u8], from: &[u8]) {
@@ -12,13 +12,6 @@ pub(crate) fn unite(into: &mut [u8], from: &[u8]) {
     for (into, from) in into.iter_mut().zip(from) {
         *into = (u64::from_le_bytes(*into) | u64::from_le_bytes(*from)).to_le_bytes();
     }
-}
-
-/// The share of absent keys of the page that find all their bits set: each probe is an independent
-/// draw among all bits (FORMAT.md, "Probes").
-pub(crate) fn rate(occupancy: u32, probes: u32) -> f64 {
-    let fill = f64::from(occupancy) / PAYLOAD_BITS as f64;
-    fill.min(1.0).powf(f64::from(probes))
 }
 
 #[cfg(test)]
@@ -48,14 +41,5 @@ mod tests {
             prop_assert_eq!(count_bits(&page), count_bits(&twin));
             prop_assert_eq!(page, twin);
         }
-    }
-
-    #[test]
-    fn the_rate_of_a_page_is_the_share_of_its_bits_to_the_power_of_the_probes() {
-        assert_eq!(rate(0, 7), 0.0);
-        assert_eq!(rate(PAYLOAD_BITS as u32, 7), 1.0);
-        assert!((rate(PAYLOAD_BITS as u32 / 2, 3) - 0.125).abs() < 1e-12);
-        // A header may say anything.
-        assert_eq!(rate(u32::MAX, 7), 1.0);
     }
 }

@@ -9,6 +9,7 @@ mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;
 mod probes;
+mod runs;
 
 pub use kind::{Kind, UnknownKind};
 

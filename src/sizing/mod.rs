@@ -6,7 +6,8 @@
 //! probability `(1 - exp(-k n / m))^k` ([`ideal_rate`]). Everseen keeps all probes of a key inside one page, so that
 //! a lookup costs one I/O. Pages then differ in load: by luck some hold more keys than others, and those answer
 //! wrongly more often than the lighter ones make up for. [`expected_rate`] is the mean over that luck, and
-//! [`Plan`] chooses pages and probes by it:
+//! [`Plan`] chooses pages and probes by it. Inside the page, probes come in runs, each within one line of the processor's
+//! cache ([`Cell::run_length`]); that too is in the rate, and in the plan:
 //!
 //! ```
 //! use everseen::sizing::{Plan, ideal_bits_per_key};
@@ -35,6 +36,7 @@ mod ideal;
 mod interval;
 mod paged;
 mod plan;
+mod runs;
 mod search;
 
 pub use cell::Cell;
@@ -56,6 +58,9 @@ pub const MAX_BYTES: u64 = 1 << 62;
 
 /// Most pages in one filter: 2^50, which take [`MAX_BYTES`].
 pub const MAX_PAGES: u64 = MAX_BYTES / PAGE_BYTES;
+
+/// Bits of a line, within which a run of probes lies: 64 bytes. The first one of a page has 384, behind the header.
+pub const LINE_BITS: u64 = 512;
 
 /// Most probes a key.
 pub const MAX_PROBES: u32 = 64;

@@ -349,7 +349,8 @@ impl Cell {
     }
 }
 
-/// The number of probes with the lowest expected rate; of equal ones the fewest.
+/// The number of probes with the lowest expected rate, of those that [may be best](Cell::probes_like); of equal ones the
+/// fewest.
 struct Best {
     probes: u32,
     rate: f64,
@@ -358,22 +359,22 @@ struct Best {
 impl Best {
     /// Walks from `hint`, or from the ideal filter's probes, downhill: the rate has a single valley in the probes.
     fn find(cell: Cell, keys: u64, pages: u64, hint: Option<u32>) -> Best {
-        let start = hint
-            .unwrap_or_else(|| ideal_probes(pages as f64 * cell.per_page() as f64 / keys as f64));
+        let ideal = ideal_probes(pages as f64 * cell.per_page() as f64 / keys as f64);
+        let (least, most) = cell.probes_like(ideal).into_inner();
         let at = |probes| Best {
             probes,
             rate: cell.expected_rate(keys, pages, probes),
         };
-        let mut best = at(start.clamp(1, MAX_PROBES));
+        let mut best = at(hint.unwrap_or(ideal).clamp(least, most));
         let first = best.probes;
-        while best.probes > 1 {
+        while best.probes > least {
             let fewer = at(best.probes - 1);
             if fewer.rate > best.rate {
                 break;
             }
             best = fewer;
         }
-        while best.probes >= first && best.probes < MAX_PROBES {
+        while best.probes >= first && best.probes < most {
             let more = at(best.probes + 1);
             if more.rate >= best.rate {
                 break;

@@ -99,7 +99,7 @@ impl Engine {
         let _no_checkpoint = lock(&self.checkpoint);
         let _nor_another = self.hold_checkpoints_off()?;
         let view = std::sync::Arc::clone(&*self.view()?);
-        let damaged = self.damaged_pages(&view, |_, _| {});
+        let damaged = self.damaged_pages(&view, |_, _, _| {});
         let outcome = damaged.iter().try_for_each(|damage| {
             let layer = &view.superblock.layers[damage.layer as usize];
             self.rewrite(layer, damage, view.superblock.generation, on)

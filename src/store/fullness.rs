@@ -3,6 +3,7 @@
 use super::engine::{Engine, View};
 use crate::error::Result;
 use crate::file::Layer;
+use crate::page::{bloom, counting};
 use crate::sizing::{self, Cell};
 
 /// How full a store is; what [`Store::fullness`](crate::Store::fullness) tells.
@@ -49,8 +50,8 @@ pub struct LayerOccupancy {
     /// Source: S. J. Swamidass, P. Baldi, "Mathematical correction for fingerprint similarity measures to improve chemical
     /// retrieval" (J. Chem. Inf. Model. 47, 2007).
     pub keys: f64,
-    /// The rate at which it answers "seen" to absent keys: the mean of `(x/m)^k` over its pages, and
-    /// [`hash_floor`](crate::sizing::hash_floor) for the hashes. Of these very pages, where
+    /// The rate at which it answers "seen" to absent keys: the mean over its pages, of each by the bits
+    /// that are set in its lines, and [`hash_floor`](crate::sizing::hash_floor) for the hashes. Of these very pages, where
     /// [`LayerStats::fpr`](crate::LayerStats::fpr) is the mean over all that may come of so many keys. 0 if no page is good.
     pub fpr: f64,
 }
@@ -58,7 +59,7 @@ pub struct LayerOccupancy {
 /// Takes in the pages of one layer.
 pub(crate) struct Occupied {
     cell: Cell,
-    probes: i32,
+    probes: u32,
     pages: u64,
     good: u64,
     bits_set: u64,
@@ -70,8 +71,7 @@ impl Occupied {
     pub(crate) fn new(layer: &Layer, cell: Cell) -> Self {
         Occupied {
             cell,
-            // At most MAX_PROBES: the superblock was checked.
-            probes: i32::try_from(layer.probes).unwrap_or(i32::MAX),
+            probes: layer.probes,
             pages: layer.pages,
             good: 0,
             bits_set: 0,
@@ -80,16 +80,20 @@ impl Occupied {
     }
 
     /// Takes in one good page.
-    pub(crate) fn page(&mut self, occupancy: u32) {
+    pub(crate) fn page(&mut self, occupancy: u32, page: &[u8]) {
         self.good += 1;
         self.bits_set += u64::from(occupancy);
-        self.rates += (f64::from(occupancy) / self.cell.per_page() as f64).powi(self.probes);
+        self.rates += match self.cell {
+            Cell::Counter => counting::rate(occupancy, self.probes),
+            Cell::Bit => bloom::rate(page, self.probes),
+        };
     }
 
     pub(crate) fn result(&self) -> LayerOccupancy {
         let good = self.good.max(1) as f64;
-        let probes = self.probes.unsigned_abs();
-        let keys = self.cell.keys_from_set(self.bits_set, self.good, probes);
+        let keys = self
+            .cell
+            .keys_from_set(self.bits_set, self.good, self.probes);
         let keys = keys * self.pages as f64 / good;
         let local = self.rates / good;
         LayerOccupancy {

@@ -83,7 +83,7 @@ impl Engine {
         let cell = self.header.kind.cell();
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(|layer| Occupied::new(layer, cell)).collect();
-        report.damaged = self.damaged_pages(&view, |content, layer| {
+        report.damaged = self.damaged_pages(&view, |content, page, layer| {
             report.pages += 1;
             let occupancy = match content {
                 Some(Content::Blank) => {
@@ -94,18 +94,18 @@ impl Engine {
                 None => return,
             };
             report.bits_set += u64::from(occupancy);
-            layers[layer as usize].page(occupancy);
+            layers[layer as usize].page(occupancy, page);
         });
         report.layers = layers.iter().map(Occupied::result).collect();
         Ok(report)
     }
 
     /// The damaged pages among all of a view. `each` is told of every page, with its content
-    /// unless it is bad or about to be mended by a checkpoint, and its layer.
+    /// unless it is bad or about to be mended by a checkpoint, its bytes, and its layer.
     pub(crate) fn damaged_pages(
         &self,
         view: &View,
-        mut each: impl FnMut(Option<Content>, u32),
+        mut each: impl FnMut(Option<Content>, &[u8], u32),
     ) -> Vec<Damage> {
         let window = self.shared.window();
         let cell = self.header.kind.cell();
@@ -121,7 +121,7 @@ impl Engine {
                     }
                     outcome => outcome.ok(),
                 };
-                each(content, index);
+                each(content, &copy, index);
                 if content.is_none() && !window.holds(layer.first_page + page) {
                     damaged.push(Damage {
                         layer: index,

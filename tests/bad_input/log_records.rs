@@ -217,7 +217,8 @@ fn a_cut_whose_new_layer_no_plan_would_make() {
             layer.extend_from_slice(&u64::to_le_bytes(number));
         }
         layer.extend_from_slice(&30_u64.to_le_bytes());
-        layer.extend_from_slice(&[0; 16]);
+        layer.extend_from_slice(&2_u64.to_le_bytes());
+        layer.extend_from_slice(&[0; 8]);
         let at = log::append(&log_of(&path, 1), log::CUT, 1, &cut(1, 0, &layer));
         let expected = LogError::Nonsense {
             offset: at as u64,

@@ -247,10 +247,14 @@ fn fields_out_of_their_range_with_a_right_checksum() {
         &[2],
         field("layer_flags", "bit 0 alone", 2),
     );
-    forged(&path, layer + 48, &[3], field("layer_reserved", "0", 3));
+    let expected = "that of a layer of so many probes";
+    forged(&path, layer + 48, &[9], field("run_length", expected, 9));
+    let of_counters = field("run_length", "that of the kind", 1);
+    forged(&path, layer + 48, &[1], of_counters);
+    forged(&path, layer + 52, &[3], field("layer_reserved", "0", 3));
     let same = "one layer, as the header says";
     forged(&path, layer + 8, &[9, 0], field("layers", same, 1));
-    forged(&path, layer + 40, &[9], field("layers", same, 1));
+    forged(&path, layer + 40, &[33], field("layers", same, 1));
     forged(&path, layer + 16, &[9], field("layers", same, 1));
     let writer = layer + 64;
     forged(

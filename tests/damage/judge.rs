@@ -262,23 +262,31 @@ impl Layer {
 
     /// Whether a page has all bits of a key.
     pub fn has_bits(&self, page: &[u8], hash: u64) -> bool {
-        let mut state = hash;
-        let mut left = self.probes;
-        while left > 0 {
-            state = state.wrapping_add(GOLDEN);
-            let drawn = finalise(state);
-            for half in [drawn & 0xFFFF_FFFF, drawn >> 32] {
-                let bit = (half * 32_640) >> 32;
-                if page[16 + bit as usize / 8] & (1 << (bit % 8)) == 0 {
-                    return false;
-                }
-                left -= 1;
-                if left == 0 {
-                    break;
-                }
+        let run = if self.probes <= 20 { 3 } else { 2 };
+        let mut draws = (1_u64..).flat_map(|turn| {
+            let drawn = finalise(hash.wrapping_add(GOLDEN.wrapping_mul(turn)));
+            [drawn & 0xFFFF_FFFF, drawn >> 32]
+        });
+        let mut below = |cells: u64| (draws.next().unwrap_or(0) * cells) >> 32;
+        // Counted from the page's first bit.
+        let is_set = |bit: u64| page[bit as usize / 8] & (1 << (bit % 8)) != 0;
+        let mut all = true;
+        for _ in 0..self.probes / run {
+            let first = 128 + below(32_640);
+            let line = first / 512 * 512;
+            let room = line + 512 - line.max(128);
+            let wrapped = |bit: u64| if bit < line + 512 { bit } else { bit - room };
+            let second = first + 1 + below(room - 1);
+            all &= is_set(first) && is_set(wrapped(second));
+            if run == 3 {
+                let third = first + 1 + below(room - 2);
+                all &= is_set(wrapped(third + u64::from(third >= second)));
             }
         }
-        true
+        for _ in 0..self.probes % run {
+            all &= is_set(128 + below(32_640));
+        }
+        all
     }
 }
 

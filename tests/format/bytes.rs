@@ -38,18 +38,42 @@ pub(crate) fn page(hash: u64, pages: u64) -> u64 {
     ((u128::from(hash) * u128::from(pages)) >> 64) as u64
 }
 
-/// "Probes".
+/// "Probes": bits of the payload.
 pub(crate) fn probes(hash: u64, count: usize) -> Vec<usize> {
-    let mut state = hash;
-    let mut bits = Vec::new();
-    while bits.len() < count {
-        state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let both = finalise(state);
-        for draw in [both & 0xFFFF_FFFF, both >> 32] {
-            bits.push(((draw * 32_640) >> 32) as usize);
+    let run_length = if count <= 20 { 3 } else { 2 };
+    let mut draws = (1_u64..).flat_map(|turn| {
+        let both = finalise(hash.wrapping_add(0x9E37_79B9_7F4A_7C15_u64.wrapping_mul(turn)));
+        [both & 0xFFFF_FFFF, both >> 32]
+    });
+    let mut below = |cells: usize| ((draws.next().unwrap() * cells as u64) >> 32) as usize;
+    let mut bits: Vec<usize> = Vec::new();
+    while count - bits.len() >= run_length {
+        let first = below(32_640);
+        let (start, end) = match first {
+            0..384 => (0, 384),
+            _ => (
+                384 + (first - 384) / 512 * 512,
+                896 + (first - 384) / 512 * 512,
+            ),
+        };
+        let mut behind: Vec<usize> = Vec::new();
+        for turn in 1..run_length {
+            let mut draw = 1 + below(end - start - turn);
+            if behind.first().is_some_and(|before| draw >= *before) {
+                draw += 1;
+            }
+            behind.push(draw);
         }
+        bits.push(first);
+        bits.extend(
+            behind
+                .iter()
+                .map(|behind| start + (first - start + behind) % (end - start)),
+        );
     }
-    bits.truncate(count);
+    while bits.len() < count {
+        bits.push(below(32_640));
+    }
     bits
 }
 

@@ -56,7 +56,7 @@ fn marks_and_deltas_are_as_documented() {
     let [copy, delta] = ["copy", "delta"].map(|name| folder.path().join(name));
     let store = options().open(&path).unwrap();
     store.snapshot(&copy).unwrap();
-    assert!(store.insert(b"https://example.org/one-more").unwrap());
+    assert!(store.insert(b"https://example.org/another").unwrap());
     store.snapshot_since(&delta, &copy).unwrap();
     let file = std::fs::read(&copy).unwrap();
     let bytes = std::fs::read(&delta).unwrap();

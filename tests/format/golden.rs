@@ -139,9 +139,9 @@ fn answers(store: &Store) -> Vec<bool> {
 /// What a golden file must answer: how many keys were inserted, how many of those were new, how many
 /// others are answered "seen", and the CRC of all answers as one byte each.
 const EXPECTED: [(&str, usize, u64, usize, u32); 4] = [
-    ("bloom.ever", 3300, 3300, 63, 2_534_557_057),
-    ("scalable.ever", 5500, 5496, 9, 1_586_319_985),
-    ("killed.ever", 3000, 2999, 21, 1_837_151_490),
+    ("bloom.ever", 3300, 3300, 57, 1_836_208_359),
+    ("scalable.ever", 5500, 5494, 5, 2_434_280_521),
+    ("killed.ever", 3000, 2999, 21, 860_874_140),
     ("counting.ever", 600, 700, 71, 2_708_742_912),
 ];
 
@@ -187,7 +187,7 @@ fn golden_files_hold_what_was_put_in() {
     );
     assert_eq!(
         (stats.generation, stats.log_bytes, stats.transactional),
-        (2, 0, false)
+        (3, 0, false)
     );
     assert_eq!(
         (stats.commits[0].sequence, stats.commits[0].tag.as_slice()),
@@ -205,7 +205,7 @@ fn golden_files_hold_what_was_put_in() {
         .iter()
         .map(|layer| (layer.capacity, layer.keys))
         .collect();
-    assert_eq!(keys, [(2500, 2500), (5000, 2996)]);
+    assert_eq!(keys, [(2500, 2500), (5000, 2994)]);
 
     let (_work, path) = golden("killed.ever");
     let store = options().open(&path).unwrap();
@@ -251,7 +251,7 @@ fn the_reader_answers_for_golden_files() {
 fn golden_files_are_small() {
     let entries = std::fs::read_dir(folder()).unwrap();
     let sizes = entries.map(|entry| entry.unwrap().metadata().unwrap().len());
-    assert!(sizes.sum::<u64>() < 900 << 10);
+    assert!(sizes.sum::<u64>() < 1100 << 10);
 }
 
 /// Lines of up to 16 bytes, named.

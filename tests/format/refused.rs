@@ -123,7 +123,7 @@ fn a_bad_superblock_field_has_the_fault_of_its_line() {
     // Closing was write 3, so B is the newest; A is taken out of the way.
     let [(a, _), (b, _)] = superblock_places();
     sound[a..a + 320].fill(0);
-    let bad: [(&str, &str, &[u8]); 21] = [
+    let bad: [(&str, &str, &[u8]); 22] = [
         ("Superblocks", "magic", b"X"),
         ("Superblocks", "crc", &[0, 0, 0]),
         ("Superblocks", "length", &[1]),
@@ -141,6 +141,7 @@ fn a_bad_superblock_field_has_the_fault_of_its_line() {
         ("Layer entry", "fpr", &[0; 8]),
         ("Layer entry", "probes", &[0; 4]),
         ("Layer entry", "layer_flags", &[2]),
+        ("Layer entry", "run_length", &[0, 4]),
         ("Layer entry", "layer_reserved", &[1]),
         ("Writer entry", "sequence", &[9]),
         ("Writer entry", "name_length", &[0, 0]),

@@ -136,6 +136,12 @@ pub(crate) fn check_superblock(path: &Path, stats: &Stats) {
         assert_eq!(entry.number(bytes, "probes"), u64::from(layer.k));
         assert!(entry.float(bytes, "fpr") > 0.0 && entry.float(bytes, "fpr") < 1.0);
         assert!(entry.number(bytes, "layer_flags") <= 1);
+        let run_length = match (stats.kind, layer.k) {
+            (Kind::Counting, _) => 1,
+            (_, ..=20) => 3,
+            _ => 2,
+        };
+        assert_eq!(entry.number(bytes, "run_length"), run_length);
         assert!(
             entry
                 .bytes(bytes, "layer_reserved")

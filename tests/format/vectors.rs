@@ -55,12 +55,16 @@ fn vectors_are_what_the_rules_give() {
     check_block("vectors", &block);
     let state = 0x907A_56DE_22C2_6E53_u64.wrapping_add(0x9E37_79B9_7F4A_7C15);
     let both = finalise(state);
+    let first = ((both & 0xFFFF_FFFF) * 32_640) >> 32;
+    let start = first - (first - 384) % 512;
+    let second = 1 + (((both >> 32) * 511) >> 32);
     let steps = format!(
-        "state = {state:#018x}, `finalise` of it = {both:#018x}: low half {:#010x} × 32640 >> 32 = {}, high half {:#010x} gives {}",
+        "state = {state:#018x}, `finalise` of it = {both:#018x}: first = low half {:#010x} × 32640 >> 32 = {first},\n\
+         in the line of bits {start} to {}; second = 1 + (high half {:#010x} × 511 >> 32) = {second} behind it, which is {}",
         both as u32,
-        ((both & 0xFFFF_FFFF) * 32_640) >> 32,
+        start + 511,
         both >> 32,
-        ((both >> 32) * 32_640) >> 32,
+        start + (first - start + second) % 512,
     );
     check_block(
         "steps",

@@ -137,6 +137,7 @@ impl Design {
                 fpr: group.fpr,
             };
             layers.push(Layer {
+                cell: Cell::Bit,
                 keys: group.keys,
                 ..Layer::after(layers.last(), &plan)
             });

@@ -83,6 +83,7 @@ fn join(group: &Group, part: &Part) -> Option<Group> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sizing::Cell;
     use proptest::prelude::*;
 
     fn part(input: usize, pages: u64, probes: u32, share: f64) -> Part {
@@ -92,6 +93,7 @@ mod tests {
             input,
             index: 0,
             layer: Layer {
+                cell: Cell::Bit,
                 first_page: 32,
                 pages,
                 capacity,

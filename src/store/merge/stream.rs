@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
 use crate::page::place::folded;
-use crate::page::{self, PAGE_BYTES, merge};
+use crate::page::{self, PAGE_BYTES, bloom, merge};
 use crate::sizing;
 use crate::store::Options;
 use crate::store::create::{begin, finish};
@@ -174,7 +174,7 @@ impl Written {
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             let occupancy = page::count_bits(bytes);
             self.bits += u64::from(occupancy);
-            self.rates += merge::rate(occupancy, layer.probes);
+            self.rates += bloom::rate(bytes, layer.probes);
             let number = layer.first_page + page;
             page::seal(number, target.generation, occupancy, bytes);
         }

@@ -1,75 +1,19 @@
 //! The sizing module against slow obvious twins and simulation. The ideal filter's tables, the
 //! growing store and every error are tested beside their code.
 
+mod page_local;
+
 use everseen::sizing::{
     Cell, MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
     expected_fill, expected_rate, hash_floor, ideal_bits_per_key, keys_from_bits_set,
 };
 use proptest::prelude::*;
 
-// ---------------------------------------------------------------- twins, slow and obvious
-
-/// `E[(X/B)^k]` after 0, 1, … `most` keys of `k` uniform draws, by the exact distribution of the occupancy `X`.
-fn exact_page_rates(most: usize, probes: u32) -> Vec<f64> {
-    let bits = PAGE_BITS as usize;
-    let mut chance = vec![0.0; bits + 1];
-    chance[0] = 1.0;
-    let (mut low, mut high) = (0, 0); // chances outside are below 1e-40 and taken as 0
-    let mut rates = vec![0.0];
-    for _ in 0..most {
-        for _ in 0..probes {
-            high = (high + 1).min(bits);
-            for set in (low..=high).rev() {
-                let stays = chance[set] * set as f64 / bits as f64;
-                let rises = if set == 0 {
-                    0.0
-                } else {
-                    chance[set - 1] * (bits - set + 1) as f64 / bits as f64
-                };
-                chance[set] = stays + rises;
-            }
-            while chance[low] < 1e-40 {
-                chance[low] = 0.0;
-                low += 1;
-            }
-            while chance[high] < 1e-40 {
-                chance[high] = 0.0;
-                high -= 1;
-            }
-        }
-        rates.push(
-            (low..=high)
-                .map(|set| chance[set] * (set as f64 / bits as f64).powi(probes as i32))
-                .sum(),
-        );
-    }
-    rates
-}
-
-/// The mixture by logarithms of binomial coefficients, each a plain sum, and the exact page rates.
-fn twin_rate(keys: u64, pages: u64, probes: u32) -> f64 {
-    let share = 1.0 / pages as f64;
-    let mean = keys as f64 * share;
-    let most = keys.min((mean + 15.0 * mean.sqrt() + 60.0) as u64);
-    let mut ln_choose = 0.0;
-    let mut rate = 0.0;
-    for (load, page_rate) in exact_page_rates(most as usize, probes)
-        .into_iter()
-        .enumerate()
-    {
-        if load > 0 {
-            ln_choose += ((keys - load as u64 + 1) as f64).ln() - (load as f64).ln();
-        }
-        let ln_weight =
-            ln_choose + load as f64 * share.ln() + (keys as f64 - load as f64) * (1.0 - share).ln();
-        rate += ln_weight.exp() * page_rate;
-    }
-    rate + hash_floor(keys)
-}
-
-/// A best-of-all-probes search without any cleverness: rate and probes.
+/// A search among all probes whose runs are as long as the plan's, without any cleverness: rate and probes.
 fn best_of_all(keys: u64, pages: u64) -> (f64, u32) {
-    (1..=MAX_PROBES)
+    let ideal = everseen::sizing::ideal_probes((pages * PAGE_BITS) as f64 / keys as f64);
+    let of_a_length = if ideal <= 20 { 1..=20 } else { 21..=MAX_PROBES };
+    of_a_length
         .map(|k| (expected_rate(keys, pages, k), k))
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .unwrap()
@@ -77,136 +21,6 @@ fn best_of_all(keys: u64, pages: u64) -> (f64, u32) {
 
 fn close(got: f64, expected: f64, tolerance: f64) -> bool {
     (got - expected).abs() <= tolerance * expected.abs()
-}
-
-// ---------------------------------------------------------------- the page-local filter
-
-#[test]
-fn one_page_against_the_exact_occupancy() {
-    for (probes, tolerance) in [
-        (1, 1e-4),
-        (2, 1e-4),
-        (7, 1e-4),
-        (13, 1e-4),
-        (20, 1e-4),
-        (30, 1e-4),
-        (64, 1e-3),
-    ] {
-        let most = 2 * PAGE_BITS as usize / probes as usize;
-        for (load, exact) in exact_page_rates(most, probes).into_iter().enumerate() {
-            let (got, exact) = (
-                expected_rate(load as u64, 1, probes),
-                exact + hash_floor(load as u64),
-            );
-            assert!(
-                close(got, exact, tolerance),
-                "k {probes}, {load} keys: {got:e} for {exact:e}"
-            );
-        }
-    }
-}
-
-#[test]
-fn many_pages_against_the_twin() {
-    for (keys, pages, probes) in [
-        (1_000_000, 295, 7),
-        (1_000_000, 589, 13),
-        (1_000_000, 886, 20),
-        (50_000, 2, 1),
-        (9_000, 900, 30),
-        (1, 2, 3),
-    ] {
-        let (got, twin) = (
-            expected_rate(keys, pages, probes),
-            twin_rate(keys, pages, probes),
-        );
-        assert!(
-            close(got, twin, 1e-4),
-            "{keys} {pages} {probes}: {got:e} for {twin:e}"
-        );
-    }
-}
-
-#[test]
-fn simulated_filters_meet_the_expected_rate_and_fill() {
-    let mut state = 0x5eed_u64;
-    let mut next = move || {
-        state = state.wrapping_add(0x9e37_79b9_7f4a_7c15); // SplitMix64
-        let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    };
-    for (keys, pages, probes, rounds) in [
-        (10_000_u64, 3_u64, 7_u32, 150),
-        (40, 20, 2, 4000),
-        (30_000, 18, 13, 60),
-    ] {
-        let (mut rate, mut fill) = (0.0, 0.0);
-        for _ in 0..rounds {
-            let mut set = vec![vec![false; PAGE_BITS as usize]; pages as usize];
-            for _ in 0..keys {
-                let page = (next() % pages) as usize;
-                for _ in 0..probes {
-                    set[page][(next() % PAGE_BITS) as usize] = true;
-                }
-            }
-            for page in &set {
-                let share = page.iter().filter(|&&bit| bit).count() as f64 / PAGE_BITS as f64;
-                rate += share.powi(probes as i32) / pages as f64 / f64::from(rounds);
-                fill += share / pages as f64 / f64::from(rounds);
-            }
-        }
-        let expected = expected_rate(keys, pages, probes);
-        assert!(
-            close(rate, expected, 0.02),
-            "{keys} {pages} {probes}: simulated {rate:e}, expected {expected:e}"
-        );
-        assert!(close(fill, expected_fill(keys, pages, probes), 0.002));
-    }
-}
-
-#[test]
-fn page_functions_at_the_edges() {
-    assert_eq!((expected_rate(0, 0, 0), expected_rate(0, 5, 7)), (0.0, 0.0));
-    assert_eq!((expected_rate(1, 0, 7), expected_rate(1, 5, 0)), (1.0, 1.0));
-    assert_eq!(
-        (expected_rate(u64::MAX, 1, 7), expected_rate(1 << 48, 2, 1)),
-        (1.0, 1.0)
-    );
-    assert_eq!(
-        (
-            expected_fill(0, 0, 7),
-            expected_fill(9, 9, 0),
-            expected_fill(9, 0, 9)
-        ),
-        (0.0, 0.0, 1.0)
-    );
-    assert_eq!(expected_fill(u64::MAX, 1, 7), 1.0);
-    assert_eq!(
-        (
-            keys_from_bits_set(0, 1, 7),
-            keys_from_bits_set(9, 0, 7),
-            keys_from_bits_set(9, 1, 0)
-        ),
-        (0.0, 0.0, 0.0)
-    );
-    // Full, or claimed fuller than full: the estimate for half a clear bit.
-    let full = keys_from_bits_set(PAGE_BITS, 1, 7);
-    assert!(
-        close(
-            full,
-            PAGE_BITS as f64 / 7.0 * (2.0 * PAGE_BITS as f64).ln(),
-            1e-3
-        ),
-        "{full}"
-    );
-    assert_eq!(keys_from_bits_set(u64::MAX, 1, 7), full);
-    assert!(keys_from_bits_set(u64::MAX, MAX_PAGES / 4, 7).is_finite());
-    assert!(close(
-        keys_from_bits_set(PAGE_BITS / 2, 1, 10),
-        3264.0 * std::f64::consts::LN_2,
-        1e-3
-    ));
 }
 
 // ---------------------------------------------------------------- plans
@@ -226,10 +40,10 @@ fn planned_size_is_within_one_percent_of_the_ideal() {
 #[test]
 fn the_price_on_disk_is_the_one_the_design_states() {
     for (fpr, probes, percent) in [
-        (1e-2, 7, "0.5"),
-        (1e-4, 13, "0.6"),
-        (1e-6, 20, "1.0"),
-        (1e-7, 23, "1.2"),
+        (1e-2, 7, "0.8"),
+        (1e-4, 13, "1.0"),
+        (1e-6, 20, "1.3"),
+        (1e-7, 23, "1.3"),
     ] {
         let plan = Plan::for_rate(1_000_000_000, fpr).unwrap();
         let price = plan.bytes() as f64 * 8.0 / 1e9 / ideal_bits_per_key(fpr) - 1.0;
@@ -266,13 +80,13 @@ fn plan_units_and_cross_checks() {
     );
     assert_eq!(Plan::for_layout(10_000_000, 6_128, 14).unwrap(), plan);
     assert_eq!(Plan::for_rate(1_000_000, 1e-4).unwrap().target, 1e-4);
-    // Page-local costs a little of the rate: 0.0000889 in the ideal filter with ten probes.
+    // Pages and lines cost a little of the rate: 0.0000889 in the ideal filter with ten probes.
     assert_eq!(
         format!(
             "{:.7}",
             Plan::for_layout(10_000_000, 6_128, 10).unwrap().fpr
         ),
-        "0.0000903"
+        "0.0000937"
     );
     let by_hand = Plan {
         cell: Cell::Bit,
@@ -312,12 +126,6 @@ fn any_size() -> impl Strategy<Value = u64> {
 }
 
 proptest! {
-    #[test]
-    fn rate_equals_the_twin(keys in 1..150u64, pages in 2..40u64, probes in 1..=32u32) {
-        let (got, twin) = (expected_rate(keys, pages, probes), twin_rate(keys, pages, probes));
-        prop_assert!(close(got, twin, 1e-4), "{got:e} for {twin:e}");
-    }
-
     #[test]
     fn more_pages_or_fewer_keys_are_never_worse(keys in 2..1u64 << 40, load in 1..5000u64, probes in 1..=64u32) {
         let pages = keys / load + 1;

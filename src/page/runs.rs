@@ -1,0 +1,249 @@
+//! Which bits of its page a key owns: runs of probes, each within one line of the processor's cache.
+//!
+//! A key whose probes lie anywhere in the page touches seventeen lines at twenty probes, and fetching
+//! lines is most of what a look-up costs. In runs of three it is eight. What that takes in space the
+//! planner adds (`sizing`), and how long runs are is chosen so that it stays small: docs/design.md.
+//!
+//! Draws stay independent: the first of a run falls anywhere in the page, each other one anywhere in
+//! the line of the first where none before it fell. FORMAT.md, "Probes".
+
+use super::probes::STEP;
+use super::{PAYLOAD_BITS, PAYLOAD_OFFSET};
+use crate::hash::finalise;
+use crate::sizing::{Cell, LINE_BITS as LINE};
+
+/// Bits of the page's header, which the first line begins with.
+const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
+
+/// Whether each of a key's bits passes a test. Bits are counted from the first of the page's header.
+///
+/// A run a look: in a page that is half full one bit decides as often as not, which no processor
+/// can foretell, and three decide in seven cases of eight.
+#[inline(always)]
+pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
+    let test = |run: &[usize]| run.iter().fold(true, |all, bit| all & test(*bit));
+    match Cell::Bit.run_length(probes) {
+        3 => walk::<3>(hash, probes, test),
+        _ => walk::<2>(hash, probes, test),
+    }
+}
+
+/// Whether the bits of the first run pass a test: all bits, of a key that has no run.
+#[inline(always)]
+pub(crate) fn begins(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
+    let test = |run: &[usize]| run.iter().fold(true, |all, bit| all & test(*bit));
+    match Cell::Bit.run_length(probes) {
+        3 => walk::<3>(hash, probes.min(3), test),
+        _ => walk::<2>(hash, 2, test),
+    }
+}
+
+/// Does something with each of a key's bits.
+#[inline(always)]
+pub(crate) fn each(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
+    each_run(hash, probes, |run| run.iter().for_each(|bit| each(*bit)));
+}
+
+/// Does something with the first bit of each run, and with each that lies alone.
+#[inline(always)]
+pub(crate) fn each_first(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
+    each_run(hash, probes, |run| each(run[0]));
+}
+
+#[inline(always)]
+fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
+    let each = |run: &[usize]| {
+        each(run);
+        true
+    };
+    match Cell::Bit.run_length(probes) {
+        3 => walk::<3>(hash, probes, each),
+        _ => walk::<2>(hash, probes, each),
+    };
+}
+
+/// The first of all bits.
+#[inline(always)]
+pub(crate) fn first(hash: u64) -> usize {
+    anywhere(finalise(hash.wrapping_add(STEP)) & 0xFFFF_FFFF) as usize
+}
+
+/// Goes through the runs, and then through the bits that lie alone, until one is answered with `false`.
+/// Two runs take as many steps of the generator, two draws each, as a run has bits.
+#[inline(always)]
+fn walk<const RUN: usize>(hash: u64, probes: u32, mut each: impl FnMut(&[usize]) -> bool) -> bool {
+    let mut state = hash;
+    let mut left = probes as usize;
+    while left >= 2 * RUN {
+        let draws = draws::<RUN>(&mut state);
+        if !each(&run::<RUN>(&draws)) || !each(&run::<RUN>(|turn| draws(RUN + turn))) {
+            return false;
+        }
+        left -= 2 * RUN;
+    }
+    let draws = draws::<RUN>(&mut state);
+    let mut next = 0;
+    if left >= RUN {
+        if !each(&run::<RUN>(&draws)) {
+            return false;
+        }
+        next = RUN;
+    }
+    (next..left).all(|turn| each(&[anywhere(draws(turn)) as usize]))
+}
+
+/// The next draws of 32 bits, low half first.
+#[inline(always)]
+fn draws<const STEPS: usize>(state: &mut u64) -> impl Fn(usize) -> u64 {
+    let steps: [u64; STEPS] = std::array::from_fn(|_| {
+        *state = state.wrapping_add(STEP);
+        finalise(*state)
+    });
+    move |turn| (steps[turn / 2] >> (32 * (turn % 2))) & 0xFFFF_FFFF
+}
+
+/// Different bits of one line.
+#[inline(always)]
+fn run<const RUN: usize>(draw: impl Fn(usize) -> u64) -> [usize; RUN] {
+    const { assert!(RUN == 2 || RUN == 3) };
+    let first = anywhere(draw(0));
+    let line = first / LINE * LINE;
+    let end = line + LINE;
+    let room = end - line.max(HEADER);
+    // How far behind the first, which the line goes on to from its end.
+    let second = 1 + ((draw(1) * (room - 1)) >> 32);
+    let bit = |behind| {
+        let bit = first + behind;
+        (if bit < end { bit } else { bit - room }) as usize
+    };
+    std::array::from_fn(|turn| match turn {
+        0 => first as usize,
+        1 => bit(second),
+        _ => {
+            let third = 1 + ((draw(2) * (room - 2)) >> 32);
+            bit(third + u64::from(third >= second))
+        }
+    })
+}
+
+#[inline(always)]
+fn anywhere(draw: u64) -> u64 {
+    HEADER + ((draw * PAYLOAD_BITS) >> 32)
+}
+
+#[cfg(test)]
+pub(crate) mod twin {
+    use crate::page::PAYLOAD_BITS;
+    use crate::page::probes::twin::draws;
+
+    /// The slow twin: by lists, and without arithmetic that fits them to words.
+    pub(crate) fn bits(hash: u64, probes: u32) -> Vec<usize> {
+        let below = |draw: u32, cells: usize| (draw as usize * cells) >> 32;
+        let anywhere = |draw| 128 + below(draw, PAYLOAD_BITS as usize);
+        let length = if probes <= 20 { 3 } else { 2 };
+        let mut draws = draws(hash);
+        let mut next = || draws.next().unwrap();
+        let mut bits = Vec::new();
+        for _ in 0..probes / length {
+            let first = anywhere(next());
+            let line = first / 512 * 512;
+            // The line's other bits, from the one behind the first on to its end and from its beginning on.
+            let mut others: Vec<usize> = (first + 1..line + 512)
+                .chain(line.max(128)..first)
+                .collect();
+            bits.push(first);
+            for _ in 1..length {
+                bits.push(others.remove(below(next(), others.len())));
+            }
+        }
+        for _ in 0..probes % length {
+            bits.push(anywhere(next()));
+        }
+        bits
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::twin::bits;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn bits_are_those_of_the_twin(hash in any::<u64>(), probes in 1_u32..=64) {
+            let twin = bits(hash, probes);
+            let mut got = Vec::new();
+            each(hash, probes, |bit| got.push(bit));
+            prop_assert_eq!(&got, &twin);
+            prop_assert_eq!(first(hash), twin[0]);
+            prop_assert!(all(hash, probes, |bit| twin.contains(&bit)));
+            let length = Cell::Bit.run_length(probes);
+            let run = if probes < length { probes } else { length } as usize;
+            prop_assert!(begins(hash, probes, |bit| twin[..run].contains(&bit)));
+            for (turn, missing) in twin.iter().enumerate() {
+                prop_assert!(!all(hash, probes, |bit| bit != *missing));
+                if turn < run {
+                    prop_assert!(!begins(hash, probes, |bit| bit != *missing));
+                }
+            }
+            // Each line of a key's bits is that of a first one.
+            let mut firsts = Vec::new();
+            each_first(hash, probes, |bit| firsts.push(bit / 512));
+            prop_assert_eq!(firsts.len() as u32, probes / length + probes % length);
+            prop_assert!(twin.iter().all(|bit| firsts.contains(&(bit / 512))));
+        }
+    }
+
+    #[test]
+    fn runs_are_of_different_bits_of_one_line_and_reach_all_of_it() {
+        for probes in [3, 20, 21] {
+            let length = Cell::Bit.run_length(probes) as usize;
+            let (mut least, mut most) = (usize::MAX, 0);
+            for hash in 0..100_000_u64 {
+                let bits = bits(hash, probes);
+                for run in bits[..probes as usize / length * length].chunks(length) {
+                    assert!(run.iter().all(|bit| bit / 512 == run[0] / 512));
+                    let different: std::collections::HashSet<_> = run.iter().collect();
+                    assert_eq!(different.len(), length);
+                    least = least.min(*run[1..].iter().min().unwrap());
+                    most = most.max(*run[1..].iter().max().unwrap());
+                }
+            }
+            assert_eq!((least, most), (128, 32_767));
+        }
+    }
+
+    /// In each place of a run, all bits of the page are as likely: chi-squared stays within five
+    /// deviations of its mean.
+    #[test]
+    fn draws_are_even_in_each_place() {
+        for place in 0..3 {
+            let mut cells = vec![0_u32; PAYLOAD_BITS as usize];
+            let balls = 64 * PAYLOAD_BITS;
+            for hash in 0..balls / 6 {
+                for run in bits(finalise(hash), 18).chunks(3) {
+                    cells[run[place] - 128] += 1;
+                }
+            }
+            let squares: f64 = cells.iter().map(|n| (f64::from(*n) - 64.0).powi(2)).sum();
+            let freedom = PAYLOAD_BITS as f64 - 1.0;
+            let deviation = (squares / 64.0 - freedom) / (2.0 * freedom).sqrt();
+            assert!(deviation.abs() < 5.0, "{place}: {deviation}");
+        }
+    }
+
+    /// Which bits a key has belongs to the format: it never changes.
+    #[test]
+    fn the_bits_are_those_of_the_format() {
+        // SplitMix64 seeded with 0 begins e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f.
+        let first = 128 + ((0x7b1d_cdaf_u64 * 32_640) >> 32);
+        let line = first / 512 * 512;
+        let behind = |behind: u64| (line + (first - line + behind) % 512) as usize;
+        let second = 1 + ((0xe220_a839_u64 * 511) >> 32);
+        let third = 1 + ((0xa1b9_65f4_u64 * 510) >> 32);
+        assert!(third < second);
+        let expected = [first as usize, behind(second), behind(third)];
+        assert_eq!(bits(0, 3), expected);
+    }
+}
