@@ -13,6 +13,7 @@ use super::pages::{LayerPages, WriteWindow};
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
 use crate::page::{self, PAGE_BYTES, bloom};
+use crate::sizing::Cell;
 use crate::sys::sync::{AtomicBool, Ordering};
 use crate::sys::{Map, Region, explore};
 

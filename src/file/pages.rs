@@ -195,11 +195,19 @@ impl LayerPages {
             .ask_for(pages.start as usize * WORDS, count as usize * WORDS);
     }
 
-    /// Fetches the lines of the key's first bits.
+    /// Fetches the line of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
         self.map.prefetch(base + bloom::first_word(hash));
+    }
+
+    /// Fetches the line of the key's second run of bits.
+    #[inline]
+    pub(crate) fn prefetch_second(&self, hash: u64) {
+        let base = self.page_of(hash) as usize * WORDS;
+        let word = bloom::second_word(hash, self.probes);
+        self.map.prefetch(base + word);
     }
 
     /// Fetches the lines of all the key's bits.
@@ -209,15 +217,17 @@ impl LayerPages {
         bloom::each_line(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
-    /// Whether the key may test positive in this layer, by its first bits.
+    /// Whether the key may test positive in this layer, by its first runs of bits.
     #[inline]
     pub(crate) fn may_contain(
         &self,
         hash: u64,
+        runs: u32,
         window: WriteWindow<'_>,
     ) -> Result<bool, FormatError> {
         let words = self.checked_words(hash, window)?;
-        Ok(bloom::begins(|index| words.get(index), self.probes, hash))
+        let word = |index| words.get(index);
+        Ok(bloom::begins(word, self.probes, runs, hash))
     }
 
     /// Whether the key tests positive in this layer.

@@ -15,17 +15,25 @@ pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> b
     runs::all(hash, probes, |bit| word(bit / 64) & (1 << (bit % 64)) != 0)
 }
 
-/// Whether the bits of the key's first run are set. In a page that is half full, most absent keys
-/// are known by them.
+/// Whether the bits of the key's first so many runs are set. In a page that is half full, most absent
+/// keys are known by those of the first.
 #[inline]
-pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
-    runs::begins(hash, probes, |bit| word(bit / 64) & (1 << (bit % 64)) != 0)
+pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, runs: u32, hash: u64) -> bool {
+    runs::begins(hash, probes, runs, |bit| {
+        word(bit / 64) & (1 << (bit % 64)) != 0
+    })
 }
 
 /// The word of its page in which the key's first bit lies, for a prefetch.
 #[inline]
 pub(crate) fn first_word(hash: u64) -> usize {
     runs::first(hash) / 64
+}
+
+/// The same of its second run.
+#[inline]
+pub(crate) fn second_word(hash: u64, probes: u32) -> usize {
+    runs::second(hash, probes) / 64
 }
 
 /// A word of its page in each line in which the key has bits, for a prefetch.

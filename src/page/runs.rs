@@ -28,13 +28,13 @@ pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool 
     }
 }
 
-/// Whether the bits of the first run pass a test: all bits, of a key that has no run.
+/// Whether the bits of the first so many runs pass a test: all bits, of a key that has no more.
 #[inline(always)]
-pub(crate) fn begins(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
+pub(crate) fn begins(hash: u64, probes: u32, runs: u32, test: impl Fn(usize) -> bool) -> bool {
     let test = |run: &[usize]| run.iter().fold(true, |all, bit| all & test(*bit));
     match Cell::Bit.run_length(probes) {
-        3 => walk::<3>(hash, probes.min(3), test),
-        _ => walk::<2>(hash, 2, test),
+        3 => walk::<3>(hash, probes.min(3 * runs), test),
+        _ => walk::<2>(hash, probes.min(2 * runs), test),
     }
 }
 
@@ -66,6 +66,14 @@ fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
 #[inline(always)]
 pub(crate) fn first(hash: u64) -> usize {
     anywhere(finalise(hash.wrapping_add(STEP)) & 0xFFFF_FFFF) as usize
+}
+
+/// The first bit of the second run.
+#[inline(always)]
+pub(crate) fn second(hash: u64, probes: u32) -> usize {
+    let mut state = hash;
+    let draws = draws::<2>(&mut state);
+    anywhere(draws(Cell::Bit.run_length(probes) as usize)) as usize
 }
 
 /// Goes through the runs, and then through the bits that lie alone, until one is answered with `false`.
@@ -179,12 +187,14 @@ mod tests {
             prop_assert_eq!(first(hash), twin[0]);
             prop_assert!(all(hash, probes, |bit| twin.contains(&bit)));
             let length = Cell::Bit.run_length(probes);
-            let run = if probes < length { probes } else { length } as usize;
-            prop_assert!(begins(hash, probes, |bit| twin[..run].contains(&bit)));
-            for (turn, missing) in twin.iter().enumerate() {
+            if probes > length {
+                prop_assert_eq!(second(hash, probes), twin[length as usize]);
+            }
+            for missing in &twin {
                 prop_assert!(!all(hash, probes, |bit| bit != *missing));
-                if turn < run {
-                    prop_assert!(!begins(hash, probes, |bit| bit != *missing));
+                for runs in 1..4 {
+                    let looked_at = twin.iter().take((runs * length) as usize).any(|bit| bit == missing);
+                    prop_assert_eq!(begins(hash, probes, runs, |bit| bit != *missing), !looked_at);
                 }
             }
             // Each line of a key's bits is that of a first one.

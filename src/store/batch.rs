@@ -202,7 +202,8 @@ fn probe_buffer(
     let Ok(()) = rest.find(hashes, found, fetch, look);
 }
 
-/// In two stages: most absent keys are known by their first bits.
+/// In stages: most absent keys are known by their first run of bits, and where most were, most of those
+/// that are left by the second. What is left then is fetched whole.
 fn probe_layer(
     layer: &LayerPages,
     settled: Settled<'_>,
@@ -212,12 +213,16 @@ fn probe_layer(
     found: &mut [bool],
 ) -> Result<(), Unsure> {
     let mut perhaps = rest.clone();
+    let may_be = |place: usize, runs| {
+        let may_be = layer.may_contain(hashes[place], runs, window);
+        may_be.map_err(Unsure::from)
+    };
     let fetch = |place: usize| layer.prefetch(hashes[place]);
-    perhaps.retain(AHEAD, fetch, |place| {
-        layer
-            .may_contain(hashes[place], window)
-            .map_err(Unsure::from)
-    })?;
+    perhaps.retain(AHEAD, fetch, |place| may_be(place, 1))?;
+    if perhaps.count * 2 < rest.count {
+        let fetch = |place: usize| layer.prefetch_second(hashes[place]);
+        perhaps.retain(AHEAD, fetch, |place| may_be(place, 2))?;
+    }
     let fetch = |place: usize| layer.prefetch_all(hashes[place]);
     perhaps.retain(ALL_AHEAD, fetch, |place| {
         let hash = hashes[place];
