@@ -75,6 +75,13 @@ fn values_never_change() {
         let got = ALGORITHMS.map(|hash| KeyHasher::new(hash, &counting_seed()).hash(key));
         assert_eq!(got, expected, "{} bytes", key.len());
     }
+    for (column, hash) in ALGORITHMS.into_iter().enumerate() {
+        let mut keys = Vec::new();
+        KeyHasher::new(hash, &counting_seed()).keys(golden.map(|(key, _)| key), &mut keys);
+        let got: Vec<u64> = keys.iter().map(|key| key.bits()).collect();
+        let expected = golden.map(|(_, expected)| expected[column]);
+        assert_eq!(got, expected, "{hash}, many at once");
+    }
 }
 
 #[test]

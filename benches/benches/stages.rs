@@ -51,19 +51,43 @@ fn ahead(keys: &[u64], fetch: impl Fn(u64), mut each: impl FnMut(u64)) {
 }
 
 fn hashing(criterion: &mut Criterion) {
-    let mut group = criterion.benchmark_group("hash of 79 bytes");
-    group.throughput(Throughput::Elements(KEYS));
-    let keys: Vec<String> = (0..KEYS).map(url).collect();
-    for algorithm in [Hash::Highway, Hash::Xxh3, Hash::Murmur3] {
-        let hasher = KeyHasher::new(algorithm, &SEED);
-        group.bench_function(algorithm.to_string(), |bencher| {
-            bencher.iter(|| {
-                let hashed = keys.iter().map(|key| hasher.hash(key.as_bytes()));
-                black_box(hashed.fold(0, |sum, hash| sum ^ hash))
+    let urls: Vec<Vec<u8>> = (0..KEYS).map(|number| url(number).into_bytes()).collect();
+    let cut = |length: usize| {
+        urls.iter()
+            .map(move |url| url[url.len() - length..].to_vec())
+    };
+    let mixed = (0..)
+        .zip(&urls)
+        .map(|(number, url)| url[hash(number) as usize % 72..].to_vec());
+    for (title, keys) in [
+        ("hash of 8 bytes", cut(8).collect()),
+        ("hash of 20 bytes", cut(20).collect()),
+        ("hash of 75 bytes", cut(75).collect()),
+        ("hash of 8 to 79 bytes", mixed.collect::<Vec<_>>()),
+    ] {
+        let mut group = criterion.benchmark_group(title);
+        group.throughput(Throughput::Elements(KEYS));
+        for algorithm in [Hash::Highway, Hash::Xxh3, Hash::Murmur3] {
+            let hasher = KeyHasher::new(algorithm, &SEED);
+            group.bench_function(format!("{algorithm}, one at a time"), |bencher| {
+                let mut hashed = Vec::with_capacity(keys.len());
+                bencher.iter(|| {
+                    hashed.clear();
+                    hashed.extend(keys.iter().map(|key| hasher.key(key)));
+                    black_box(&mut hashed);
+                });
             });
-        });
+            group.bench_function(format!("{algorithm}, many"), |bencher| {
+                let mut hashed = Vec::with_capacity(keys.len());
+                bencher.iter(|| {
+                    hashed.clear();
+                    hasher.keys(keys.iter().map(Vec::as_slice), &mut hashed);
+                    black_box(&mut hashed);
+                });
+            });
+        }
+        group.finish();
     }
-    group.finish();
 }
 
 fn page(criterion: &mut Criterion) {

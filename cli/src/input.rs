@@ -187,10 +187,9 @@ impl Input {
                 let Ok(next) = free.recv() else { return Ok(()) };
                 let mut block = splitter.take(next);
                 let mut strays = Strays::default();
-                block.key_by(|item| {
-                    line += 1;
-                    keying.key(item, (&name, line), &mut strays)
-                });
+                let lines = block.len() as u64;
+                keying.key(&mut block, (&name, line), &mut strays);
+                line += lines;
                 if events.send(Event::Block(block, strays)).is_err() {
                     return Ok(());
                 }

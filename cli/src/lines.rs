@@ -3,7 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
 
-use everseen::hash::HashedKey;
+use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
 
 /// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
@@ -38,7 +38,6 @@ impl Block {
     }
 
     /// Items without their separators.
-    #[cfg(test)]
     fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -46,6 +45,14 @@ impl Block {
             start = end + 1;
             item
         })
+    }
+
+    /// Has the store know each item by its bytes.
+    pub fn key_all(&mut self, hasher: &KeyHasher) {
+        let mut keys = std::mem::take(&mut self.keys);
+        keys.clear();
+        hasher.keys(self.items(), &mut keys);
+        self.keys = keys;
     }
 
     /// Works out what the store knows each item by, and drops the items that have no key.
@@ -69,7 +76,7 @@ impl Block {
         self.ends.truncate(self.keys.len());
     }
 
-    /// What the store knows each item by, after [`key_by`](Self::key_by).
+    /// What the store knows each item by, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
     pub fn keys(&self) -> &[HashedKey] {
         &self.keys
     }
@@ -270,6 +277,25 @@ mod tests {
             };
             let items = split(&mut splitter, &mut input).expect("fits");
             assert_eq!(items, naive(separator, &bytes), "round {round}");
+        }
+    }
+
+    #[test]
+    fn items_keyed_together_are_keyed_as_each() {
+        let hasher = KeyHasher::new(everseen::Hash::Highway, &[7; 32]);
+        let mut random = fastrand::Rng::with_seed(3);
+        let mut spare = Block::default();
+        for round in 0..500 {
+            let items: Vec<Vec<u8>> = (0..random.usize(1..30))
+                .map(|_| vec![random.u8(b'a'..b'd'); random.usize(..99)])
+                .collect();
+            let bytes = [&items.join(&b'\n')[..], b"\n"].concat();
+            let mut splitter = Splitter::new(b'\n');
+            splitter.fill(&mut &bytes[..]).expect("reads");
+            spare = splitter.take(spare);
+            spare.key_all(&hasher);
+            let keys: Vec<_> = items.iter().map(|item| hasher.key(item)).collect();
+            assert_eq!(spare.keys(), keys, "round {round}");
         }
     }
 

@@ -1,8 +1,10 @@
 //! `--url`, of every command that takes items.
 
 use clap::ValueEnum;
-use everseen::hash::{HashedKey, KeyHasher};
+use everseen::hash::KeyHasher;
 use everseen::url::{Normalizer, UrlError};
+
+use crate::lines::Block;
 
 /// So many items that are no URLs are told one by one; of the others only the number.
 pub const TOLD: u64 = 5;
@@ -106,34 +108,34 @@ impl Keying {
         }
     }
 
-    /// The key of the item in line `line` of the input `name`; `None` if the item is to be dropped.
-    pub fn key(
-        &mut self,
-        item: &[u8],
-        (name, line): (&str, u64),
-        strays: &mut Strays,
-    ) -> Option<HashedKey> {
+    /// Works out the keys of a block's items, and drops those that are to be dropped. So many lines of the input
+    /// `name` came before it.
+    pub fn key(&mut self, block: &mut Block, (name, before): (&str, u64), strays: &mut Strays) {
         let Some(urls) = &mut self.urls else {
-            return Some(self.hasher.key(item));
+            return block.key_all(&self.hasher);
         };
-        match urls.normalize(item) {
-            Ok(url) => Some(self.hasher.key(url)),
-            Err(error) => {
-                strays.count += 1;
-                if self.untold > 0 {
-                    self.untold -= 1;
-                    let what = self.not_url.told();
-                    strays.notices.push(notice((name, line), what, error, item));
-                }
-                match self.not_url {
-                    NotUrl::Pass => Some(self.hasher.key(item)),
-                    NotUrl::Drop => {
-                        strays.dropped += 1;
-                        None
+        let mut line = before;
+        block.key_by(|item| {
+            line += 1;
+            match urls.normalize(item) {
+                Ok(url) => Some(self.hasher.key(url)),
+                Err(error) => {
+                    strays.count += 1;
+                    if self.untold > 0 {
+                        self.untold -= 1;
+                        let what = self.not_url.told();
+                        strays.notices.push(notice((name, line), what, error, item));
+                    }
+                    match self.not_url {
+                        NotUrl::Pass => Some(self.hasher.key(item)),
+                        NotUrl::Drop => {
+                            strays.dropped += 1;
+                            None
+                        }
                     }
                 }
             }
-        }
+        });
     }
 }
 

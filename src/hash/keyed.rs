@@ -4,7 +4,8 @@ use std::fmt;
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
-use super::{Hash, finalise};
+use super::{Hash, finalise, in_pairs};
+use crate::sys::Pairs;
 
 /// What a store knows a key by: the key's 64 bits under the store's seed, as [`KeyHasher::key`] gives them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -27,6 +28,9 @@ pub struct KeyHasher {
     /// The state after the key schedule, under whichever algorithm. A hash copies it: that is a sixth faster than
     /// `HighwayHasher::new` for each key, which asks for the CPU's features and schedules the key again.
     highway: HighwayHasher,
+    /// The same for two keys at once. Without, two are hashed one after the other: under another algorithm, and on
+    /// processors that can't.
+    pairs: Option<Pairs>,
     /// The first 8 bytes of the seed, little-endian.
     word: u64,
 }
@@ -42,6 +46,7 @@ impl KeyHasher {
         KeyHasher {
             hash,
             highway: HighwayHasher::new(Key(key)),
+            pairs: Pairs::new(key).filter(|_| hash == Hash::Highway),
             word: key[0],
         }
     }
@@ -62,6 +67,36 @@ impl KeyHasher {
     #[inline]
     pub fn key(&self, key: &[u8]) -> HashedKey {
         HashedKey(self.hash(key))
+    }
+
+    /// Appends to `into` what [`key`](KeyHasher::key) gives for each of many keys, in their order. Under
+    /// [`Hash::Highway`], on processors that have AVX2, it takes a third of the time that one after the other takes.
+    pub fn keys<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, into: &mut Vec<HashedKey>) {
+        let keys = keys.into_iter();
+        into.reserve(keys.size_hint().0);
+        in_pairs(
+            keys,
+            |keys| self.hash_two(keys),
+            |hash| into.push(HashedKey(hash)),
+        );
+    }
+
+    /// The [`hash`](KeyHasher::hash) of each, in less time than one after the other.
+    #[inline]
+    pub(crate) fn hash_two(&self, keys: [&[u8]; 2]) -> [u64; 2] {
+        match &self.pairs {
+            Some(pairs) => pairs.hash(keys),
+            None => keys.map(|key| self.hash(key)),
+        }
+    }
+
+    /// As on a processor that can't hash two keys at once.
+    #[cfg(test)]
+    pub(crate) fn without_pairs(self) -> Self {
+        KeyHasher {
+            pairs: None,
+            ..self
+        }
     }
 
     /// The 64 bits of a key whose hash the caller has computed already (`insert_hash`).

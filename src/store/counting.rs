@@ -73,7 +73,11 @@ impl Store {
     /// failed, which are removed; of the others none is.
     pub fn remove_batch<K: AsRef<[u8]>>(&self, keys: &[K], removed: &mut Vec<bool>) -> Result<()> {
         let hasher = &self.engine.hasher;
-        self.remove_all(keys, |key| hasher.hash(key.as_ref()), removed)
+        self.remove_all(
+            keys,
+            |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
+            removed,
+        )
     }
 
     /// As [`remove_batch`](Self::remove_batch), for keys that this store's [`hasher`](Self::hasher) has
@@ -82,13 +86,13 @@ impl Store {
     /// # Errors
     /// As [`remove_batch`](Self::remove_batch).
     pub fn remove_hashed(&self, keys: &[HashedKey], removed: &mut Vec<bool>) -> Result<()> {
-        self.remove_all(keys, |key| key.bits(), removed)
+        self.remove_all(keys, |keys| keys.map(|key| key.bits()), removed)
     }
 
     fn remove_all<K>(
         &self,
         keys: &[K],
-        bits: impl Fn(&K) -> u64,
+        bits: impl Fn([&K; 2]) -> [u64; 2],
         removed: &mut Vec<bool>,
     ) -> Result<()> {
         self.engine.check_counting("remove keys")?;
@@ -166,7 +170,7 @@ impl Store {
         }
         self.in_parts(
             keys,
-            |key| key.bits(),
+            |keys| keys.map(|key| key.bits()),
             |keys| {
                 self.engine
                     .count_verdicts(Operation::InsertUnique, keys, verdicts)

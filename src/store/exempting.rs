@@ -39,8 +39,9 @@ impl Store {
     /// or at a later checkpoint.
     pub fn exempt<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<ExemptReport> {
         let hasher = &self.engine.hasher;
-        let hashes = keys.iter().map(|key| hasher.hash(key.as_ref()));
-        self.engine.exempt(hashes.collect())
+        let mut hashed = Vec::with_capacity(keys.len());
+        hasher.keys(keys.iter().map(AsRef::as_ref), &mut hashed);
+        self.exempt_hashed(&hashed)
     }
 
     /// As [`exempt`](Self::exempt), for keys that this store's [`hasher`](Self::hasher) has hashed, which is

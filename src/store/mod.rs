@@ -57,7 +57,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::Result;
-use crate::hash::{HashedKey, KeyHasher};
+use crate::hash::{HashedKey, KeyHasher, in_pairs};
 pub use apply::ApplyReport;
 pub use counting::Removal;
 pub use damage::{OnDamage, RepairReport};
@@ -183,7 +183,7 @@ impl Store {
         let hasher = &self.engine.hasher;
         self.in_parts(
             keys,
-            |key| hasher.hash(key.as_ref()),
+            |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
             |keys| self.engine.claim_each(keys, verdicts),
         )
     }
@@ -202,7 +202,7 @@ impl Store {
     pub fn claim_hashed(&self, keys: &[HashedKey], verdicts: &mut Vec<Verdict>) -> Result<()> {
         self.in_parts(
             keys,
-            |key| key.bits(),
+            |keys| keys.map(|key| key.bits()),
             |keys| self.engine.claim_each(keys, verdicts),
         )
     }
@@ -226,7 +226,7 @@ impl Store {
         let mut found = Vec::with_capacity(keys.len());
         self.in_parts(
             keys,
-            |key| hasher.hash(key.as_ref()),
+            |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
             |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
@@ -241,7 +241,7 @@ impl Store {
         let mut found = Vec::with_capacity(keys.len());
         self.in_parts(
             keys,
-            |key| key.bits(),
+            |keys| keys.map(|key| key.bits()),
             |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
@@ -265,7 +265,7 @@ impl Store {
         let mut verdicts = Vec::with_capacity(hashes.len());
         self.in_parts(
             hashes,
-            |hash| hasher.mix(*hash),
+            |hashes| hashes.map(|hash| hasher.mix(*hash)),
             |keys| self.engine.claim_each(keys, &mut verdicts),
         )?;
         Ok(verdicts
@@ -291,18 +291,18 @@ impl Store {
         let mut found = Vec::with_capacity(hashes.len());
         self.in_parts(
             hashes,
-            |hash| hasher.mix(*hash),
+            |hashes| hashes.map(|hash| hasher.mix(*hash)),
             |keys| self.engine.contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
 
     /// Passes keys on in parts, so that memory does not grow with the batch. Where their pages come
-    /// from the disk parts are as large as may be, and hashes are not kept.
+    /// from the disk parts are as large as may be, and hashes are not kept. `hash` is of two keys at once.
     fn in_parts<K>(
         &self,
         keys: &[K],
-        hash: impl Fn(&K) -> u64,
+        hash: impl Fn([&K; 2]) -> [u64; 2],
         mut each: impl FnMut(&dyn Keys) -> Result<()>,
     ) -> Result<()> {
         let Engine { options, cold, .. } = &*self.engine;
@@ -328,7 +328,7 @@ impl Store {
                 })?;
             } else {
                 hashes.clear();
-                hashes.extend(part.iter().map(&hash));
+                in_pairs(part, &hash, |hash| hashes.push(hash));
                 each(&hashes)?;
             }
         }

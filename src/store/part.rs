@@ -10,6 +10,7 @@ use super::engine::{Engine, View};
 use crate::buffer::Presence;
 use crate::error::Result;
 use crate::file::LayerPages;
+use crate::hash::in_pairs;
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
@@ -54,24 +55,34 @@ impl Keys for Vec<u64> {
 /// memory.
 pub(crate) struct Unhashed<'a, K, H> {
     pub(crate) keys: &'a [K],
+    /// Of two keys at once.
     pub(crate) hash: H,
 }
 
-impl<K, H: Fn(&K) -> u64> Keys for Unhashed<'_, K, H> {
+impl<'a, K, H: Fn([&K; 2]) -> [u64; 2]> Unhashed<'a, K, H> {
+    fn hashes_of(&self, keys: impl IntoIterator<Item = &'a K>, out: &mut [u64]) {
+        let mut out = out.iter_mut();
+        let each = |hash| {
+            if let Some(out) = out.next() {
+                *out = hash;
+            }
+        };
+        in_pairs(keys, &self.hash, each);
+    }
+}
+
+impl<K, H: Fn([&K; 2]) -> [u64; 2]> Keys for Unhashed<'_, K, H> {
     fn count(&self) -> usize {
         self.keys.len()
     }
 
     fn hashes_from(&self, first: usize, out: &mut [u64]) {
-        for (key, out) in self.keys[first..].iter().zip(out) {
-            *out = (self.hash)(key);
-        }
+        self.hashes_of(&self.keys[first..][..out.len()], out);
     }
 
     fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
-        for (place, out) in places.iter().zip(out) {
-            *out = (self.hash)(&self.keys[*place as usize]);
-        }
+        let keys = places.iter().map(|place| &self.keys[*place as usize]);
+        self.hashes_of(keys, out);
     }
 }
 
@@ -336,7 +347,10 @@ mod tests {
         ) {
             let hash = |key: &u64| key.rotate_left(7);
             let hashes: Vec<u64> = keys.iter().map(hash).collect();
-            let unhashed = Unhashed { keys: &keys, hash };
+            let unhashed = Unhashed {
+                keys: &keys,
+                hash: |keys: [&u64; 2]| keys.map(hash),
+            };
             prop_assert_eq!(unhashed.count(), hashes.len());
             let first = first.index(keys.len());
             let places: Vec<u32> = (first as u32..keys.len() as u32).rev().collect();

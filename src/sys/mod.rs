@@ -1,8 +1,10 @@
-//! What the operating system gives: files, maps, locks. The only folder with `unsafe`.
+//! What the operating system gives: files, maps, locks; and what only some processors have. The only folder with
+//! `unsafe`.
 
 mod appending;
 mod copy;
 mod disk;
+mod highway;
 mod lock;
 #[cfg(not(all(test, loom)))]
 mod map;
@@ -16,6 +18,7 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use disk::Disk;
+pub(crate) use highway::Pairs;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
 pub use map::Map;

@@ -1,6 +1,7 @@
 //! The fast routines against the published values and against their naive twins.
 
 mod naive;
+mod pairs;
 mod vectors;
 
 use highway::{HighwayHash, Key, PortableHash};
@@ -12,11 +13,17 @@ use super::{Hash, KeyHasher, finalise};
 type Routine = fn(Hash, &[u8; 32], &[u8]) -> u64;
 type Murmur3 = fn(u32, &[u8]) -> (u64, u64);
 
-/// Both ways to hash: every published value is asked of both, so the twin is known to be right before anything is
+/// All ways to hash: every published value is asked of each, so the twin is known to be right before anything is
 /// held against it.
-const ROUTINES: [(&str, Routine); 2] = [
+const ROUTINES: [(&str, Routine); 4] = [
     ("KeyHasher", |hash, seed, key| {
         KeyHasher::new(hash, seed).hash(key)
+    }),
+    ("the first of two", |hash, seed, key| {
+        KeyHasher::new(hash, seed).hash_two([key, b"other"])[0]
+    }),
+    ("the second of two", |hash, seed, key| {
+        KeyHasher::new(hash, seed).hash_two([b"other", key])[1]
     }),
     ("naive", naive::hash),
 ];

@@ -1,0 +1,20 @@
+//! Hashing many keys, two at a time.
+
+/// Passes the hashes of keys on, in their order, by a function of two keys at once. Of an odd number the last is
+/// given to it twice.
+#[inline]
+pub(crate) fn in_pairs<K: Copy>(
+    keys: impl IntoIterator<Item = K>,
+    hash: impl Fn([K; 2]) -> [u64; 2],
+    mut each: impl FnMut(u64),
+) {
+    let mut keys = keys.into_iter();
+    while let Some(first) = keys.next() {
+        let second = keys.next();
+        let hashes = hash([first, second.unwrap_or(first)]);
+        each(hashes[0]);
+        if second.is_some() {
+            each(hashes[1]);
+        }
+    }
+}
