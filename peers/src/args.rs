@@ -58,7 +58,7 @@ pub struct Args {
     #[arg(long, value_name = "NAME", default_value = variants::AGAINST, value_parser = variant)]
     pub against: &'static Variant,
 
-    /// Everseen's buffer, in MiB; unless told a sixteenth of the filter, and 64 at least
+    /// Everseen's buffer, in MiB; unless told as large as the filter, 64 at least and 256 at most, and a quarter of the filter beyond
     #[arg(long, value_name = "MIB", value_parser = count)]
     pub buffer: Option<u64>,
 
@@ -130,8 +130,9 @@ impl Args {
 
     /// Everseen's buffer for so many keys, in MiB.
     pub fn buffer_mib(&self, keys: u64) -> u64 {
-        let share = variants::filter_bytes(keys, self.fpr) >> 24;
-        self.buffer.unwrap_or(share.max(64))
+        let filter = variants::filter_bytes(keys, self.fpr) >> 20;
+        // What a store takes unless told, and more for a filter of gigabytes: there is memory for it here.
+        self.buffer.unwrap_or(filter.clamp(64, 256).max(filter / 4))
     }
 
     pub fn rounds(&self) -> u64 {

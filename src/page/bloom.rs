@@ -5,6 +5,7 @@
 
 use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, count_bits, runs};
 use crate::sizing::{Cell, LINE_BITS};
+use crate::sys::modern::{self, Work};
 
 const WORDS: usize = PAGE_BYTES / 8;
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
@@ -66,17 +67,36 @@ pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
 /// Sets the bits of each key and answers how many bits of the page are set afterwards. They are
 /// counted: the page's own count is as its writer left it, which no CRC makes true.
 pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
-    // A page of known length spares the bounds checks below.
-    if let Some(page) = page.first_chunk_mut::<PAGE_BYTES>() {
-        let (words, _) = page.as_chunks_mut::<8>();
-        for hash in hashes {
-            runs::each(*hash, probes, |bit| {
-                let word = &mut words[bit / 64 % WORDS];
-                *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
-            });
+    modern::run(Apply {
+        page,
+        probes,
+        hashes,
+    })
+}
+
+struct Apply<'a> {
+    page: &'a mut [u8],
+    probes: u32,
+    hashes: &'a [u64],
+}
+
+impl Work for Apply<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn run(self) -> u32 {
+        // A page of known length spares the bounds checks below.
+        if let Some(page) = self.page.first_chunk_mut::<PAGE_BYTES>() {
+            let (words, _) = page.as_chunks_mut::<8>();
+            for hash in self.hashes {
+                runs::each(*hash, self.probes, |bit| {
+                    let word = &mut words[bit / 64 % WORDS];
+                    *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
+                });
+            }
         }
+        count_bits(self.page)
     }
-    count_bits(page)
 }
 
 #[cfg(test)]

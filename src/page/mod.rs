@@ -102,6 +102,7 @@ pub(crate) fn occupancy(page: &[u8]) -> u32 {
 }
 
 /// The number of bits set, counted.
+#[inline(always)]
 pub(crate) fn count_bits(page: &[u8]) -> u32 {
     let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
     payload

@@ -128,9 +128,9 @@ impl View {
         rest: &mut Places,
         found: &mut [bool],
     ) {
-        // Before there is a log there is no key, and no need to touch memory that nobody has used.
-        if let Some(counts) = stages.counts.as_ref().filter(|_| self.active.has_log()) {
-            probe_buffer(&self.active.buffer, hashes, counts, rest, found);
+        let active = &self.active.buffer;
+        if let Some(counts) = stages.counts.as_ref().filter(|_| !active.is_unused()) {
+            probe_buffer(active, hashes, counts, rest, found);
         }
         if let Some(frozen) = &self.frozen {
             let settled = |presence| presence == Presence::Settled;

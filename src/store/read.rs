@@ -27,7 +27,9 @@ impl View {
     /// Fetches what a look-up will touch first in each place, so that it waits for all of them at once.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        self.active.buffer.prefetch(hash);
+        if !self.active.buffer.is_unused() {
+            self.active.buffer.prefetch(hash);
+        }
         if let Some(frozen) = &self.frozen {
             frozen.buffer.prefetch(hash);
         }
@@ -92,7 +94,8 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
 ) -> Result<Option<bool>> {
     loop {
         let view = view()?;
-        if view.active.buffer.contains(hash) || settled(&view)? {
+        let active = &view.active.buffer;
+        if !active.is_unused() && active.contains(hash) || settled(&view)? {
             return Ok(Some(true));
         }
         if view.active.number() == shared.active() {

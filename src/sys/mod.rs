@@ -10,6 +10,7 @@ mod lock;
 mod map;
 #[cfg(all(test, loom))]
 mod modelled;
+pub(crate) mod modern;
 mod prefetch;
 mod process;
 #[cfg(not(all(test, loom)))]
