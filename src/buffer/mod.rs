@@ -224,6 +224,13 @@ impl Buffer {
         self.set(Word::Sealed, 1);
     }
 
+    /// Whether no key was ever claimed in it. Who finds it so need not look for one: a key is counted before it
+    /// is shown.
+    #[inline]
+    pub(crate) fn is_unused(&self) -> bool {
+        self.used() == 0
+    }
+
     /// Keys in the table that were not dropped.
     pub(crate) fn keys(&self) -> u64 {
         self.get(Word::Keys)

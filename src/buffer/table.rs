@@ -63,13 +63,6 @@ impl Buffer {
         self.homes * SLOTS as u64 / 4 * 3
     }
 
-    /// Whether no key was ever claimed in it. Who finds it so need not look for one: a key is counted before it
-    /// is shown.
-    #[inline]
-    pub(crate) fn is_unused(&self) -> bool {
-        self.used() == 0
-    }
-
     /// Slots in use, dropped keys included.
     pub(crate) fn used(&self) -> u64 {
         self.get(Word::Used)
