@@ -195,6 +195,13 @@ impl LayerPages {
             .ask_for(pages.start as usize * WORDS, count as usize * WORDS);
     }
 
+    /// Tells the system that some pages will not be needed soon.
+    pub(crate) fn leave(&self, pages: Range<u64>) {
+        let count = pages.end - pages.start;
+        self.map
+            .leave(pages.start as usize * WORDS, count as usize * WORDS);
+    }
+
     /// Fetches the line of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {

@@ -55,7 +55,10 @@ impl KeyHasher {
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         match self.hash {
-            Hash::Highway => self.highway.clone().hash64(key),
+            Hash::Highway => match &self.pairs {
+                Some(pairs) => pairs.hash_one(key),
+                None => self.highway.clone().hash64(key),
+            },
             Hash::Xxh3 => xxhash_rust::xxh3::xxh3_64_with_seed(key, self.word),
             // The low half of `word` is the first 4 bytes of the seed.
             Hash::Murmur3 => mur3::murmurhash3_x64_128(key, self.word as u32).0,

@@ -19,6 +19,10 @@ const LARGE: usize = 8192;
 /// than two small ones.
 const GAP: u64 = 8;
 
+/// Groups of keys that are alike in their highest bits, at most, as a power of two: no more streams to write
+/// to than a processor's tables of pages have room for.
+const GROUPS_LOG2: u32 = 11;
+
 /// Pages of a layer that are asked for ahead of those looked at, where keys are dense: what keeps a
 /// disk busy with reading in order.
 const PAGES_AHEAD: u64 = 2048;
@@ -132,10 +136,9 @@ impl Rest<'_> {
     }
 
     /// The places of the keys by their highest bits: as many as make for some dozens of keys that are
-    /// alike in them, and for no more streams to write to than a processor's tables of pages have
-    /// room for.
+    /// alike in them.
     fn by_highest_bits(&self) -> Vec<u32> {
-        let bits = (self.count() / 64).max(2).ilog2().min(11);
+        let bits = (self.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
         let group = |hash: u64| (hash >> (64 - bits)) as usize;
         let mut starts = vec![0_u32; 1 << bits];
         self.for_each(|_, hash| starts[group(hash)] += 1);
@@ -271,6 +274,8 @@ struct Ahead<'a> {
     step: usize,
     asked_to: usize,
     pages: Vec<u64>,
+    /// Up to which page each layer was left, from the last one on.
+    left_to: Vec<u64>,
 }
 
 impl<'a> Ahead<'a> {
@@ -283,6 +288,7 @@ impl<'a> Ahead<'a> {
             step: (step as usize).max(BATCH),
             asked_to: 0,
             pages: Vec::new(),
+            left_to: vec![0; layers.len()],
         }
     }
 
@@ -294,6 +300,31 @@ impl<'a> Ahead<'a> {
             let to = order.keys.count().min(self.asked_to + self.step);
             self.ask_for(order, self.asked_to..to);
             self.asked_to = to;
+            self.leave(order, first);
+        }
+    }
+
+    /// Gives up the memory of the pages before those of the key at `first`. It would go sooner or later, where a
+    /// filter is larger than memory; but what goes first must not be a write buffer.
+    fn leave(&mut self, order: &Order<'_>, first: usize) {
+        if order.places.is_none() {
+            return;
+        }
+        let mut hash = [0];
+        order.hashes(first..first + 1, &mut hash);
+        let count = order.keys.count() as u64;
+        for (layer, left_to) in super::read::with_keys(self.layers).zip(&mut self.left_to) {
+            // Few keys leave little in memory, and to look for it takes time.
+            if count < layer.pages() / GAP {
+                continue;
+            }
+            // Keys come in about the order of the pages: one in so many parts of them may be before it.
+            let page = layer.page_of(hash[0]);
+            let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
+            if page > *left_to {
+                layer.leave(*left_to..page);
+                *left_to = page;
+            }
         }
     }
 

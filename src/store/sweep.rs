@@ -125,6 +125,7 @@ impl<'a> Sweep<'a> {
                 chunk = self.load(end, &mut stream, &mut keys)?;
                 self.write_intent(start)?;
                 self.sync()?;
+                self.leave(start..end);
             }
         }
         Ok(Swept {
@@ -162,6 +163,16 @@ impl<'a> Sweep<'a> {
         match ((first + end) / LARGE_PAGES * LARGE_PAGES).checked_sub(first) {
             Some(border) if border > start => border,
             _ => end,
+        }
+    }
+
+    /// Gives up the memory of pages that are durable, where the filter is larger than memory: the write buffers
+    /// are to stay.
+    fn leave(&self, pages: Range<u64>) {
+        if self.engine.cold.is_likely() {
+            let numbers = self.numbers(pages);
+            let file = &self.engine.file;
+            file.leave(page_offset(numbers.start)..page_offset(numbers.end));
         }
     }
 

@@ -128,6 +128,17 @@ impl StorageFile for DiskFile {
         self.file.sync_data()
     }
 
+    fn leave(&self, range: std::ops::Range<u64>) {
+        #[cfg(target_os = "linux")]
+        {
+            let length = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
+            let advice = rustix::fs::Advice::DontNeed;
+            let _ = rustix::fs::fadvise(&self.file, range.start, length, advice);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = range;
+    }
+
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
     }

@@ -1,4 +1,4 @@
-//! HighwayHash-64 of two keys at once.
+//! HighwayHash-64 of two keys at once, and of one.
 //!
 //! One key's hash is a chain, five rounds for a short one, each of which waits for the one before. A processor has
 //! room for two of these side by side, and work to do while either waits. Three or four would be a little faster where
@@ -24,6 +24,10 @@ impl Pairs {
     }
 
     pub(crate) fn hash(&self, _keys: [&[u8]; 2]) -> [u64; 2] {
+        match *self {}
+    }
+
+    pub(crate) fn hash_one(&self, _key: &[u8]) -> u64 {
         match *self {}
     }
 }
@@ -127,17 +131,39 @@ mod avx2 {
             unsafe { self.hash_with_avx2(keys) }
         }
 
+        /// The hash of one key, which takes less time alone than with another.
+        #[inline]
+        pub(crate) fn hash_one(&self, key: &[u8]) -> u64 {
+            // SAFETY: `new` makes a `Pairs` only where there is AVX2.
+            unsafe { self.hash_one_with_avx2(key) }
+        }
+
+        #[inline]
         #[target_feature(enable = "avx2")]
-        fn hash_with_avx2(&self, keys: [&[u8]; 2]) -> [u64; 2] {
-            let start = State {
+        fn start(&self) -> State {
+            State {
                 v0: load(&self.v0),
                 v1: load(&self.v1),
                 mul0: load(const { &bytes(MUL0) }),
                 mul1: load(const { &bytes(MUL1) }),
-            };
+            }
+        }
+
+        #[target_feature(enable = "avx2")]
+        fn hash_one_with_avx2(&self, key: &[u8]) -> u64 {
+            let mut state = self.start();
+            state.absorb(key);
+            for _ in 0..4 {
+                state.permute_and_update();
+            }
+            state.sum()
+        }
+
+        #[target_feature(enable = "avx2")]
+        fn hash_with_avx2(&self, keys: [&[u8]; 2]) -> [u64; 2] {
             // Most of a short key's rounds come after its bytes, and are the same for any length: these go in step. The
             // bytes don't, so the keys need not be alike; the processor sees far enough ahead to work on both.
-            let [mut first, mut second] = [start; 2];
+            let [mut first, mut second] = [self.start(); 2];
             first.absorb(keys[0]);
             second.absorb(keys[1]);
             for _ in 0..4 {

@@ -107,6 +107,21 @@ impl Map {
             .advise_range(memmap2::Advice::WillNeed, from * 8, words * 8);
     }
 
+    /// Tells the system that some words will not be needed soon, so that it takes their memory and not what
+    /// is. Advice: a refusal costs speed alone.
+    pub(crate) fn leave(&self, from: usize, words: usize) {
+        #[cfg(target_os = "linux")]
+        if let Some(cells) = self.cells().get(from..from.saturating_add(words)) {
+            let start = std::ptr::from_ref(cells).cast_mut().cast();
+            let advice = rustix::mm::Advice::LinuxPageOut;
+            // SAFETY: the bytes are in the map, which is of a file and read-only: what is taken out of memory
+            // comes back from the file, the same as before, whenever it is looked at.
+            let _ = unsafe { rustix::mm::madvise(start, size_of_val(cells), advice) };
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = (from, words);
+    }
+
     /// Asks the processor to fetch the cache line of the word at `index`.
     #[inline]
     pub(crate) fn prefetch(&self, index: usize) {

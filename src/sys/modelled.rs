@@ -120,6 +120,8 @@ impl Map {
 
     pub(crate) fn ask_for(&self, _from: usize, _words: usize) {}
 
+    pub(crate) fn leave(&self, _from: usize, _words: usize) {}
+
     pub(crate) fn prefetch(&self, _index: usize) {}
 }
 

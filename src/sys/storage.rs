@@ -69,6 +69,12 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Makes everything written so far durable, with the length needed to find it (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
 
+    /// Tells the system that this range, which is synced, will not be needed soon, so that its memory goes to
+    /// what is. No effect but on speed.
+    fn leave(&self, range: std::ops::Range<u64>) {
+        let _ = range;
+    }
+
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
 
