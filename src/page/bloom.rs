@@ -13,16 +13,19 @@ const LINE_BYTES: usize = LINE_BITS as usize / 8;
 /// Whether all bits of the key are set, where `word` gives the page's 64-bit words.
 #[inline]
 pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
-    runs::all(hash, probes, |bit| word(bit / 64) & (1 << (bit % 64)) != 0)
+    runs::all(hash, probes, is_set(word))
 }
 
 /// Whether the bits of the key's first so many runs are set. In a page that is half full, most absent
 /// keys are known by those of the first.
 #[inline]
 pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, runs: u32, hash: u64) -> bool {
-    runs::begins(hash, probes, runs, |bit| {
-        word(bit / 64) & (1 << (bit % 64)) != 0
-    })
+    runs::begins(hash, probes, runs, is_set(word))
+}
+
+#[inline(always)]
+fn is_set(word: impl Fn(usize) -> u64) -> impl Fn(usize) -> bool {
+    move |bit| word(bit / 64) & (1 << (bit % 64)) != 0
 }
 
 /// The word of its page in which the key's first bit lies, for a prefetch.

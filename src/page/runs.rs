@@ -21,21 +21,17 @@ const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
 /// can foretell, and three decide in seven cases of eight.
 #[inline(always)]
 pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
-    let test = |run: &[usize]| run.iter().fold(true, |all, bit| all & test(*bit));
-    match Cell::Bit.run_length(probes) {
-        3 => walk::<3>(hash, probes, test),
-        _ => walk::<2>(hash, probes, test),
-    }
+    begins(hash, probes, u32::MAX, test)
 }
 
 /// Whether the bits of the first so many runs pass a test: all bits, of a key that has no more.
 #[inline(always)]
 pub(crate) fn begins(hash: u64, probes: u32, runs: u32, test: impl Fn(usize) -> bool) -> bool {
-    let test = |run: &[usize]| run.iter().fold(true, |all, bit| all & test(*bit));
-    match Cell::Bit.run_length(probes) {
-        3 => walk::<3>(hash, probes.min(3 * runs), test),
-        _ => walk::<2>(hash, probes.min(2 * runs), test),
-    }
+    let length = Cell::Bit.run_length(probes);
+    let looked_at = probes.min(length.saturating_mul(runs));
+    in_runs(hash, length, looked_at, |run| {
+        run.iter().fold(true, |all, bit| all & test(*bit))
+    })
 }
 
 /// Does something with each of a key's bits.
@@ -52,14 +48,19 @@ pub(crate) fn each_first(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
 
 #[inline(always)]
 fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
-    let each = |run: &[usize]| {
+    in_runs(hash, Cell::Bit.run_length(probes), probes, |run| {
         each(run);
         true
-    };
-    match Cell::Bit.run_length(probes) {
+    });
+}
+
+/// Goes through the first so many probes, of runs of `length`, until a run is answered with `false`.
+#[inline(always)]
+fn in_runs(hash: u64, length: u32, probes: u32, each: impl FnMut(&[usize]) -> bool) -> bool {
+    match length {
         3 => walk::<3>(hash, probes, each),
         _ => walk::<2>(hash, probes, each),
-    };
+    }
 }
 
 /// The first of all bits.

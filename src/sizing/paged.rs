@@ -116,15 +116,16 @@ impl Page {
         let runs = Runs::new(cell, probes);
         let probes = f64::from(probes);
         let cells = cell.per_page() as f64;
-        let own = runs
-            .kinds
-            .map(|(count, length)| count * f64::from(length).powi(2));
+        let own: f64 = runs
+            .kinds()
+            .map(|(count, length)| count * f64::from(length).powi(2))
+            .sum();
         Page {
             cells,
             probes,
             ln_clear: runs.ln_stays_clear(),
             ln_pair: probes * (-1.0 / ((cells - 1.0) * (cells - 1.0))).ln_1p(),
-            pairs: (probes * probes - own[0] - own[1]) / 2.0,
+            pairs: (probes * probes - own) / 2.0,
             runs,
         }
     }
@@ -150,10 +151,8 @@ impl Page {
         let spread = self.pairs * variance.max(0.0) / (mean * mean);
         let alone: f64 = self
             .runs
-            .kinds
-            .iter()
-            .filter(|(runs, _)| *runs > 0.0)
-            .map(|(runs, length)| self.runs.all_set(load, *length).clamp(0.0, 1.0).powf(*runs))
+            .kinds()
+            .map(|(runs, length)| self.runs.all_set(load, length).clamp(0.0, 1.0).powf(runs))
             .product();
         (alone * (1.0 + spread)).min(1.0)
     }

@@ -3,14 +3,14 @@
 //! Fetching lines of memory is most of what a look-up costs. The price is that lines, like pages, differ in load by
 //! luck: that takes about 0.2 % more bits with runs of two, and 0.4 % with runs of three.
 
-use super::{Cell, LINE_BITS, PAGE_BITS};
+use super::{Cell, LINE_BITS, PAGE_BITS, PAGE_BYTES};
 
 /// The most probes with which runs are of three. Beyond, a filter is planned within one percent of the ideal with runs
 /// of two alone.
 const MOST_IN_THREES: u32 = 20;
 
 /// Bits of the page's header, which its first line begins with.
-const HEADER_BITS: u64 = 128;
+const HEADER_BITS: u64 = PAGE_BYTES * 8 - PAGE_BITS;
 
 /// The lines of a page, alike but for the first: how many bits, and how many lines of so many.
 const LINES: [(u64, u64); 2] = [
@@ -49,7 +49,7 @@ pub(super) struct Runs {
     /// Cells, and how many lines of so many.
     lines: [(f64, f64); 2],
     /// How many runs, and how many probes in each: full ones, and probes that lie alone.
-    pub(super) kinds: [(f64, u32); 2],
+    kinds: [(f64, u32); 2],
 }
 
 impl Runs {
@@ -70,6 +70,11 @@ impl Runs {
         }
     }
 
+    /// How many runs there are of each length, and that.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (f64, u32)> {
+        self.kinds.into_iter().filter(|(runs, _)| *runs > 0.0)
+    }
+
     /// Logarithm of the chance that `count` given cells of a line of `line` all stay clear when one key comes:
     /// a run falls on the line in proportion to its cells, and on different ones of them.
     fn ln_stay_clear(&self, line: f64, count: u32) -> f64 {
@@ -78,15 +83,15 @@ impl Runs {
             let missed: f64 = (0..length).map(misses).sum();
             -(line / self.cells) * missed.exp_m1()
         };
-        let runs = self.kinds.iter().filter(|(runs, _)| *runs > 0.0);
-        runs.map(|(runs, length)| runs * (-hit(*length)).ln_1p())
+        self.kinds()
+            .map(|(runs, length)| runs * (-hit(length)).ln_1p())
             .sum()
     }
 
     /// The same of one cell, whatever its line: a run has as many of all cells as it is long.
     pub(super) fn ln_stays_clear(&self) -> f64 {
         let missed = |(runs, length): (f64, u32)| runs * (-f64::from(length) / self.cells).ln_1p();
-        self.kinds.map(missed).iter().sum()
+        self.kinds().map(missed).sum()
     }
 
     /// The chance that a run of `length` finds all its cells set in a page of `load` keys.

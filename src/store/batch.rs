@@ -14,7 +14,7 @@ use crate::file::{FormatError, LayerPages};
 /// Keys that are looked up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;
 
-/// How many keys ahead of the one looked at are fetched, one or two cache lines each.
+/// How many keys ahead of the one looked at are fetched, one cache line each.
 pub(crate) const AHEAD: usize = 24;
 /// The same where all lines of a key are.
 pub(crate) const ALL_AHEAD: usize = 4;

@@ -68,9 +68,9 @@ pub(crate) struct Occupied {
 }
 
 impl Occupied {
-    pub(crate) fn new(layer: &Layer, cell: Cell) -> Self {
+    pub(crate) fn new(layer: &Layer) -> Self {
         Occupied {
-            cell,
+            cell: layer.cell,
             probes: layer.probes,
             pages: layer.pages,
             good: 0,

@@ -80,9 +80,8 @@ impl Engine {
             let checked = checked.map_err(|error| failed(&self.path, error))?;
             report.sections.extend(checked.err());
         }
-        let cell = self.header.kind.cell();
         let layers = view.superblock.layers.iter();
-        let mut layers: Vec<_> = layers.map(|layer| Occupied::new(layer, cell)).collect();
+        let mut layers: Vec<_> = layers.map(Occupied::new).collect();
         report.damaged = self.damaged_pages(&view, |content, page, layer| {
             report.pages += 1;
             let occupancy = match content {
