@@ -111,26 +111,36 @@ fn draws<const STEPS: usize>(state: &mut u64) -> impl Fn(usize) -> u64 {
     move |turn| (steps[turn / 2] >> (32 * (turn % 2))) & 0xFFFF_FFFF
 }
 
-/// Different bits of one line.
+/// Different bits of one line: those behind the first are counted from it, and from the line's end go on at
+/// its beginning.
 #[inline(always)]
 fn run<const RUN: usize>(draw: impl Fn(usize) -> u64) -> [usize; RUN] {
-    const { assert!(RUN == 2 || RUN == 3) };
     let first = anywhere(draw(0));
     let line = first / LINE * LINE;
-    let end = line + LINE;
-    let room = end - line.max(HEADER);
-    // How far behind the first, which the line goes on to from its end.
+    // No comparison tells where the line ends: it would be a branch that is foretold wrongly every other time.
+    match line {
+        0 => among::<RUN>(LINE - HEADER, draw, |behind| {
+            HEADER + (first - HEADER + behind) % (LINE - HEADER)
+        }),
+        _ => among::<RUN>(LINE, draw, |behind| line + (first + behind) % LINE),
+    }
+}
+
+/// A run's bits in a line of so many, where `bit` gives the one so far behind the first.
+#[inline(always)]
+fn among<const RUN: usize>(
+    room: u64,
+    draw: impl Fn(usize) -> u64,
+    bit: impl Fn(u64) -> u64,
+) -> [usize; RUN] {
+    const { assert!(RUN == 2 || RUN == 3) };
     let second = 1 + ((draw(1) * (room - 1)) >> 32);
-    let bit = |behind| {
-        let bit = first + behind;
-        (if bit < end { bit } else { bit - room }) as usize
-    };
     std::array::from_fn(|turn| match turn {
-        0 => first as usize,
-        1 => bit(second),
+        0 => bit(0) as usize,
+        1 => bit(second) as usize,
         _ => {
             let third = 1 + ((draw(2) * (room - 2)) >> 32);
-            bit(third + u64::from(third >= second))
+            bit(third + u64::from(third >= second)) as usize
         }
     })
 }

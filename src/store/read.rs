@@ -24,7 +24,8 @@ pub(crate) fn with_keys(layers: &[Arc<LayerPages>]) -> impl Iterator<Item = &Lay
 }
 
 impl View {
-    /// Fetches what a look-up will touch first in each place, so that it waits for all of them at once.
+    /// Fetches what a look-up of one key will touch, so that it waits for all of it at once: all lines of the
+    /// layer in which a key that is there most likely is, and the first of each other place.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         if !self.active.buffer.is_unused() {
@@ -33,7 +34,11 @@ impl View {
         if let Some(frozen) = &self.frozen {
             frozen.buffer.prefetch(hash);
         }
-        for layer in with_keys(&self.layers) {
+        let mut layers = with_keys(&self.layers);
+        if let Some(largest) = layers.next() {
+            largest.prefetch_all(hash);
+        }
+        for layer in layers {
             layer.prefetch(hash);
         }
     }
