@@ -6,6 +6,7 @@
 #[cfg(all(test, loom))]
 mod loom;
 mod nets;
+mod slot;
 mod table;
 mod transactions;
 #[cfg(test)]
@@ -16,7 +17,8 @@ use std::path::Path;
 
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
-pub(crate) use table::{Claim, Presence, Slot};
+pub(crate) use slot::Slot;
+pub(crate) use table::{Claim, Presence};
 pub(crate) use transactions::COMMITTED;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF1");
@@ -95,6 +97,29 @@ impl Buffer {
     /// Makes a buffer without a key, at `path`, ready for many.
     pub(crate) fn fill(&self, path: &Path) -> io::Result<()> {
         self.region.fill(path)
+    }
+
+    /// Has all of it in memory at once.
+    pub(crate) fn populate(&self) {
+        self.region.populate();
+    }
+
+    /// Makes a file of zeros that a buffer of about `bytes` can be [made of](Self::adopt) at once.
+    pub(crate) fn blank(path: &Path, bytes: u64) -> io::Result<()> {
+        Region::create(path, Shape::of(bytes).words()).map(drop)
+    }
+
+    /// A buffer of about `bytes` in a file that [`blank`](Self::blank) made.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size.
+    pub(crate) fn adopt(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+        let shape = Shape::of(bytes);
+        let region = Region::take_over(path)?;
+        if region.words().len() as u64 != shape.words() {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        Ok(Self::begin(region, shape, generation))
     }
 
     fn begin(region: Region, shape: Shape, generation: u64) -> Self {
@@ -259,7 +284,8 @@ struct Shape {
 
 impl Shape {
     fn of(bytes: u64) -> Self {
-        let transactions = (bytes / 256).clamp(64, 32_768);
+        // Whole lines, as buckets are.
+        let transactions = (bytes / 256 / 8 * 8).clamp(64, 32_768);
         let fixed = HEADER_WORDS + transactions;
         let buckets = (bytes / 8).saturating_sub(fixed) / table::BUCKET_WORDS as u64;
         Self {

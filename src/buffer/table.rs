@@ -8,6 +8,7 @@
 
 use std::ops::RangeInclusive;
 
+use super::slot::Slot;
 use super::transactions::{CLAIMED, DROPPED, EMPTY, Transaction};
 use super::{Buffer, COMMITTED, HEADER_WORDS, Word};
 use crate::page::place::page_of;
@@ -19,13 +20,6 @@ pub(super) const SLOTS: usize = 6;
 /// How many buckets past its home a key may lie. At three quarters full, none comes near.
 /// (The model checker has no time for so many.)
 pub(super) const REACH: u64 = if cfg!(all(test, loom)) { 2 } else { 128 };
-
-/// Where a key lies.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Slot {
-    bucket: usize,
-    place: usize,
-}
 
 /// What became of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,12 +41,6 @@ pub(crate) enum Presence {
     Settled,
     /// In the open transaction of this handle.
     Open(u64),
-}
-
-impl Slot {
-    pub(super) fn place(self) -> usize {
-        self.place
-    }
 }
 
 type Bucket = [AtomicU64; BUCKET_WORDS];
@@ -100,8 +88,8 @@ impl Buffer {
                 Some((slot, state)) => {
                     let presence = self.presence(state);
                     // Else the transaction may be another by now, of the same number.
-                    let states = load_states(&self.buckets()[slot.bucket]);
-                    if state_of(states, slot.place) == state {
+                    let states = load_states(&self.buckets()[slot.bucket()]);
+                    if state_of(states, slot.place()) == state {
                         return presence;
                     }
                 }
@@ -138,7 +126,7 @@ impl Buffer {
             let states = load_states(words);
             let used = used_places(states);
             if let Some(place) = place_of(words, used, hash) {
-                return Some((Slot { bucket, place }, state_of(states, place)));
+                return Some((Slot::of(bucket, place), state_of(states, place)));
             }
             if used < SLOTS {
                 return None;
@@ -157,11 +145,11 @@ impl Buffer {
             let states = load_states(words);
             let used = used_places(states);
             if let Some(place) = place_of(words, used, hash) {
-                return self.claim_again(Slot { bucket, place }, state_of(states, place));
+                return self.claim_again(Slot::of(bucket, place), state_of(states, place));
             }
             if used < SLOTS {
                 let place = used;
-                let taken = self.take(Slot { bucket, place }, hash, CLAIMED);
+                let taken = self.take(Slot::of(bucket, place), hash, CLAIMED);
                 return taken.map_or(Claim::NoRoom, Claim::Claimed);
             }
         }
@@ -174,7 +162,7 @@ impl Buffer {
         let reach = &self.buckets()[home..home + REACH as usize];
         let mut used = (home..).zip(reach.iter().map(|words| used_places(load_states(words))));
         let (bucket, place) = used.find(|(_, used)| *used < SLOTS)?;
-        self.take(Slot { bucket, place }, hash, state)
+        self.take(Slot::of(bucket, place), hash, state)
     }
 
     #[inline]
@@ -183,7 +171,7 @@ impl Buffer {
         if slots >= self.limit() {
             return None;
         }
-        self.buckets()[slot.bucket][slot.place].store(hash, Ordering::Relaxed);
+        self.buckets()[slot.bucket()][slot.place()].store(hash, Ordering::Relaxed);
         self.publish(slot, state);
         self.set(Word::Used, slots + 1);
         Some(slot)
@@ -207,8 +195,8 @@ impl Buffer {
     /// sees the hash.
     #[inline]
     pub(crate) fn publish(&self, slot: Slot, state: u16) {
-        let word = &self.buckets()[slot.bucket][SLOTS + slot.place / 4];
-        let shift = slot.place % 4 * 16;
+        let word = &self.buckets()[slot.bucket()][SLOTS + slot.place() / 4];
+        let shift = slot.place() % 4 * 16;
         let old = word.load(Ordering::Relaxed);
         let new = old & !(0xFFFF << shift) | u64::from(state) << shift;
         word.store(new, Ordering::Release);
@@ -286,7 +274,7 @@ impl Buffer {
 
     /// The states of a slot's bucket.
     pub(super) fn states(&self, slot: Slot) -> [u64; 2] {
-        load_states(&self.buckets()[slot.bucket])
+        load_states(&self.buckets()[slot.bucket()])
     }
 
     pub(super) fn for_each_key(&self, mut each: impl FnMut(Slot, u16)) {
@@ -295,7 +283,7 @@ impl Buffer {
             for place in 0..SLOTS {
                 match state_of(states, place) {
                     EMPTY => break,
-                    state => each(Slot { bucket, place }, state),
+                    state => each(Slot::of(bucket, place), state),
                 }
             }
         }

@@ -28,12 +28,12 @@ impl<'a> Bias<'a> {
     /// Goes inside, unless that was revoked. For the handle that made the words, one thread at a time.
     #[inline]
     pub(crate) fn enter(self, handle: u64) -> bool {
-        if self.revoked.load(Ordering::Relaxed) != 0 {
+        if self.is_revoked() {
             return false;
         }
         self.inside.store(handle, Ordering::Relaxed);
         fence(Ordering::SeqCst);
-        if self.revoked.load(Ordering::Relaxed) == 0 {
+        if !self.is_revoked() {
             return true;
         }
         self.leave();
@@ -50,6 +50,11 @@ impl<'a> Bias<'a> {
     pub(crate) fn revoke(self) {
         self.revoked.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
+    }
+
+    /// Whether nobody is let in any more.
+    pub(crate) fn is_revoked(self) -> bool {
+        self.revoked.load(Ordering::Relaxed) != 0
     }
 
     /// The handle that is inside, perhaps; 0 for none.

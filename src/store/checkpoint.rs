@@ -55,7 +55,7 @@ impl Engine {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
                 // Another process that is at it needs no help.
-                let _ = engine.settle_all(Duration::ZERO);
+                let _ = engine.settle_and(Duration::ZERO, Self::make_spare);
             });
             if let Ok(thread) = spawned {
                 let mut threads = lock(&self.threads);
@@ -74,6 +74,11 @@ impl Engine {
     /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
     /// that died at it, does it otherwise.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
+        self.settle_and(patience, |_| {})
+    }
+
+    /// The same, and after a checkpoint of its own something else before the next one may begin.
+    fn settle_and(&self, patience: Duration, after: impl FnOnce(&Self)) -> Result<()> {
         self.check_usable()?;
         if !self.is_due() {
             return Ok(());
@@ -114,7 +119,11 @@ impl Engine {
         match self.settle() {
             // It can be tried again once the page is repaired, or by who knows what to do with it.
             Err(error @ Error::Format { .. }) => Err(error),
-            outcome => self.poison_on_failure(outcome),
+            outcome => {
+                self.poison_on_failure(outcome)?;
+                after(self);
+                Ok(())
+            }
         }
     }
 

@@ -7,6 +7,7 @@ use super::coordination::shared_path;
 use super::engine::{Access, Engine, Held};
 use super::generation::buffer_path;
 use super::locks::{Gate, Presence, liveness_path};
+use super::spare::remove_spare;
 use super::view::remove_if_there;
 use crate::error::{Error, Result};
 use crate::sys::lock;
@@ -120,6 +121,7 @@ impl Engine {
         // Nobody else is there and the gate is ours. What can't be removed is never believed.
         if self.access == Access::Shared {
             let _ = remove_if_there(&buffer_path(&self.path, self.shared.active()));
+            let _ = remove_spare(&self.path);
             let _ = remove_if_there(&shared_path(&self.path));
         }
         // Those of the killed too, who may have been others than this handle ever met.

@@ -20,6 +20,7 @@ use super::locks::{Presence, Seat};
 use super::report::RecoveryReport;
 use super::sampling::Sampling;
 use super::verify::Damage;
+use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, SectionKind, Superblock};
@@ -75,7 +76,7 @@ pub(crate) struct Local {
     pub(crate) announced: u64,
     pub(crate) scratch: Vec<u8>,
     /// Of the last batch, for its memory.
-    pub(crate) claims: Claims,
+    pub(crate) claims: Option<Box<Claims>>,
     /// What this handle's writer needs in a superblock for its last commit.
     pub(crate) writer_bytes: Option<u64>,
     /// The handle is closed, or a close that failed for want of room has given up what was
@@ -136,6 +137,8 @@ pub(crate) struct Engine {
     /// Lost keys that this handle has noted.
     pub(crate) noted: Mutex<HashSet<u64>>,
     pub(crate) cold: Cold,
+    /// Of a handle that has the store alone: its next buffer, made ahead.
+    pub(crate) spare: Mutex<Option<Buffer>>,
     pub(crate) held: Mutex<Option<Held>>,
     process: Process,
 }
@@ -193,6 +196,7 @@ impl Engine {
             closed: AtomicBool::new(false),
             mostly_new: AtomicBool::new(false),
             cold: Cold::default(),
+            spare: Mutex::default(),
             held: Mutex::new(parts.held),
             process: Process::current(),
         })
@@ -251,7 +255,8 @@ impl Engine {
             Err(error @ (Error::Io { .. } | Error::Format { .. } | Error::Log { .. })) => {
                 Err(self.poison(error))
             }
-            outcome => outcome,
+            Err(error) => Err(error),
+            Ok(done) => Ok(done),
         }
     }
 

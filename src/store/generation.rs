@@ -100,13 +100,18 @@ impl Generation {
             at: &mut at,
             scratch,
         };
-        let outcome = write(&mut writer);
-        if outcome.is_ok() {
-            self.set_log_end(at);
-        } else {
-            self.buffer.set_allocated(at.allocated);
+        // What was done well is answered anew: to copy an outcome, which is as large as an error, would have
+        // to wait for all that was just stored.
+        match write(&mut writer) {
+            Ok(()) => {
+                self.set_log_end(at);
+                Ok(())
+            }
+            Err(error) => {
+                self.buffer.set_allocated(at.allocated);
+                Err(error)
+            }
         }
-        outcome
     }
 
     /// Makes the log durable up to `end`. Threads that come together share one sync.

@@ -1,6 +1,5 @@
 //! Inserting: look up without a lock, then claim under it what was absent.
 
-use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::Verdict;
@@ -181,10 +180,12 @@ impl Engine {
         };
         verdicts.resize(first + judged, Verdict::Seen);
         if let Some(first_absent) = absent.first() {
-            // Others wait for the lock: what it takes to wait for memory is done before.
-            let view = self.view.load();
-            for place in &absent {
-                view.active.buffer.prefetch(batch[*place]);
+            if !self.is_sole_writer() {
+                // Others wait for the lock: what it takes to wait for memory is done before.
+                let view = self.view.load();
+                for place in &absent {
+                    view.active.buffer.prefetch(batch[*place]);
+                }
             }
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
             writing.claim_absent(generation, batch, &absent, &mut verdicts[first..])?;
@@ -252,12 +253,12 @@ impl Writing<'_> {
             return Err(Stop::at(first)(self.full()));
         }
         let state = self.begin_claims().map_err(Stop::at(first))?;
-        let mut claims = std::mem::take(&mut self.local.claims);
+        let mut claims = self.local.claims.take().unwrap_or_default();
         claims.clear();
         claims.alive.clear();
         claims.allowance = self.allowance();
         let claimed = self.claim_in_turn(batch, absent, generation, state, &mut claims, verdicts);
-        self.local.claims = claims;
+        self.local.claims = Some(claims);
         claimed
     }
 
@@ -456,13 +457,13 @@ impl Writing<'_> {
         let Some(first) = claims.places.first().copied() else {
             return Ok(());
         };
-        let active = Arc::clone(&self.view.active);
         if let Err(error) = self.append_inserts(&claims.hashes) {
             for slot in &claims.slots {
-                active.buffer.retract(*slot);
+                self.view.active.buffer.retract(*slot);
             }
             return Err(Stop::at(first)(error));
         }
+        let active = &self.view.active;
         for (slot, place) in claims.slots.iter().zip(&claims.places) {
             active.buffer.publish(*slot, state);
             verdicts[*place] = Verdict::New;

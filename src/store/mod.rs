@@ -45,6 +45,7 @@ mod scan;
 mod sections;
 mod since;
 mod snapshot;
+mod spare;
 mod stats;
 mod sweep;
 mod tally;

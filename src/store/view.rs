@@ -8,6 +8,7 @@ use super::engine::{Access, Engine, View};
 use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
 use super::kept::KeptAll;
+use super::spare::remove_spare;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
@@ -153,6 +154,9 @@ impl Engine {
 
     /// A buffer for a new generation, where the others can open it.
     pub(crate) fn make_buffer(&self, number: u64, bytes: u64) -> Result<Buffer> {
+        if let Some(spare) = self.take_spare(number, bytes) {
+            return Ok(spare);
+        }
         make_buffer(&self.path, self.access == Access::Shared, bytes, number)
     }
 
@@ -290,5 +294,5 @@ pub(crate) fn clear_shared_memory(path: &std::path::Path, store_id: &[u8; 16]) -
             remove_if_there(&entry.path())?;
         }
     }
-    Ok(())
+    remove_spare(path)
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, MutexGuard};
 
+use arc_swap::Guard;
+
 use super::bias::Bias;
 use super::coordination::{HandleSlot, MAX_HANDLES};
 use super::engine::{Engine, Local, View};
@@ -20,7 +22,7 @@ pub(crate) struct Writing<'a> {
     pub(crate) engine: &'a Engine,
     pub(crate) local: MutexGuard<'a, Local>,
     /// What is there, and stays while the lock is held but for the end of a checkpoint.
-    pub(crate) view: Arc<View>,
+    pub(crate) view: Guard<Arc<View>>,
     lock: WriterLock<'a>,
     /// Nothing is left half done. Else the next holder goes on as if somebody had died here.
     pub(crate) sound: bool,
@@ -67,7 +69,7 @@ impl Engine {
         let mut writing = Writing {
             engine: self,
             local,
-            view: self.view.load_full(),
+            view: self.view.load(),
             lock,
             sound: false,
         };
@@ -79,6 +81,11 @@ impl Engine {
         self.shared.set_changing(self.handle);
         writing.refresh()?;
         Ok(writing)
+    }
+
+    /// Whether no other handle writes, as far as can be told without the lock.
+    pub(crate) fn is_sole_writer(&self) -> bool {
+        self.writer_lock.is_none() || self.biased && !self.shared.bias().is_revoked()
     }
 
     fn exclude_writers(&self) -> Result<WriterLock<'_>> {
@@ -239,7 +246,7 @@ impl Writing<'_> {
         let engine = self.engine;
         if !engine.is_current(&self.view) {
             engine.renew()?;
-            self.view = engine.view.load_full();
+            self.view = engine.view.load();
         }
         Ok(())
     }
@@ -251,11 +258,11 @@ impl Writing<'_> {
 
     /// Announces this handle in the active log, if it hasn't yet.
     pub(crate) fn announce(&mut self) -> Result<()> {
-        let active = Arc::clone(&self.view.active);
-        if self.local.announced == active.number() {
+        if self.local.announced == self.view.active.number() {
             return Ok(());
         }
         self.append(|log, handle| log.open(handle))?;
+        let active = &self.view.active;
         active.buffer.set_applied(active.buffer.tail().end);
         self.local.announced = active.number();
         Ok(())
@@ -267,11 +274,10 @@ impl Writing<'_> {
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,
     ) -> Result<()> {
         let engine = self.engine;
-        let active = Arc::clone(&self.view.active);
-        let log = engine.log_of(&active)?;
-        let outcome = active.append(log, &mut self.local.scratch, |log| {
-            write(log, engine.handle)
-        });
+        let active = &self.view.active;
+        let log = engine.log_of(active)?;
+        let scratch = &mut self.local.scratch;
+        let outcome = active.append(log, scratch, |log| write(log, engine.handle));
         engine.poison_on_failure(outcome)
     }
 

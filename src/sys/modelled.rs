@@ -63,6 +63,12 @@ impl Region {
         unsupported()
     }
 
+    pub(crate) fn take_over(_path: &Path) -> io::Result<Self> {
+        unsupported()
+    }
+
+    pub(crate) fn populate(&self) {}
+
     pub(crate) fn is_read_only(&self) -> bool {
         false
     }

@@ -22,6 +22,11 @@ impl Region {
     pub(crate) fn private(words: u64) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
+        // Random places of it are used: each would be a fault, and an entry in the processor's tables.
+        #[cfg(target_os = "linux")]
+        if bytes >= HUGE_PAGE {
+            let _ = raw.advise(Advice::HugePage);
+        }
         Ok(Self::of(raw, bytes, false))
     }
 
@@ -77,6 +82,12 @@ impl Region {
         Ok(())
     }
 
+    /// Has all of it in memory at once, so that no first use of a page has to wait for that.
+    pub(crate) fn populate(&self) {
+        #[cfg(target_os = "linux")]
+        let _ = self.raw.advise(Advice::PopulateWrite);
+    }
+
     /// The region in a file that [`create`](Self::create) made.
     pub(crate) fn open(path: &Path, write: bool) -> io::Result<Self> {
         let file = OpenOptions::new().read(true).write(write).open(path)?;
@@ -93,6 +104,13 @@ impl Region {
             options.map_raw_read_only(&file)?
         };
         Ok(Self::of(raw, bytes, !write))
+    }
+
+    /// The same for who is going to use all of it.
+    pub(crate) fn take_over(path: &Path) -> io::Result<Self> {
+        let region = Self::open(path, true)?;
+        advise(&region.raw, true);
+        Ok(region)
     }
 
     fn of(raw: MmapRaw, bytes: usize, read_only: bool) -> Self {

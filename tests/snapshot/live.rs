@@ -149,37 +149,43 @@ fn threads_go_on_while_it_is_copied() {
     let (_folder, path, store) = store(&options(Kind::Bloom), 0..1000);
     let copy = beside(&path, "-copy");
     let inserted = AtomicU64::new(SHARE);
+    // Far fewer than a buffer takes: the checkpoint of one that is full would wait for the copy.
+    let allowed = AtomicU64::new(SHARE + 10);
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            for next in SHARE.. {
-                insert(&store, next..next + 1);
-                inserted.store(next + 1, Ordering::Release);
-                if over.load(Ordering::Acquire) {
-                    break;
+            let mut next = SHARE;
+            while !over.load(Ordering::Acquire) {
+                if next < allowed.load(Ordering::Acquire) {
+                    insert(&store, next..next + 1);
+                    next += 1;
+                    inserted.store(next, Ordering::Release);
                 }
+                std::thread::yield_now();
             }
         });
         let ended = Over(&over);
-        while inserted.load(Ordering::Acquire) < SHARE + 10 {
-            std::thread::yield_now();
-        }
-        let before = inserted.load(Ordering::Acquire);
-        let mut during = 0;
+        let wait_for = |number| {
+            while inserted.load(Ordering::Acquire) < number {
+                std::thread::yield_now();
+            }
+        };
+        let before = SHARE + 10;
+        wait_for(before);
+        let mut during = false;
         store
             .snapshot_watched(&copy, |progress| {
                 // The copy is begun and not ended: inserts return all the same.
-                if progress.done < progress.total / 2 && during == 0 {
-                    let now = inserted.load(Ordering::Acquire);
-                    while inserted.load(Ordering::Acquire) < now + 3 {
-                        std::thread::yield_now();
-                    }
-                    during = inserted.load(Ordering::Acquire);
+                if progress.done < progress.total / 2 && !during {
+                    allowed.store(before + 3, Ordering::Release);
+                    wait_for(before + 3);
+                    during = true;
                 }
                 std::ops::ControlFlow::Continue(())
             })
             .unwrap();
         drop(ended);
+        assert!(during);
         super::setting::assert_whole(&copy, SHARE..before);
         super::setting::assert_whole(&copy, 0..1000);
     });

@@ -1,0 +1,153 @@
+//! The next write buffer, made ahead by the thread that has just come to the end of a checkpoint: to fill tens
+//! of megabytes with zeros takes longer than whoever brings the next key should have to wait.
+//!
+//! There is room for it in what the buffers were granted, since the closed one has just gone. A handle that has
+//! the store alone keeps it; else it is a file, under a name that is no generation's, for whichever handle is the
+//! next to rotate.
+
+use std::path::{Path, PathBuf};
+
+use super::create::beside;
+use super::engine::{Access, Engine};
+use super::generation::buffer_path;
+use super::view::remove_if_there;
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::sys::lock;
+
+/// The files of it: while it is being made, and then.
+fn paths(store: &Path) -> [PathBuf; 2] {
+    ["-shm.making", "-shm.spare"].map(|suffix| beside(store, suffix))
+}
+
+impl Engine {
+    /// Makes the next buffer, if there is none yet. By who has the checkpoint's lock, so nobody else does.
+    /// Where it can't be made, who needs it makes it then, or tells why not.
+    pub(crate) fn make_spare(&self) {
+        let bytes = self.shared.buffer_bytes();
+        match self.access {
+            Access::Alone => {
+                let mut spare = lock(&self.spare);
+                if spare.is_none()
+                    && let Ok(made) = Buffer::private(bytes, self.shared.active() + 1)
+                {
+                    made.populate();
+                    *spare = Some(made);
+                }
+            }
+            Access::Shared => {
+                let [making, spare] = paths(&self.path);
+                // Half of one was left by a process that died at it.
+                if !spare.exists()
+                    && remove_if_there(&making).is_ok()
+                    && Buffer::blank(&making, bytes).is_ok()
+                {
+                    let _ = std::fs::rename(making, spare);
+                }
+            }
+            Access::Watching | Access::Snapshot => {}
+        }
+    }
+
+    /// Takes it as the buffer of a generation, if there is one of that size. By who has the writer lock.
+    pub(crate) fn take_spare(&self, number: u64, bytes: u64) -> Option<Buffer> {
+        if bytes != self.shared.buffer_bytes() {
+            return None;
+        }
+        if self.access == Access::Alone {
+            let spare = lock(&self.spare).take();
+            return spare.filter(|spare| spare.generation() == number);
+        }
+        let [_, spare] = paths(&self.path);
+        let path = buffer_path(&self.path, number);
+        std::fs::rename(spare, &path).ok()?;
+        Buffer::adopt(&path, bytes, number).ok()
+    }
+}
+
+/// Removes what there is of it, by the first one in or the last one out.
+pub(crate) fn remove_spare(store: &Path) -> Result<()> {
+    paths(store)
+        .iter()
+        .try_for_each(|path| remove_if_there(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Options, Store};
+
+    fn options() -> Options {
+        Options::new().capacity(100_000).buffer(1 << 20)
+    }
+
+    fn insert(store: &Store, keys: std::ops::Range<u64>) {
+        for key in keys {
+            assert!(store.insert(&key.to_le_bytes()).unwrap(), "{key}");
+        }
+    }
+
+    #[test]
+    fn it_is_a_file_that_the_next_rotation_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let [making, spare] = paths(&path);
+        let store = options().create(&path).unwrap();
+        insert(&store, 0..10);
+        std::fs::write(&making, "half of one").unwrap();
+        store.engine.make_spare();
+        assert!(spare.exists() && !making.exists());
+        store.checkpoint().unwrap();
+        assert!(!spare.exists());
+        insert(&store, 10..20);
+        store.engine.make_spare();
+        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+        store.close().unwrap();
+        assert!(!spare.exists());
+    }
+
+    #[test]
+    fn one_of_another_size_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let store = options().create(&path).unwrap();
+        insert(&store, 0..10);
+        let [_, spare] = paths(&path);
+        std::fs::write(&spare, [0; 4096]).unwrap();
+        store.checkpoint().unwrap();
+        insert(&store, 10..20);
+        assert!(!spare.exists());
+    }
+
+    #[test]
+    fn what_a_kill_leaves_is_removed_by_the_next_to_open() {
+        for exclusive in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.ever");
+            options().create(&path).unwrap().close().unwrap();
+            for path in paths(&path) {
+                std::fs::write(path, [7; 4096]).unwrap();
+            }
+            let store = Options::new().exclusive(exclusive).open(&path).unwrap();
+            assert!(paths(&path).iter().all(|path| !path.exists()));
+            insert(&store, 0..10);
+        }
+    }
+
+    #[test]
+    fn an_exclusive_handle_keeps_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let store = options().exclusive(true).create(&path).unwrap();
+        insert(&store, 0..10);
+        store.engine.make_spare();
+        assert!(paths(&path).iter().all(|path| !path.exists()));
+        let number = lock(&store.engine.spare).as_ref().map(Buffer::generation);
+        store.checkpoint().unwrap();
+        assert!(lock(&store.engine.spare).is_none());
+        let active = store.engine.view().unwrap().active.number();
+        assert_eq!(number, Some(active));
+        insert(&store, 10..20);
+        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+    }
+}
