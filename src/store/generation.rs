@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use super::create::beside;
 use super::doubt::{Doubt, Told};
@@ -15,6 +16,9 @@ use crate::sys::lock;
 pub(crate) fn buffer_path(store: &Path, generation: u64) -> PathBuf {
     beside(store, &format!("-shm.{generation}"))
 }
+
+/// As large a part of a sync's time is waited, at most, for others to share the next one: one in so many.
+const PATIENCE: u32 = 2;
 
 /// One generation, as this handle sees it.
 #[derive(Debug)]
@@ -118,7 +122,7 @@ impl Generation {
     pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
         match self.syncing.turn(|| self.buffer.durable() >= end) {
             None => Ok(()),
-            Some(_turn) => self.sync(log),
+            Some(turn) => turn.sync(|| self.sync(log)),
         }
     }
 
@@ -141,8 +145,20 @@ impl Generation {
 /// same wait one after the other, and often to the thread that just had it.
 #[derive(Debug, Default)]
 struct Syncing {
-    busy: Mutex<bool>,
+    now: Mutex<Now>,
     over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    busy: bool,
+    /// Threads that have asked for a sync so far, and how many of them had when the last one began.
+    asked: u64,
+    covered: u64,
+    /// As many as were served by the last sync or came meanwhile are likely to share the next one.
+    expected: u64,
+    /// How long the last one took.
+    took: Duration,
 }
 
 /// The right to sync.
@@ -151,24 +167,49 @@ struct Turn<'a>(&'a Syncing);
 impl Syncing {
     /// Waits for a turn; `None` as soon as what it would be for has been done.
     fn turn(&self, is_done: impl Fn() -> bool) -> Option<Turn<'_>> {
-        let mut busy = lock(&self.busy);
+        let mut now = lock(&self.now);
+        now.asked += 1;
         loop {
             if is_done() {
                 return None;
             }
-            if !*busy {
-                *busy = true;
+            if !now.busy {
+                now.busy = true;
                 return Some(Turn(self));
             }
-            let woken = self.over.wait(busy);
-            busy = woken.unwrap_or_else(PoisonError::into_inner);
+            let woken = self.over.wait(now);
+            now = woken.unwrap_or_else(PoisonError::into_inner);
         }
+    }
+}
+
+impl Turn<'_> {
+    /// Syncs for all who have asked, and for those who are likely to come: the threads that the last sync served.
+    /// Else there would be two groups that wait for each other's syncs. Who is alone waits for nobody, and nobody
+    /// waits for longer than a part of a sync.
+    fn sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut begun = Instant::now();
+        let mut now = lock(&self.0.now);
+        while now.asked - now.covered < now.expected && begun.elapsed() < now.took / PATIENCE {
+            drop(now);
+            std::thread::yield_now();
+            now = lock(&self.0.now);
+        }
+        let before = now.covered;
+        now.covered = now.asked;
+        drop(now);
+        begun = Instant::now();
+        let outcome = sync();
+        let mut now = lock(&self.0.now);
+        now.expected = now.asked - before;
+        now.took = begun.elapsed();
+        outcome
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        *lock(&self.0.busy) = false;
+        lock(&self.0.now).busy = false;
         self.0.over.notify_all();
     }
 }
@@ -187,4 +228,49 @@ fn write_again(log: &LogFile, durable: u64, tail: LogEnd) -> Result<()> {
         }
     }
     log.write_again(durable..tail.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(syncing: &Syncing) -> u64 {
+        lock(&syncing.now).expected
+    }
+
+    /// What each sync covers, one after the other: with another thread that asks during the first and then
+    /// stays away.
+    #[test]
+    fn who_asks_during_a_sync_shares_the_next_and_who_stays_away_is_forgotten() {
+        let syncing = Syncing::default();
+        let sync = |meanwhile: u64| {
+            let turn = syncing.turn(|| false).unwrap();
+            let synced = turn.sync(|| {
+                lock(&syncing.now).asked += meanwhile;
+                Ok(())
+            });
+            synced.unwrap();
+        };
+        sync(0);
+        assert_eq!(expected(&syncing), 1);
+        sync(1);
+        assert_eq!(expected(&syncing), 2);
+        // The one who asked is covered now; nobody else came.
+        sync(0);
+        assert_eq!(expected(&syncing), 2);
+        // It is waited for, in vain, and not for ever.
+        sync(0);
+        assert_eq!(expected(&syncing), 1);
+    }
+
+    #[test]
+    fn what_others_have_synced_needs_no_turn() {
+        let syncing = Syncing::default();
+        assert!(syncing.turn(|| true).is_none());
+        let turn = syncing.turn(|| false).unwrap();
+        let failed = turn.sync(|| Err(Error::Closed));
+        assert!(matches!(failed, Err(Error::Closed)));
+        drop(turn);
+        assert!(syncing.turn(|| false).is_some());
+    }
 }
