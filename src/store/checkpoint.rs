@@ -304,7 +304,8 @@ impl Engine {
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
         self.check_writable()?;
         let mut writing = self.lock_writer()?;
-        writing.rotate(false)?;
+        // Without a thread: this one has nothing else to do.
+        writing.turn(false)?;
         drop(writing);
         self.settle_all(self.options.timeout)
     }

@@ -98,7 +98,7 @@ impl Engine {
             return Ok(report);
         }
         writing.append_noted(|log, handle| log.exempt(handle, &hashes))?;
-        writing.rotate(false)?;
+        writing.turn(false)?;
         drop(writing);
         self.settle_all(self.options.timeout)?;
         Ok(report)

@@ -151,7 +151,7 @@ impl Engine {
         for _ in 0..ROUNDS {
             let mut writing = self.lock_writer()?;
             if writing.has_news()? {
-                writing.rotate(false)?;
+                writing.turn(false)?;
             }
             drop(writing);
             self.settle_all(self.options.timeout)?;
