@@ -110,7 +110,7 @@ impl Engine {
         writing.local.closing = true;
         writing.give_up();
         writing.take_up_log()?;
-        writing.rotate(true)?;
+        writing.turn(true)?;
         drop(writing);
         self.join_threads();
         self.settle_all(self.options.timeout)

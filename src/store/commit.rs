@@ -90,7 +90,7 @@ impl Writing<'_> {
         if !self.view.active.has_log() {
             self.start_log()
         } else if self.log_is_long() {
-            self.rotate(false)
+            self.rotate()
         } else {
             Ok(())
         }

@@ -301,7 +301,7 @@ impl Writing<'_> {
                         let quota = self.slot().uncommitted();
                         break Err(Stop::at(place)(Error::TransactionTooLarge { quota }));
                     }
-                    match self.rotate(false).and_then(|()| self.begin_claims()) {
+                    match self.rotate().and_then(|()| self.begin_claims()) {
                         Ok(begun) => state = begun,
                         Err(error) => break Err(Stop::at(place)(error)),
                     }

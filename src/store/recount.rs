@@ -240,7 +240,7 @@ impl Writing<'_> {
         let mut written = 0;
         let mut rotated = false;
         let begun = match self.log_is_long() {
-            true => self.rotate(false),
+            true => self.rotate(),
             false => Ok(()),
         };
         begun
@@ -263,7 +263,7 @@ impl Writing<'_> {
                         match rotated {
                             // Even an empty buffer has no room: others of its hash crowd it.
                             true => Err(Error::TransactionTooLarge { quota: 0 }),
-                            false => self.rotate(false),
+                            false => self.rotate(),
                         }
                     });
                     if let Err(error) = ended.and_then(|()| self.begin_claims().map(drop)) {

@@ -194,16 +194,16 @@ impl Writing<'_> {
             .sum()
     }
 
-    /// Closes the active log and begins the next generation, or with `last` none, and has the
-    /// checkpoint of the closed one begin. Waits for the checkpoint before, if there is one still.
-    pub(crate) fn rotate(&mut self, last: bool) -> Result<()> {
-        if self.turn(last)? && !last {
+    /// Closes the active log and begins the next generation, and has the checkpoint of the closed one begin.
+    pub(crate) fn rotate(&mut self) -> Result<()> {
+        if self.turn(false)? {
             self.engine.start_checkpoint()?;
         }
         Ok(())
     }
 
-    /// The rotation without its checkpoint; answers whether there was anything to rotate.
+    /// The rotation without its checkpoint, with `last` to no next generation; answers whether there was anything
+    /// to rotate. Waits for the checkpoint before, if there is one still.
     pub(crate) fn turn(&mut self, last: bool) -> Result<bool> {
         let engine = self.engine;
         engine.settle_all(engine.options.timeout)?;

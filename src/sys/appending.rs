@@ -2,8 +2,8 @@
 
 use std::fs::File;
 use std::io;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicPtr, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use memmap2::{MmapOptions, MmapRaw};
 
@@ -76,7 +76,7 @@ impl Appending {
     /// Maps all that is reserved, if that reaches up to `end`.
     #[cold]
     fn grow(&self, file: &File, end: u64) -> Option<&MmapRaw> {
-        let mut maps = self.maps.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut maps = super::lock(&self.maps);
         if maps.none {
             return None;
         }

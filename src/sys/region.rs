@@ -84,8 +84,7 @@ impl Region {
 
     /// Has all of it in memory at once, so that no first use of a page has to wait for that.
     pub(crate) fn populate(&self) {
-        #[cfg(target_os = "linux")]
-        let _ = self.raw.advise(Advice::PopulateWrite);
+        have_in_memory(&self.raw);
     }
 
     /// The region in a file that [`create`](Self::create) made.
@@ -148,10 +147,17 @@ fn bytes_of(words: u64) -> io::Result<usize> {
 fn advise(raw: &MmapRaw, populate: bool) {
     // Without leave it is as slow as it was.
     let _ = raw.advise(Advice::Random);
-    #[cfg(target_os = "linux")]
     if populate {
-        let _ = raw.advise(Advice::PopulateWrite);
+        have_in_memory(raw);
     }
+}
+
+/// Has all first uses of pages happen now.
+fn have_in_memory(raw: &MmapRaw) {
+    #[cfg(target_os = "linux")]
+    let _ = raw.advise(Advice::PopulateWrite);
+    #[cfg(not(target_os = "linux"))]
+    let _ = raw;
 }
 
 /// Bytes that the system maps with one entry of its tables, where a file's cache has them in one
