@@ -21,7 +21,7 @@ pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
 pub(crate) use transactions::COMMITTED;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF1");
+const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
 const HEADER_WORDS: u64 = 64;
 
 /// What the words at the front mean.

@@ -1,10 +1,11 @@
 //! The table of keys in a buffer.
 //!
-//! A bucket is one cache line: six hashes (words 0 to 5) and six 16-bit states (words 6 and 7).
-//! The home bucket of a hash is its high bits, as its page is, so a walk over the buckets meets the
-//! keys in nearly the order of the pages. A bucket that is full overflows into the next one; the
-//! first bucket that is not full ends every search. Nothing is ever taken out: a key that is
-//! dropped keeps its slot and changes its state.
+//! A bucket is one cache line: six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6
+//! and 7). The home bucket of a hash is its high bits, as its page is, so a walk over the buckets
+//! meets the keys in nearly the order of the pages. A bucket that is full overflows into the next
+//! one, and has a mark for each key that passed it: the lowest bits of its hash choose which. A bucket
+//! without the mark of a key ends the search for it. Nothing is ever taken out: a key that is dropped
+//! keeps its slot and changes its state.
 
 use std::ops::RangeInclusive;
 
@@ -128,7 +129,8 @@ impl Buffer {
             if let Some(place) = place_of(words, used, hash) {
                 return Some((Slot::of(bucket, place), state_of(states, place)));
             }
-            if used < SLOTS {
+            // Rarely so, in a bucket that is full too.
+            if !is_passed(states, hash) {
                 return None;
             }
         }
@@ -170,6 +172,12 @@ impl Buffer {
         let slots = self.used();
         if slots >= self.limit() {
             return None;
+        }
+        // Before it can be seen where it lies: who looks for it comes that far.
+        for full in &self.buckets()[self.home(hash)..slot.bucket()] {
+            let word = &full[SLOTS + 1];
+            let marks = word.load(Ordering::Relaxed) | mark_of(hash);
+            word.store(marks, Ordering::Release);
         }
         self.buckets()[slot.bucket()][slot.place()].store(hash, Ordering::Relaxed);
         self.publish(slot, state);
@@ -303,6 +311,18 @@ pub(super) fn state_of(states: [u64; 2], place: usize) -> u16 {
     (states[place / 4] >> (place % 4 * 16)) as u16
 }
 
+/// The mark that a key leaves where it passes, among the states' higher half.
+#[inline]
+fn mark_of(hash: u64) -> u64 {
+    1 << (32 + hash % 32)
+}
+
+/// Whether the key, or another with its mark, passed this bucket.
+#[inline]
+fn is_passed(states: [u64; 2], hash: u64) -> bool {
+    states[1] & mark_of(hash) != 0
+}
+
 /// How many of a bucket's places are in use: they are taken in their order.
 #[inline]
 fn used_places(states: [u64; 2]) -> usize {
@@ -314,7 +334,8 @@ fn used_places(states: [u64; 2]) -> usize {
         zeros.trailing_zeros() as usize / 16
     };
     match first_empty(states[0]) {
-        4 => 4 + first_empty(states[1]),
+        // Marks are no states.
+        4 => 4 + first_empty(states[1] & 0xFFFF_FFFF),
         first => first,
     }
 }
@@ -429,13 +450,14 @@ mod tests {
         #[test]
         fn used_places_end_at_the_first_empty_one(
             states in prop::array::uniform6(prop_oneof![Just(EMPTY), Just(COMMITTED), Just(0x8000), any::<u16>()]),
+            marks in any::<u64>(),
         ) {
             let word = |states: &[u16]| {
                 let shifted = |(place, state): (usize, &u16)| u64::from(*state) << (16 * place);
                 states.iter().enumerate().map(shifted).sum()
             };
             let twin = states.iter().position(|state| *state == EMPTY).unwrap_or(SLOTS);
-            prop_assert_eq!(used_places([word(&states[..4]), word(&states[4..])]), twin);
+            prop_assert_eq!(used_places([word(&states[..4]), word(&states[4..]) | marks << 32]), twin);
         }
 
         /// The slow twin is a sorted map.
