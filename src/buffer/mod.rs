@@ -3,6 +3,7 @@
 //! A buffer belongs to one generation and is never emptied or used again. It begins with a few
 //! words about that generation's log, then come the transactions, then the table of keys.
 
+mod bucket;
 #[cfg(all(test, loom))]
 mod loom;
 mod nets;
@@ -287,7 +288,7 @@ impl Shape {
         // Whole lines, as buckets are.
         let transactions = (bytes / 256 / 8 * 8).clamp(64, 32_768);
         let fixed = HEADER_WORDS + transactions;
-        let buckets = (bytes / 8).saturating_sub(fixed) / table::BUCKET_WORDS as u64;
+        let buckets = (bytes / 8).saturating_sub(fixed) / bucket::BUCKET_WORDS as u64;
         Self {
             transactions,
             homes: buckets.saturating_sub(table::REACH).max(64),
@@ -296,11 +297,11 @@ impl Shape {
 
     fn words(&self) -> u64 {
         let buckets = self.homes + table::REACH;
-        HEADER_WORDS + self.transactions + buckets * table::BUCKET_WORDS as u64
+        HEADER_WORDS + self.transactions + buckets * bucket::BUCKET_WORDS as u64
     }
 
     fn limit(&self) -> u64 {
-        self.homes * table::SLOTS as u64 / 4 * 3
+        self.homes * bucket::SLOTS as u64 / 4 * 3
     }
 }
 

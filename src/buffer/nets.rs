@@ -7,8 +7,8 @@
 
 use std::ops::RangeInclusive;
 
+use super::bucket::state_of;
 use super::slot::Slot;
-use super::table::state_of;
 use super::{Buffer, Word};
 
 /// The state of a key whose inserts and removes are even; 0 is no key.

@@ -1,6 +1,6 @@
 //! A key's place in the table.
 
-use super::table::BUCKET_WORDS;
+use super::bucket::BUCKET_WORDS;
 
 /// Where a key lies: its bucket times [`BUCKET_WORDS`], and its place there. One word, so that it is handed on in a
 /// register: two that are stored and then copied as one have to wait for all stores before them.

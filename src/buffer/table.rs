@@ -1,7 +1,6 @@
 //! The table of keys in a buffer.
 //!
-//! A bucket is one cache line: six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6
-//! and 7). The home bucket of a hash is its high bits, as its page is, so a walk over the buckets
+//! A bucket is one cache line (`bucket.rs`). The home bucket of a hash is its high bits, as its page is, so a walk over the buckets
 //! meets the keys in nearly the order of the pages. A bucket that is full overflows into the next
 //! one, and has a mark for each key that passed it: the lowest bits of its hash choose which. A bucket
 //! without the mark of a key ends the search for it. Nothing is ever taken out: a key that is dropped
@@ -9,15 +8,16 @@
 
 use std::ops::RangeInclusive;
 
+use super::bucket::{
+    Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
+};
 use super::slot::Slot;
 use super::transactions::{CLAIMED, DROPPED, EMPTY, Transaction};
 use super::{Buffer, COMMITTED, HEADER_WORDS, Word};
 use crate::page::place::page_of;
 use crate::sys;
-use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::sync::Ordering;
 
-pub(super) const BUCKET_WORDS: usize = 8;
-pub(super) const SLOTS: usize = 6;
 /// How many buckets past its home a key may lie. At three quarters full, none comes near.
 /// (The model checker has no time for so many.)
 pub(super) const REACH: u64 = if cfg!(all(test, loom)) { 2 } else { 128 };
@@ -43,8 +43,6 @@ pub(crate) enum Presence {
     /// In the open transaction of this handle.
     Open(u64),
 }
-
-type Bucket = [AtomicU64; BUCKET_WORDS];
 
 impl Buffer {
     /// The keys it takes.
@@ -298,64 +296,6 @@ impl Buffer {
     }
 }
 
-#[inline]
-fn load_states(bucket: &Bucket) -> [u64; 2] {
-    [
-        bucket[SLOTS].load(Ordering::Acquire),
-        bucket[SLOTS + 1].load(Ordering::Acquire),
-    ]
-}
-
-#[inline]
-pub(super) fn state_of(states: [u64; 2], place: usize) -> u16 {
-    (states[place / 4] >> (place % 4 * 16)) as u16
-}
-
-/// The mark that a key leaves where it passes, among the states' higher half.
-#[inline]
-fn mark_of(hash: u64) -> u64 {
-    1 << (32 + hash % 32)
-}
-
-/// Whether the key, or another with its mark, passed this bucket.
-#[inline]
-fn is_passed(states: [u64; 2], hash: u64) -> bool {
-    states[1] & mark_of(hash) != 0
-}
-
-/// How many of a bucket's places are in use: they are taken in their order.
-#[inline]
-fn used_places(states: [u64; 2]) -> usize {
-    const ONES: u64 = 0x0001_0001_0001_0001;
-    // The lowest bit that is set is the highest of the first state that is 0 (Warren, "Hacker's
-    // Delight", 6-1); those above it mean nothing.
-    let first_empty = |word: u64| {
-        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 15);
-        zeros.trailing_zeros() as usize / 16
-    };
-    match first_empty(states[0]) {
-        // Marks are no states.
-        4 => 4 + first_empty(states[1] & 0xFFFF_FFFF),
-        first => first,
-    }
-}
-
-/// Where a hash lies among the first `used` of a bucket. All six are compared at once: how many
-/// are in use is as good as random, and a branch for each would be mispredicted.
-#[inline]
-fn place_of(bucket: &Bucket, used: usize, hash: u64) -> Option<usize> {
-    // The model checker would try all older values of those that don't count.
-    let looked_at = if cfg!(all(test, loom)) { used } else { SLOTS };
-    let mut equal = 0_u32;
-    for (place, word) in bucket[..looked_at].iter().enumerate() {
-        equal |= u32::from(word.load(Ordering::Relaxed) == hash) << place;
-    }
-    equal &= (1 << used) - 1;
-    (equal != 0).then_some(equal.trailing_zeros() as usize)
-}
-
-const _: () = assert!(SLOTS + SLOTS.div_ceil(4) == BUCKET_WORDS && EMPTY == 0);
-
 #[cfg(test)]
 mod tests {
     use super::super::limit_of;
@@ -446,20 +386,6 @@ mod tests {
     }
 
     proptest! {
-        /// The slow twin goes from place to place.
-        #[test]
-        fn used_places_end_at_the_first_empty_one(
-            states in prop::array::uniform6(prop_oneof![Just(EMPTY), Just(COMMITTED), Just(0x8000), any::<u16>()]),
-            marks in any::<u64>(),
-        ) {
-            let word = |states: &[u16]| {
-                let shifted = |(place, state): (usize, &u16)| u64::from(*state) << (16 * place);
-                states.iter().enumerate().map(shifted).sum()
-            };
-            let twin = states.iter().position(|state| *state == EMPTY).unwrap_or(SLOTS);
-            prop_assert_eq!(used_places([word(&states[..4]), word(&states[4..]) | marks << 32]), twin);
-        }
-
         /// The slow twin is a sorted map.
         #[test]
         fn equals_a_map(

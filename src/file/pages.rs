@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
+use crate::page::drawn::Drawn;
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
@@ -242,6 +243,31 @@ impl LayerPages {
     pub(crate) fn contains(&self, hash: u64, window: WriteWindow<'_>) -> Result<bool, FormatError> {
         let words = self.checked_words(hash, window)?;
         Ok(bloom::contains(|index| words.get(index), self.probes, hash))
+    }
+
+    /// To draw the probes of eight keys for this layer.
+    pub(crate) fn drawn(&self) -> Drawn {
+        Drawn::new(self.probes)
+    }
+
+    /// Fetches the lines of all bits of a key that was drawn for.
+    #[inline]
+    pub(crate) fn prefetch_drawn(&self, hash: u64, drawn: &Drawn, key: usize) {
+        let base = self.page_of(hash) as usize * WORDS;
+        drawn.each_first(key, |bit| self.map.prefetch(base + bit / 64));
+    }
+
+    /// Whether a key that was drawn for tests positive in this layer.
+    #[inline]
+    pub(crate) fn contains_drawn(
+        &self,
+        hash: u64,
+        drawn: &Drawn,
+        key: usize,
+        window: WriteWindow<'_>,
+    ) -> Result<bool, FormatError> {
+        let words = self.checked_words(hash, window)?;
+        Ok(bloom::contains_drawn(|index| words.get(index), drawn, key))
     }
 
     /// The words of the key's page, which is checked at its first use.

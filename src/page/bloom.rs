@@ -3,6 +3,7 @@
 //! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
 //! by applying the same keys again.
 
+use super::drawn::{Drawn, EIGHT, draws_eight};
 use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, count_bits, runs};
 use crate::sizing::{Cell, LINE_BITS};
 use crate::sys::modern::{self, Work};
@@ -38,6 +39,12 @@ pub(crate) fn first_word(hash: u64) -> usize {
 #[inline]
 pub(crate) fn second_word(hash: u64, probes: u32) -> usize {
     runs::second(hash, probes) / 64
+}
+
+/// The same as [`contains`], of one of the keys that were drawn for.
+#[inline]
+pub(crate) fn contains_drawn(word: impl Fn(usize) -> u64, drawn: &Drawn, key: usize) -> bool {
+    drawn.all(key, is_set(word))
 }
 
 /// A word of its page in each line in which the key has bits, for a prefetch.
@@ -91,11 +98,23 @@ impl Work for Apply<'_> {
         // A page of known length spares the bounds checks below.
         if let Some(page) = self.page.first_chunk_mut::<PAGE_BYTES>() {
             let (words, _) = page.as_chunks_mut::<8>();
-            for hash in self.hashes {
-                runs::each(*hash, self.probes, |bit| {
-                    let word = &mut words[bit / 64 % WORDS];
-                    *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
-                });
+            let mut set = |bit: usize| {
+                let word = &mut words[bit / 64 % WORDS];
+                *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
+            };
+            let (eights, rest) = match draws_eight() {
+                true => self.hashes.as_chunks(),
+                false => (&[][..], self.hashes),
+            };
+            let mut drawn = Drawn::new(self.probes);
+            for hashes in eights {
+                drawn.draw(hashes);
+                for key in 0..EIGHT {
+                    drawn.each(key, &mut set);
+                }
+            }
+            for hash in rest {
+                runs::each(*hash, self.probes, &mut set);
             }
         }
         count_bits(self.page)

@@ -5,6 +5,7 @@
 
 pub(crate) mod bloom;
 pub(crate) mod counting;
+pub(crate) mod drawn;
 mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;

@@ -13,7 +13,7 @@ use crate::hash::finalise;
 use crate::sizing::{Cell, LINE_BITS as LINE};
 
 /// Bits of the page's header, which the first line begins with.
-const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
+pub(super) const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
 
 /// Whether each of a key's bits passes a test. Bits are counted from the first of the page's header.
 ///
@@ -47,7 +47,7 @@ pub(crate) fn each_first(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
 }
 
 #[inline(always)]
-fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
+pub(super) fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
     in_runs(hash, Cell::Bit.run_length(probes), probes, |run| {
         each(run);
         true

@@ -2,6 +2,7 @@
 //! before it is looked at, and none of them decided by a branch that can't be foretold.
 
 use std::convert::Infallible;
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::engine::View;
@@ -10,14 +11,22 @@ use super::read::with_keys;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
+use crate::page::drawn::EIGHT;
 
 /// Keys that are looked up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;
 
 /// How many keys ahead of the one looked at are fetched, one cache line each.
 pub(crate) const AHEAD: usize = 24;
+
+/// Keys of a batch that are looked at to tell what the others are like.
+const SAMPLE: usize = 32;
+
 /// The same where all lines of a key are.
-pub(crate) const ALL_AHEAD: usize = 4;
+const ALL_AHEAD: usize = 4;
+
+/// For fewer keys than this it does not pay to draw their bits eight at a time.
+const FEW: usize = 32;
 
 /// From so many keys a page on, in the order of the pages, the lines of one key are likely to have been
 /// fetched for another.
@@ -50,11 +59,12 @@ impl Places {
         &mut self,
         hashes: &[u64],
         found: &mut [bool],
+        ahead: usize,
         fetch: impl Fn(u64),
         look: impl Fn(u64) -> Result<bool, E>,
     ) -> Result<(), E> {
         let fetch = |place: usize| fetch(hashes[place]);
-        self.retain(AHEAD, fetch, |place| {
+        self.retain(ahead, fetch, |place| {
             found[place] = look(hashes[place])?;
             Ok(!found[place])
         })
@@ -66,21 +76,38 @@ impl Places {
         &mut self,
         ahead: usize,
         fetch: impl Fn(usize),
+        keep: impl FnMut(usize) -> Result<bool, E>,
+    ) -> Result<(), E> {
+        self.retain_in(0..self.count, ahead, fetch, keep)
+    }
+}
+
+impl Places {
+    /// The same with some of them; all others are kept.
+    #[inline(always)]
+    fn retain_in<E>(
+        &mut self,
+        range: Range<usize>,
+        ahead: usize,
+        fetch: impl Fn(usize),
         mut keep: impl FnMut(usize) -> Result<bool, E>,
     ) -> Result<(), E> {
-        let count = std::mem::take(&mut self.count);
-        for place in &self.places[..count.min(ahead)] {
+        let Range { start, end } = range;
+        for place in &self.places[start..end.min(start + ahead)] {
             fetch(usize::from(*place));
         }
-        for index in 0..count {
-            if index + ahead < count {
+        let mut kept = start;
+        for index in range {
+            if index + ahead < end {
                 fetch(usize::from(self.places[index + ahead]));
             }
             let place = self.places[index];
             let keep = keep(usize::from(place))?;
-            self.places[self.count] = place;
-            self.count += usize::from(keep);
+            self.places[kept] = place;
+            kept += usize::from(keep);
         }
+        self.places.copy_within(end..self.count, kept);
+        self.count -= end - kept;
         Ok(())
     }
 }
@@ -161,7 +188,13 @@ impl Settled<'_> {
     /// Whether a key is there, as a layer has it.
     #[inline]
     fn look(&self, layer: &LayerPages, hash: u64, window: WriteWindow<'_>) -> Result<bool, Unsure> {
-        match (layer.contains(hash, window)?, self.exempt) {
+        self.is_key(hash, layer.contains(hash, window)?)
+    }
+
+    /// The same, where it was found whether it tests positive.
+    #[inline]
+    fn is_key(&self, hash: u64, positive: bool) -> Result<bool, Unsure> {
+        match (positive, self.exempt) {
             (true, Some(exempt)) => exempt.tells(hash).map(|is| !is).ok_or(Unsure),
             (found, _) => Ok(found),
         }
@@ -182,7 +215,7 @@ pub(crate) fn probe_layers<C>(
     for layer in with_keys(settled.layers) {
         if stages.in_order / layer.pages() >= DENSE {
             let look = |hash| settled.look(layer, hash, stages.window);
-            rest.find(hashes, found, |hash| layer.prefetch(hash), look)?;
+            rest.find(hashes, found, AHEAD, |hash| layer.prefetch(hash), look)?;
         } else {
             probe_layer(layer, settled, hashes, stages.window, rest, found)?;
         }
@@ -199,11 +232,12 @@ fn probe_buffer(
 ) {
     let fetch = |hash| buffer.prefetch(hash);
     let look = |hash| Ok::<_, Infallible>(counts(buffer.lookup(hash)));
-    let Ok(()) = rest.find(hashes, found, fetch, look);
+    let Ok(()) = rest.find(hashes, found, AHEAD, fetch, look);
 }
 
 /// In stages: most absent keys are known by their first run of bits, and where most were, most of those
-/// that are left by the second. What is left then is fetched whole.
+/// that are left by the second. What is left then is fetched whole, as are all keys of a batch whose first
+/// ones are there more often than not.
 fn probe_layer(
     layer: &LayerPages,
     settled: Settled<'_>,
@@ -218,19 +252,71 @@ fn probe_layer(
         may_be.map_err(Unsure::from)
     };
     let fetch = |place: usize| layer.prefetch(hashes[place]);
-    perhaps.retain(AHEAD, fetch, |place| may_be(place, 1))?;
+    let tried = rest.count.min(SAMPLE);
+    perhaps.retain_in(0..tried, AHEAD, fetch, |place| may_be(place, 1))?;
+    let absent = rest.count - perhaps.count;
+    if absent * 2 > tried {
+        let others = tried - absent..perhaps.count;
+        perhaps.retain_in(others, AHEAD, fetch, |place| may_be(place, 1))?;
+    }
     if perhaps.count * 2 < rest.count {
         let fetch = |place: usize| layer.prefetch_second(hashes[place]);
         perhaps.retain(AHEAD, fetch, |place| may_be(place, 2))?;
     }
-    let fetch = |place: usize| layer.prefetch_all(hashes[place]);
-    perhaps.retain(ALL_AHEAD, fetch, |place| {
-        let hash = hashes[place];
-        found[place] = settled.look(layer, hash, window)?;
-        Ok::<_, Unsure>(found[place])
-    })?;
-    if perhaps.count > 0 {
+    let looked_at = perhaps.count;
+    if looked_at < FEW {
+        let fetch = |hash| layer.prefetch_all(hash);
+        let look = |hash| settled.look(layer, hash, window);
+        perhaps.find(hashes, found, ALL_AHEAD, fetch, look)?;
+    } else {
+        look_whole(layer, settled, hashes, window, &mut perhaps, found)?;
+    }
+    if perhaps.count < looked_at {
         rest.drop_if(|place| found[place]);
     }
+    Ok(())
+}
+
+/// Looks at all bits of the keys at these places, and keeps those that are not found. The bits of eight keys are
+/// drawn together, and fetched while the eight before are looked at.
+fn look_whole(
+    layer: &LayerPages,
+    settled: Settled<'_>,
+    hashes: &[u64],
+    window: WriteWindow<'_>,
+    rest: &mut Places,
+    found: &mut [bool],
+) -> Result<(), Unsure> {
+    let places = &rest.places[..rest.count];
+    let mut drawn = [layer.drawn(), layer.drawn()];
+    let mut behind: &[u16] = &[];
+    for (turn, ahead) in places.chunks(EIGHT).chain([&[][..]]).enumerate() {
+        let [next, now] = &mut drawn;
+        let (next, now) = if turn % 2 == 0 {
+            (next, now)
+        } else {
+            (now, next)
+        };
+        let hash_of = |place: &u16| hashes[usize::from(*place)];
+        let mut eight = [0; EIGHT];
+        for (hash, place) in eight.iter_mut().zip(ahead) {
+            *hash = hash_of(place);
+        }
+        if !ahead.is_empty() {
+            next.draw(&eight);
+        }
+        for (key, hash) in eight.iter().enumerate() {
+            if key < ahead.len() {
+                layer.prefetch_drawn(*hash, next, key);
+            }
+            if let Some(place) = behind.get(key) {
+                let hash = hash_of(place);
+                let positive = layer.contains_drawn(hash, now, key, window)?;
+                found[usize::from(*place)] = settled.is_key(hash, positive)?;
+            }
+        }
+        behind = ahead;
+    }
+    rest.drop_if(|place| found[place]);
     Ok(())
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Verdict;
-use super::batch::{AHEAD, ALL_AHEAD, BATCH};
+use super::batch::{AHEAD, BATCH};
 use super::count::Tell;
 use super::engine::{Engine, View};
 use super::part::Keys;
@@ -15,6 +15,9 @@ use crate::page::counting::after;
 
 /// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
 const ROUNDS: usize = 1000;
+
+/// How many keys ahead of the one looked at are fetched, all lines of each.
+const ALL_AHEAD: usize = 4;
 
 /// What is to be done with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -15,6 +15,7 @@ mod prefetch;
 mod process;
 #[cfg(not(all(test, loom)))]
 mod region;
+pub(crate) mod runs;
 pub mod storage;
 pub(crate) mod sync;
 

@@ -1,0 +1,93 @@
+//! A bucket of the table: one cache line.
+//!
+//! Six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6 and 7): four states in word 6, two in the
+//! lower half of word 7, marks in its upper half.
+
+use super::transactions::EMPTY;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+pub(super) const BUCKET_WORDS: usize = 8;
+pub(super) const SLOTS: usize = 6;
+
+pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
+
+const _: () = assert!(SLOTS + SLOTS.div_ceil(4) == BUCKET_WORDS && EMPTY == 0);
+
+#[inline]
+pub(super) fn load_states(bucket: &Bucket) -> [u64; 2] {
+    [
+        bucket[SLOTS].load(Ordering::Acquire),
+        bucket[SLOTS + 1].load(Ordering::Acquire),
+    ]
+}
+
+#[inline]
+pub(super) fn state_of(states: [u64; 2], place: usize) -> u16 {
+    (states[place / 4] >> (place % 4 * 16)) as u16
+}
+
+/// The mark that a key leaves where it passes, among the states' higher half.
+#[inline]
+pub(super) fn mark_of(hash: u64) -> u64 {
+    1 << (32 + hash % 32)
+}
+
+/// Whether the key, or another with its mark, passed this bucket.
+#[inline]
+pub(super) fn is_passed(states: [u64; 2], hash: u64) -> bool {
+    states[1] & mark_of(hash) != 0
+}
+
+/// How many of a bucket's places are in use: they are taken in their order.
+#[inline]
+pub(super) fn used_places(states: [u64; 2]) -> usize {
+    const ONES: u64 = 0x0001_0001_0001_0001;
+    // The lowest bit that is set is the highest of the first state that is 0 (Warren, "Hacker's
+    // Delight", 6-1); those above it mean nothing.
+    let first_empty = |word: u64| {
+        let zeros = word.wrapping_sub(ONES) & !word & (ONES << 15);
+        zeros.trailing_zeros() as usize / 16
+    };
+    match first_empty(states[0]) {
+        // Marks are no states.
+        4 => 4 + first_empty(states[1] & 0xFFFF_FFFF),
+        first => first,
+    }
+}
+
+/// Where a hash lies among the first `used` of a bucket. All six are compared at once: how many
+/// are in use is as good as random, and a branch for each would be mispredicted.
+#[inline]
+pub(super) fn place_of(bucket: &Bucket, used: usize, hash: u64) -> Option<usize> {
+    // The model checker would try all older values of those that don't count.
+    let looked_at = if cfg!(all(test, loom)) { used } else { SLOTS };
+    let mut equal = 0_u32;
+    for (place, word) in bucket[..looked_at].iter().enumerate() {
+        equal |= u32::from(word.load(Ordering::Relaxed) == hash) << place;
+    }
+    equal &= (1 << used) - 1;
+    (equal != 0).then_some(equal.trailing_zeros() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::COMMITTED;
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The slow twin goes from place to place.
+        #[test]
+        fn used_places_end_at_the_first_empty_one(
+            states in prop::array::uniform6(prop_oneof![Just(EMPTY), Just(COMMITTED), Just(0x8000), any::<u16>()]),
+            marks in any::<u64>(),
+        ) {
+            let word = |states: &[u16]| {
+                let shifted = |(place, state): (usize, &u16)| u64::from(*state) << (16 * place);
+                states.iter().enumerate().map(shifted).sum()
+            };
+            let twin = states.iter().position(|state| *state == EMPTY).unwrap_or(SLOTS);
+            prop_assert_eq!(used_places([word(&states[..4]), word(&states[4..]) | marks << 32]), twin);
+        }
+    }
+}

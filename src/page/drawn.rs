@@ -1,0 +1,185 @@
+//! The runs of eight keys, drawn together: once, to be fetched now and looked at a little later.
+
+use super::PAYLOAD_BITS;
+use super::probes::STEP;
+use super::runs::{self, HEADER};
+use crate::sizing::{Cell, LINE_BITS, MAX_PROBES};
+use crate::sys::runs::{Scheme, draw};
+
+pub(crate) use crate::sys::runs::{EIGHT, draws_eight};
+
+const SCHEME: Scheme = Scheme {
+    step: STEP,
+    header: HEADER,
+    payload: PAYLOAD_BITS,
+    line: LINE_BITS,
+};
+
+/// Runs are of two bits at least, and at most one bit lies alone then.
+const ROWS: usize = MAX_PROBES as usize / 2 + 1;
+
+/// The runs of eight keys. Bits are counted from the first of the page's header, and 16 bits tell which.
+#[derive(Debug)]
+pub(crate) struct Drawn {
+    probes: u32,
+    /// Bits of a run.
+    length: u32,
+    /// A run of each key; in the row behind the runs, its bits that lie alone.
+    rows: [[u64; EIGHT]; ROWS],
+}
+
+impl Drawn {
+    /// Nothing is drawn yet.
+    pub(crate) fn new(probes: u32) -> Self {
+        Self {
+            probes,
+            length: Cell::Bit.run_length(probes),
+            rows: [[0; EIGHT]; ROWS],
+        }
+    }
+
+    /// Draws for eight keys. Where the processor [can't](draws_eight) at once, it takes a little longer than to
+    /// go through the bits of each.
+    #[inline]
+    pub(crate) fn draw(&mut self, hashes: &[u64; EIGHT]) {
+        let (probes, rows) = (self.probes, &mut self.rows);
+        let is_drawn = match self.length {
+            3 => draw::<3>(&SCHEME, hashes, probes, rows),
+            _ => draw::<2>(&SCHEME, hashes, probes, rows),
+        };
+        if !is_drawn {
+            self.draw_each(hashes);
+        }
+    }
+
+    /// The same, key by key.
+    fn draw_each(&mut self, hashes: &[u64; EIGHT]) {
+        let runs = (self.probes / self.length) as usize;
+        for (key, hash) in hashes.iter().enumerate() {
+            let mut row = 0;
+            self.rows[runs][key] = 0;
+            runs::each_run(*hash, self.probes, |run| {
+                let bits = run
+                    .iter()
+                    .rev()
+                    .fold(0, |word, bit| word << 16 | *bit as u64);
+                if row < runs {
+                    self.rows[row][key] = bits;
+                } else {
+                    self.rows[runs][key] |= bits << (16 * (row - runs));
+                }
+                row += 1;
+            });
+        }
+    }
+
+    /// Does something with each bit of one of the keys.
+    #[inline(always)]
+    pub(crate) fn each(&self, key: usize, mut each: impl FnMut(usize)) {
+        self.all_runs(key, |bits| {
+            bits.for_each(&mut each);
+            true
+        });
+    }
+
+    /// Does something with the first bit of each of its runs, and with each that lies alone.
+    #[inline(always)]
+    pub(crate) fn each_first(&self, key: usize, mut each: impl FnMut(usize)) {
+        let runs = (self.probes / self.length) as usize;
+        for row in &self.rows[..runs] {
+            each(bit_of(row[key], 0));
+        }
+        for turn in 0..self.probes % self.length {
+            each(bit_of(self.rows[runs][key], turn));
+        }
+    }
+
+    /// Whether each of its bits passes a test: a run a look, as [`runs::all`] does.
+    #[inline(always)]
+    pub(crate) fn all(&self, key: usize, test: impl Fn(usize) -> bool) -> bool {
+        self.all_runs(key, |bits| bits.fold(true, |all, bit| all & test(bit)))
+    }
+
+    #[inline(always)]
+    fn all_runs(&self, key: usize, each: impl FnMut(Bits) -> bool) -> bool {
+        match self.length {
+            3 => self.walk::<3>(key, each),
+            _ => self.walk::<2>(key, each),
+        }
+    }
+
+    /// Goes through its runs, and through its bits that lie alone together, until it is answered with `false`.
+    #[inline(always)]
+    fn walk<const RUN: u32>(&self, key: usize, mut each: impl FnMut(Bits) -> bool) -> bool {
+        let runs = (self.probes / RUN) as usize;
+        let run = |row: &[u64; EIGHT], count| Bits {
+            word: row[key],
+            count,
+        };
+        self.rows[..runs].iter().all(|row| each(run(row, RUN)))
+            && each(run(&self.rows[runs], self.probes % RUN))
+    }
+}
+
+#[inline(always)]
+fn bit_of(word: u64, turn: u32) -> usize {
+    (word >> (16 * turn)) as usize & 0xFFFF
+}
+
+/// Bits of a run, from the first on.
+struct Bits {
+    word: u64,
+    count: u32,
+}
+
+impl Iterator for Bits {
+    type Item = usize;
+
+    #[inline(always)]
+    fn next(&mut self) -> Option<usize> {
+        self.count = self.count.checked_sub(1)?;
+        let bit = bit_of(self.word, 0);
+        self.word >>= 16;
+        Some(bit)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::page::runs::twin::bits;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn eight_keys_have_the_bits_of_the_twin(
+            hashes in prop::array::uniform8(any::<u64>()),
+            before in prop::array::uniform8(any::<u64>()),
+            probes in 1_u32..=MAX_PROBES,
+        ) {
+            let mut drawn = [Drawn::new(probes), Drawn::new(probes)];
+            for hashes in [before, hashes] {
+                drawn[0].draw(&hashes);
+                drawn[1].draw_each(&hashes);
+            }
+            let length = Cell::Bit.run_length(probes) as usize;
+            for drawn in &drawn {
+                for (key, hash) in hashes.iter().enumerate() {
+                    let twin = bits(*hash, probes);
+                    let mut got = Vec::new();
+                    drawn.each(key, |bit| got.push(bit));
+                    prop_assert_eq!(&got, &twin);
+                    let (runs, alone) = twin.split_at(twin.len() / length * length);
+                    let firsts: Vec<usize> = runs.iter().step_by(length).chain(alone).copied().collect();
+                    let mut got = Vec::new();
+                    drawn.each_first(key, |bit| got.push(bit));
+                    prop_assert_eq!(&got, &firsts);
+                    prop_assert!(drawn.all(key, |bit| twin.contains(&bit)));
+                    for missing in &twin {
+                        prop_assert!(!drawn.all(key, |bit| bit != *missing));
+                    }
+                }
+            }
+        }
+    }
+}
