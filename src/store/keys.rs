@@ -53,11 +53,22 @@ impl KeySource<'_> {
 impl KeyStream<'_> {
     /// Replaces `out` by the keys in a range, sorted, each once.
     pub(crate) fn load(&mut self, hashes: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
+        self.load_by(hashes, |hash| hash, out)
+    }
+
+    /// The same, sorted by something that grows with the hash, such as the page: the less it tells apart,
+    /// the less there is to sort.
+    pub(crate) fn load_by(
+        &mut self,
+        hashes: RangeInclusive<u64>,
+        by: impl Fn(u64) -> u64,
+        out: &mut Vec<u64>,
+    ) -> Result<()> {
         out.clear();
         match self.source {
             KeySource::Buffer(buffer) => {
                 buffer.collect(hashes, |found| found == Presence::Settled, out);
-                sort_nearly_sorted(out);
+                sort_nearly_sorted(out, by);
             }
             KeySource::Sorted(keys) => {
                 out.extend_from_slice(within(keys, &hashes, |hash| *hash));
@@ -106,12 +117,18 @@ pub(crate) fn within<'a, T>(
 
 /// Sorts what lies near its place already, as keys from a table do: each is moved past the few
 /// before it that are greater. Should it be many after all, it is sorted as anything else.
-fn sort_nearly_sorted(keys: &mut [u64]) {
+fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
     let mut patience = keys.len().saturating_mul(32);
-    for end in 1..keys.len() {
+    let mut greatest = 0;
+    for end in 0..keys.len() {
         let key = keys[end];
+        let rank = by(key);
+        if rank >= greatest {
+            greatest = rank;
+            continue;
+        }
         let mut at = end;
-        while at > 0 && keys[at - 1] > key {
+        while at > 0 && by(keys[at - 1]) > rank {
             keys[at] = keys[at - 1];
             at -= 1;
         }
@@ -171,6 +188,7 @@ mod tests {
     use crate::buffer::{COMMITTED, Claim};
     use crate::log::LogEnd;
     use crate::log::tests::{Wish, log_in_memory, wishes, write};
+    use crate::page::place::page_of;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 
@@ -198,7 +216,10 @@ mod tests {
             keys in prop::collection::vec(any::<u64>(), 0..300),
             disorder in prop::collection::vec((0_usize..300, 0_usize..12), 0..50),
             shuffled in any::<bool>(),
+            pages in 1_u64..200,
+            by_page in any::<bool>(),
         ) {
+            let by = |hash| if by_page { page_of(hash, pages) } else { hash };
             let mut twin = keys.clone();
             twin.sort_unstable();
             let mut got = if shuffled { keys } else { twin.clone() };
@@ -207,7 +228,9 @@ mod tests {
                     got.swap(at, at + by);
                 }
             }
-            sort_nearly_sorted(&mut got);
+            sort_nearly_sorted(&mut got, by);
+            prop_assert!(got.is_sorted_by_key(|key| by(*key)));
+            got.sort_unstable_by_key(|key| (by(*key), *key));
             prop_assert_eq!(got, twin);
         }
 

@@ -147,7 +147,7 @@ impl<'a> Sweep<'a> {
             return Ok(None);
         };
         let last = last_hash_below(end, self.layer.pages);
-        stream.load(first..=last, keys)?;
+        stream.load_by(first..=last, |hash| self.layer.page_of(hash), keys)?;
         self.for_each_run(start..end, keys, Self::check_run)?;
         Ok(Some(start..end))
     }
@@ -214,7 +214,7 @@ impl<'a> Sweep<'a> {
     }
 
     /// Does something to the pages of a chunk: to all, or to those that get keys and no others.
-    /// Keys are sorted.
+    /// Keys are sorted by page.
     fn for_each_run(
         &mut self,
         pages: Range<u64>,
@@ -281,7 +281,7 @@ impl<'a> Sweep<'a> {
         Ok(bytes)
     }
 
-    /// Applies sorted keys to a run of pages and writes it.
+    /// Applies keys, sorted by page, to a run of pages and writes it.
     fn write_run(&mut self, pages: Range<u64>, keys: &[u64]) -> Result<()> {
         let offset = page_offset(self.layer.first_page + pages.start);
         let mut bytes = match self.dense {
