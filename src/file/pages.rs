@@ -197,10 +197,12 @@ impl LayerPages {
     }
 
     /// Tells the system that some pages will not be needed soon.
-    pub(crate) fn leave(&self, pages: Range<u64>) {
+    pub(crate) fn leave(&self, pages: Range<u64>, file: &dyn StorageFile) {
         let count = pages.end - pages.start;
         self.map
             .leave(pages.start as usize * WORDS, count as usize * WORDS);
+        let offset = |page| page_offset(self.first_page + page);
+        file.leave(offset(pages.start)..offset(pages.end));
     }
 
     /// Fetches the line of the key's first bits.

@@ -1,10 +1,10 @@
 //! Checkpoint: the keys of a closed log go into the pages, and the log goes.
 
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use super::engine::{Access, Engine};
-use super::generation::buffer_path;
+use super::generation::{Generation, buffer_path};
 use super::identity::{Identity, read_identity};
 use super::keys::KeySource;
 use super::locks::lock_error;
@@ -74,11 +74,16 @@ impl Engine {
     /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
     /// that died at it, does it otherwise.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
-        self.settle_and(patience, |_| {})
+        self.settle_and(patience, |_, _| {})
     }
 
-    /// The same, and after a checkpoint of its own something else before the next one may begin.
-    fn settle_and(&self, patience: Duration, after: impl FnOnce(&Self)) -> Result<()> {
+    /// The same, and after a checkpoint of its own something else before the next one may begin. It is told
+    /// of the generation that was settled.
+    fn settle_and(
+        &self,
+        patience: Duration,
+        after: impl FnOnce(&Self, Weak<Generation>),
+    ) -> Result<()> {
         self.check_usable()?;
         if !self.is_due() {
             return Ok(());
@@ -120,28 +125,30 @@ impl Engine {
             // It can be tried again once the page is repaired, or by who knows what to do with it.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
-                self.poison_on_failure(outcome)?;
-                after(self);
+                let settled = self.poison_on_failure(outcome)?;
+                after(self, settled);
                 Ok(())
             }
         }
     }
 
     /// The checkpoint of the one generation that is due, by whoever has its lock.
-    fn settle(&self) -> Result<()> {
+    fn settle(&self) -> Result<Weak<Generation>> {
         self.mend_file()?;
         let number = self.shared.settled();
         // Whoever was at the one before may have died before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
         self.remove_leftover(number - 1)?;
         let identity = read_identity(&*self.file, &self.path)?;
+        let mut settled = Weak::new();
         if identity.superblock.generation == number {
             self.renew()?;
             let view = self.view.load_full();
             let frozen = view.frozen.as_ref();
             let Some(frozen) = frozen.filter(|frozen| frozen.number() == number) else {
-                return Ok(());
+                return Ok(settled);
             };
+            settled = Arc::downgrade(frozen);
             let log = Arc::clone(self.log_of(frozen)?);
             frozen.sync_to(&log, frozen.buffer.tail().end)?;
             self.apply(&identity, &log, Some(&frozen.buffer))?;
@@ -153,7 +160,7 @@ impl Engine {
         self.shared.set_settled(number + 1);
         self.renew()?;
         self.remove_generation(number);
-        Ok(())
+        Ok(settled)
     }
 
     /// Moves the keys of a closed and durable log into the pages and makes the superblock that says

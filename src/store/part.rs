@@ -11,6 +11,7 @@ use crate::buffer::Presence;
 use crate::error::Result;
 use crate::file::LayerPages;
 use crate::hash::in_pairs;
+use crate::sys::storage::StorageFile;
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
@@ -234,7 +235,7 @@ impl Engine {
     ) -> Result<(), Unsure> {
         let count = order.keys.count();
         let mut hashes = [0; BATCH];
-        let mut ahead = Ahead::new(settled.layers, count);
+        let mut ahead = Ahead::new(settled.layers, count, &*self.file);
         for first in (0..count).step_by(BATCH) {
             let end = count.min(first + BATCH);
             let asks = walk != Walk::Buffers && self.cold.asks();
@@ -276,10 +277,11 @@ struct Ahead<'a> {
     pages: Vec<u64>,
     /// Up to which page each layer was left, from the last one on.
     left_to: Vec<u64>,
+    file: &'a dyn StorageFile,
 }
 
 impl<'a> Ahead<'a> {
-    fn new(layers: &'a [Arc<LayerPages>], keys: usize) -> Self {
+    fn new(layers: &'a [Arc<LayerPages>], keys: usize, file: &'a dyn StorageFile) -> Self {
         let pages = layers.iter().map(|layer| layer.pages()).max().unwrap_or(1);
         // As many keys as there are on the pages to be ahead by.
         let step = keys as u64 * PAGES_AHEAD / 2 / pages.max(1);
@@ -289,6 +291,7 @@ impl<'a> Ahead<'a> {
             asked_to: 0,
             pages: Vec::new(),
             left_to: vec![0; layers.len()],
+            file,
         }
     }
 
@@ -322,7 +325,7 @@ impl<'a> Ahead<'a> {
             let page = layer.page_of(hash[0]);
             let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
             if page > *left_to {
-                layer.leave(*left_to..page);
+                layer.leave(*left_to..page, self.file);
                 *left_to = page;
             }
         }

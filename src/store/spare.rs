@@ -1,19 +1,26 @@
 //! The next write buffer, made ahead by the thread that has just come to the end of a checkpoint: to fill tens
 //! of megabytes with zeros takes longer than whoever brings the next key should have to wait.
 //!
-//! There is room for it in what the buffers were granted, since the closed one has just gone. A handle that has
+//! There is room for it in what the buffers were granted once the closed one has gone, which whoever looks into
+//! it may still hold for a while: then it is not made. A handle that has
 //! the store alone keeps it; else it is a file, under a name that is no generation's, for whichever handle is the
 //! next to rotate.
 
+use std::convert::Infallible;
 use std::path::{Path, PathBuf};
+use std::sync::Weak;
+use std::time::Duration;
 
 use super::create::beside;
 use super::engine::{Access, Engine};
-use super::generation::buffer_path;
+use super::generation::{Generation, buffer_path};
 use super::view::remove_if_there;
 use crate::buffer::Buffer;
 use crate::error::Result;
-use crate::sys::lock;
+use crate::sys::{lock, wait_until};
+
+/// How long to wait for a closed buffer to go: most look-ups take less.
+const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The files of it: while it is being made, and then.
 fn paths(store: &Path) -> [PathBuf; 2] {
@@ -21,9 +28,13 @@ fn paths(store: &Path) -> [PathBuf; 2] {
 }
 
 impl Engine {
-    /// Makes the next buffer, if there is none yet. By who has the checkpoint's lock, so nobody else does.
+    /// Makes the next buffer, if there is none yet, and the one that was settled has gone. By who has the checkpoint's lock, so nobody else does.
     /// Where it can't be made, who needs it makes it then, or tells why not.
-    pub(crate) fn make_spare(&self) {
+    pub(crate) fn make_spare(&self, settled: Weak<Generation>) {
+        let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
+        if wait_until(PATIENCE, is_gone) != Ok(true) {
+            return;
+        }
         let bytes = self.shared.buffer_bytes();
         match self.access {
             Access::Alone => {
@@ -74,6 +85,8 @@ pub(crate) fn remove_spare(store: &Path) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::{Options, Store};
 
@@ -95,12 +108,12 @@ mod tests {
         let store = options().create(&path).unwrap();
         insert(&store, 0..10);
         std::fs::write(&making, "half of one").unwrap();
-        store.engine.make_spare();
+        store.engine.make_spare(Weak::new());
         assert!(spare.exists() && !making.exists());
         store.checkpoint().unwrap();
         assert!(!spare.exists());
         insert(&store, 10..20);
-        store.engine.make_spare();
+        store.engine.make_spare(Weak::new());
         assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
         store.close().unwrap();
         assert!(!spare.exists());
@@ -135,12 +148,32 @@ mod tests {
     }
 
     #[test]
+    fn there_are_never_three() {
+        for exclusive in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.ever");
+            let store = options().exclusive(exclusive).create(&path).unwrap();
+            insert(&store, 0..10);
+            let held = Arc::clone(&store.engine.view().unwrap().active);
+            store.checkpoint().unwrap();
+            insert(&store, 10..20);
+            let is_made = || paths(&path)[1].exists() || lock(&store.engine.spare).is_some();
+            store.engine.make_spare(Arc::downgrade(&held));
+            assert!(!is_made());
+            let settled = Arc::downgrade(&held);
+            drop(held);
+            store.engine.make_spare(settled);
+            assert!(is_made());
+        }
+    }
+
+    #[test]
     fn an_exclusive_handle_keeps_its_own() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.ever");
         let store = options().exclusive(true).create(&path).unwrap();
         insert(&store, 0..10);
-        store.engine.make_spare();
+        store.engine.make_spare(Weak::new());
         assert!(paths(&path).iter().all(|path| !path.exists()));
         let number = lock(&store.engine.spare).as_ref().map(Buffer::generation);
         store.checkpoint().unwrap();

@@ -107,15 +107,15 @@ impl Map {
             .advise_range(memmap2::Advice::WillNeed, from * 8, words * 8);
     }
 
-    /// Tells the system that some words will not be needed soon, so that it takes their memory and not what
-    /// is. Advice: a refusal costs speed alone.
+    /// Unmaps some words, which will not be needed soon, until they are: then the system may take their memory
+    /// when it is told that it may.
     pub(crate) fn leave(&self, from: usize, words: usize) {
         #[cfg(target_os = "linux")]
         if let Some(cells) = self.cells().get(from..from.saturating_add(words)) {
             let start = std::ptr::from_ref(cells).cast_mut().cast();
-            let advice = rustix::mm::Advice::LinuxPageOut;
-            // SAFETY: the bytes are in the map, which is of a file and read-only: what is taken out of memory
-            // comes back from the file, the same as before, whenever it is looked at.
+            let advice = rustix::mm::Advice::LinuxDontNeed;
+            // SAFETY: the bytes are in the map, which is of a file, shared and read-only: what is taken out of
+            // it comes back from the file, the same as before, whenever it is looked at.
             let _ = unsafe { rustix::mm::madvise(start, size_of_val(cells), advice) };
         }
         #[cfg(not(target_os = "linux"))]
