@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
-use crate::page::drawn::Drawn;
+use crate::page::drawn::{Drawn, first_of, first_runs};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
@@ -245,6 +245,35 @@ impl LayerPages {
     pub(crate) fn contains(&self, hash: u64, window: WriteWindow<'_>) -> Result<bool, FormatError> {
         let words = self.checked_words(hash, window)?;
         Ok(bloom::contains(|index| words.get(index), self.probes, hash))
+    }
+
+    /// Draws the first runs of keys for this layer.
+    #[inline]
+    pub(crate) fn first_runs(&self, hashes: &[u64], runs: &mut [u64]) {
+        first_runs(self.probes, hashes, runs);
+    }
+
+    /// Fetches the line of a key's first run.
+    #[inline]
+    pub(crate) fn prefetch_run(&self, hash: u64, run: u64) {
+        let base = self.page_of(hash) as usize * WORDS;
+        self.map.prefetch(base + first_of(run) / 64);
+    }
+
+    /// Whether the key may test positive in this layer, by its first run.
+    #[inline]
+    pub(crate) fn may_begin(
+        &self,
+        hash: u64,
+        run: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<bool, FormatError> {
+        let words = self.checked_words(hash, window)?;
+        Ok(bloom::begins_drawn(
+            |index| words.get(index),
+            self.probes,
+            run,
+        ))
     }
 
     /// To draw the probes of eight keys for this layer.

@@ -3,7 +3,7 @@
 //! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
 //! by applying the same keys again.
 
-use super::drawn::{Drawn, EIGHT, draws_eight};
+use super::drawn::{Drawn, EIGHT, all_of_first, draws_eight};
 use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, count_bits, runs};
 use crate::sizing::{Cell, LINE_BITS};
 use crate::sys::modern::{self, Work};
@@ -27,6 +27,12 @@ pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, runs: u32, hash: 
 #[inline(always)]
 fn is_set(word: impl Fn(usize) -> u64) -> impl Fn(usize) -> bool {
     move |bit| word(bit / 64) & (1 << (bit % 64)) != 0
+}
+
+/// Whether the bits of the key's first run, as [drawn](super::drawn::first_runs), are set.
+#[inline]
+pub(crate) fn begins_drawn(word: impl Fn(usize) -> u64, probes: u32, run: u64) -> bool {
+    all_of_first(probes, run, is_set(word))
 }
 
 /// The word of its page in which the key's first bit lies, for a prefetch.

@@ -18,6 +18,82 @@ const SCHEME: Scheme = Scheme {
 /// Runs are of two bits at least, and at most one bit lies alone then.
 const ROWS: usize = MAX_PROBES as usize / 2 + 1;
 
+/// How many bits a key has, and how many a run.
+#[derive(Debug, Clone, Copy)]
+struct Runs {
+    probes: u32,
+    length: u32,
+}
+
+impl Runs {
+    #[inline]
+    fn draw(self, hashes: &[u64; EIGHT], rows: &mut [[u64; EIGHT]]) {
+        let is_drawn = match self.length {
+            3 => draw::<3>(&SCHEME, hashes, self.probes, rows),
+            _ => draw::<2>(&SCHEME, hashes, self.probes, rows),
+        };
+        if !is_drawn {
+            self.draw_each(hashes, rows);
+        }
+    }
+
+    /// The same, key by key.
+    fn draw_each(self, hashes: &[u64; EIGHT], rows: &mut [[u64; EIGHT]]) {
+        let runs = (self.probes / self.length) as usize;
+        for (key, hash) in hashes.iter().enumerate() {
+            if runs * (self.length as usize) < self.probes as usize {
+                rows[runs][key] = 0;
+            }
+            let mut row = 0;
+            runs::each_run_of(*hash, self.length, self.probes, |run| {
+                let bits = run
+                    .iter()
+                    .rev()
+                    .fold(0, |word, bit| word << 16 | *bit as u64);
+                if row < runs {
+                    rows[row][key] = bits;
+                } else {
+                    rows[runs][key] |= bits << (16 * (row - runs));
+                }
+                row += 1;
+            });
+        }
+    }
+}
+
+/// Draws the first run of each key, of so many probes: a word of 16 bits for each of its bits.
+#[inline]
+pub(crate) fn first_runs(probes: u32, hashes: &[u64], words: &mut [u64]) {
+    let length = Cell::Bit.run_length(probes);
+    let runs = Runs {
+        probes: probes.min(length),
+        length,
+    };
+    for (hashes, words) in hashes.chunks(EIGHT).zip(words.chunks_mut(EIGHT)) {
+        let mut eight = [0; EIGHT];
+        eight[..hashes.len()].copy_from_slice(hashes);
+        let mut row = [[0; EIGHT]];
+        runs.draw(&eight, &mut row);
+        words.copy_from_slice(&row[0][..words.len()]);
+    }
+}
+
+/// Whether each bit of a [first run](first_runs) passes a test.
+#[inline(always)]
+pub(crate) fn all_of_first(probes: u32, word: u64, test: impl Fn(usize) -> bool) -> bool {
+    let bits = Bits {
+        word,
+        count: probes.min(Cell::Bit.run_length(probes)),
+    };
+    bits.fold(true, |all, bit| all & test(bit))
+}
+
+/// Its first bit.
+#[inline(always)]
+pub(crate) fn first_of(word: u64) -> usize {
+    bit_of(word, 0)
+}
+
 /// The runs of eight keys. Bits are counted from the first of the page's header, and 16 bits tell which.
 #[derive(Debug)]
 pub(crate) struct Drawn {
@@ -42,35 +118,11 @@ impl Drawn {
     /// go through the bits of each.
     #[inline]
     pub(crate) fn draw(&mut self, hashes: &[u64; EIGHT]) {
-        let (probes, rows) = (self.probes, &mut self.rows);
-        let is_drawn = match self.length {
-            3 => draw::<3>(&SCHEME, hashes, probes, rows),
-            _ => draw::<2>(&SCHEME, hashes, probes, rows),
+        let runs = Runs {
+            probes: self.probes,
+            length: self.length,
         };
-        if !is_drawn {
-            self.draw_each(hashes);
-        }
-    }
-
-    /// The same, key by key.
-    fn draw_each(&mut self, hashes: &[u64; EIGHT]) {
-        let runs = (self.probes / self.length) as usize;
-        for (key, hash) in hashes.iter().enumerate() {
-            let mut row = 0;
-            self.rows[runs][key] = 0;
-            runs::each_run(*hash, self.probes, |run| {
-                let bits = run
-                    .iter()
-                    .rev()
-                    .fold(0, |word, bit| word << 16 | *bit as u64);
-                if row < runs {
-                    self.rows[row][key] = bits;
-                } else {
-                    self.rows[runs][key] |= bits << (16 * (row - runs));
-                }
-                row += 1;
-            });
-        }
+        runs.draw(hashes, &mut self.rows);
     }
 
     /// Does something with each bit of one of the keys.
@@ -152,6 +204,24 @@ mod tests {
 
     proptest! {
         #[test]
+        fn first_runs_are_those_of_the_twin(
+            hashes in prop::collection::vec(any::<u64>(), 0..40),
+            probes in 1_u32..=MAX_PROBES,
+        ) {
+            let mut words = vec![7; hashes.len()];
+            first_runs(probes, &hashes, &mut words);
+            let length = probes.min(Cell::Bit.run_length(probes)) as usize;
+            for (hash, word) in hashes.iter().zip(words) {
+                let twin = &bits(*hash, probes)[..length];
+                prop_assert_eq!(first_of(word), twin[0]);
+                prop_assert!(all_of_first(probes, word, |bit| twin.contains(&bit)));
+                for missing in twin {
+                    prop_assert!(!all_of_first(probes, word, |bit| bit != *missing));
+                }
+            }
+        }
+
+        #[test]
         fn eight_keys_have_the_bits_of_the_twin(
             hashes in prop::array::uniform8(any::<u64>()),
             before in prop::array::uniform8(any::<u64>()),
@@ -160,7 +230,8 @@ mod tests {
             let mut drawn = [Drawn::new(probes), Drawn::new(probes)];
             for hashes in [before, hashes] {
                 drawn[0].draw(&hashes);
-                drawn[1].draw_each(&hashes);
+                let length = Cell::Bit.run_length(probes);
+                Runs { probes, length }.draw_each(&hashes, &mut drawn[1].rows);
             }
             let length = Cell::Bit.run_length(probes) as usize;
             for drawn in &drawn {

@@ -47,8 +47,14 @@ pub(crate) fn each_first(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
 }
 
 #[inline(always)]
-pub(super) fn each_run(hash: u64, probes: u32, mut each: impl FnMut(&[usize])) {
-    in_runs(hash, Cell::Bit.run_length(probes), probes, |run| {
+fn each_run(hash: u64, probes: u32, each: impl FnMut(&[usize])) {
+    each_run_of(hash, Cell::Bit.run_length(probes), probes, each);
+}
+
+/// Does something with each run of the first so many probes, and with each that lies alone.
+#[inline(always)]
+pub(super) fn each_run_of(hash: u64, length: u32, probes: u32, mut each: impl FnMut(&[usize])) {
+    in_runs(hash, length, probes, |run| {
         each(run);
         true
     });

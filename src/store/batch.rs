@@ -247,21 +247,21 @@ fn probe_layer(
     found: &mut [bool],
 ) -> Result<(), Unsure> {
     let mut perhaps = rest.clone();
-    let may_be = |place: usize, runs| {
-        let may_be = layer.may_contain(hashes[place], runs, window);
-        may_be.map_err(Unsure::from)
-    };
-    let fetch = |place: usize| layer.prefetch(hashes[place]);
+    let mut runs = [0; BATCH];
+    layer.first_runs(hashes, &mut runs[..hashes.len()]);
+    let fetch = |place: usize| layer.prefetch_run(hashes[place], runs[place]);
+    let may_begin = |place: usize| layer.may_begin(hashes[place], runs[place], window);
     let tried = rest.count.min(SAMPLE);
-    perhaps.retain_in(0..tried, AHEAD, fetch, |place| may_be(place, 1))?;
+    perhaps.retain_in(0..tried, AHEAD, fetch, may_begin)?;
     let absent = rest.count - perhaps.count;
     if absent * 2 > tried {
         let others = tried - absent..perhaps.count;
-        perhaps.retain_in(others, AHEAD, fetch, |place| may_be(place, 1))?;
+        perhaps.retain_in(others, AHEAD, fetch, may_begin)?;
     }
     if perhaps.count * 2 < rest.count {
         let fetch = |place: usize| layer.prefetch_second(hashes[place]);
-        perhaps.retain(AHEAD, fetch, |place| may_be(place, 2))?;
+        let may_be = |place: usize| layer.may_contain(hashes[place], 2, window);
+        perhaps.retain(AHEAD, fetch, may_be)?;
     }
     let looked_at = perhaps.count;
     if looked_at < FEW {
