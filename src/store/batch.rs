@@ -306,6 +306,9 @@ fn look_whole(
             next.draw(&eight);
         }
         for (key, hash) in eight.iter().enumerate() {
+            if let Some(place) = places.get(turn * EIGHT + key + AHEAD) {
+                layer.prefetch(hash_of(place));
+            }
             if key < ahead.len() {
                 layer.prefetch_drawn(*hash, next, key);
             }

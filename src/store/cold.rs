@@ -1,6 +1,6 @@
 //! Whether look-ups wait for the disk.
 
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -21,6 +21,12 @@ pub(crate) struct Cold {
     fast: AtomicU32,
     /// Held by the one thread whose part may be as large as memory allows.
     sweep: Mutex<()>,
+    /// Whether pages that a walk had kept were gone by the next one: then memory has no room for them.
+    tight: AtomicBool,
+    /// A walk has kept its pages, and whether they are still there is looked at without asking for them.
+    on_trial: AtomicBool,
+    /// Walks since it was last found to be tight.
+    walks: AtomicU32,
 }
 
 impl Cold {
@@ -33,6 +39,8 @@ impl Cold {
     const MOST_TIMES: u32 = 1 << 14;
     /// So many batches that don't wait prove that pages are in memory.
     const PROOF: u32 = 64;
+    /// After so many walks over the pages in their order, one keeps its pages to see whether they stay.
+    const WALKS: u32 = 8;
 
     /// Whether to ask for the next batch's pages.
     pub(crate) fn asks(&self) -> bool {
@@ -42,6 +50,22 @@ impl Cold {
     /// Whether pages had to come from the disk of late.
     pub(crate) fn is_likely(&self) -> bool {
         self.times.load(Ordering::Relaxed) > 0
+    }
+
+    /// Whether to give up the memory of pages that were passed. Slow look-ups alone don't tell: they would be
+    /// slow for ever, if what they had read were given up each time, in memory that has room for all of it.
+    pub(crate) fn is_tight(&self) -> bool {
+        self.tight.load(Ordering::Relaxed)
+    }
+
+    /// A walk over the pages in their order has ended, in which they were asked for.
+    pub(crate) fn walked(&self) {
+        if !self.is_tight() {
+            self.on_trial.store(true, Ordering::Relaxed);
+            self.left.store(0, Ordering::Relaxed);
+        } else if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
+            self.tight.store(false, Ordering::Relaxed);
+        }
     }
 
     /// Leave to look up a part as large as memory allows, which pays if it saves walks over pages
@@ -72,6 +96,10 @@ impl Cold {
                 store(&self.times, times);
                 store(&self.left, times);
                 store(&self.fast, 0);
+                if self.on_trial.swap(false, Ordering::Relaxed) {
+                    self.tight.store(true, Ordering::Relaxed);
+                    store(&self.walks, 0);
+                }
             }
         } else {
             let fast = load(&self.fast).saturating_add(1);
@@ -82,6 +110,8 @@ impl Cold {
             }
             if fast == Self::PROOF {
                 store(&self.times, 0);
+                self.tight.store(false, Ordering::Relaxed);
+                self.on_trial.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -135,6 +165,43 @@ mod tests {
         cold.note(false, SLOW, 512);
         cold.note(false, SLOW, 512);
         assert_eq!(cold_for(&cold), Cold::TIMES);
+    }
+
+    fn two_slow_looks(cold: &Cold) {
+        for _ in 0..2 {
+            cold.note(false, SLOW, 512);
+        }
+        assert!(cold.asks());
+    }
+
+    #[test]
+    fn memory_is_tight_if_pages_that_were_kept_are_gone() {
+        let cold = Cold::default();
+        two_slow_looks(&cold);
+        for _ in 0..3 {
+            // The first walk keeps its pages.
+            assert!(!cold.is_tight());
+            cold.walked();
+            assert!(!cold.asks() && !cold.is_tight());
+            two_slow_looks(&cold);
+            for _ in 0..Cold::WALKS {
+                assert!(cold.is_tight() && cold.asks());
+                cold.walked();
+            }
+        }
+    }
+
+    #[test]
+    fn it_is_not_if_they_stay() {
+        let cold = Cold::default();
+        for _ in 0..3 {
+            two_slow_looks(&cold);
+            cold.walked();
+            for _ in 0..Cold::PROOF {
+                cold.note(false, Duration::ZERO, 512);
+            }
+            assert!(!cold.is_tight() && !cold.is_likely());
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! The store: the only place that orders writes.
 
+mod ahead;
 mod apply;
 mod batch;
 mod bias;

@@ -5,28 +5,19 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::ahead::Ahead;
 use super::batch::{BATCH, Places, Settled, Stages, Unsure};
 use super::engine::{Engine, View};
 use crate::buffer::Presence;
 use crate::error::Result;
-use crate::file::LayerPages;
 use crate::hash::in_pairs;
-use crate::sys::storage::StorageFile;
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
 
-/// Pages between two that are needed, at most, that are read along: one large read takes less time
-/// than two small ones.
-const GAP: u64 = 8;
-
 /// Groups of keys that are alike in their highest bits, at most, as a power of two: no more streams to write
 /// to than a processor's tables of pages have room for.
-const GROUPS_LOG2: u32 = 11;
-
-/// Pages of a layer that are asked for ahead of those looked at, where keys are dense: what keeps a
-/// disk busy with reading in order.
-const PAGES_AHEAD: u64 = 2048;
+pub(super) const GROUPS_LOG2: u32 = 11;
 
 /// The keys of a part, known by their places in it.
 pub(crate) trait Keys {
@@ -98,10 +89,10 @@ pub(crate) struct Rest<'a> {
 }
 
 /// In which order the keys of a part are looked at, and their hashes.
-struct Order<'a> {
-    keys: &'a Rest<'a>,
+pub(super) struct Order<'a> {
+    pub(super) keys: &'a Rest<'a>,
     /// Their places; without, as they stand.
-    places: Option<Vec<u32>>,
+    pub(super) places: Option<Vec<u32>>,
 }
 
 impl<'a> Order<'a> {
@@ -112,7 +103,7 @@ impl<'a> Order<'a> {
         Self { keys, places }
     }
 
-    fn hashes(&self, range: Range<usize>, out: &mut [u64]) {
+    pub(super) fn hashes(&self, range: Range<usize>, out: &mut [u64]) {
         match &self.places {
             Some(places) => self.keys.keys.hashes_at(&places[range], out),
             None => self
@@ -235,7 +226,7 @@ impl Engine {
     ) -> Result<(), Unsure> {
         let count = order.keys.count();
         let mut hashes = [0; BATCH];
-        let mut ahead = Ahead::new(settled.layers, count, &*self.file);
+        let mut ahead = Ahead::new(settled.layers, count, self.cold.is_tight(), &*self.file);
         for first in (0..count).step_by(BATCH) {
             let end = count.min(first + BATCH);
             let asks = walk != Walk::Buffers && self.cold.asks();
@@ -264,88 +255,10 @@ impl Engine {
                 found[order.place(turn)] |= *there;
             }
         }
+        if walk != Walk::Buffers && ahead.is_sweep(order) && self.cold.asks() {
+            self.cold.walked();
+        }
         Ok(())
-    }
-}
-
-/// Asking the system for pages ahead of looking at them.
-struct Ahead<'a> {
-    layers: &'a [Arc<LayerPages>],
-    /// Keys whose pages are asked for at a time, and again as many before those are looked at.
-    step: usize,
-    asked_to: usize,
-    pages: Vec<u64>,
-    /// Up to which page each layer was left, from the last one on.
-    left_to: Vec<u64>,
-    file: &'a dyn StorageFile,
-}
-
-impl<'a> Ahead<'a> {
-    fn new(layers: &'a [Arc<LayerPages>], keys: usize, file: &'a dyn StorageFile) -> Self {
-        let pages = layers.iter().map(|layer| layer.pages()).max().unwrap_or(1);
-        // As many keys as there are on the pages to be ahead by.
-        let step = keys as u64 * PAGES_AHEAD / 2 / pages.max(1);
-        Self {
-            layers,
-            step: (step as usize).max(BATCH),
-            asked_to: 0,
-            pages: Vec::new(),
-            left_to: vec![0; layers.len()],
-            file,
-        }
-    }
-
-    /// Asks for what is needed from `first` on and was not asked for, unless it is far off.
-    fn ask(&mut self, order: &Order<'_>, first: usize) {
-        self.asked_to = self.asked_to.max(first);
-        let end = order.keys.count().min(first + BATCH + self.step);
-        while self.asked_to < end {
-            let to = order.keys.count().min(self.asked_to + self.step);
-            self.ask_for(order, self.asked_to..to);
-            self.asked_to = to;
-            self.leave(order, first);
-        }
-    }
-
-    /// Gives up the memory of the pages before those of the key at `first`. It would go sooner or later, where a
-    /// filter is larger than memory; but what goes first must not be a write buffer.
-    fn leave(&mut self, order: &Order<'_>, first: usize) {
-        if order.places.is_none() {
-            return;
-        }
-        let mut hash = [0];
-        order.hashes(first..first + 1, &mut hash);
-        let count = order.keys.count() as u64;
-        for (layer, left_to) in super::read::with_keys(self.layers).zip(&mut self.left_to) {
-            // Few keys leave little in memory, and to look for it takes time.
-            if count < layer.pages() / GAP {
-                continue;
-            }
-            // Keys come in about the order of the pages: one in so many parts of them may be before it.
-            let page = layer.page_of(hash[0]);
-            let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
-            if page > *left_to {
-                layer.leave(*left_to..page, self.file);
-                *left_to = page;
-            }
-        }
-    }
-
-    /// Asks for the pages of some keys, without waiting for them.
-    fn ask_for(&mut self, order: &Order<'_>, keys: Range<usize>) {
-        let mut hashes = vec![0; keys.len()];
-        order.hashes(keys, &mut hashes);
-        let pages = &mut self.pages;
-        for layer in super::read::with_keys(self.layers) {
-            pages.clear();
-            pages.extend(hashes.iter().map(|hash| layer.page_of(*hash)));
-            pages.sort_unstable();
-            for run in pages.chunk_by(|a, b| b - a <= GAP) {
-                if let [first, .., last] | [first @ last] = run {
-                    layer.ask_for(*first..*last + 1);
-                }
-            }
-        }
     }
 }
 

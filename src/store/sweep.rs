@@ -120,6 +120,8 @@ impl<'a> Sweep<'a> {
             count += keys.len() as u64;
             let (start, end) = (pages.start, pages.end);
             self.for_each_run(pages, &keys, Self::write_run)?;
+            // What is not on the disk yet, Linux begins to write when it is told so: the sync has less to wait for.
+            self.leave(start..end);
             chunk = None;
             if end < self.layer.pages {
                 chunk = self.load(end, &mut stream, &mut keys)?;
@@ -169,7 +171,7 @@ impl<'a> Sweep<'a> {
     /// Gives up the memory of pages that are durable, where the filter is larger than memory: the write buffers
     /// are to stay.
     fn leave(&self, pages: Range<u64>) {
-        if self.engine.cold.is_likely() {
+        if self.engine.cold.is_tight() {
             let numbers = self.numbers(pages);
             let file = &self.engine.file;
             file.leave(page_offset(numbers.start)..page_offset(numbers.end));
