@@ -162,7 +162,8 @@ fn a_reader_follows_a_writer_in_another_process_to_its_end() {
             }
         }
         assert!(!child.ended_by(9));
-        assert!(matches!(reader.contains(&key(1)), Err(Error::Ended)));
+        let found = reader.contains(&key(1));
+        assert!(matches!(found, Err(Error::Ended)), "{found:?}");
         assert!(matches!(reader.insert(&key(1)), Err(Error::ReadOnly)));
         let reader = options.open_read_only(&path).unwrap();
         assert!(reader.contains(&key(1)).unwrap());
