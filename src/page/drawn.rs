@@ -97,9 +97,7 @@ pub(crate) fn first_of(word: u64) -> usize {
 /// The runs of eight keys. Bits are counted from the first of the page's header, and 16 bits tell which.
 #[derive(Debug)]
 pub(crate) struct Drawn {
-    probes: u32,
-    /// Bits of a run.
-    length: u32,
+    runs: Runs,
     /// A run of each key; in the row behind the runs, its bits that lie alone.
     rows: [[u64; EIGHT]; ROWS],
 }
@@ -108,8 +106,10 @@ impl Drawn {
     /// Nothing is drawn yet.
     pub(crate) fn new(probes: u32) -> Self {
         Self {
-            probes,
-            length: Cell::Bit.run_length(probes),
+            runs: Runs {
+                probes,
+                length: Cell::Bit.run_length(probes),
+            },
             rows: [[0; EIGHT]; ROWS],
         }
     }
@@ -118,11 +118,7 @@ impl Drawn {
     /// go through the bits of each.
     #[inline]
     pub(crate) fn draw(&mut self, hashes: &[u64; EIGHT]) {
-        let runs = Runs {
-            probes: self.probes,
-            length: self.length,
-        };
-        runs.draw(hashes, &mut self.rows);
+        self.runs.draw(hashes, &mut self.rows);
     }
 
     /// Does something with each bit of one of the keys.
@@ -137,11 +133,12 @@ impl Drawn {
     /// Does something with the first bit of each of its runs, and with each that lies alone.
     #[inline(always)]
     pub(crate) fn each_first(&self, key: usize, mut each: impl FnMut(usize)) {
-        let runs = (self.probes / self.length) as usize;
+        let Runs { probes, length } = self.runs;
+        let runs = (probes / length) as usize;
         for row in &self.rows[..runs] {
             each(bit_of(row[key], 0));
         }
-        for turn in 0..self.probes % self.length {
+        for turn in 0..probes % length {
             each(bit_of(self.rows[runs][key], turn));
         }
     }
@@ -154,7 +151,7 @@ impl Drawn {
 
     #[inline(always)]
     fn all_runs(&self, key: usize, each: impl FnMut(Bits) -> bool) -> bool {
-        match self.length {
+        match self.runs.length {
             3 => self.walk::<3>(key, each),
             _ => self.walk::<2>(key, each),
         }
@@ -163,13 +160,13 @@ impl Drawn {
     /// Goes through its runs, and through its bits that lie alone together, until it is answered with `false`.
     #[inline(always)]
     fn walk<const RUN: u32>(&self, key: usize, mut each: impl FnMut(Bits) -> bool) -> bool {
-        let runs = (self.probes / RUN) as usize;
+        let runs = (self.runs.probes / RUN) as usize;
         let run = |row: &[u64; EIGHT], count| Bits {
             word: row[key],
             count,
         };
         self.rows[..runs].iter().all(|row| each(run(row, RUN)))
-            && each(run(&self.rows[runs], self.probes % RUN))
+            && each(run(&self.rows[runs], self.runs.probes % RUN))
     }
 }
 
@@ -230,8 +227,8 @@ mod tests {
             let mut drawn = [Drawn::new(probes), Drawn::new(probes)];
             for hashes in [before, hashes] {
                 drawn[0].draw(&hashes);
-                let length = Cell::Bit.run_length(probes);
-                Runs { probes, length }.draw_each(&hashes, &mut drawn[1].rows);
+                let Drawn { runs, rows } = &mut drawn[1];
+                runs.draw_each(&hashes, rows);
             }
             let length = Cell::Bit.run_length(probes) as usize;
             for drawn in &drawn {

@@ -80,9 +80,7 @@ impl Places {
     ) -> Result<(), E> {
         self.retain_in(0..self.count, ahead, fetch, keep)
     }
-}
 
-impl Places {
     /// The same with some of them; all others are kept.
     #[inline(always)]
     fn retain_in<E>(
