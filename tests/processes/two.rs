@@ -139,7 +139,8 @@ fn what_one_has_not_committed_is_pending_until_it_is_killed() {
 fn a_reader_follows_a_writer_in_another_process_to_its_end() {
     for kind in [Kind::Bloom, Kind::Scalable] {
         let (_folder, path) = place();
-        let task = Task::new(kind, false, 1 << 13, &path);
+        // What it tells about so many keys is more than the pipe takes: it is still there when the reader comes.
+        let task = Task::new(kind, false, 1 << 15, &path);
         let options = options(&task);
         options.create(&path).unwrap().close().unwrap();
         let (mut child, mut lines) = Process::start(&task);
