@@ -3,14 +3,14 @@
 use std::sync::atomic::Ordering;
 
 use super::Verdict;
-use super::batch::{AHEAD, BATCH, Places, Stages, probe_layers};
+use super::batch::{BATCH, GROUP, Places, Stages, probe_layers};
 use super::engine::{Engine, View};
 use super::locks::is_alive;
 use super::part::{Keys, Rest};
 use super::recount::Operation;
 use super::since::Since;
 use super::writing::Writing;
-use crate::buffer::{COMMITTED, Claim, Presence, Slot};
+use crate::buffer::{Buffer, COMMITTED, Claim, Presence, Slot};
 use crate::error::{Error, Result};
 
 /// Keys that are claimed and not yet in the log.
@@ -274,17 +274,20 @@ impl Writing<'_> {
     ) -> Result<(), Stop> {
         let mut rotated = false;
         let mut since = self.since(generation);
-        for place in absent.iter().take(AHEAD) {
-            self.view.active.buffer.prefetch(batch[*place]);
-        }
+        let fetch_group = |buffer: &Buffer, first| {
+            for place in absent.iter().skip(first).take(GROUP) {
+                buffer.prefetch(batch[*place]);
+            }
+        };
+        fetch_group(&self.view.active.buffer, 0);
         let mut at = 0;
         let outcome = loop {
             let Some(place) = absent.get(at).copied() else {
                 break Ok(());
             };
             let hash = batch[place];
-            if let Some(place) = absent.get(at + AHEAD) {
-                self.view.active.buffer.prefetch(batch[*place]);
+            if at % GROUP == 0 {
+                fetch_group(&self.view.active.buffer, at + GROUP);
             }
             match self.claim_one(hash, since, claims) {
                 Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,

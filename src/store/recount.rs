@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Verdict;
-use super::batch::{AHEAD, BATCH};
+use super::batch::{BATCH, GROUP};
 use super::count::Tell;
 use super::engine::{Engine, View};
 use super::part::Keys;
@@ -16,8 +16,8 @@ use crate::page::counting::after;
 /// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
 const ROUNDS: usize = 1000;
 
-/// How many keys ahead of the one looked at are fetched, all lines of each.
-const ALL_AHEAD: usize = 4;
+/// So many keys are fetched together, all lines of each.
+const ALL_GROUP: usize = 4;
 
 /// What is to be done with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -170,16 +170,20 @@ impl Engine {
     /// is to be met in its turn, or if a buffer was not looked into that may have had a word to say.
     fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
         let view = self.view()?;
-        fetch(&view, batch.iter().take(AHEAD));
+        let group = |first| batch.iter().skip(first).take(GROUP);
+        fetch(&view, group(0));
         // Of keys that are there, as the last ones were, all lines are needed.
         let mut was_there = true;
         for (place, hash) in batch.iter().enumerate() {
-            fetch(&view, batch.iter().skip(place + AHEAD).take(1));
+            if place % GROUP == 0 {
+                fetch(&view, group(place + GROUP));
+            }
             if was_there
-                && let Some(next) = batch.get(place + ALL_AHEAD)
+                && place % ALL_GROUP == 0
                 && let Some(layer) = view.layers.first()
             {
-                layer.prefetch_all_counters(*next);
+                let next = batch.iter().skip(place + ALL_GROUP).take(ALL_GROUP);
+                next.for_each(|hash| layer.prefetch_all_counters(*hash));
             }
             match self.tell(&view, *hash) {
                 Ok(told) => {
