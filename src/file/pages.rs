@@ -205,6 +205,11 @@ impl LayerPages {
         file.leave(offset(pages.start)..offset(pages.end));
     }
 
+    /// Where in the file the page of a key begins.
+    pub(crate) fn offset_of(&self, hash: u64) -> u64 {
+        page_offset(self.number_of(hash))
+    }
+
     /// Fetches the line of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {

@@ -17,6 +17,9 @@ const GAP: u64 = 8;
 /// disk busy with reading in order.
 const PAGES_AHEAD: u64 = 2048;
 
+/// Keys of a walk by whose pages is told whether what it kept is there still.
+const SAMPLE: usize = 64;
+
 /// Asking the system for pages ahead of looking at them.
 pub(super) struct Ahead<'a> {
     layers: &'a [Arc<LayerPages>],
@@ -87,10 +90,16 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Whether the walk comes by all pages, or nearly.
-    pub(super) fn is_sweep(&self, order: &Order<'_>) -> bool {
-        let mut layers = with_keys(self.layers);
-        order.places.is_some() && layers.all(|layer| is_dense(order, layer))
+    /// Where in the file pages lie that the walk comes by, all over it.
+    pub(super) fn sample(&self, order: &Order<'_>) -> Vec<u64> {
+        let count = order.keys.count();
+        let mut offsets = Vec::new();
+        for first in (0..count).step_by((count / SAMPLE).max(1)) {
+            let mut hash = [0];
+            order.hashes(first..first + 1, &mut hash);
+            offsets.extend(with_keys(self.layers).map(|layer| layer.offset_of(hash[0])));
+        }
+        offsets
     }
 
     /// Asks for the pages of some keys, without waiting for them.
@@ -109,6 +118,11 @@ impl<'a> Ahead<'a> {
             }
         }
     }
+}
+
+/// Whether a walk over the keys comes by all pages in their order, or nearly.
+pub(super) fn is_sweep(order: &Order<'_>, layers: &[Arc<LayerPages>]) -> bool {
+    order.places.is_some() && with_keys(layers).all(|layer| is_dense(order, layer))
 }
 
 fn is_dense(order: &Order<'_>, layer: &LayerPages) -> bool {

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
 use super::batch::BATCH;
+use crate::sys::lock;
 
 /// Whether look-ups wait for the disk, as far as their times tell. Then pages are asked for ahead,
 /// which lets the disk work at many at once, and would only cost time where they are in memory.
@@ -23,8 +24,8 @@ pub(crate) struct Cold {
     sweep: Mutex<()>,
     /// Whether pages that a walk had kept were gone by the next one: then memory has no room for them.
     tight: AtomicBool,
-    /// A walk has kept its pages, and whether they are still there is looked at without asking for them.
-    on_trial: AtomicBool,
+    /// Where in the file some pages lie that the last walk has kept.
+    kept: Mutex<Vec<u64>>,
     /// Walks since it was last found to be tight.
     walks: AtomicU32,
 }
@@ -41,6 +42,8 @@ impl Cold {
     const PROOF: u32 = 64;
     /// After so many walks over the pages in their order, one keeps its pages to see whether they stay.
     const WALKS: u32 = 8;
+    /// Memory is tight if one in so many pages that were kept is gone.
+    const GONE: usize = 4;
 
     /// Whether to ask for the next batch's pages.
     pub(crate) fn asks(&self) -> bool {
@@ -58,11 +61,26 @@ impl Cold {
         self.tight.load(Ordering::Relaxed)
     }
 
-    /// A walk over the pages in their order has ended, in which they were asked for.
-    pub(crate) fn walked(&self) {
-        if !self.is_tight() {
-            self.on_trial.store(true, Ordering::Relaxed);
+    /// A walk over the pages in their order begins, in which they will be asked for: what the one before has kept
+    /// tells whether memory is tight. Where it stayed there is nothing to ask for, until somebody waits again.
+    pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) {
+        let kept = std::mem::take(&mut *lock(&self.kept));
+        if kept.is_empty() {
+            return;
+        }
+        let gone = kept.iter().filter(|at| is_cached(**at) == Some(false));
+        if gone.count() * Self::GONE >= kept.len() {
+            self.tight.store(true, Ordering::Relaxed);
+            self.walks.store(0, Ordering::Relaxed);
+        } else {
             self.left.store(0, Ordering::Relaxed);
+        }
+    }
+
+    /// It has ended. `sample` tells where some of its pages lie.
+    pub(crate) fn end_walk(&self, sample: impl FnOnce() -> Vec<u64>) {
+        if !self.is_tight() {
+            *lock(&self.kept) = sample();
         } else if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
             self.tight.store(false, Ordering::Relaxed);
         }
@@ -96,10 +114,6 @@ impl Cold {
                 store(&self.times, times);
                 store(&self.left, times);
                 store(&self.fast, 0);
-                if self.on_trial.swap(false, Ordering::Relaxed) {
-                    self.tight.store(true, Ordering::Relaxed);
-                    store(&self.walks, 0);
-                }
             }
         } else {
             let fast = load(&self.fast).saturating_add(1);
@@ -111,7 +125,6 @@ impl Cold {
             if fast == Self::PROOF {
                 store(&self.times, 0);
                 self.tight.store(false, Ordering::Relaxed);
-                self.on_trial.store(false, Ordering::Relaxed);
             }
         }
     }
@@ -174,34 +187,51 @@ mod tests {
         assert!(cold.asks());
     }
 
+    /// One walk over the pages, which begins with so many of the kept ones gone; answers whether it keeps its own.
+    fn walk(cold: &Cold, gone: u64) -> bool {
+        two_slow_looks(cold);
+        cold.begin_walk(|at| Some(at >= gone));
+        let keeps = !cold.is_tight();
+        cold.end_walk(|| (0..64).collect());
+        keeps
+    }
+
     #[test]
     fn memory_is_tight_if_pages_that_were_kept_are_gone() {
         let cold = Cold::default();
-        two_slow_looks(&cold);
+        assert!(walk(&cold, 64));
         for _ in 0..3 {
-            // The first walk keeps its pages.
-            assert!(!cold.is_tight());
-            cold.walked();
-            assert!(!cold.asks() && !cold.is_tight());
-            two_slow_looks(&cold);
             for _ in 0..Cold::WALKS {
-                assert!(cold.is_tight() && cold.asks());
-                cold.walked();
+                assert!(!walk(&cold, 16));
+                assert!(cold.asks());
             }
+            // One of them keeps its pages again.
+            assert!(walk(&cold, 64));
         }
     }
 
     #[test]
-    fn it_is_not_if_they_stay() {
+    fn it_is_not_if_most_of_them_stay_or_none_can_tell() {
         let cold = Cold::default();
         for _ in 0..3 {
-            two_slow_looks(&cold);
-            cold.walked();
-            for _ in 0..Cold::PROOF {
-                cold.note(false, Duration::ZERO, 512);
-            }
-            assert!(!cold.is_tight() && !cold.is_likely());
+            assert!(walk(&cold, 15));
         }
+        // What was kept is in memory: nobody asks until somebody waits.
+        assert!(!cold.asks());
+        two_slow_looks(&cold);
+        cold.begin_walk(|_| None);
+        assert!(!cold.is_tight());
+    }
+
+    #[test]
+    fn it_is_no_more_where_nobody_waits() {
+        let cold = Cold::default();
+        assert!(walk(&cold, 64) && !walk(&cold, 64));
+        for _ in 0..Cold::PROOF {
+            assert!(cold.is_tight());
+            cold.note(false, Duration::ZERO, 512);
+        }
+        assert!(!cold.is_tight() && !cold.is_likely());
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, is_sweep};
 use super::batch::{BATCH, Places, Settled, Stages, Unsure};
 use super::engine::{Engine, View};
 use crate::buffer::Presence;
@@ -226,6 +226,10 @@ impl Engine {
     ) -> Result<(), Unsure> {
         let count = order.keys.count();
         let mut hashes = [0; BATCH];
+        let sweeps = walk != Walk::Buffers && is_sweep(order, settled.layers) && self.cold.asks();
+        if sweeps {
+            self.cold.begin_walk(|offset| self.file.is_cached(offset));
+        }
         let mut ahead = Ahead::new(settled.layers, count, self.cold.is_tight(), &*self.file);
         for first in (0..count).step_by(BATCH) {
             let end = count.min(first + BATCH);
@@ -255,8 +259,8 @@ impl Engine {
                 found[order.place(turn)] |= *there;
             }
         }
-        if walk != Walk::Buffers && ahead.is_sweep(order) && self.cold.asks() {
-            self.cold.walked();
+        if sweeps {
+            self.cold.end_walk(|| ahead.sample(order));
         }
         Ok(())
     }
@@ -320,6 +324,30 @@ mod tests {
         }
     }
 
+    #[test]
+    fn a_walk_is_sampled_from_end_to_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(2_000_000).fpr(1e-9);
+        let store = options.create(folder.path().join("store")).unwrap();
+        store.insert_hash_batch(&batch(0, 100_000)).unwrap();
+        store.checkpoint().unwrap();
+        let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
+        let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
+        let view = store.engine.view().unwrap();
+        let rest = Rest {
+            keys: &keys,
+            first: 0,
+        };
+        let order = Order::of(&rest);
+        assert!(is_sweep(&order, &view.layers));
+        let ahead = Ahead::new(&view.layers, keys.len(), false, &*store.engine.file);
+        let mut sample = ahead.sample(&order);
+        sample.sort_unstable();
+        let length = store.engine.file.length().unwrap();
+        assert!(sample.len() >= 64 && sample.is_sorted());
+        assert!(sample[0] < length / 10 && sample[63] < length && sample[63] > length / 10 * 9);
+    }
+
     /// Keys from some million, so that most batches bring new ones and old ones, and the same twice.
     fn batch(seed: u64, keys: u64) -> Vec<u64> {
         let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
@@ -352,6 +380,8 @@ mod tests {
             for (key, there) in keys.iter().zip(answers) {
                 assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
             }
+            // However slow look-ups were: what they read is still in memory.
+            assert!(!store.engine.cold.is_tight());
         }
         assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
     }

@@ -139,6 +139,23 @@ impl StorageFile for DiskFile {
         let _ = range;
     }
 
+    /// By reading the byte unless that takes waiting (`RWF_NOWAIT`).
+    #[cfg(target_os = "linux")]
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        let mut byte = [0];
+        let read = rustix::io::preadv2(
+            &self.file,
+            &mut [io::IoSliceMut::new(&mut byte)],
+            offset,
+            rustix::io::ReadWriteFlags::NOWAIT,
+        );
+        match read {
+            Ok(1) => Some(true),
+            Err(rustix::io::Errno::AGAIN) => Some(false),
+            _ => None,
+        }
+    }
+
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
     }

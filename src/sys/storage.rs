@@ -75,6 +75,13 @@ pub trait StorageFile: Send + Sync + Debug {
         let _ = range;
     }
 
+    /// Whether the byte at `offset` is in memory, so that reading it waits for no disk; `None` where that can't be
+    /// told.
+    fn is_cached(&self, offset: u64) -> Option<bool> {
+        let _ = offset;
+        None
+    }
+
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
 
