@@ -17,8 +17,8 @@ const GAP: u64 = 8;
 /// disk busy with reading in order.
 const PAGES_AHEAD: u64 = 2048;
 
-/// Keys of a walk by whose pages is told whether what it kept is there still.
-const SAMPLE: usize = 64;
+/// So many pages of a walk, about, tell whether what it kept is still there.
+const SAMPLE: u64 = 64;
 
 /// Asking the system for pages ahead of looking at them.
 pub(super) struct Ahead<'a> {
@@ -31,6 +31,8 @@ pub(super) struct Ahead<'a> {
     left_to: Vec<u64>,
     /// Whether it is to be left.
     leaves: bool,
+    /// Where in the file some of the pages lie that were asked for.
+    pub(super) sample: Vec<u64>,
     file: &'a dyn StorageFile,
 }
 
@@ -51,6 +53,7 @@ impl<'a> Ahead<'a> {
             pages: Vec::new(),
             left_to: vec![0; layers.len()],
             leaves,
+            sample: Vec::new(),
             file,
         }
     }
@@ -90,24 +93,19 @@ impl<'a> Ahead<'a> {
         }
     }
 
-    /// Where in the file pages lie that the walk comes by, all over it.
-    pub(super) fn sample(&self, order: &Order<'_>) -> Vec<u64> {
-        let count = order.keys.count();
-        let mut offsets = Vec::new();
-        for first in (0..count).step_by((count / SAMPLE).max(1)) {
-            let mut hash = [0];
-            order.hashes(first..first + 1, &mut hash);
-            offsets.extend(with_keys(self.layers).map(|layer| layer.offset_of(hash[0])));
-        }
-        offsets
-    }
-
     /// Asks for the pages of some keys, without waiting for them.
     fn ask_for(&mut self, order: &Order<'_>, keys: Range<usize>) {
         let mut hashes = vec![0; keys.len()];
-        order.hashes(keys, &mut hashes);
+        order.hashes(keys.clone(), &mut hashes);
         let pages = &mut self.pages;
+        let count = order.keys.count() as u64;
+        let all: u64 = with_keys(self.layers).map(LayerPages::pages).sum();
         for layer in with_keys(self.layers) {
+            // As many of each layer as its share of the pages.
+            let every = (count * all / (SAMPLE * layer.pages())).max(1) as usize;
+            let first = keys.start.next_multiple_of(every) - keys.start;
+            let some = hashes.iter().skip(first).step_by(every);
+            self.sample.extend(some.map(|hash| layer.offset_of(*hash)));
             pages.clear();
             pages.extend(hashes.iter().map(|hash| layer.page_of(*hash)));
             pages.sort_unstable();

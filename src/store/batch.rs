@@ -1,5 +1,5 @@
-//! Looking up many keys in stages: in one table or layer after the other, each key fetched a while
-//! before it is looked at, and none of them decided by a branch that can't be foretold.
+//! Looking up many keys in stages: in one table or layer after the other, each key fetched a group before
+//! it is looked at, and none of them decided by a branch that can't be foretold.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -17,15 +17,14 @@ use crate::page::drawn::EIGHT;
 pub(crate) const BATCH: usize = 512;
 
 /// So many keys are fetched one after the other, one cache line each, before those fetched before them are looked
-/// at. A fetch with each look instead leaves the memory idle during the looks: with a filter of gigabytes it takes
-/// nearly twice the time.
+/// at. A fetch with each look instead leaves the memory idle during the looks (docs/performance.md).
 pub(crate) const GROUP: usize = 32;
+
+/// The same where all lines of a key are fetched.
+pub(crate) const ALL_GROUP: usize = 4;
 
 /// Keys of a batch that are looked at to tell what the others are like.
 const SAMPLE: usize = 32;
-
-/// The same where all lines of a key are.
-const ALL_GROUP: usize = 4;
 
 /// For fewer keys than this it does not pay to draw their bits eight at a time.
 const FEW: usize = 32;

@@ -10,7 +10,7 @@ use crate::sys::lock;
 /// Whether look-ups wait for the disk, as far as their times tell. Then pages are asked for ahead,
 /// which lets the disk work at many at once, and would only cost time where they are in memory.
 ///
-/// Threads may disturb each other here: it is all guessing.
+/// Threads may disturb each other here: it is guessing, but for whether memory is tight, which the system is asked.
 #[derive(Debug, Default)]
 pub(crate) struct Cold {
     /// For so many batches pages are still to be asked for; then it is tried without.
@@ -26,6 +26,8 @@ pub(crate) struct Cold {
     tight: AtomicBool,
     /// Where in the file some pages lie that the last walk has kept.
     kept: Mutex<Vec<u64>>,
+    /// Walks that give up what they pass, just now.
+    leaving: AtomicU32,
     /// Walks since it was last found to be tight.
     walks: AtomicU32,
 }
@@ -42,8 +44,9 @@ impl Cold {
     const PROOF: u32 = 64;
     /// After so many walks over the pages in their order, one keeps its pages to see whether they stay.
     const WALKS: u32 = 8;
-    /// Memory is tight if one in so many pages that were kept is gone.
-    const GONE: usize = 4;
+    /// Memory is tight if one in so many pages that were kept is gone: few, since what goes first is what the next
+    /// walk comes to first, and so on to its end.
+    const GONE: usize = 8;
 
     /// Whether to ask for the next batch's pages.
     pub(crate) fn asks(&self) -> bool {
@@ -61,15 +64,28 @@ impl Cold {
         self.tight.load(Ordering::Relaxed)
     }
 
-    /// A walk over the pages in their order begins, in which they will be asked for: what the one before has kept
-    /// tells whether memory is tight. Where it stayed there is nothing to ask for, until somebody waits again.
-    pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) {
+    /// A walk over the pages in their order begins, in which they may be asked for. Answers whether it is to give
+    /// up what it passes.
+    pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) -> bool {
         let kept = std::mem::take(&mut *lock(&self.kept));
-        if kept.is_empty() {
+        // What one walk kept another may be giving up: then it tells nothing.
+        if self.leaving.load(Ordering::Relaxed) == 0 {
+            self.judge(&kept, is_cached);
+        }
+        let leaves = self.is_tight();
+        self.leaving.fetch_add(leaves.into(), Ordering::Relaxed);
+        leaves
+    }
+
+    /// Takes note of whether pages that were kept are still in memory. Where they are there is nothing to ask for,
+    /// until somebody waits again.
+    fn judge(&self, kept: &[u64], is_cached: impl Fn(u64) -> Option<bool>) {
+        let told: Vec<bool> = kept.iter().filter_map(|at| is_cached(*at)).collect();
+        if told.is_empty() {
             return;
         }
-        let gone = kept.iter().filter(|at| is_cached(**at) == Some(false));
-        if gone.count() * Self::GONE >= kept.len() {
+        let gone = told.iter().filter(|is_there| !**is_there);
+        if gone.count() * Self::GONE >= told.len() {
             self.tight.store(true, Ordering::Relaxed);
             self.walks.store(0, Ordering::Relaxed);
         } else {
@@ -77,12 +93,17 @@ impl Cold {
         }
     }
 
-    /// It has ended. `sample` tells where some of its pages lie.
-    pub(crate) fn end_walk(&self, sample: impl FnOnce() -> Vec<u64>) {
-        if !self.is_tight() {
-            *lock(&self.kept) = sample();
-        } else if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
-            self.tight.store(false, Ordering::Relaxed);
+    /// A walk has ended that was to give up what it passed, or wasn't. `sample` tells where some pages lie that it
+    /// has asked for.
+    pub(crate) fn end_walk(&self, leaves: bool, sample: Vec<u64>) {
+        if leaves {
+            self.leaving.fetch_sub(1, Ordering::Relaxed);
+            lock(&self.kept).clear();
+            if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
+                self.tight.store(false, Ordering::Relaxed);
+            }
+        } else if self.leaving.load(Ordering::Relaxed) == 0 {
+            *lock(&self.kept) = sample;
         }
     }
 
@@ -125,6 +146,8 @@ impl Cold {
             if fast == Self::PROOF {
                 store(&self.times, 0);
                 self.tight.store(false, Ordering::Relaxed);
+                // By the next walk it may have gone for other reasons.
+                lock(&self.kept).clear();
             }
         }
     }
@@ -187,13 +210,16 @@ mod tests {
         assert!(cold.asks());
     }
 
+    fn sample() -> Vec<u64> {
+        (0..64).collect()
+    }
+
     /// One walk over the pages, which begins with so many of the kept ones gone; answers whether it keeps its own.
     fn walk(cold: &Cold, gone: u64) -> bool {
         two_slow_looks(cold);
-        cold.begin_walk(|at| Some(at >= gone));
-        let keeps = !cold.is_tight();
-        cold.end_walk(|| (0..64).collect());
-        keeps
+        let leaves = cold.begin_walk(|at| Some(at >= gone));
+        cold.end_walk(leaves, sample());
+        !leaves
     }
 
     #[test]
@@ -202,7 +228,7 @@ mod tests {
         assert!(walk(&cold, 64));
         for _ in 0..3 {
             for _ in 0..Cold::WALKS {
-                assert!(!walk(&cold, 16));
+                assert!(!walk(&cold, 8));
                 assert!(cold.asks());
             }
             // One of them keeps its pages again.
@@ -214,13 +240,32 @@ mod tests {
     fn it_is_not_if_most_of_them_stay_or_none_can_tell() {
         let cold = Cold::default();
         for _ in 0..3 {
-            assert!(walk(&cold, 15));
+            assert!(walk(&cold, 7));
         }
         // What was kept is in memory: nobody asks until somebody waits.
         assert!(!cold.asks());
         two_slow_looks(&cold);
-        cold.begin_walk(|_| None);
-        assert!(!cold.is_tight());
+        assert!(!cold.begin_walk(|_| None));
+        assert!(cold.asks());
+    }
+
+    #[test]
+    fn what_one_walk_gives_up_another_has_not_kept() {
+        let cold = Cold::default();
+        assert!(walk(&cold, 64));
+        two_slow_looks(&cold);
+        let gone = |_| Some(false);
+        assert!(cold.begin_walk(gone));
+        for _ in 0..Cold::WALKS {
+            assert!(!walk(&cold, 64));
+        }
+        // This one keeps its pages as far as it can, beside the first.
+        assert!(!cold.begin_walk(gone));
+        cold.end_walk(false, sample());
+        cold.end_walk(true, sample());
+        assert!(!cold.begin_walk(gone));
+        cold.end_walk(false, sample());
+        assert!(cold.begin_walk(gone));
     }
 
     #[test]
@@ -232,6 +277,10 @@ mod tests {
             cold.note(false, Duration::ZERO, 512);
         }
         assert!(!cold.is_tight() && !cold.is_likely());
+        assert!(walk(&cold, 64));
+        (0..Cold::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512));
+        // What was kept so long ago tells nothing.
+        assert!(walk(&cold, 64));
     }
 
     #[test]

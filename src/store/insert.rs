@@ -311,6 +311,9 @@ impl Writing<'_> {
                     claims.allowance = self.allowance();
                     rotated = true;
                     since = self.since(generation);
+                    // What was fetched was the old buffer's.
+                    fetch_group(&self.view.active.buffer, at);
+                    fetch_group(&self.view.active.buffer, at + GROUP);
                     continue;
                 }
                 Err(error) => break Err(Stop::at(place)(error)),

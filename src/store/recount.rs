@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use super::Verdict;
-use super::batch::{BATCH, GROUP};
+use super::batch::{ALL_GROUP, BATCH, GROUP};
 use super::count::Tell;
 use super::engine::{Engine, View};
 use super::part::Keys;
@@ -15,9 +15,6 @@ use crate::page::counting::after;
 
 /// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
 const ROUNDS: usize = 1000;
-
-/// So many keys are fetched together, all lines of each.
-const ALL_GROUP: usize = 4;
 
 /// What is to be done with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -166,13 +163,13 @@ impl Engine {
         Ok(())
     }
 
-    /// Looks up the keys of a batch, each fetched a while before. `None` if there is a damaged page, which
+    /// Looks up the keys of a batch, each fetched a group before. `None` if there is a damaged page, which
     /// is to be met in its turn, or if a buffer was not looked into that may have had a word to say.
     fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
         let view = self.view()?;
         let group = |first| batch.iter().skip(first).take(GROUP);
         fetch(&view, group(0));
-        // Of keys that are there, as the last ones were, all lines are needed.
+        // Of keys that are there, as the last one was, all lines are needed.
         let mut was_there = true;
         for (place, hash) in batch.iter().enumerate() {
             if place % GROUP == 0 {

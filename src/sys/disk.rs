@@ -252,3 +252,28 @@ pub(super) fn keeps_what_is_reserved(_: &File) -> bool {
 pub(super) fn keeps_it_whatever_is_copied(_: &File) -> bool {
     false
 }
+
+#[cfg(all(test, target_os = "linux"))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_given_up_is_not_cached_and_what_was_read_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("file");
+        let file = DiskFile::of(File::create_new(&path).unwrap());
+        file.write_at(&vec![1; 1 << 20], 0).unwrap();
+        file.sync().unwrap();
+        file.leave(0..1 << 20);
+        let file = DiskFile::of(File::open(&path).unwrap());
+        const EXT: u64 = 0xEF53;
+        if system_of(&file.file) != Some(EXT) {
+            // The file may have no other place than memory, or it can't be told.
+            return;
+        }
+        assert_eq!(file.is_cached(1 << 19), Some(false));
+        file.read_at(&mut [0; 4096], 0).unwrap();
+        assert_eq!(file.is_cached(0), Some(true));
+        assert_eq!(file.is_cached(1 << 20), None, "behind the end");
+    }
+}
