@@ -55,7 +55,7 @@ impl Engine {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
                 // Another process that is at it needs no help.
-                let _ = engine.settle_and(Duration::ZERO, Self::make_spare);
+                let _ = engine.settle_and(Duration::ZERO, false, Self::make_spare);
             });
             if let Ok(thread) = spawned {
                 let mut threads = lock(&self.threads);
@@ -74,14 +74,15 @@ impl Engine {
     /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
     /// that died at it, does it otherwise.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
-        self.settle_and(patience, |_, _| {})
+        self.settle_and(patience, self.options.background, |_, _| {})
     }
 
     /// The same, and after a checkpoint of its own something else before the next one may begin. It is told
-    /// of the generation that was settled.
+    /// of the generation that was settled. `awaited`: whether two threads may work at it.
     fn settle_and(
         &self,
         patience: Duration,
+        awaited: bool,
         after: impl FnOnce(&Self, Weak<Generation>),
     ) -> Result<()> {
         self.check_usable()?;
@@ -121,7 +122,7 @@ impl Engine {
             engine: self,
             _file: file,
         };
-        match self.settle() {
+        match self.settle(awaited) {
             // It can be tried again once the page is repaired, or by who knows what to do with it.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
@@ -133,7 +134,7 @@ impl Engine {
     }
 
     /// The checkpoint of the one generation that is due, by whoever has its lock.
-    fn settle(&self) -> Result<Weak<Generation>> {
+    fn settle(&self, awaited: bool) -> Result<Weak<Generation>> {
         self.mend_file()?;
         let number = self.shared.settled();
         // Whoever was at the one before may have died before it came to this. First: should this
@@ -151,7 +152,7 @@ impl Engine {
             settled = Arc::downgrade(frozen);
             let log = Arc::clone(self.log_of(frozen)?);
             frozen.sync_to(&log, frozen.buffer.tail().end)?;
-            self.apply(&identity, &log, Some(&frozen.buffer))?;
+            self.apply(&identity, &log, Some(&frozen.buffer), awaited)?;
         } else {
             // Who died here had come as far as the superblock, and perhaps not to its sync. It must
             // not be gone after a power cut, when the log that it makes needless has been removed.
@@ -164,12 +165,14 @@ impl Engine {
     }
 
     /// Moves the keys of a closed and durable log into the pages and makes the superblock that says
-    /// so durable. Keys come from `buffer`, or from the log itself.
+    /// so durable. Keys come from `buffer`, or from the log itself. `awaited`: whether two threads may work
+    /// at it.
     pub(crate) fn apply(
         &self,
         identity: &Identity,
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
+        awaited: bool,
     ) -> Result<Superblock> {
         let old = &identity.superblock;
         let sampled = old.section(SectionKind::Sample);
@@ -207,7 +210,7 @@ impl Engine {
         let sections = sectioning.after(log, &mut found, inserted)?;
         if count > 0 {
             let mut layer = cut.layer;
-            let task = Task::new(identity, log.generation, cut.clone(), count);
+            let task = Task::new(identity, log.generation, cut.clone(), count, awaited);
             self.shared.set_torn(task.torn.clone());
             match self.is_counting() {
                 true => self.tally(&task, nets, &found, &mut layer)?,

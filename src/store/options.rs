@@ -190,8 +190,8 @@ impl Options {
         self
     }
 
-    /// Whether checkpoints run on a thread of their own (they do unless told otherwise), or on the
-    /// thread whose insert filled the buffer.
+    /// Whether checkpoints run on a thread of their own (they do unless told otherwise), and on a second
+    /// one while somebody waits for them, as at closing; or on the thread whose insert filled the buffer.
     pub fn background(mut self, yes: bool) -> Self {
         self.background = yes;
         self

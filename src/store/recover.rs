@@ -67,7 +67,7 @@ impl Engine {
         let identity = read_identity(&*self.file, &self.path)?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.apply(&identity, log, None)?;
+        self.apply(&identity, log, None, self.options.background)?;
         self.shared.set_settled(log.generation + 1);
         self.renew()?;
         self.remove_generation(log.generation);

@@ -4,6 +4,7 @@
 //! it as well, so one sync makes both durable: this chunk's pages and the intent of the next.
 
 use std::ops::Range;
+use std::sync::Mutex;
 
 use super::damage::OnDamage;
 use super::engine::Engine;
@@ -15,10 +16,14 @@ use crate::file::{FormatError, Intent, Layer};
 use crate::log::Cut;
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, PAGE_BYTES, PageFault, bloom};
+use crate::sys::lock;
 use crate::sys::storage::{read_exact_at, write_all_at};
 
 /// Pages of the largest piece, 2 MiB, that Linux keeps and maps of a file as one.
 const LARGE_PAGES: u64 = (2 << 20) / PAGE_BYTES as u64;
+
+/// From so many keys in a run on, it is worth another thread.
+const MANY: usize = 1 << 14;
 
 /// What a sweep has to do.
 pub(crate) struct Task {
@@ -32,10 +37,18 @@ pub(crate) struct Task {
     pub(crate) first_intent: u64,
     /// Pages that may be torn because a checkpoint of this generation was interrupted.
     pub(crate) torn: Range<u64>,
+    /// Whether somebody waits for it, so that two threads may work at it.
+    pub(crate) awaited: bool,
 }
 
 impl Task {
-    pub(crate) fn new(identity: &Identity, generation: u64, cut: Cut, count: u64) -> Self {
+    pub(crate) fn new(
+        identity: &Identity,
+        generation: u64,
+        cut: Cut,
+        count: u64,
+        awaited: bool,
+    ) -> Self {
         let intent = identity.intent.as_ref();
         let interrupted = intent.filter(|intent| intent.generation == generation);
         Self {
@@ -44,6 +57,7 @@ impl Task {
             count,
             first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
             torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
+            awaited,
         }
     }
 }
@@ -292,6 +306,19 @@ impl<'a> Sweep<'a> {
             false => self.read_run(&pages)?,
         };
         self.publish(pages.clone());
+        // Alone where pages may be repaired: they are told of in their order.
+        if self.task.awaited && self.must_be_whole && keys.len() >= MANY {
+            self.apply_by_two(pages, &mut bytes, keys)?;
+        } else {
+            self.apply_run(pages, &mut bytes, keys)?;
+        }
+        self.write(&bytes, offset)?;
+        self.bytes = bytes;
+        Ok(())
+    }
+
+    /// Applies keys, sorted by page, to a run of pages.
+    fn apply_run(&self, pages: Range<u64>, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
         let mut rest = keys;
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             let count = rest.partition_point(|key| self.layer.page_of(*key) == page);
@@ -299,9 +326,32 @@ impl<'a> Sweep<'a> {
             self.apply(page, bytes, own)?;
             rest = others;
         }
-        self.write(&bytes, offset)?;
-        self.bytes = bytes;
         Ok(())
+    }
+
+    /// The same, the second half by another thread if there is one to be had.
+    fn apply_by_two(&self, pages: Range<u64>, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
+        let Range { start, end } = pages;
+        let middle = start + (end - start) / 2;
+        let (low, high) = bytes.split_at_mut((middle - start) as usize * PAGE_BYTES);
+        let before = keys.partition_point(|key| self.layer.page_of(*key) < middle);
+        let (low_keys, high_keys) = keys.split_at(before);
+        let high = Mutex::new(Some(high));
+        // By whoever comes to it first.
+        let second_half = || match lock(&high).take() {
+            Some(high) => self.apply_run(middle..end, high, high_keys),
+            None => Ok(()),
+        };
+        std::thread::scope(|scope| {
+            let other = std::thread::Builder::new().spawn_scoped(scope, second_half);
+            let own = self.apply_run(start..middle, low, low_keys);
+            let own = own.and_then(|()| second_half());
+            match other.map(std::thread::ScopedJoinHandle::join) {
+                Ok(Ok(other)) => own.and(other),
+                Ok(Err(panic)) => std::panic::resume_unwind(panic),
+                Err(_) => own,
+            }
+        })
     }
 
     /// Applies its keys to one page. A page without any is left as it is, unless it is blank, or
@@ -369,5 +419,29 @@ impl<'a> Sweep<'a> {
 
     fn sync(&self) -> Result<()> {
         self.engine.sync_file("sync the pages")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Options;
+    use crate::file::layout::PAGES_OFFSET;
+
+    /// A thread alone is the slow twin. All keys come in one checkpoint, at closing.
+    #[test]
+    fn two_threads_write_what_one_does() {
+        let made = [true, false].map(|background| {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let options = Options::new().capacity(300_000).fpr(1e-9).seed([7; 32]);
+            let store = options.background(background).create(&path).unwrap();
+            let keys: Vec<u64> = (0..200_000).collect();
+            store.insert_hash_batch(&keys).unwrap();
+            store.close().unwrap();
+            let bytes = std::fs::read(path).unwrap();
+            bytes[PAGES_OFFSET as usize..].to_vec()
+        });
+        assert!(made[0].len() > 1 << 20);
+        assert!(made[0] == made[1]);
     }
 }
