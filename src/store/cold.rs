@@ -24,12 +24,28 @@ pub(crate) struct Cold {
     sweep: Mutex<()>,
     /// Whether pages that a walk had kept were gone by the next one: then memory has no room for them.
     tight: AtomicBool,
-    /// Where in the file some pages lie that the last walk has kept.
-    kept: Mutex<Vec<u64>>,
-    /// Walks that give up what they pass, just now.
-    leaving: AtomicU32,
+    kept: Mutex<Kept>,
     /// Walks since it was last found to be tight.
     walks: AtomicU32,
+}
+
+/// What the last walk has kept.
+#[derive(Debug, Default)]
+struct Kept {
+    /// Where in the file some of its pages lie.
+    sample: Vec<u64>,
+    /// Walks that give up what they pass: those under way, and those that have begun.
+    leaving: u32,
+    begun: u64,
+}
+
+/// A walk over the pages in their order.
+#[derive(Debug)]
+pub(crate) struct CountedWalk {
+    /// Whether it is to give up what it passes.
+    pub(crate) leaves: bool,
+    /// How many walks that do had begun before it; none if one was under way.
+    before: Option<u64>,
 }
 
 impl Cold {
@@ -64,17 +80,15 @@ impl Cold {
         self.tight.load(Ordering::Relaxed)
     }
 
-    /// A walk over the pages in their order begins, in which they may be asked for. Answers whether it is to give
-    /// up what it passes.
-    pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) -> bool {
-        let kept = std::mem::take(&mut *lock(&self.kept));
-        // What one walk kept another may be giving up: then it tells nothing.
-        if self.leaving.load(Ordering::Relaxed) == 0 {
-            self.judge(&kept, is_cached);
-        }
+    /// A walk over the pages in their order begins, in which they may be asked for.
+    pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) -> CountedWalk {
+        let mut kept = lock(&self.kept);
+        self.judge(&std::mem::take(&mut kept.sample), is_cached);
+        let before = (kept.leaving == 0).then_some(kept.begun);
         let leaves = self.is_tight();
-        self.leaving.fetch_add(leaves.into(), Ordering::Relaxed);
-        leaves
+        kept.leaving += u32::from(leaves);
+        kept.begun += u64::from(leaves);
+        CountedWalk { leaves, before }
     }
 
     /// Takes note of whether pages that were kept are still in memory. Where they are there is nothing to ask for,
@@ -93,17 +107,17 @@ impl Cold {
         }
     }
 
-    /// A walk has ended that was to give up what it passed, or wasn't. `sample` tells where some pages lie that it
-    /// has asked for.
-    pub(crate) fn end_walk(&self, leaves: bool, sample: Vec<u64>) {
-        if leaves {
-            self.leaving.fetch_sub(1, Ordering::Relaxed);
-            lock(&self.kept).clear();
+    /// It has ended. `sample` tells where some pages lie that it has asked for.
+    pub(crate) fn end_walk(&self, walk: &CountedWalk, sample: Vec<u64>) {
+        let mut kept = lock(&self.kept);
+        if walk.leaves {
+            kept.leaving -= 1;
             if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
                 self.tight.store(false, Ordering::Relaxed);
             }
-        } else if self.leaving.load(Ordering::Relaxed) == 0 {
-            *lock(&self.kept) = sample;
+        } else if walk.before == Some(kept.begun) {
+            // Beside a walk that gives pages up, what this one kept would tell nothing.
+            kept.sample = sample;
         }
     }
 
@@ -147,7 +161,7 @@ impl Cold {
                 store(&self.times, 0);
                 self.tight.store(false, Ordering::Relaxed);
                 // By the next walk it may have gone for other reasons.
-                lock(&self.kept).clear();
+                lock(&self.kept).sample.clear();
             }
         }
     }
@@ -217,9 +231,9 @@ mod tests {
     /// One walk over the pages, which begins with so many of the kept ones gone; answers whether it keeps its own.
     fn walk(cold: &Cold, gone: u64) -> bool {
         two_slow_looks(cold);
-        let leaves = cold.begin_walk(|at| Some(at >= gone));
-        cold.end_walk(leaves, sample());
-        !leaves
+        let walk = cold.begin_walk(|at| Some(at >= gone));
+        cold.end_walk(&walk, sample());
+        !walk.leaves
     }
 
     #[test]
@@ -245,27 +259,37 @@ mod tests {
         // What was kept is in memory: nobody asks until somebody waits.
         assert!(!cold.asks());
         two_slow_looks(&cold);
-        assert!(!cold.begin_walk(|_| None));
+        assert!(!cold.begin_walk(|_| None).leaves);
         assert!(cold.asks());
     }
 
     #[test]
     fn what_one_walk_gives_up_another_has_not_kept() {
-        let cold = Cold::default();
-        assert!(walk(&cold, 64));
-        two_slow_looks(&cold);
-        let gone = |_| Some(false);
-        assert!(cold.begin_walk(gone));
-        for _ in 0..Cold::WALKS {
-            assert!(!walk(&cold, 64));
+        // The one that keeps its pages ends before the other, or after.
+        for ends_first in [true, false] {
+            let cold = Cold::default();
+            let begin = || cold.begin_walk(|_| Some(false));
+            assert!(walk(&cold, 64));
+            two_slow_looks(&cold);
+            let leaving = begin();
+            assert!(leaving.leaves);
+            for _ in 0..Cold::WALKS {
+                assert!(!walk(&cold, 64));
+            }
+            let keeping = begin();
+            assert!(!keeping.leaves);
+            let mut walks = [&keeping, &leaving];
+            if !ends_first {
+                walks.reverse();
+            }
+            for walk in walks {
+                cold.end_walk(walk, sample());
+            }
+            let next = begin();
+            assert!(!next.leaves);
+            cold.end_walk(&next, sample());
+            assert!(begin().leaves);
         }
-        // This one keeps its pages as far as it can, beside the first.
-        assert!(!cold.begin_walk(gone));
-        cold.end_walk(false, sample());
-        cold.end_walk(true, sample());
-        assert!(!cold.begin_walk(gone));
-        cold.end_walk(false, sample());
-        assert!(cold.begin_walk(gone));
     }
 
     #[test]

@@ -225,8 +225,9 @@ impl Engine {
         found: &mut [bool],
     ) -> Result<(), Unsure> {
         let count = order.keys.count();
-        let sweeps = walk != Walk::Buffers && is_sweep(order, settled.layers) && self.cold.asks();
-        let leaves = sweeps && self.cold.begin_walk(|offset| self.file.is_cached(offset));
+        let sweeps = walk != Walk::Buffers && is_sweep(order, settled.layers);
+        let counted = sweeps.then(|| self.cold.begin_walk(|offset| self.file.is_cached(offset)));
+        let leaves = counted.as_ref().is_some_and(|walk| walk.leaves);
         let mut ahead = Ahead::new(settled.layers, count, leaves, &*self.file);
         let mut hashes = [0; BATCH];
         let mut look_from = |first: usize| -> Result<(), Unsure> {
@@ -259,9 +260,9 @@ impl Engine {
             Ok(())
         };
         let walked = (0..count).step_by(BATCH).try_for_each(&mut look_from);
-        if sweeps {
+        if let Some(counted) = counted {
             // However it went.
-            self.cold.end_walk(leaves, ahead.sample);
+            self.cold.end_walk(&counted, ahead.sample);
         }
         walked
     }
