@@ -17,8 +17,8 @@ use everseen_benches::keys::{hash, url};
 
 /// Keys that a measurement takes at a time.
 const KEYS: u64 = 4096;
-/// How many keys ahead memory is fetched.
-const AHEAD: usize = 24;
+/// So many keys are fetched together.
+const GROUP: usize = 32;
 /// From here on nothing was inserted.
 const ABSENT: u64 = 1 << 40;
 const SEED: [u8; 32] = [7; 32];
@@ -37,16 +37,15 @@ fn hashes(from: u64) -> Vec<u64> {
     (from..from + KEYS).map(hash).collect()
 }
 
-/// Does something for each key, each fetched a while before.
+/// Does something for each key, each fetched a group before, as the store does.
 fn ahead(keys: &[u64], fetch: impl Fn(u64), mut each: impl FnMut(u64)) {
-    for key in &keys[..AHEAD] {
-        fetch(*key);
-    }
-    for (at, key) in keys.iter().enumerate() {
-        if let Some(key) = keys.get(at + AHEAD) {
-            fetch(*key);
+    let mut groups = keys.chunks(GROUP).peekable();
+    keys[..GROUP].iter().for_each(|key| fetch(*key));
+    while let Some(group) = groups.next() {
+        if let Some(next) = groups.peek() {
+            next.iter().for_each(|key| fetch(*key));
         }
-        each(*key);
+        group.iter().for_each(|key| each(*key));
     }
 }
 

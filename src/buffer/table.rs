@@ -2,9 +2,9 @@
 //!
 //! A bucket is one cache line (`bucket.rs`). The home bucket of a hash is its high bits, as its page
 //! is, so a walk over the buckets meets the keys in nearly the order of the pages. A bucket that is
-//! full overflows into the next one, and has a mark for each key that passed it: the lowest bits of its hash choose which. A bucket
-//! without the mark of a key ends the search for it. Nothing is ever taken out: a key that is dropped
-//! keeps its slot and changes its state.
+//! full overflows into the next one, and has a mark for each key that passed it: the lowest bits of
+//! its hash choose which. A bucket without the mark of a key ends the search for it. Nothing is ever
+//! taken out: a key that is dropped keeps its slot and changes its state.
 
 use std::ops::RangeInclusive;
 
