@@ -6,6 +6,7 @@
 //!   (`EVERSEEN_COUNTING_IMAGES`, `EVERSEEN_SEED`);
 //! - [`deaths`]: processes killed while they share a store (`EVERSEEN_COUNTING_KILLS`);
 //! - [`failing`]: each call to the disk fails once;
+//! - [`reading`]: a reader whose pages a later writer goes on with;
 //! - [`basics`]: what each call answers, and what is refused.
 #![cfg(unix)]
 
@@ -40,6 +41,8 @@ mod deaths;
 mod failing;
 #[path = "counting/multiset.rs"]
 mod multiset;
+#[path = "counting/reading.rs"]
+mod reading;
 #[path = "counting/session.rs"]
 mod session;
 

@@ -6,7 +6,6 @@
 //! copy whose CRC says so.
 
 use super::engine::{Access, Engine, View};
-use super::identity::read_identity;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, LayerPages};
 use crate::page::Kind;
@@ -32,6 +31,33 @@ pub(crate) struct Tell {
 impl Tell {
     pub(crate) fn count(self) -> u8 {
         after(self.settled, self.active)
+    }
+}
+
+/// What the buffers say of a key.
+struct Buffered {
+    /// The frozen one's generation, and its inserts less removes.
+    number: u64,
+    frozen: i64,
+    /// Those of the active one.
+    active: i64,
+}
+
+impl Buffered {
+    /// With the number of which only the active buffer does not know.
+    fn with(&self, settled: u8, at_least: bool) -> Tell {
+        Tell {
+            settled,
+            at_least,
+            buffered: self.frozen.wrapping_add(self.active),
+            active: self.active,
+        }
+    }
+
+    /// With the counters of a page that is being written: each is old or new, and the key is there no less
+    /// often than either says.
+    fn at_least(&self, counted: u8) -> Tell {
+        self.with(after(counted, self.frozen.max(0)), true)
     }
 }
 
@@ -87,48 +113,51 @@ impl Engine {
     pub(crate) fn tell(&self, view: &View, hash: u64) -> Result<Tell> {
         let frozen = view.frozen.as_ref();
         let frozen = frozen.map(|frozen| (frozen.number(), frozen.buffer.net(hash)));
-        let (number, net) = frozen.unwrap_or_default();
-        let active = view.active.buffer.net(hash);
-        let told = |settled, at_least| Tell {
-            settled,
-            at_least,
-            buffered: net + active,
-            active,
+        let (number, frozen) = frozen.unwrap_or_default();
+        let buffered = Buffered {
+            number,
+            frozen,
+            active: view.active.buffer.net(hash),
         };
         let Some(layer) = view.layers.first() else {
-            return Ok(told(0, false));
+            return Ok(buffered.with(0, false));
         };
         if self.is_exempt(view, hash)? {
             // What the page says does not count, nor whether it has had the frozen buffer's.
-            return Ok(told(after(0, net), false));
+            return Ok(buffered.with(after(0, frozen), false));
         }
+        match self.tell_page(view, layer, hash, &buffered) {
+            Ok(told) => Ok(told),
+            Err(source) => self.tell_damaged(view, layer, hash, &buffered, source),
+        }
+    }
+
+    /// The same by the key's page and what the buffers say.
+    fn tell_page(
+        &self,
+        view: &View,
+        layer: &LayerPages,
+        hash: u64,
+        buffered: &Buffered,
+    ) -> Result<Tell, FormatError> {
         let window = self.shared.window();
         // A snapshot's buffers may be older than the pages, which a later writer has gone on with.
-        let is_late = self.access == Access::Snapshot && active != 0;
-        if net == 0 && !is_late {
-            return match layer.count(hash, window) {
-                Ok(count) => Ok(told(count, false)),
-                Err(source) => self
-                    .count_damaged(view, layer, hash, source)
-                    .map(|(count, at_least)| told(count, at_least)),
-            };
+        let is_late = self.access == Access::Snapshot && buffered.active != 0;
+        if buffered.frozen == 0 && !is_late {
+            return Ok(buffered.with(layer.count(hash, window)?, false));
         }
-        match layer.count_in_copy(hash, window) {
-            Ok(Some((count, made))) if made > number => Ok(Tell {
-                active: if made > view.active.number() {
-                    0
-                } else {
-                    active
-                },
-                ..told(count, false)
-            }),
-            Ok(Some((count, _))) => Ok(told(after(count, net), false)),
-            // Each of its counters is old or new, and no less than either.
-            Ok(None) => Ok(told(after(layer.count_unchecked(hash), net.max(0)), true)),
-            Err(source) => self
-                .count_damaged(view, layer, hash, source)
-                .map(|(count, at_least)| told(after(count, net.max(0)), at_least)),
-        }
+        Ok(match layer.count_in_copy(hash, window)? {
+            Some((count, made)) if made > buffered.number => {
+                let is_past = made > view.active.number();
+                let active = if is_past { 0 } else { buffered.active };
+                Tell {
+                    active,
+                    ..buffered.with(count, false)
+                }
+            }
+            Some((count, _)) => buffered.with(after(count, buffered.frozen), false),
+            None => buffered.at_least(layer.count_unchecked(hash)),
+        })
     }
 
     /// Whether what the pages say of the key does not count.
@@ -144,34 +173,27 @@ impl Engine {
         }
     }
 
-    /// Answers for a page that is damaged, or seems so, and whether that is less than certain.
+    /// Answers for a page that is damaged, or seems so.
     #[cold]
-    fn count_damaged(
+    fn tell_damaged(
         &self,
         view: &View,
         layer: &LayerPages,
         hash: u64,
+        buffered: &Buffered,
         source: FormatError,
-    ) -> Result<(u8, bool)> {
-        match self.access {
-            Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
-            Access::Snapshot => {
-                // Writers whose memory this handle does not share may be at it.
-                let intent = read_identity(&*self.file, &self.path)?.intent;
-                let named = intent.is_some_and(|intent| {
-                    intent.generation >= view.superblock.generation
-                        && intent.pages.contains(&layer.number_of(hash))
-                });
-                if named {
-                    return Ok((layer.count_unchecked(hash), true));
-                }
-            }
-            _ => {}
-        }
+    ) -> Result<Tell> {
+        let torn = || buffered.at_least(layer.count_unchecked(hash));
+        let again = || self.tell_page(view, layer, hash, buffered);
+        let looked = self.look_again(view, layer.number_of(hash), source, torn, again);
+        let Err(Error::Format { path, source }) = looked else {
+            return looked;
+        };
+        let told = |count| buffered.with(after(count, buffered.frozen.max(0)), false);
         match self.answer_for(&source) {
-            Some(true) => Ok((STUCK, false)),
-            Some(false) => Ok((0, false)),
-            None => Err(self.format_error(source)),
+            Some(true) => Ok(told(STUCK)),
+            Some(false) => Ok(told(0)),
+            None => Err(Error::Format { path, source }),
         }
     }
 }

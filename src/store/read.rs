@@ -156,8 +156,7 @@ impl Engine {
         }
     }
 
-    /// Looks into a page that seems to be damaged. Writers whose memory this handle does not share
-    /// may be at it: those who came after a snapshot, or after those that a reader watched.
+    /// Looks into a page that seems to be damaged.
     #[cold]
     fn probe_again(
         &self,
@@ -166,24 +165,50 @@ impl Engine {
         hash: u64,
         source: FormatError,
     ) -> Result<bool> {
+        let number = layer.number_of(hash);
+        // Bits are only ever added, so what was there when this handle was opened is found.
+        let torn = || layer.contains_unchecked(hash);
+        let whole = || layer.contains(hash, self.shared.window());
+        self.look_again(view, number, source, torn, whole)
+    }
+
+    /// Answers by a page that seems to be damaged. Writers whose memory this handle does not share may
+    /// be at it: those who came after a snapshot, or after those that a reader watched. While an intent
+    /// names the page, `torn` answers by what is in it; else `again` looks into it once more.
+    #[cold]
+    pub(super) fn look_again<T>(
+        &self,
+        view: &View,
+        number: u64,
+        source: FormatError,
+        torn: impl FnOnce() -> T,
+        mut again: impl FnMut() -> Result<T, FormatError>,
+    ) -> Result<T> {
         match self.access {
             Access::Alone | Access::Shared => return Err(self.format_error(source)),
             Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
             Access::Watching => return Err(self.format_error(source)),
             Access::Snapshot => {}
         }
-        let intent = read_identity(&*self.file, &self.path)?.intent;
         let names = |intent: &Intent| {
-            intent.generation >= view.superblock.generation
-                && intent.pages.contains(&layer.number_of(hash))
+            intent.generation >= view.superblock.generation && intent.pages.contains(&number)
         };
-        if intent.as_ref().is_some_and(names) {
-            // Bits are only ever added, so what was there when this handle was opened is found.
-            return Ok(layer.contains_unchecked(hash));
+        let newest = || Ok::<_, Error>(read_identity(&*self.file, &self.path)?.intent);
+        let mut intent = newest()?;
+        loop {
+            if intent.as_ref().is_some_and(names) {
+                return Ok(torn());
+            }
+            // Unless it is whole again by now, it is damaged; or those writers have come to it again.
+            let source = match again() {
+                Ok(told) => return Ok(told),
+                Err(source) => source,
+            };
+            let before = std::mem::replace(&mut intent, newest()?);
+            if intent == before {
+                return Err(self.format_error(source));
+            }
         }
-        // Unless it is whole again by now, it is damaged.
-        let found = layer.contains(hash, self.shared.window());
-        found.map_err(|source| self.format_error(source))
     }
 
     /// Whether a key that the active buffer has is there for good as far as this handle can tell
