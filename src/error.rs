@@ -100,6 +100,20 @@ pub enum Error {
         source: LogError,
     },
 
+    /// The memory that handles of the store share (`NAME-shm`, `NAME-shm.G`) is not what they wrote: something else
+    /// wrote into these files. All handles must be closed; who opens the store then recovers from its logs.
+    #[error("{path}: the memory that its handles share is damaged: {word} is {got}, expected {expected}; close the store everywhere and open it again, which recovers from its logs", path = path.display())]
+    SharedMemory {
+        /// The store.
+        path: PathBuf,
+        /// What is wrong.
+        word: &'static str,
+        /// What it may be.
+        expected: String,
+        /// What it is.
+        got: u64,
+    },
+
     /// A delta's bytes, or the copy it is for, are not what they must be.
     #[error("{path}: {source}", path = path.display())]
     Delta {

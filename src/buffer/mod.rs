@@ -4,6 +4,7 @@
 //! words about that generation's log, then come the transactions, then the table of keys.
 
 mod bucket;
+mod checks;
 #[cfg(all(test, loom))]
 mod loom;
 mod nets;
@@ -18,12 +19,14 @@ use std::path::Path;
 
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
+pub(crate) use checks::{Digest, Sum, Wrong};
 pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
 pub(crate) use transactions::COMMITTED;
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
 const HEADER_WORDS: u64 = 64;
+const MOST_TRANSACTIONS: u64 = 32_768;
 
 /// What the words at the front mean.
 #[derive(Debug, Clone, Copy)]
@@ -64,13 +67,16 @@ pub(crate) struct Tail {
 /// The buffer of one generation.
 ///
 /// What changes it may be called by one thread at a time, which the writer lock sees to. Should two
-/// ever do so, keys could be lost, but memory would stay sound.
+/// ever do so, keys could be lost, but memory would stay sound: whatever its words are, no call panics
+/// or reaches beyond them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     region: Region,
     generation: u64,
     transactions: u64,
     homes: u64,
+    /// A state that this handle met in the table and that none can have; 0 for none yet.
+    nonsense: AtomicU64,
 }
 
 impl Buffer {
@@ -113,11 +119,14 @@ impl Buffer {
     /// A buffer of about `bytes` in a file that [`blank`](Self::blank) made.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size.
+    /// [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size, or no longer blank.
     pub(crate) fn adopt(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
         let shape = Shape::of(bytes);
         let region = Region::take_over(path)?;
-        if region.words().len() as u64 != shape.words() {
+        let words = region.words();
+        let front = words.iter().take(HEADER_WORDS as usize);
+        let is_blank = front.fold(0, |all, word| all | word.load(Ordering::Acquire)) == 0;
+        if words.len() as u64 != shape.words() || !is_blank {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(Self::begin(region, shape, generation))
@@ -129,6 +138,7 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
+            nonsense: AtomicU64::new(0),
         };
         buffer.set(Word::Generation, generation);
         buffer.set(Word::Transactions, shape.transactions);
@@ -156,7 +166,7 @@ impl Buffer {
             && word(Word::Generation) == generation
             && shape.homes > 0
             && shape.homes < 1 << 40
-            && shape.transactions < 1 << 16
+            && shape.transactions <= MOST_TRANSACTIONS
             && shape.words() == words.len() as u64;
         if !fits {
             return Err(io::ErrorKind::InvalidData.into());
@@ -166,6 +176,7 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
+            nonsense: AtomicU64::new(0),
         })
     }
 
@@ -201,7 +212,7 @@ impl Buffer {
     /// Publishes a complete record: both words in one step, so that a holder of the writer lock who
     /// dies in between leaves one tail or the other.
     pub(crate) fn set_tail(&self, tail: Tail) {
-        let turn = self.get(Word::TailTurn) + 1;
+        let turn = self.get(Word::TailTurn).wrapping_add(1);
         let at = Word::Tails as usize + 2 * (turn % 2) as usize;
         let words = self.region.words();
         words[at].store(tail.end, Ordering::Release);
@@ -286,7 +297,7 @@ struct Shape {
 impl Shape {
     fn of(bytes: u64) -> Self {
         // Whole lines, as buckets are.
-        let transactions = (bytes / 256 / 8 * 8).clamp(64, 32_768);
+        let transactions = (bytes / 256 / 8 * 8).clamp(64, MOST_TRANSACTIONS);
         let fixed = HEADER_WORDS + transactions;
         let buckets = (bytes / 8).saturating_sub(fixed) / bucket::BUCKET_WORDS as u64;
         Self {

@@ -9,7 +9,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::state_of;
 use super::slot::Slot;
-use super::{Buffer, Word};
+use super::{Buffer, Digest, Word};
 
 /// The state of a key whose inserts and removes are even; 0 is no key.
 const EVEN: u16 = 0x4000;
@@ -102,6 +102,15 @@ impl Buffer {
                 out.push((hash, number));
             }
         });
+    }
+
+    /// Of the keys in a range of hashes, each so many times.
+    pub(crate) fn net_digest(&self, hashes: RangeInclusive<u64>) -> Digest {
+        let mut digest = Digest::default();
+        self.for_each_in(&hashes, |hash, state| {
+            digest.add(hash, number_of(state));
+        });
+        digest
     }
 
     fn state(&self, slot: Slot) -> u16 {

@@ -105,7 +105,7 @@ impl Buffer {
         }
     }
 
-    fn presence(&self, state: u16) -> Presence {
+    pub(super) fn presence(&self, state: u16) -> Presence {
         match state {
             EMPTY | DROPPED | CLAIMED => Presence::Absent,
             COMMITTED => Presence::Settled,
@@ -179,7 +179,7 @@ impl Buffer {
         }
         self.buckets()[slot.bucket()][slot.place()].store(hash, Ordering::Relaxed);
         self.publish(slot, state);
-        self.set(Word::Used, slots + 1);
+        self.set(Word::Used, slots.saturating_add(1));
         Some(slot)
     }
 

@@ -33,8 +33,30 @@ const ABORTED_WORD: u64 = 2;
 const OPEN_BIT: u64 = 4;
 
 impl Buffer {
-    fn transaction_word(&self, state: u16) -> &AtomicU64 {
-        &self.region.words()[HEADER_WORDS as usize + usize::from(state - FIRST)]
+    /// `None` for a state that names no transaction.
+    #[inline]
+    fn transaction_word(&self, state: u16) -> Option<&AtomicU64> {
+        if state < FIRST || u64::from(state) >= self.states_end() {
+            return None;
+        }
+        self.region
+            .words()
+            .get(HEADER_WORDS as usize + usize::from(state - FIRST))
+    }
+
+    /// States from here on are no state of a key.
+    pub(super) fn states_end(&self) -> u64 {
+        u64::from(FIRST) + self.transactions
+    }
+
+    fn load_transaction(&self, state: u16) -> Option<u64> {
+        Some(self.transaction_word(state)?.load(Ordering::Acquire))
+    }
+
+    fn store_transaction(&self, state: u16, word: u64) {
+        if let Some(place) = self.transaction_word(state) {
+            place.store(word, Ordering::Release);
+        }
     }
 
     /// Begins a transaction for a handle and answers the state of its keys. Those that are over
@@ -50,9 +72,8 @@ impl Buffer {
         let next = self.get(Word::NextTransaction);
         let state = (next..self.transactions)
             .map(|index| FIRST + index as u16)
-            .find(|state| self.transaction_word(*state).load(Ordering::Acquire) == FREE)?;
-        let word = handle << 3 | OPEN_BIT;
-        self.transaction_word(state).store(word, Ordering::Release);
+            .find(|state| self.load_transaction(*state) == Some(FREE))?;
+        self.store_transaction(state, handle << 3 | OPEN_BIT);
         self.set(Word::NextTransaction, u64::from(state - FIRST) + 1);
         Some(state)
     }
@@ -60,23 +81,30 @@ impl Buffer {
     /// What became of the transaction that a state names.
     #[inline]
     pub(crate) fn transaction(&self, state: u16) -> Transaction {
-        match self.transaction_word(state).load(Ordering::Acquire) {
-            word if word & OPEN_BIT != 0 => Transaction::Open(word >> 3),
-            COMMITTED_WORD => Transaction::Committed,
-            _ => Transaction::Aborted,
+        match self.load_transaction(state) {
+            Some(word) if word & OPEN_BIT != 0 => Transaction::Open(word >> 3),
+            Some(COMMITTED_WORD) => Transaction::Committed,
+            Some(_) => Transaction::Aborted,
+            None => {
+                self.note_nonsense(state);
+                Transaction::Aborted
+            }
         }
+    }
+
+    #[cold]
+    fn note_nonsense(&self, state: u16) {
+        self.nonsense.store(u64::from(state), Ordering::Relaxed);
     }
 
     /// All keys of the transaction count from now on.
     pub(crate) fn commit_transaction(&self, state: u16) {
-        self.transaction_word(state)
-            .store(COMMITTED_WORD, Ordering::Release);
+        self.store_transaction(state, COMMITTED_WORD);
     }
 
     /// None of them does.
     pub(crate) fn abort_transaction(&self, state: u16) {
-        self.transaction_word(state)
-            .store(ABORTED_WORD, Ordering::Release);
+        self.store_transaction(state, ABORTED_WORD);
     }
 
     /// All that are open, with their handles.
@@ -106,9 +134,12 @@ impl Buffer {
             }
         });
         for index in 0..self.transactions {
-            let word = self.transaction_word(FIRST + index as u16);
-            if word.load(Ordering::Acquire) & OPEN_BIT == 0 {
-                word.store(FREE, Ordering::Release);
+            let state = FIRST + index as u16;
+            if self
+                .load_transaction(state)
+                .is_some_and(|word| word & OPEN_BIT == 0)
+            {
+                self.store_transaction(state, FREE);
             }
         }
         self.set(Word::NextTransaction, 0);

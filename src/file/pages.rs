@@ -69,7 +69,8 @@ impl<'a> WriteWindow<'a> {
         let version = self.version.load(Ordering::Acquire) | 1;
         self.version.store(version, Ordering::Release);
         store();
-        self.version.store(version + 1, Ordering::Release);
+        self.version
+            .store(version.wrapping_add(1), Ordering::Release);
     }
 
     fn version(self) -> u64 {

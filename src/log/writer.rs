@@ -12,7 +12,7 @@ const LARGEST_STEP: u64 = 64 << 20;
 const SMALLEST_STEP: u64 = 64 << 10;
 
 /// Where the next record goes.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogEnd {
     pub(crate) end: u64,
     /// CRC of the last record, which the next one names.

@@ -15,8 +15,9 @@ use super::sections::{Inserted, Sectioning};
 use super::sweep::{Sweep, Task};
 use super::tally::Tally;
 use super::view::remove_if_there;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Digest, Wrong};
 use crate::error::{Error, Result};
+use crate::file::superblock::{WRITERS_ROOM, writers_bytes};
 use crate::file::{Layer, LayerPages, SectionKind, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, RecordKind, log_path};
@@ -137,10 +138,14 @@ impl Engine {
     fn settle(&self, awaited: bool) -> Result<Weak<Generation>> {
         self.mend_file()?;
         let number = self.shared.settled();
+        let identity = read_identity(&*self.file, &self.path)?;
+        // Before anything is removed: the superblock tells which log has done its service.
+        let newest = identity.superblock.generation;
+        let told = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
+        told.map_err(|wrong| self.distrust(wrong))?;
         // Whoever was at the one before may have died before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
-        self.remove_leftover(number - 1)?;
-        let identity = read_identity(&*self.file, &self.path)?;
+        self.remove_leftover(number.saturating_sub(1))?;
         let mut settled = Weak::new();
         if identity.superblock.generation == number {
             self.renew()?;
@@ -184,6 +189,14 @@ impl Engine {
                 source: LogError::Unsealed { end: found.end.end },
             });
         };
+        // The log is what was acknowledged. A buffer that does not hold the same was damaged.
+        let exempt = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
+        let agreed = buffer.filter(|buffer| self.agrees(buffer, &found, exempt));
+        if agreed.is_none() && buffer.is_some() {
+            let synced = log.file.sync();
+            synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        }
+        let buffer = agreed;
         let mut layers = old.layers.clone();
         let count = found.committed_keys + found.removed;
         let keys = key_source(log, buffer, &found);
@@ -213,8 +226,8 @@ impl Engine {
             let task = Task::new(identity, log.generation, cut.clone(), count, awaited);
             self.shared.set_torn(task.torn.clone());
             match self.is_counting() {
-                true => self.tally(&task, nets, &found, &mut layer)?,
-                false => self.sweep(&task, &keys, &mut layer)?,
+                true => self.tally(&task, nets, log, &found, &mut layer)?,
+                false => self.sweep_all(&task, &keys, log, &found, &mut layer)?,
             }
             layers.pop();
             layers.push(layer);
@@ -226,6 +239,12 @@ impl Engine {
         }
         let mut commits = old.commits.clone();
         commits.extend(found.commits);
+        if writers_bytes(&commits) > WRITERS_ROOM as u64 {
+            return Err(Error::TooManyWriters {
+                expected: WRITERS_ROOM,
+                got: writers_bytes(&commits) as usize,
+            });
+        }
         let superblock = Superblock {
             sequence: old.sequence + 1,
             generation: log.generation + 1,
@@ -245,8 +264,37 @@ impl Engine {
         Ok(superblock)
     }
 
-    /// Applies the keys of a generation to the pages of a layer.
-    fn sweep(&self, task: &Task, keys: &KeySource<'_>, layer: &mut Layer) -> Result<()> {
+    /// Applies the keys of a generation to the pages of a layer; those of the log if others came from the buffer.
+    fn sweep_all(
+        &self,
+        task: &Task,
+        keys: &KeySource<'_>,
+        log: &Arc<LogFile>,
+        found: &Scan,
+        layer: &mut Layer,
+    ) -> Result<()> {
+        let before = *layer;
+        let taken = self.sweep(task, keys, layer)?;
+        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.writer_lock.is_none();
+        if is_sure || taken == found.digest {
+            return Ok(());
+        }
+        // Bits are only ever added, so it can be done once more, as after an interruption.
+        *layer = before;
+        let identity = read_identity(&*self.file, &self.path)?;
+        let task = Task::new(
+            &identity,
+            task.generation,
+            task.cut.clone(),
+            task.count,
+            task.awaited,
+        );
+        self.sweep(&task, &key_source(log, None, found), layer)?;
+        Ok(())
+    }
+
+    /// Applies keys to the pages of a layer, and tells what was taken from a buffer.
+    fn sweep(&self, task: &Task, keys: &KeySource<'_>, layer: &mut Layer) -> Result<Digest> {
         let mut sweep = Sweep::new(self, task, keys);
         // Until it is done again, there may be a torn page in what it named last.
         let swept = sweep
@@ -254,7 +302,7 @@ impl Engine {
             .inspect_err(|_| self.shared.set_torn(sweep.named()))?;
         layer.keys = layer.keys.saturating_add(swept.keys);
         layer.all_written |= swept.all_written;
-        Ok(())
+        Ok(swept.taken)
     }
 
     /// Counts the inserts and removes of a generation in the pages of a counting store.
@@ -262,12 +310,20 @@ impl Engine {
         &self,
         task: &Task,
         nets: NetSource<'_>,
+        log: &LogFile,
         found: &Scan,
         layer: &mut Layer,
     ) -> Result<()> {
         let mut tally = Tally::new(self, task)?;
         tally
-            .run(nets)
+            .run(
+                nets,
+                NetSource::Log {
+                    log,
+                    count: task.count,
+                },
+                found.digest,
+            )
             .inspect_err(|_| self.shared.set_torn(tally.named()))?;
         let keys = layer.keys.saturating_add(found.committed_keys);
         layer.keys = keys.saturating_sub(found.removed);

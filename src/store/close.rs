@@ -79,7 +79,8 @@ impl Engine {
                 // Whoever settled the last generation may have died before it removed the log, and
                 // with nothing written since there was no checkpoint after it to do so. Should it
                 // stay, the next opener removes it.
-                let _ = self.remove_leftover(self.shared.active() - 1);
+                let newest = self.view.load().superblock.generation;
+                let _ = self.remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
                 self.end(Some(held));
                 Ok(())
@@ -120,7 +121,7 @@ impl Engine {
         self.shared.set_ended();
         // Nobody else is there and the gate is ours. What can't be removed is never believed.
         if self.access == Access::Shared {
-            let _ = remove_if_there(&buffer_path(&self.path, self.shared.active()));
+            let _ = remove_if_there(&buffer_path(&self.path, self.view.load().active.number()));
             let _ = remove_spare(&self.path);
             let _ = remove_if_there(&shared_path(&self.path));
         }

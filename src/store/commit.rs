@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use super::Commit;
-use super::engine::Engine;
+use super::engine::{Engine, View};
 use super::generation::Generation;
 use super::scan::scan_marks;
 use super::writing::{Writing, finish_commit};
 use crate::error::{Error, Result};
-use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes};
+use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes, writers_bytes};
 use crate::log::{LogError, Mark};
+
+/// How often the logs are looked into again because others went on meanwhile.
+const ROUNDS: usize = 1000;
 
 impl Engine {
     /// Commits with a tag; when it returns, everything covered is durable.
@@ -21,7 +24,7 @@ impl Engine {
                 got: tag.len(),
             });
         }
-        let (sequence, active) = loop {
+        let (sequence, active, end) = loop {
             let mut writing = self.lock_writer()?;
             writing.make_way()?;
             match writing.view.frozen.clone() {
@@ -32,10 +35,14 @@ impl Engine {
                     let outcome = self.sync_frozen(&frozen);
                     self.poison_on_failure(outcome)?;
                 }
-                _ => break (writing.mark(tag)?, Arc::clone(&writing.view.active)),
+                _ => {
+                    let sequence = writing.mark(tag)?;
+                    let active = Arc::clone(&writing.view.active);
+                    let end = writing.local.end.end;
+                    break (sequence, active, end);
+                }
             }
         };
-        let end = active.buffer.tail().end;
         // Outside of the writer lock: others insert on, and commits that come meanwhile share the
         // next sync.
         let log = self.log_of(&active)?;
@@ -58,16 +65,27 @@ impl Engine {
 
     /// The last commit of each writer, from the superblock and the logs since.
     pub(crate) fn commits(&self) -> Result<Commits> {
-        let view = Arc::clone(&*self.view()?);
+        for _ in 0..ROUNDS {
+            let view = Arc::clone(&*self.view()?);
+            match self.commits_of(&view) {
+                // Settled meanwhile: look again.
+                Err(_) if !self.is_current(&view) => {}
+                outcome => return outcome,
+            }
+        }
+        Err(Error::Busy {
+            path: self.path.clone(),
+            what: "other handles to go on",
+            process: None,
+        })
+    }
+
+    fn commits_of(&self, view: &View) -> Result<Commits> {
         let mut commits = view.superblock.commits.clone();
         for generation in view.frozen.iter().chain([&view.active]) {
             if generation.has_log() {
-                match self.log_of(generation) {
-                    Ok(log) => scan_marks(log, generation.buffer.tail().end, &mut commits)?,
-                    // Settled meanwhile: look again.
-                    Err(_) if !self.is_current(&view) => return self.commits(),
-                    Err(error) => return Err(error),
-                }
+                let log = self.log_of(generation)?;
+                scan_marks(log, generation.buffer.tail().end, &mut commits)?;
             }
         }
         Ok(commits)
@@ -99,14 +117,21 @@ impl Writing<'_> {
     /// Appends the mark that commits this handle's keys.
     fn mark(&mut self, tag: &[u8]) -> Result<u64> {
         let engine = self.engine;
+        let last = engine.check_sequence(&self.view);
+        let sequence = last.map_err(|wrong| engine.distrust(wrong))? + 1;
         let needed = writer_bytes(&engine.options.writer, tag.len());
         let writers_bytes = self.writers_bytes_with(needed)?;
+        let slot = self.slot();
+        if slot.transaction() != 0 {
+            self.check_transaction(slot.transaction())?;
+        }
         self.announce()?;
         let active = Arc::clone(&self.view.active);
-        let sequence = engine.shared.commit_sequence() + 1;
+        // No more than there is of the log.
+        let durable = active.buffer.durable().min(self.local.end.end);
         let mark = Mark {
             sequence,
-            durable: active.buffer.durable(),
+            durable,
             writer: engine.options.writer.clone(),
             tag: tag.to_vec(),
         };
@@ -114,25 +139,35 @@ impl Writing<'_> {
         engine.shared.set_commit_sequence(sequence);
         engine.shared.set_writers_bytes(writers_bytes);
         self.local.writer_bytes = Some(needed);
+        self.local.all_bytes = Some((sequence, writers_bytes));
         finish_commit(&active, self.slot());
-        active.buffer.set_applied(active.buffer.tail().end);
+        self.set_applied();
         Ok(sequence)
     }
 
-    /// The bytes that all writers need in a superblock when this one needs so many.
+    /// The bytes that all writers need in a superblock when this one needs so many. More than there were
+    /// must have room for certain, or the log could not be read any more: then what others have told of theirs
+    /// is not believed.
     fn writers_bytes_with(&mut self, needed: u64) -> Result<u64> {
         let engine = self.engine;
-        let before = match self.local.writer_bytes {
-            Some(bytes) => bytes,
-            None => {
+        let last = engine.shared.commit_sequence();
+        let own = self
+            .local
+            .all_bytes
+            .filter(|(sequence, _)| *sequence == last);
+        let (before, all) = match (self.local.writer_bytes, own) {
+            // Nobody has committed since.
+            (Some(before), Some((_, all))) => (before, all),
+            (Some(before), None) if needed <= before => (before, engine.shared.writers_bytes()),
+            _ => {
                 let commits = engine.commits()?;
                 let name = &engine.options.writer;
-                commits
-                    .get(name)
-                    .map_or(0, |entry| writer_bytes(name, entry.tag.len()))
+                let entry = commits.get(name);
+                let before = entry.map_or(0, |entry| writer_bytes(name, entry.tag.len()));
+                (before, writers_bytes(&commits))
             }
         };
-        let got = engine.shared.writers_bytes().saturating_sub(before) + needed;
+        let got = all.saturating_sub(before).saturating_add(needed);
         // What gets smaller is let through, so that a way out is left.
         if got > WRITERS_ROOM as u64 && needed > before {
             return Err(Error::TooManyWriters {

@@ -6,20 +6,25 @@
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::bias::Bias;
 use super::create::beside;
 use super::doubt::Doubt;
+use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::pages::WriteWindow;
+use crate::file::superblock::MAX_COUNTER;
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM2");
-const WORDS: u64 = if cfg!(all(test, loom)) { 68 } else { 1024 };
+const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
+const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// Most handles that may have a store open at a time. (The model checker has no time for so many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
-const SLOT_WORDS: usize = 4;
+/// Largest buffer that any machine has room for.
+const MOST_BUFFER: u64 = 1 << 48;
+const SLOT_WORDS: usize = 8;
 const FIRST_SLOT: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -49,12 +54,19 @@ enum Word {
     /// The handle that has the writer lock without the file's, and whether any may.
     Inside,
     Revoked,
+    /// What the last holder of the writer lock left: a sum of all words that change under it alone.
+    Seal,
     Window,
     End = Word::Window as usize + WriteWindow::WORDS,
 }
 
 const _: () = assert!((Word::End as usize) < FIRST_SLOT);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
+
+/// Why all handles must reopen: the disk has lost what memory tells of.
+pub(crate) const LOST: u64 = 1;
+/// Or the memory is damaged.
+pub(crate) const DAMAGED: u64 = 2;
 
 /// The file of the shared words.
 pub(crate) fn shared_path(store: &Path) -> PathBuf {
@@ -65,6 +77,8 @@ pub(crate) fn shared_path(store: &Path) -> PathBuf {
 #[derive(Debug)]
 pub(crate) struct Coordination {
     region: Region,
+    /// Bytes of each write buffer, as they were when this handle began or attached: they stay the same.
+    buffer_bytes: OnceLock<u64>,
 }
 
 /// A place for one handle.
@@ -75,15 +89,18 @@ pub(crate) struct HandleSlot<'a> {
 
 impl Coordination {
     pub(crate) fn private() -> io::Result<Self> {
-        Ok(Self {
-            region: Region::private(WORDS)?,
-        })
+        Ok(Self::of(Region::private(WORDS)?))
     }
 
     pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self {
-            region: Region::create(path, WORDS)?,
-        })
+        Ok(Self::of(Region::create(path, WORDS)?))
+    }
+
+    fn of(region: Region) -> Self {
+        Self {
+            region,
+            buffer_bytes: OnceLock::new(),
+        }
     }
 
     /// Attaches to what a first opener has made.
@@ -95,10 +112,13 @@ impl Coordination {
         if region.words().len() as u64 != WORDS {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let found = Self { region };
-        if found.get(Word::Magic) != MAGIC || found.store_id() != *store_id {
+        let found = Self::of(region);
+        let bytes = found.get(Word::BufferBytes);
+        let is_own = found.get(Word::Magic) == MAGIC && found.store_id() == *store_id;
+        if !is_own || bytes > MOST_BUFFER {
             return Err(io::ErrorKind::InvalidData.into());
         }
+        let _ = found.buffer_bytes.set(bytes);
         Ok(found)
     }
 
@@ -109,6 +129,7 @@ impl Coordination {
         words[Word::StoreId as usize].store(low, Ordering::Release);
         words[Word::StoreId as usize + 1].store(high, Ordering::Release);
         self.set(Word::BufferBytes, buffer_bytes);
+        let _ = self.buffer_bytes.set(buffer_bytes);
         self.set(Word::Active, active);
         self.set(Word::Settled, settled);
         self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
@@ -134,7 +155,7 @@ impl Coordination {
 
     /// Bytes of each write buffer, as the first opener was granted them.
     pub(crate) fn buffer_bytes(&self) -> u64 {
-        self.get(Word::BufferBytes)
+        self.buffer_bytes.get().copied().unwrap_or(0)
     }
 
     /// The generation that takes new keys.
@@ -185,13 +206,44 @@ impl Coordination {
         self.set(Word::Ended, 1);
     }
 
+    #[inline]
     pub(crate) fn is_poisoned(&self) -> bool {
-        self.get(Word::Poisoned) != 0
+        self.poisoned() != 0
     }
 
-    pub(crate) fn set_poisoned(&self) {
+    /// [Why](LOST) all handles must reopen; 0 if they need not.
+    #[inline]
+    pub(crate) fn poisoned(&self) -> u64 {
+        self.get(Word::Poisoned)
+    }
+
+    pub(crate) fn set_poisoned(&self, why: u64) {
         if !self.region.is_read_only() {
-            self.set(Word::Poisoned, 1);
+            self.set(Word::Poisoned, why);
+        }
+    }
+
+    /// What the last holder of the writer lock left of the [words](Self::sum) that change under it.
+    #[inline]
+    pub(crate) fn seal(&self) -> u64 {
+        self.get(Word::Seal)
+    }
+
+    #[inline]
+    pub(crate) fn set_seal(&self, sum: u64) {
+        self.set(Word::Seal, sum);
+    }
+
+    /// Adds the words that change under the writer lock alone.
+    #[inline]
+    pub(crate) fn sum(&self, sum: &mut Sum) {
+        for word in [
+            Word::BufferBytes,
+            Word::Active,
+            Word::CommitSequence,
+            Word::WritersBytes,
+        ] {
+            sum.add(self.get(word));
         }
     }
 
@@ -217,6 +269,13 @@ impl Coordination {
     /// A number for a new handle, unlike all before it.
     pub(crate) fn new_handle(&self) -> u64 {
         self.region.words()[Word::NextHandle as usize].fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Checks the number of a new handle, as far as those tell who are there.
+    pub(crate) fn check_handle(&self, handle: u64) -> Result<(), Wrong> {
+        let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
+        let last = others.max().unwrap_or(0).saturating_add(1);
+        Wrong::unless_in("next handle", last..=MAX_COUNTER, handle)
     }
 
     /// New handles are numbered from here on.
@@ -307,8 +366,17 @@ impl HandleSlot<'_> {
         self.words[3].load(Ordering::Acquire)
     }
 
-    pub(crate) fn set_uncommitted(self, keys: u64) {
-        self.words[3].store(keys, Ordering::Release);
+    /// The same, and what they are.
+    pub(crate) fn digest(self) -> Digest {
+        Digest {
+            keys: self.uncommitted(),
+            sum: self.words[4].load(Ordering::Acquire),
+        }
+    }
+
+    pub(crate) fn set_digest(self, digest: Digest) {
+        self.words[3].store(digest.keys, Ordering::Release);
+        self.words[4].store(digest.sum, Ordering::Release);
     }
 }
 

@@ -30,7 +30,8 @@ impl<'a> Doubt<'a> {
 
     /// Whether a sync failed and has not been made good.
     pub(crate) fn is_open(self) -> bool {
-        self.mended.load(Ordering::Acquire) < self.failures.load(Ordering::Acquire)
+        // More made good than failed is memory that was damaged: it is not believed either.
+        self.mended.load(Ordering::Acquire) != self.failures.load(Ordering::Acquire)
     }
 
     /// Keeps in mind that a sync failed.
@@ -55,7 +56,7 @@ impl<'a> Doubt<'a> {
                 // Of failures that are known.
                 let _ = file.sync();
             }
-            if self.mended.load(Ordering::Acquire) < failures {
+            if self.mended.load(Ordering::Acquire) != failures {
                 write_again()?;
             }
             if let Err(error) = file.sync() {

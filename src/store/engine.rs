@@ -10,7 +10,7 @@ use arc_swap::ArcSwap;
 
 use super::Options;
 use super::cold::Cold;
-use super::coordination::Coordination;
+use super::coordination::{Coordination, DAMAGED, LOST};
 use super::doubt::Told;
 use super::generation::Generation;
 use super::identity::read_identity;
@@ -25,7 +25,7 @@ use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, SectionKind, Superblock};
 use crate::hash::KeyHasher;
-use crate::log::LogError;
+use crate::log::{LogEnd, LogError};
 use crate::page::Kind;
 use crate::sys::storage::{StorageFile, write_all_at};
 use crate::sys::{LockFile, LockWaits, Process};
@@ -52,7 +52,8 @@ impl View {
     pub(crate) fn settled_keys(&self) -> u64 {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
-        self.superblock.keys() + frozen.map_or(0, |frozen| frozen.buffer.keys())
+        let frozen = frozen.map_or(0, |frozen| frozen.buffer.keys());
+        self.superblock.keys().saturating_add(frozen)
     }
 }
 
@@ -74,11 +75,17 @@ pub(crate) enum Access {
 pub(crate) struct Local {
     /// The generation in whose log this handle has announced itself.
     pub(crate) announced: u64,
+    /// Others have joined, so that the writer lock is the file's.
+    pub(crate) revoked: bool,
     pub(crate) scratch: Vec<u8>,
+    /// While the writer lock is held: where the active log ends.
+    pub(crate) end: LogEnd,
     /// Of the last batch, for its memory.
     pub(crate) claims: Option<Box<Claims>>,
     /// What this handle's writer needs in a superblock for its last commit.
     pub(crate) writer_bytes: Option<u64>,
+    /// What all writers needed after a commit of this handle: its sequence, and how many bytes.
+    pub(crate) all_bytes: Option<(u64, u64)>,
     /// The handle is closed, or a close that failed for want of room has given up what was
     /// uncommitted: nothing is left but to close it.
     pub(crate) closing: bool,
@@ -223,14 +230,27 @@ impl Engine {
         if self.closed.load(Ordering::Acquire) {
             return Err(Error::Closed);
         }
-        if self.shared.is_poisoned() {
-            return Err(self.poison(Error::Io {
+        match self.shared.poisoned() {
+            0 => Ok(()),
+            why => Err(self.poisoned_by_another(why)),
+        }
+    }
+
+    #[cold]
+    fn poisoned_by_another(&self, why: u64) -> Error {
+        self.poison(match why {
+            LOST => Error::Io {
                 action: "go on from what another handle lost in a failed sync of",
                 path: self.path.clone(),
                 source: std::io::ErrorKind::Other.into(),
-            }));
-        }
-        Ok(())
+            },
+            got => Error::SharedMemory {
+                path: self.path.clone(),
+                word: "poisoned",
+                expected: "0".to_owned(),
+                got,
+            },
+        })
     }
 
     /// The same, and writing through a handle that only reads or was forked.
@@ -252,9 +272,12 @@ impl Engine {
     /// the disk holds. Lack of room is told before any promise, so it is not.
     pub(crate) fn poison_on_failure<T>(&self, outcome: Result<T>) -> Result<T> {
         match outcome {
-            Err(error @ (Error::Io { .. } | Error::Format { .. } | Error::Log { .. })) => {
-                Err(self.poison(error))
-            }
+            Err(
+                error @ (Error::Io { .. }
+                | Error::Format { .. }
+                | Error::Log { .. }
+                | Error::SharedMemory { .. }),
+            ) => Err(self.poison(error)),
             Err(error) => Err(error),
             Ok(done) => Ok(done),
         }
@@ -269,7 +292,10 @@ impl Engine {
             && std::mem::discriminant(source) == std::mem::discriminant(&lost)
         {
             // What the buffer tells of is nowhere else any more.
-            self.shared.set_poisoned();
+            self.shared.set_poisoned(LOST);
+        }
+        if matches!(error, Error::SharedMemory { .. }) {
+            self.shared.set_poisoned(DAMAGED);
         }
         let cause = Arc::clone(self.poison.get_or_init(|| Arc::new(error)));
         Error::Poisoned { cause }

@@ -122,7 +122,9 @@ impl Engine {
         Fullness {
             keys: match self.is_counting() {
                 true => self.net_keys(view),
-                false => view.settled_keys() + view.active.buffer.keys(),
+                false => view
+                    .settled_keys()
+                    .saturating_add(view.active.buffer.keys()),
             },
             limit: self.key_limit,
         }

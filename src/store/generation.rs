@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::create::beside;
 use super::doubt::{Doubt, Told};
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
@@ -90,29 +90,32 @@ impl Generation {
         });
     }
 
-    /// Appends to the log, by the holder of the writer lock, and publishes the new end. On an
+    /// Appends to the log, whose end is `at`, by the holder of the writer lock, and publishes the new end. On an
     /// error the end stays where it was.
     pub(crate) fn append(
         &self,
         log: &LogFile,
+        at: &mut LogEnd,
         scratch: &mut Vec<u8>,
         write: impl FnOnce(&mut LogWriter<'_>) -> Result<()>,
     ) -> Result<()> {
-        let mut at = self.log_end();
+        let mut next = *at;
         let mut writer = LogWriter {
             log,
-            at: &mut at,
+            at: &mut next,
             scratch,
         };
         // What was done well is answered anew: to copy an outcome, which is as large as an error, would have
         // to wait for all that was just stored.
         match write(&mut writer) {
             Ok(()) => {
-                self.set_log_end(at);
+                self.set_log_end(next);
+                *at = next;
                 Ok(())
             }
             Err(error) => {
-                self.buffer.set_allocated(at.allocated);
+                at.allocated = next.allocated;
+                self.buffer.set_allocated(next.allocated);
                 Err(error)
             }
         }
@@ -120,10 +123,19 @@ impl Generation {
 
     /// Makes the log durable up to `end`. Threads that come together share one sync.
     pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
+        self.check_durable(log)?;
         match self.syncing.turn(|| self.buffer.durable() >= end) {
             None => Ok(()),
             Some(turn) => turn.sync(|| self.sync(log)),
         }
+    }
+
+    /// What is not there can't be durable.
+    fn check_durable(&self, log: &LogFile) -> Result<()> {
+        // In this order: the end moves on meanwhile.
+        let durable = self.buffer.durable();
+        let told = Wrong::unless_in("durable", 0..=self.buffer.tail().end, durable);
+        told.map_err(|wrong| wrong.at(&log.path))
     }
 
     fn sync(&self, log: &LogFile) -> Result<()> {

@@ -10,7 +10,7 @@ use super::part::{Keys, Rest};
 use super::recount::Operation;
 use super::since::Since;
 use super::writing::Writing;
-use crate::buffer::{Buffer, COMMITTED, Claim, Presence, Slot};
+use crate::buffer::{Buffer, COMMITTED, Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 
 /// Keys that are claimed and not yet in the log.
@@ -344,7 +344,7 @@ impl Writing<'_> {
             let state = begun.ok_or(Error::TransactionTooLarge { quota: 0 })?;
             slot.set_transaction(state);
         }
-        Ok(slot.transaction())
+        self.check_transaction(slot.transaction())
     }
 
     /// Claims one key, if the store may take it, after those that this batch has claimed already.
@@ -399,7 +399,7 @@ impl Writing<'_> {
             return Some(Err(self.full()));
         }
         let quota = self.engine.quota();
-        if self.slot().uncommitted() + pending >= quota {
+        if self.slot().uncommitted().saturating_add(pending) >= quota {
             return Some(Err(Error::TransactionTooLarge { quota }));
         }
         self.should_rotate(pending).then_some(Ok(Outcome::NoRoom))
@@ -411,7 +411,7 @@ impl Writing<'_> {
             return 0;
         }
         let buffer = &self.view.active.buffer;
-        let held = self.view.settled_keys() + buffer.keys();
+        let held = self.view.settled_keys().saturating_add(buffer.keys());
         let room = match self.engine.header.transactional {
             // What is pending is not committed, so that it makes no difference.
             true => u64::MAX,
@@ -430,7 +430,8 @@ impl Writing<'_> {
 
     /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
     fn is_full(&self, pending: u64) -> bool {
-        self.view.settled_keys() + self.view.active.buffer.keys() + pending >= self.engine.key_limit
+        let buffered = self.view.active.buffer.keys().saturating_add(pending);
+        self.view.settled_keys().saturating_add(buffered) >= self.engine.key_limit
     }
 
     fn full(&self) -> Error {
@@ -446,7 +447,7 @@ impl Writing<'_> {
             return true;
         }
         if !self.engine.header.transactional {
-            return buffer.keys() + pending >= buffer.room();
+            return buffer.keys().saturating_add(pending) >= buffer.room();
         }
         // Only what is committed goes to the pages.
         buffer.keys() >= buffer.room()
@@ -475,17 +476,22 @@ impl Writing<'_> {
             verdicts[*place] = Verdict::New;
         }
         let count = claims.slots.len() as u64;
-        active.buffer.set_keys(active.buffer.keys() + count);
+        active
+            .buffer
+            .set_keys(active.buffer.keys().saturating_add(count));
         if self.engine.header.transactional {
             let slot = self.slot();
-            slot.set_uncommitted(slot.uncommitted() + count);
+            let mut digest = slot.digest();
+            digest.merge(Digest::of(&claims.hashes), 1);
+            slot.set_digest(digest);
         }
-        active.buffer.set_applied(active.buffer.tail().end);
+        self.set_applied();
         claims.clear();
         Ok(())
     }
 
     fn append_inserts(&mut self, hashes: &[u64]) -> Result<()> {
+        self.check_table()?;
         self.announce()?;
         self.append(|log, handle| log.insert(handle, hashes))
     }

@@ -16,6 +16,7 @@ use std::time::Duration;
 
 use super::coordination::{Coordination, MAX_HANDLES};
 use super::create::beside;
+use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::sys::{LockFile, wait_until};
 
@@ -138,7 +139,7 @@ impl Seat {
     fn take(&self, shared: &Coordination, handle: u64) {
         let slot = shared.slot(self.index);
         slot.set_transaction(0);
-        slot.set_uncommitted(0);
+        slot.set_digest(Digest::default());
         slot.set_process(u64::from(std::process::id()));
         slot.set_handle(handle);
     }

@@ -120,8 +120,7 @@ impl Writing<'_> {
         }
         self.announce()?;
         self.append(write)?;
-        let active = &self.view.active.buffer;
-        active.set_applied(active.tail().end);
+        self.set_applied();
         Ok(())
     }
 }

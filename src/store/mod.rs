@@ -50,6 +50,7 @@ mod spare;
 mod stats;
 mod sweep;
 mod tally;
+mod trust;
 mod verify;
 mod view;
 mod walk;
@@ -119,6 +120,13 @@ pub struct Commit {
 /// Pages are read through a memory map of the store file. Whoever shortens that file while it is
 /// open ends the process with a bus error; so may a disk that fails under it, when looking up, and
 /// when inserting single keys too, whose log is written through a map.
+///
+/// # What is trusted
+/// Handles share memory through files beside the store (`NAME-shm*`), and trust those who may write to them, as they
+/// trust those who may write to the store. What something else writes there by mistake is
+/// [`Error::SharedMemory`](crate::Error::SharedMemory) as soon as it is met, and loses nothing that was acknowledged:
+/// all handles must be closed, and the next to open the store recovers it from its logs. Until then a look-up may
+/// answer wrongly.
 #[derive(Debug)]
 pub struct Store {
     engine: Arc<Engine>,

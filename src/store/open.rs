@@ -273,6 +273,8 @@ impl Opening<'_> {
         let path = self.path;
         let words = shared_path(path);
         let handle = shared.new_handle();
+        let checked = shared.check_handle(handle);
+        checked.map_err(|wrong| wrong.at(path))?;
         let seat = Seat::among(path, &shared, handle)?;
         revoke_bias(path, &shared, self.options.timeout)?;
         let writer_lock = Some(LockFile::open(&words).map_err(lock_error(&words))?);

@@ -210,8 +210,8 @@ impl Engine {
     pub(crate) fn net_keys(&self, view: &View) -> u64 {
         let frozen = view.frozen.as_ref();
         let frozen = frozen.filter(|frozen| view.superblock.generation <= frozen.number());
-        let buffered =
-            view.active.buffer.net_keys() + frozen.map_or(0, |frozen| frozen.buffer.net_keys());
+        let frozen = frozen.map_or(0, |frozen| frozen.buffer.net_keys());
+        let buffered = view.active.buffer.net_keys().saturating_add(frozen);
         view.superblock.keys().saturating_add_signed(buffered)
     }
 }
@@ -369,8 +369,8 @@ impl Writing<'_> {
         for marked in &undone.marked {
             buffer.count(marked.slot, marked.by);
         }
-        buffer.set_net_keys(buffer.net_keys() + undone.net);
-        buffer.set_applied(buffer.tail().end);
+        buffer.set_net_keys(buffer.net_keys().saturating_add(undone.net));
+        self.set_applied();
         undone.clear();
         Ok(())
     }

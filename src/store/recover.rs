@@ -25,6 +25,7 @@ impl Engine {
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
+        self.leave_sum(&self.view.load());
         if self.is_counting() && recovered.frozen.is_some() {
             let replayed = self.replay_journal();
             self.poison_on_failure(replayed)?;

@@ -4,15 +4,15 @@ use std::io::ErrorKind;
 use std::sync::Arc;
 
 use super::coordination::MAX_HANDLES;
-use super::engine::Engine;
+use super::engine::{Engine, Local};
 use super::generation::Generation;
 use super::writing::Writing;
-use crate::buffer::{Buffer, Claim, Presence};
+use crate::buffer::{Buffer, Claim, Presence, Wrong};
 use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::{Header, Layer, Superblock};
 use crate::log::file::sync_parent;
-use crate::log::{Cut, LogEnd, LogError, LogFile, log_path};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, log_path};
 use crate::page::PAGE_BYTES;
 use crate::sys::lock;
 
@@ -118,6 +118,7 @@ impl Writing<'_> {
         self.refresh()?;
         let mended = engine.mend_file();
         engine.poison_on_failure(mended)?;
+        self.check_view()?;
         let active = Arc::clone(&self.view.active);
         engine.fill_buffer(&active)?;
         let log = self.first_log(active.number())?;
@@ -135,6 +136,7 @@ impl Writing<'_> {
         active.buffer.set_durable(begun.end);
         active.buffer.set_applied(begun.end);
         active.set_log_end(begun);
+        self.local.end = begun;
         Ok(())
     }
 
@@ -159,6 +161,14 @@ impl Writing<'_> {
         let storage = &*engine.options.storage;
         match LogFile::open(storage, &engine.path, &engine.header.store_id, number, true) {
             Ok(Some(log)) => {
+                if LogReader::new(&log)?.next()?.is_some() {
+                    // The words know of no log, and there are keys in it.
+                    return Err(engine.distrust(Wrong {
+                        word: "tail",
+                        expected: "that of a log with records".to_owned(),
+                        got: 0,
+                    }));
+                }
                 // And perhaps before it was durable, in header and name, as a new one is.
                 let synced = log.file.sync();
                 let synced = synced
@@ -182,7 +192,8 @@ impl Writing<'_> {
 
     /// A log that is long in spite of few keys, from many commits, is closed early.
     pub(crate) fn log_is_long(&self) -> bool {
-        let most = (4 * self.engine.shared.buffer_bytes()).max(1 << 20);
+        let bytes = self.engine.shared.buffer_bytes();
+        let most = bytes.saturating_mul(4).max(1 << 20);
         self.view.active.buffer.tail().end > most
     }
 
@@ -191,7 +202,7 @@ impl Writing<'_> {
         let shared = &self.engine.shared;
         (0..MAX_HANDLES)
             .map(|index| shared.slot(index).uncommitted())
-            .sum()
+            .fold(0, u64::saturating_add)
     }
 
     /// Closes the active log and begins the next generation, and has the checkpoint of the closed one begin.
@@ -221,10 +232,14 @@ impl Writing<'_> {
         } else {
             engine.shared.buffer_bytes()
         };
+        self.check_view()?;
+        self.check_size(engine.shared.buffer_bytes())?;
         let buffer = engine.make_buffer(next, bytes)?;
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
         let count = old.buffer.keys().saturating_sub(moved);
+        // None takes less than its hash: a layer for more than there are would not be accepted by recovery.
+        let count = count.min(self.local.end.end / 8);
         let (layer_index, layer) = self.target_layer(count)?;
         let settling = Some((count, &layer));
         buffer.set_room(engine.room_after(&self.view.superblock, settling));
@@ -235,13 +250,14 @@ impl Writing<'_> {
             layer_index,
             layer,
         };
-        self.close_log(&old, &made, &cut, &carried)?;
+        let begun = self.close_log(&old, &made, &cut, &carried)?;
         // From here on it has happened, and whoever comes next makes it complete.
         self.sound = false;
         old.buffer.set_keys(count);
         old.buffer.set_sealed();
         engine.begin_next(&old, Some(made))?;
         self.refresh()?;
+        self.local.end = begun;
         self.sound = true;
         if !last {
             self.local.announced = next;
@@ -284,9 +300,19 @@ impl Writing<'_> {
         }
         let mut all = Vec::new();
         for (_, handle) in old.open_transactions() {
+            let Some(slot) = self.engine.shared.slot_of(handle) else {
+                // Those of the dead were given up before.
+                return Err(self.engine.distrust(Wrong {
+                    word: "transaction",
+                    expected: "one of a handle that is there".to_owned(),
+                    got: handle,
+                }));
+            };
             let mut keys = Vec::new();
             let own = |found| found == Presence::Open(handle);
             old.collect(0..=u64::MAX, own, &mut keys);
+            let logged = self.engine.shared.slot(slot).digest();
+            self.engine.expect_keys(handle, logged, &keys)?;
             let quota = keys.len() as u64;
             let too_large = || Error::TransactionTooLarge { quota };
             let state = next.begin_transaction(handle).ok_or_else(too_large)?;
@@ -311,11 +337,12 @@ impl Writing<'_> {
         made: &Generation,
         cut: &Cut,
         carried: &[Carried],
-    ) -> Result<()> {
+    ) -> Result<LogEnd> {
         let engine = self.engine;
         let log = Arc::clone(engine.log_of(old)?);
+        let mut next_end = LogEnd::default();
         if !cut.last {
-            let length = old.buffer.tail().end.clamp(LEAST_LOG, MOST_LOG);
+            let length = self.local.end.end.clamp(LEAST_LOG, MOST_LOG);
             let next = engine.create_log(made.number(), length)?;
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
@@ -323,16 +350,17 @@ impl Writing<'_> {
                 // It never counted. Should the removal fail as well, the next opener does it.
                 let _ = engine.options.storage.remove(&path);
             }
-            engine.poison_on_failure(begun)?;
+            next_end = engine.poison_on_failure(begun)?;
         }
-        let scratch = &mut self.local.scratch;
-        let closed = old.append(&log, scratch, |log| log.cut(engine.handle, cut));
+        let Local { end, scratch, .. } = &mut *self.local;
+        let closed = old.append(&log, end, scratch, |log| log.cut(engine.handle, cut));
         // After any other failure the cut may have reached the disk, and then this log must be there.
         if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
             let path = log_path(&engine.path, made.number());
             let _ = engine.options.storage.remove(&path);
         }
-        engine.poison_on_failure(closed)
+        engine.poison_on_failure(closed)?;
+        Ok(next_end)
     }
 
     fn begin_log(
@@ -340,20 +368,20 @@ impl Writing<'_> {
         made: &Generation,
         log: Arc<LogFile>,
         carried: &[Carried],
-    ) -> Result<()> {
+    ) -> Result<LogEnd> {
         let engine = self.engine;
-        let begun = LogEnd::begin(&log)?;
-        made.buffer.set_durable(begun.end);
-        made.set_log_end(begun);
-        made.append(&log, &mut self.local.scratch, |log| {
+        let mut end = LogEnd::begin(&log)?;
+        made.buffer.set_durable(end.end);
+        made.set_log_end(end);
+        made.append(&log, &mut end, &mut self.local.scratch, |log| {
             log.open(engine.handle)?;
             carried
                 .iter()
                 .try_for_each(|open| log.insert(open.handle, &open.keys))
         })?;
-        made.buffer.set_applied(made.buffer.tail().end);
+        made.buffer.set_applied(end.end);
         made.set_log(log);
-        Ok(())
+        Ok(end)
     }
 }
 

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use super::identity::Identity;
 use super::keys::CommittedTo;
 use super::sampling::Sampling;
+use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::file::layer::MAX_LAYERS;
 use crate::file::superblock::Commits;
@@ -23,6 +24,8 @@ pub(crate) struct Scan {
     pub(crate) committed_keys: u64,
     /// Keys that were removed, of a counting store.
     pub(crate) removed: u64,
+    /// Of the keys that are committed; of a counting store, of inserts less removes.
+    pub(crate) digest: Digest,
     /// Hashes in records of exemptions.
     pub(crate) exempt: u64,
     /// Of the keys that count, those that are sampled, in no order.
@@ -95,7 +98,7 @@ pub(crate) fn scan_sampling(
 ) -> Result<Scan> {
     let mut reader = LogReader::new(log)?;
     let mut committed = BTreeMap::new();
-    let mut pending: BTreeMap<u64, u64> = BTreeMap::new();
+    let mut pending: BTreeMap<u64, (u64, Digest)> = BTreeMap::new();
     let mut sampled: Vec<(u64, u64, u64)> = Vec::new();
     let begun = LogEnd::begin(log)?;
     let mut found = Scan {
@@ -103,6 +106,7 @@ pub(crate) fn scan_sampling(
         keys: 0,
         committed_keys: 0,
         removed: 0,
+        digest: Digest::default(),
         exempt: 0,
         sampled: Vec::new(),
         lost: Vec::new(),
@@ -134,10 +138,13 @@ pub(crate) fn scan_sampling(
                     sampled.extend(hashes.map(|hash| (record.handle, offset, hash)));
                 }
                 found.keys += count;
-                *pending.entry(record.handle).or_default() += count;
+                let (keys, digest) = pending.entry(record.handle).or_default();
+                *keys += count;
+                digest.add_all(record.hashes(), 1);
             }
             RecordKind::Remove if header.kind == Kind::Counting => {
                 found.removed += record.hashes().len() as u64;
+                found.digest.add_all(record.hashes(), -1);
             }
             RecordKind::Remove => {
                 return Err(nonsense("keys are removed from a filter without counters"));
@@ -146,7 +153,9 @@ pub(crate) fn scan_sampling(
                 let mark = Mark::decode(record.payload)
                     .ok_or_else(|| nonsense("its commit mark can't be read"))?;
                 committed.insert(record.handle, offset);
-                found.committed_keys += pending.remove(&record.handle).unwrap_or(0);
+                let (keys, digest) = pending.remove(&record.handle).unwrap_or_default();
+                found.committed_keys += keys;
+                found.digest.merge(digest, 1);
                 found.commit_sequence = found.commit_sequence.max(mark.sequence);
                 note(mark, &mut found.commits);
             }
@@ -173,6 +182,8 @@ pub(crate) fn scan_sampling(
         found.committed = Some(committed);
     } else {
         found.committed_keys = found.keys;
+        let rest = pending.into_values();
+        rest.for_each(|(_, digest)| found.digest.merge(digest, 1));
     }
     Ok(found)
 }

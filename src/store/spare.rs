@@ -40,7 +40,7 @@ impl Engine {
             Access::Alone => {
                 let mut spare = lock(&self.spare);
                 if spare.is_none()
-                    && let Ok(made) = Buffer::private(bytes, self.shared.active() + 1)
+                    && let Ok(made) = Buffer::private(bytes, self.view.load().active.number() + 1)
                 {
                     made.populate();
                     *spare = Some(made);

@@ -130,7 +130,9 @@ impl Engine {
                 bits as f64 / over as f64
             },
             generation: superblock.generation,
-            log_bytes: buffers().map(|one| one.buffer.tail().end).sum(),
+            log_bytes: buffers()
+                .map(|one| one.buffer.tail().end)
+                .fold(0, u64::saturating_add),
             lock_taken: self.writer_waits.taken(),
             lock_waited: self.writer_waits.waited(),
             transactional: self.header.transactional,

@@ -10,6 +10,7 @@ use super::damage::OnDamage;
 use super::engine::Engine;
 use super::identity::Identity;
 use super::keys::{KeySource, KeyStream};
+use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Layer};
@@ -88,6 +89,8 @@ pub(crate) struct Swept {
     pub(crate) keys: u64,
     /// No page of the layer is blank any more.
     pub(crate) all_written: bool,
+    /// What was taken from a buffer.
+    pub(crate) taken: Digest,
 }
 
 impl<'a> Sweep<'a> {
@@ -147,6 +150,7 @@ impl<'a> Sweep<'a> {
         Ok(Swept {
             keys: count,
             all_written: self.dense,
+            taken: stream.taken(),
         })
     }
 

@@ -12,6 +12,7 @@ use super::identity::read_identity;
 use super::nets::NetSource;
 use super::sweep::Task;
 use super::walk::Pages;
+use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::file::layout::{INTENT_OFFSETS, page_offset};
 use crate::file::{FormatError, Intent, Journal, Layer};
@@ -97,19 +98,48 @@ impl<'a> Tally<'a> {
         self.named.clone()
     }
 
-    pub(crate) fn run(&mut self, nets: NetSource<'_>) -> Result<()> {
+    /// Counts what `nets` has, unless that is not what the log has, of which `logged` is the digest.
+    pub(crate) fn run(
+        &mut self,
+        nets: NetSource<'_>,
+        log: NetSource<'_>,
+        logged: Digest,
+    ) -> Result<()> {
         let engine = self.engine;
         engine.replay(&self.journal, self.task.generation, &self.task.torn)?;
         let most = engine.options.chunk_keys();
         let keys_a_page = self.task.count as f64 / self.layer.pages as f64;
         let step = (most as f64 / keys_a_page).max(1.0) as u64;
         let mut stream = nets.stream(most);
+        // What is counted can't be counted again: so each part must be, when it is counted, what it was when all of
+        // it was what the log has. Of memory that nobody shares there is no doubt.
+        let mut digests = Vec::new();
+        if let NetSource::Buffer(buffer) = nets
+            && engine.writer_lock.is_some()
+        {
+            let mut all = Digest::default();
+            for (first, last) in self.ranges(step) {
+                let digest = buffer.net_digest(first..=last);
+                all.merge(digest, 1);
+                digests.push(digest);
+            }
+            if all != logged {
+                stream = log.stream(most);
+                digests.clear();
+            }
+        }
         let mut pages = Pages::new(&*engine.file, &engine.path);
         let mut counted = Vec::new();
-        let mut start = 0;
-        while let Some(first) = first_hash_of(start, self.layer.pages) {
-            let end = start.saturating_add(step).min(self.layer.pages);
-            stream.load(first..=last_hash_below(end, self.layer.pages), &mut counted)?;
+        for (part, (first, last)) in self.ranges(step).enumerate() {
+            stream.load(first..=last, &mut counted)?;
+            if digests
+                .get(part)
+                .is_some_and(|before| *before != Digest::of_nets(&counted))
+            {
+                stream = log.stream(most);
+                digests.clear();
+                stream.load(first..=last, &mut counted)?;
+            }
             let mut rest = &counted[..];
             while let Some((hash, _)) = rest.first() {
                 let page = self.layer.page_of(*hash);
@@ -124,9 +154,19 @@ impl<'a> Tally<'a> {
                 self.count(page, bytes, own)?;
                 rest = others;
             }
-            start = end;
         }
         self.write_chunk()
+    }
+
+    /// The first and the last hash of so many pages at a time.
+    fn ranges(&self, step: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
+        let pages = self.layer.pages;
+        let mut start = 0;
+        std::iter::from_fn(move || {
+            let first = first_hash_of(start, pages)?;
+            start = start.saturating_add(step).min(pages);
+            Some((first, last_hash_below(start, pages)))
+        })
     }
 
     /// Makes the new image of a page, unless it has had what is to be counted.

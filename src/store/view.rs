@@ -9,7 +9,7 @@ use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
 use super::kept::KeptAll;
 use super::spare::remove_spare;
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
 use crate::log::LogFile;
@@ -106,6 +106,13 @@ impl Engine {
                 return Ok(());
             }
             let (active, settled) = (self.shared.active(), self.shared.settled());
+            if active != self.shared.active() {
+                continue;
+            }
+            if !self.shared.is_ended() {
+                let checked = Self::check_turn(&old, active, settled);
+                checked.map_err(|wrong| self.distrust(wrong))?;
+            }
             match self.try_renew(&old, made.as_ref(), active, settled) {
                 Ok(Some(view)) => {
                     let current = self.is_current(&view);
@@ -126,6 +133,13 @@ impl Engine {
             }
             std::thread::yield_now();
         }
+        let settled = self.shared.settled();
+        let newest = read_identity(&*self.file, &self.path)?
+            .superblock
+            .generation;
+        // What is settled is in the newest superblock before it is told here.
+        let told = Wrong::unless_in("settled", 0..=newest, settled);
+        told.map_err(|wrong| self.distrust(wrong))?;
         Err(Error::Busy {
             path: self.path.clone(),
             what: "other handles to go on",

@@ -6,12 +6,12 @@ use std::sync::{Arc, MutexGuard};
 use arc_swap::Guard;
 
 use super::bias::Bias;
-use super::coordination::{HandleSlot, MAX_HANDLES};
+use super::coordination::{DAMAGED, HandleSlot, MAX_HANDLES};
 use super::engine::{Engine, Local, View};
 use super::generation::{Generation, buffer_path};
 use super::locks::{is_alive, lock_error};
 use super::view::remove_if_there;
-use crate::buffer::{Buffer, Presence};
+use crate::buffer::{Buffer, Digest, Presence, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
 use crate::log::{LogEnd, LogReader, LogWriter, Mark, Record, RecordKind, log_path};
@@ -39,7 +39,8 @@ enum WriterLock<'a> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         // A handle that can't go on leaves its work as if it had died, and the next holder mends it.
-        if self.sound && !self.engine.is_poisoned() && !std::thread::panicking() {
+        if self.sound && !self.engine.is_poisoned() && !std::thread::panicking() && self.leave_sum()
+        {
             self.engine.shared.set_changing(0);
         }
         match self.lock {
@@ -62,10 +63,26 @@ impl Engine {
     }
 
     /// The same for who is closing the handle.
-    pub(crate) fn take_writer<'a>(&'a self, local: MutexGuard<'a, Local>) -> Result<Writing<'a>> {
+    pub(crate) fn take_writer<'a>(
+        &'a self,
+        mut local: MutexGuard<'a, Local>,
+    ) -> Result<Writing<'a>> {
+        if self.biased {
+            let is_revoked = self.shared.bias().is_revoked();
+            if local.revoked && !is_revoked {
+                // Others would be let in beside this one.
+                return Err(self.distrust(Wrong {
+                    word: "revoked",
+                    expected: "1".to_owned(),
+                    got: 0,
+                }));
+            }
+            local.revoked = is_revoked;
+        }
         let lock = self.exclude_writers()?;
         self.writer_waits.count();
         let died = self.shared.changing();
+        let is_damaged = self.shared.poisoned() == DAMAGED;
         let mut writing = Writing {
             engine: self,
             local,
@@ -73,13 +90,20 @@ impl Engine {
             lock,
             sound: false,
         };
+        if is_damaged {
+            self.check_usable()?;
+        }
         if died != 0 {
             let mended = self.mend();
             self.poison_on_failure(mended)?;
         }
+        writing.refresh()?;
+        if died != 0 {
+            self.leave_sum(&writing.view);
+        }
+        writing.check_memory()?;
         writing.sound = true;
         self.shared.set_changing(self.handle);
-        writing.refresh()?;
         Ok(writing)
     }
 
@@ -118,49 +142,20 @@ impl Engine {
         if !active.has_log() {
             return self.remove_successor(active);
         }
-        let log = Arc::clone(self.log_of(active)?);
-        let tail = active.log_end();
-        let mut reader = LogReader::resume(&log, active.buffer.applied(), tail)?;
-        let mut sealed = active.buffer.is_sealed();
-        let mut sequence = self.shared.commit_sequence();
-        while let Some(record) = reader.next()? {
-            match record.kind {
-                // What goes into sections is seen to by the checkpoint.
-                RecordKind::Open | RecordKind::Exempt | RecordKind::Lost => {}
-                RecordKind::Insert if self.is_counting() => count_marked(active, record, 1),
-                RecordKind::Remove => count_marked(active, record, -1),
-                RecordKind::Insert => {
-                    if let Some(state) = self.state_of(record.handle) {
-                        for hash in record.hashes() {
-                            active.buffer.publish_claimed(hash, state);
-                        }
-                    }
-                }
-                RecordKind::Commit => {
-                    if let Some(slot) = self.shared.slot_of(record.handle) {
-                        finish_commit(active, self.shared.slot(slot));
-                    }
-                    if let Some(mark) = Mark::decode(record.payload) {
-                        sequence = sequence.max(mark.sequence);
-                    }
-                }
-                RecordKind::Cut => sealed = true,
-            }
-        }
-        self.shared.set_commit_sequence(sequence);
-        active.set_log_end(LogEnd {
-            end: reader.end().max(tail.end),
-            previous: reader.previous(),
-            allocated: tail.allocated,
-        });
+        let sequence = self.check_sequence(&view);
+        let sequence = sequence.map_err(|wrong| self.distrust(wrong))?;
+        let logged = self.apply_rest(active)?;
+        self.shared
+            .set_commit_sequence(sequence.max(logged.sequence));
+        active.set_log_end(logged.end);
         self.retract(&active.buffer);
-        self.recount_uncommitted(&active.buffer);
-        if sealed {
+        self.recount_uncommitted(&active.buffer, &logged.pending)?;
+        if logged.sealed {
             // First: who comes after a death from here on does not read the cut again.
             active.buffer.set_sealed();
         }
-        active.buffer.set_applied(active.buffer.tail().end);
-        if sealed {
+        active.buffer.set_applied(logged.end.end);
+        if logged.sealed {
             self.begin_next(active, None)?;
             // What was carried over counts there.
             self.retract(&active.buffer);
@@ -168,6 +163,61 @@ impl Engine {
             self.remove_successor(active)?;
         }
         Ok(())
+    }
+
+    /// Brings into the buffer what the log has and it has not, and tells what is in the log. Read from its
+    /// beginning: where it ends, only the log itself tells for certain.
+    fn apply_rest(&self, active: &Generation) -> Result<Logged> {
+        let log = self.log_of(active)?;
+        let (tail, applied) = (active.log_end(), active.buffer.applied());
+        let mut logged = Logged {
+            end: LogEnd::begin(log)?,
+            sequence: 0,
+            pending: BTreeMap::new(),
+            sealed: false,
+        };
+        let mut reader = LogReader::new(log)?;
+        while let Some(record) = reader.next()? {
+            let is_applied = record.offset < applied;
+            match record.kind {
+                // What goes into sections is seen to by the checkpoint.
+                RecordKind::Open | RecordKind::Exempt | RecordKind::Lost => {}
+                RecordKind::Cut => logged.sealed = true,
+                RecordKind::Commit => {
+                    logged.pending.remove(&record.handle);
+                    if let Some(mark) = Mark::decode(record.payload) {
+                        logged.sequence = logged.sequence.max(mark.sequence);
+                    }
+                    if !is_applied && let Some(slot) = self.shared.slot_of(record.handle) {
+                        finish_commit(active, self.shared.slot(slot));
+                    }
+                }
+                RecordKind::Insert | RecordKind::Remove if self.is_counting() => {
+                    let by = if record.kind == RecordKind::Insert {
+                        1
+                    } else {
+                        -1
+                    };
+                    if !is_applied {
+                        count_marked(active, record, by);
+                    }
+                }
+                RecordKind::Insert | RecordKind::Remove => {
+                    let pending = logged.pending.entry(record.handle).or_default();
+                    pending.add_all(record.hashes(), 1);
+                    if !is_applied && let Some(state) = self.state_of(record.handle) {
+                        for hash in record.hashes() {
+                            active.buffer.publish_claimed(hash, state);
+                        }
+                    }
+                }
+            }
+        }
+        let told = Wrong::unless_in("tail", 0..=reader.end(), tail.end);
+        told.map_err(|wrong| self.distrust(wrong))?;
+        logged.end.end = reader.end();
+        logged.end.previous = reader.previous();
+        Ok(logged)
     }
 
     /// Gives up what was begun and is not in the log, and counts anew.
@@ -178,18 +228,25 @@ impl Engine {
         }
     }
 
-    /// Counts each handle's uncommitted keys anew.
-    fn recount_uncommitted(&self, active: &Buffer) {
+    /// Counts each handle's uncommitted keys anew, which are those of the log.
+    fn recount_uncommitted(&self, active: &Buffer, pending: &BTreeMap<u64, Digest>) -> Result<()> {
         let mut keys = Vec::new();
         for index in 0..MAX_HANDLES {
             let slot = self.shared.slot(index);
+            let handle = slot.handle();
             keys.clear();
             if slot.transaction() != 0 {
-                let own = |found| found == Presence::Open(slot.handle());
-                active.collect(0..=u64::MAX, own, &mut keys);
+                active.collect(
+                    0..=u64::MAX,
+                    |found| found == Presence::Open(handle),
+                    &mut keys,
+                );
+                let logged = pending.get(&handle).copied().unwrap_or_default();
+                self.expect_keys(handle, logged, &keys)?;
             }
-            slot.set_uncommitted(keys.len() as u64);
+            slot.set_digest(Digest::of(&keys));
         }
+        Ok(())
     }
 
     /// The state of keys that a handle claims; `None` if it has no transaction, so that they can't
@@ -218,6 +275,17 @@ impl Engine {
     }
 }
 
+/// What a log tells who goes on after a death.
+struct Logged {
+    end: LogEnd,
+    /// The highest of its marks.
+    sequence: u64,
+    /// Of each handle's keys since its last mark.
+    pending: BTreeMap<u64, Digest>,
+    /// It was closed.
+    sealed: bool,
+}
+
 /// What a record of a counting store means for those of its keys that are marked.
 fn count_marked(active: &Generation, record: Record<'_>, by: i64) {
     let mut nets = BTreeMap::new();
@@ -237,7 +305,7 @@ pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
         active.buffer.commit_transaction(state);
         slot.set_transaction(0);
     }
-    slot.set_uncommitted(0);
+    slot.set_digest(Digest::default());
 }
 
 impl Writing<'_> {
@@ -262,10 +330,14 @@ impl Writing<'_> {
             return Ok(());
         }
         self.append(|log, handle| log.open(handle))?;
-        let active = &self.view.active;
-        active.buffer.set_applied(active.buffer.tail().end);
-        self.local.announced = active.number();
+        self.set_applied();
+        self.local.announced = self.view.active.number();
         Ok(())
+    }
+
+    /// Tells that all that the log has is in the buffer.
+    pub(crate) fn set_applied(&self) {
+        self.view.active.buffer.set_applied(self.local.end.end);
     }
 
     /// Appends to the active log, in this handle's name.
@@ -276,8 +348,8 @@ impl Writing<'_> {
         let engine = self.engine;
         let active = &self.view.active;
         let log = engine.log_of(active)?;
-        let scratch = &mut self.local.scratch;
-        let outcome = active.append(log, scratch, |log| write(log, engine.handle));
+        let Local { end, scratch, .. } = &mut *self.local;
+        let outcome = active.append(log, end, scratch, |log| write(log, engine.handle));
         engine.poison_on_failure(outcome)
     }
 
@@ -286,12 +358,13 @@ impl Writing<'_> {
         let slot = self.slot();
         let active = &self.view.active.buffer;
         let state = slot.transaction();
-        if state != 0 {
+        // Unless it is no longer what it was: then it is not this handle's to give up.
+        if state != 0 && active.is_open(state, self.engine.handle) {
             active.abort_transaction(state);
             active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
         }
         slot.set_transaction(0);
-        slot.set_uncommitted(0);
+        slot.set_digest(Digest::default());
     }
 
     /// Gives up what handles that died left uncommitted, and frees their places.
@@ -308,12 +381,12 @@ impl Writing<'_> {
             if handle == 0 || handle == engine.handle || lives(handle)? {
                 continue;
             }
-            if slot.transaction() != 0 {
+            if slot.transaction() != 0 && active.is_open(slot.transaction(), handle) {
                 active.abort_transaction(slot.transaction());
                 active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
             }
             slot.set_transaction(0);
-            slot.set_uncommitted(0);
+            slot.set_digest(Digest::default());
             slot.set_handle(0);
         }
         let open: Vec<_> = active.open_transactions().collect();

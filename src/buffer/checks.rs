@@ -1,0 +1,285 @@
+//! What is known of a buffer's words without believing them.
+//!
+//! Others write to a buffer too, and what they write may be wrong. Each word is checked before it is used to write or
+//! to find a place; a word in its range may be wrong all the same, and is found by a [sum](Buffer::sum) that the
+//! holder of the writer lock leaves for the next one.
+
+use std::ops::RangeInclusive;
+
+use super::transactions::Transaction;
+use super::{Buffer, COMMITTED, Presence, Word};
+use crate::sys::sync::Ordering;
+
+/// A word of shared memory that can't be what its writer stored.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Wrong {
+    pub(crate) word: &'static str,
+    pub(crate) expected: String,
+    pub(crate) got: u64,
+}
+
+impl Wrong {
+    /// Unless the word is in the range.
+    #[inline]
+    pub(crate) fn unless_in(
+        word: &'static str,
+        range: RangeInclusive<u64>,
+        got: u64,
+    ) -> Result<(), Self> {
+        if range.contains(&got) {
+            return Ok(());
+        }
+        Err(Self::outside(word, &range, got))
+    }
+
+    #[cold]
+    fn outside(word: &'static str, range: &RangeInclusive<u64>, got: u64) -> Self {
+        let (least, most) = (range.start(), range.end());
+        let expected = match least == most {
+            true => least.to_string(),
+            false => format!("{least} to {most}"),
+        };
+        Self {
+            word,
+            expected,
+            got,
+        }
+    }
+}
+
+/// A sum of words that is another one if any of them is.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Sum {
+    sum: u64,
+    factor: u64,
+}
+
+impl Sum {
+    /// Odd, as is each that follows: then a word that differs makes a difference.
+    const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
+    const STEP: u64 = 0xD1B5_4A32_D192_ED02;
+
+    #[inline]
+    pub(crate) fn add(&mut self, word: u64) {
+        let factor = Self::FACTOR.wrapping_add(self.factor);
+        self.sum = self.sum.wrapping_add(word.wrapping_mul(factor));
+        self.factor = self.factor.wrapping_add(Self::STEP);
+    }
+
+    /// Never 0.
+    #[inline]
+    pub(crate) fn value(self) -> u64 {
+        self.sum.max(1)
+    }
+}
+
+/// How many keys there are, and the sum of their hashes: the same for two that hold the same keys. Of a
+/// counting store, each as often as it was inserted less removed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Digest {
+    pub(crate) keys: u64,
+    pub(crate) sum: u64,
+}
+
+impl Digest {
+    #[inline]
+    pub(crate) fn add(&mut self, hash: u64, times: i64) {
+        self.keys = self.keys.wrapping_add_signed(times);
+        let times = times.cast_unsigned();
+        self.sum = self.sum.wrapping_add(hash.wrapping_mul(times));
+    }
+
+    /// Of some keys, each once.
+    pub(crate) fn of(hashes: &[u64]) -> Self {
+        let mut all = Self::default();
+        all.add_all(hashes.iter().copied(), 1);
+        all
+    }
+
+    /// Of some keys, each so many times.
+    pub(crate) fn of_nets(nets: &[(u64, i64)]) -> Self {
+        let mut all = Self::default();
+        nets.iter().for_each(|(hash, net)| all.add(*hash, *net));
+        all
+    }
+
+    pub(crate) fn add_all(&mut self, hashes: impl Iterator<Item = u64>, times: i64) {
+        let mut all = Self::default();
+        hashes.for_each(|hash| all.add(hash, 1));
+        self.merge(all, times);
+    }
+
+    pub(crate) fn merge(&mut self, other: Self, times: i64) {
+        let times = times.cast_unsigned();
+        let keys = other.keys.wrapping_mul(times);
+        self.keys = self.keys.wrapping_add(keys);
+        self.sum = self.sum.wrapping_add(other.sum.wrapping_mul(times));
+    }
+}
+
+/// Where the records of a log begin; no tail but that of a buffer without a log lies before.
+const FIRST_TAIL: u64 = 4096;
+
+impl Buffer {
+    /// Checks what the holder of the writer lock is going to use, each word for itself.
+    #[inline]
+    pub(crate) fn check(&self) -> Result<(), Wrong> {
+        let tail = self.tail();
+        if tail.end % 8 != 0 || (tail.end != 0 && tail.end < FIRST_TAIL) {
+            return Err(Wrong {
+                word: "tail",
+                expected: format!("0, or a multiple of 8 from {FIRST_TAIL} on"),
+                got: tail.end,
+            });
+        }
+        Wrong::unless_in("tail", 0..=self.allocated(), tail.end)?;
+        Wrong::unless_in("applied", 0..=tail.end, self.applied())?;
+        Wrong::unless_in("durable", 0..=tail.end, self.durable())?;
+        Wrong::unless_in("used", 0..=self.limit(), self.used())?;
+        Wrong::unless_in("sealed", 0..=0, self.is_sealed().into())
+    }
+
+    /// Adds the words that change under the writer lock alone.
+    #[inline]
+    pub(crate) fn sum(&self, sum: &mut Sum) {
+        let words = self.region.words();
+        let tails = &words[Word::TailTurn as usize..=Word::Applied as usize];
+        let others = [Word::Allocated, Word::Sealed, Word::Used, Word::Keys];
+        sum.add(self.generation);
+        for word in tails {
+            sum.add(word.load(Ordering::Relaxed));
+        }
+        for word in others.into_iter().chain([Word::Room, Word::Net]) {
+            sum.add(words[word as usize].load(Ordering::Relaxed));
+        }
+    }
+
+    /// Whether `state` is that of a handle's open transaction.
+    pub(crate) fn is_open(&self, state: u16, handle: u64) -> bool {
+        self.transaction(state) == Transaction::Open(handle)
+    }
+
+    /// A state that was met in the table and that no writer gives a key.
+    pub(crate) fn nonsense(&self) -> Option<Wrong> {
+        match self.nonsense.load(Ordering::Relaxed) {
+            0 => None,
+            state => Some(Wrong {
+                word: "state",
+                expected: format!("below {}", self.states_end()),
+                got: state,
+            }),
+        }
+    }
+
+    /// Of the keys that count for good.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        self.for_each_in(&(0..=u64::MAX), |hash, state| {
+            if state == COMMITTED || self.presence(state) == Presence::Settled {
+                digest.add(hash, 1);
+            }
+        });
+        digest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Claim;
+    use super::*;
+
+    fn buffer() -> Buffer {
+        let buffer = Buffer::private(1 << 16, 3).unwrap();
+        buffer.set_allocated(65_536);
+        for (end, previous) in [(4096, 7), (4160, 8)] {
+            buffer.set_tail(super::super::Tail { end, previous });
+        }
+        buffer.set_applied(4160);
+        buffer.set_durable(4096);
+        buffer
+    }
+
+    fn sum_of(buffer: &Buffer) -> u64 {
+        let mut sum = Sum::default();
+        buffer.sum(&mut sum);
+        sum.value()
+    }
+
+    #[test]
+    fn each_word_out_of_its_range_is_named() {
+        assert_eq!(buffer().check(), Ok(()));
+        let wrong = |word: Word, value: u64| {
+            let buffer = buffer();
+            buffer.set(word, value);
+            let wrong = buffer.check().unwrap_err();
+            (wrong.word, wrong.got)
+        };
+        let current = Word::Tails as usize;
+        assert_eq!(current % 2, 1, "two tails of two words");
+        assert_eq!(wrong(Word::Tails, 4161), ("tail", 4161));
+        assert_eq!(wrong(Word::Tails, 4088), ("tail", 4088));
+        assert_eq!(wrong(Word::Tails, 1 << 40), ("tail", 1 << 40));
+        assert_eq!(wrong(Word::Allocated, 4096), ("tail", 4160));
+        assert_eq!(wrong(Word::Applied, 4168), ("applied", 4168));
+        assert_eq!(wrong(Word::Durable, u64::MAX), ("durable", u64::MAX));
+        let more = buffer().limit() + 1;
+        assert_eq!(wrong(Word::Used, more), ("used", more));
+        assert_eq!(wrong(Word::Sealed, 1), ("sealed", 1));
+    }
+
+    #[test]
+    fn each_word_that_changes_under_the_lock_alone_makes_another_sum() {
+        let before = sum_of(&buffer());
+        assert_ne!(before, 0);
+        let first = Word::TailTurn as usize;
+        for word in first..=Word::Net as usize {
+            let buffer = buffer();
+            let old = buffer.region.words()[word].load(Ordering::Relaxed);
+            buffer.region.words()[word].store(old ^ 1 << 20, Ordering::Relaxed);
+            let free = [
+                Word::Durable,
+                Word::Failures,
+                Word::Mended,
+                Word::NextTransaction,
+            ];
+            let counts = !free.iter().any(|free| *free as usize == word);
+            assert_eq!(sum_of(&buffer) != before, counts, "word {word}");
+        }
+    }
+
+    #[test]
+    fn a_state_that_nobody_gives_is_told_and_its_key_absent() {
+        let buffer = buffer();
+        let Claim::Claimed(slot) = buffer.claim(7) else {
+            panic!("an empty buffer has room");
+        };
+        buffer.publish(slot, COMMITTED);
+        assert_eq!(buffer.nonsense(), None);
+        buffer.publish(slot, u16::MAX);
+        assert!(!buffer.contains(7));
+        assert_eq!(buffer.nonsense().unwrap().got, u16::MAX.into());
+        // Nothing is written for it.
+        buffer.commit_transaction(u16::MAX);
+        buffer.abort_transaction(0);
+        assert!(!buffer.contains(7));
+    }
+
+    #[test]
+    fn a_digest_tells_keys_that_count() {
+        let buffer = buffer();
+        let open = buffer.begin_transaction(5).unwrap();
+        for (hash, state) in [(1 << 40, COMMITTED), (3 << 60, open), (9, COMMITTED)] {
+            let Claim::Claimed(slot) = buffer.claim(hash) else {
+                panic!("there is room");
+            };
+            buffer.publish(slot, state);
+        }
+        let mut expected = Digest::default();
+        expected.add_all([9, 1 << 40].into_iter(), 1);
+        assert_eq!(buffer.digest(), expected);
+        buffer.commit_transaction(open);
+        assert_ne!(buffer.digest(), expected);
+        expected.add(3 << 60, 1);
+        assert_eq!(buffer.digest(), expected);
+    }
+}
