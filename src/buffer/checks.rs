@@ -125,7 +125,7 @@ impl Buffer {
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Wrong> {
         let tail = self.tail();
-        if tail.end % 8 != 0 || (tail.end != 0 && tail.end < FIRST_TAIL) {
+        if !tail.end.is_multiple_of(8) || (tail.end != 0 && tail.end < FIRST_TAIL) {
             return Err(Wrong {
                 word: "tail",
                 expected: format!("0, or a multiple of 8 from {FIRST_TAIL} on"),

@@ -95,7 +95,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         ("-shm", 14, far, "sum"),
         ("-shm", 64, next, "handle"),
         // Of the buffer, where its log ends: both of the words that tell, in turns.
-        ("-shm.2", 4, next, "tail"),
+        ("-shm.2", 4, next, "applied"),
         ("-shm.2", 9, far, "applied"),
         ("-shm.2", 10, far, "durable"),
         ("-shm.2", 12, next, "sealed"),
