@@ -293,7 +293,7 @@ impl Engine {
         Ok(())
     }
 
-    /// Applies keys to the pages of a layer, and tells what was taken from a buffer.
+    /// Applies keys to the pages of a layer, and tells what they were.
     fn sweep(&self, task: &Task, keys: &KeySource<'_>, layer: &mut Layer) -> Result<Digest> {
         let mut sweep = Sweep::new(self, task, keys);
         // Until it is done again, there may be a torn page in what it named last.

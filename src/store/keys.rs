@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Digest, Presence};
+use crate::buffer::{Buffer, Presence};
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
 
@@ -36,8 +36,6 @@ pub(crate) struct KeyStream<'a> {
     ahead: Vec<u64>,
     covered: Option<RangeInclusive<u64>>,
     most: u64,
-    /// What was taken from a buffer.
-    taken: Digest,
 }
 
 impl KeySource<'_> {
@@ -48,17 +46,11 @@ impl KeySource<'_> {
             ahead: Vec::new(),
             covered: None,
             most,
-            taken: Digest::default(),
         }
     }
 }
 
 impl KeyStream<'_> {
-    /// All that was taken from a buffer so far.
-    pub(crate) fn taken(&self) -> Digest {
-        self.taken
-    }
-
     /// Replaces `out` by the keys in a range, sorted, each once.
     pub(crate) fn load(&mut self, hashes: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
         self.load_by(hashes, |hash| hash, out)
@@ -76,7 +68,6 @@ impl KeyStream<'_> {
         match self.source {
             KeySource::Buffer(buffer) => {
                 buffer.collect(hashes, |found| found == Presence::Settled, out);
-                self.taken.merge(Digest::of(out), 1);
                 sort_nearly_sorted(out, by);
             }
             KeySource::Sorted(keys) => {

@@ -89,7 +89,7 @@ pub(crate) struct Swept {
     pub(crate) keys: u64,
     /// No page of the layer is blank any more.
     pub(crate) all_written: bool,
-    /// What was taken from a buffer.
+    /// What they were.
     pub(crate) taken: Digest,
 }
 
@@ -124,7 +124,7 @@ impl<'a> Sweep<'a> {
         let source = self.keys;
         let mut stream = source.stream(self.engine.options.chunk_keys());
         let mut keys = Vec::new();
-        let mut count = 0;
+        let (mut count, mut taken) = (0, Digest::default());
         // The first intent names two chunks.
         let second = self.end_of_chunk(0);
         if second < self.layer.pages {
@@ -135,6 +135,7 @@ impl<'a> Sweep<'a> {
         self.sync()?;
         while let Some(pages) = chunk {
             count += keys.len() as u64;
+            taken.merge(Digest::of(&keys), 1);
             let (start, end) = (pages.start, pages.end);
             self.for_each_run(pages, &keys, Self::write_run)?;
             // What is not on the disk yet, Linux begins to write when it is told so: the sync has less to wait for.
@@ -150,7 +151,7 @@ impl<'a> Sweep<'a> {
         Ok(Swept {
             keys: count,
             all_written: self.dense,
-            taken: stream.taken(),
+            taken,
         })
     }
 
