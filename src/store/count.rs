@@ -157,7 +157,7 @@ impl Engine {
             Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
             Access::Snapshot => {
                 // Writers whose memory this handle does not share may be at it.
-                let intent = read_identity(&*self.file, &self.path)?.intent;
+                let intent = read_identity(&*self.file, &self.place)?.intent;
                 let named = intent.is_some_and(|intent| {
                     intent.generation >= view.superblock.generation
                         && intent.pages.contains(&layer.number_of(hash))

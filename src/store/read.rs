@@ -172,7 +172,7 @@ impl Engine {
             Access::Watching => return Err(self.format_error(source)),
             Access::Snapshot => {}
         }
-        let intent = read_identity(&*self.file, &self.path)?.intent;
+        let intent = read_identity(&*self.file, &self.place)?.intent;
         let names = |intent: &Intent| {
             intent.generation >= view.superblock.generation
                 && intent.pages.contains(&layer.number_of(hash))
