@@ -8,6 +8,7 @@ use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
 use crate::page::Kind;
 use crate::sizing::SizingError;
+use crate::sys::{NotAFile, NotOurs};
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -43,6 +44,62 @@ pub enum Error {
     #[error("{path}: is a folder, a store is a file", path = path.display())]
     IsFolder {
         /// The path.
+        path: PathBuf,
+    },
+
+    /// The path names a link, a pipe or a device where a file of Everseen's is expected. Links are followed to the
+    /// store itself, and nowhere else.
+    #[error("{path}: is not a regular file; rename or remove it", path = path.display())]
+    NotAFile {
+        /// The path.
+        path: PathBuf,
+    },
+
+    /// The path names a link that leads nowhere.
+    #[error("{path}: is a link to a file that does not exist; remove the link, or name the file itself", path = path.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
+
+    /// A file that is not Everseen's has a name that this operation needs. It is left as it is.
+    #[error("{path}: is not a file of Everseen's, and its name is needed; move it or rename it", path = path.display())]
+    InTheWay {
+        /// The file.
+        path: PathBuf,
+    },
+
+    /// Beside a store lies a log that is not its own, and holds keys: of a store that had this name before and was removed
+    /// or moved away.
+    #[error("{path}: holds keys of another store that had this name; if that store is gone for good, remove this file, else move the store back to it", path = path.display())]
+    LeftoverLog {
+        /// The log.
+        path: PathBuf,
+    },
+
+    /// The store's file has several names (hard links). A writer would leave its log beside one of them, where the
+    /// others don't find it. Readers may open it.
+    #[error("{path}: the file has {names} names (hard links), and only one may be written to; remove the others, or make a copy with `everseen snapshot`", path = path.display())]
+    ManyNames {
+        /// The path.
+        path: PathBuf,
+        /// How many names it has.
+        names: u64,
+    },
+
+    /// Other handles have the store's file open by another name: a hard link, or another mount of it. Or the file
+    /// `NAME-shm`, through which they would be joined, was removed.
+    #[error("{path}: the store is open under another name (a link, another mount), or its -shm file was removed; use the name by which it was opened, or close it there first", path = path.display())]
+    OtherName {
+        /// The path.
+        path: PathBuf,
+    },
+
+    /// A file of an open store was removed, renamed or replaced by somebody else. The handle can't go on: what it
+    /// acknowledged since the last checkpoint is in the store's log, if that has its name still.
+    #[error("{path}: was removed, renamed or replaced while the store was open; put it back and open the store again", path = path.display())]
+    Moved {
+        /// The file.
         path: PathBuf,
     },
 
@@ -300,6 +357,11 @@ impl Error {
     /// Sorts an operating-system error into the variants that a caller may want to act on.
     pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
         let path = path.to_owned();
+        match source.get_ref() {
+            Some(inner) if inner.is::<NotAFile>() => return Error::NotAFile { path },
+            Some(inner) if inner.is::<NotOurs>() => return Error::InTheWay { path },
+            _ => {}
+        }
         match source.kind() {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Error::NoSpace { action, path }

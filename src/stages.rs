@@ -68,7 +68,7 @@ impl Pages {
     /// If it can't be opened and mapped.
     pub fn open(store: &std::path::Path, plan: &Plan) -> std::io::Result<Self> {
         use crate::storage::Storage;
-        let file = crate::sys::Disk.open(store, false)?;
+        let file = crate::sys::Disk::default().open(store, false)?;
         let layer = Layer::after(None, plan);
         Ok(Self {
             pages: LayerPages::map(0, &layer, &*file)?,

@@ -105,6 +105,11 @@ HEADER = struct.Struct("<8sIIQQQIHHIIQdQ32s16sQIId100sI")
 assert HEADER.size == 256
 
 
+def without_locks(header):
+    """A header without the bit that a writer may have set since its copy was made, and without its CRC."""
+    return header[:32] + bytes([header[32] & ~1]) + header[33:252]
+
+
 class Header:
     def __init__(self, page, length):
         require(len(page) >= 8, "cut short: no header")
@@ -118,7 +123,7 @@ class Header:
         require(crc == crc32(page[:252]), "the header is damaged: CRC")
         require(version == 1, f"format version {version}")
         require(zeros(page[256:]), "header: padding")
-        require(incompatible == 0, f"incompatible features {incompatible:#x}")
+        require(incompatible & ~1 == 0, f"incompatible features {incompatible:#x}")
         require(size == 256, "header: header_length")
         require(page_size == PAGE, "header: page_size")
         require(self.kind in (PLAIN, COUNTING, SCALABLE), f"header: kind {self.kind}")
@@ -227,7 +232,7 @@ class Superblock:
         require(320 <= length <= 57344 and length % 8 == 0, f"length {length}")
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
-        require(copy == header.bytes, "belongs to another header")
+        require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
         require(flags & ~1 == 0, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")

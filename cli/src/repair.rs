@@ -62,6 +62,7 @@ struct Json {
     header: bool,
     superblock: bool,
     rolled_back: bool,
+    log_missing: bool,
     log_bytes: u64,
     exemptions: u64,
     sample: bool,
@@ -75,6 +76,7 @@ impl From<&RepairReport> for Json {
             header: report.header,
             superblock: report.superblock,
             rolled_back: report.rolled_back,
+            log_missing: report.log_missing,
             log_bytes: report.log_bytes,
             exemptions: report.exemptions,
             sample: report.sample,
@@ -96,6 +98,9 @@ fn text(report: &RepairReport) -> String {
     }
     if report.rolled_back {
         text += "the newest superblock or its log is lost: commits and their tags are those of the one before\n";
+    }
+    if report.log_missing {
+        text += "the newest log is missing: the keys and commits in it are lost, those of the log before are kept\n";
     }
     if report.log_bytes > 0 {
         // A string takes all that is written to it.

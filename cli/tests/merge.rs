@@ -20,7 +20,6 @@ fn names(lab: &Lab, start: &str) -> Vec<String> {
         .map(|entry| entry.expect("an entry").file_name())
         .filter_map(|name| name.into_string().ok())
         .filter(|name| name.starts_with(start))
-        .filter(|name| !name.ends_with("-lock") && !name.ends_with("-gate"))
         .collect();
     names.sort();
     names

@@ -17,8 +17,8 @@ mod twin;
 use std::io;
 use std::path::Path;
 
-use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{Folder, Region};
 pub(crate) use checks::{Digest, Sum, Wrong};
 pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
@@ -88,22 +88,32 @@ impl Buffer {
     }
 
     /// A buffer of about `bytes` in a new file.
-    pub(crate) fn create(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+    pub(crate) fn create(
+        folder: &Folder,
+        path: &Path,
+        bytes: u64,
+        generation: u64,
+    ) -> io::Result<Self> {
         let shape = Shape::of(bytes);
-        let region = Region::create(path, shape.words())?;
+        let region = Region::create(folder, path, shape.words())?;
         Ok(Self::begin(region, shape, generation))
     }
 
     /// The same, made quickly and slow at first use: [`fill`](Self::fill) comes before the first key.
-    pub(crate) fn reserve(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+    pub(crate) fn reserve(
+        folder: &Folder,
+        path: &Path,
+        bytes: u64,
+        generation: u64,
+    ) -> io::Result<Self> {
         let shape = Shape::of(bytes);
-        let region = Region::reserve(path, shape.words())?;
+        let region = Region::reserve(folder, path, shape.words())?;
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// Makes a buffer without a key, at `path`, ready for many.
-    pub(crate) fn fill(&self, path: &Path) -> io::Result<()> {
-        self.region.fill(path)
+    /// Makes a buffer without a key ready for many.
+    pub(crate) fn fill(&self) -> io::Result<()> {
+        self.region.fill()
     }
 
     /// Has all of it in memory at once.
@@ -112,17 +122,22 @@ impl Buffer {
     }
 
     /// Makes a file of zeros that a buffer of about `bytes` can be [made of](Self::adopt) at once.
-    pub(crate) fn blank(path: &Path, bytes: u64) -> io::Result<()> {
-        Region::create(path, Shape::of(bytes).words()).map(drop)
+    pub(crate) fn blank(folder: &Folder, path: &Path, bytes: u64) -> io::Result<()> {
+        Region::create(folder, path, Shape::of(bytes).words()).map(drop)
     }
 
     /// A buffer of about `bytes` in a file that [`blank`](Self::blank) made.
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size, or no longer blank.
-    pub(crate) fn adopt(path: &Path, bytes: u64, generation: u64) -> io::Result<Self> {
+    pub(crate) fn adopt(
+        folder: &Folder,
+        path: &Path,
+        bytes: u64,
+        generation: u64,
+    ) -> io::Result<Self> {
         let shape = Shape::of(bytes);
-        let region = Region::take_over(path)?;
+        let region = Region::take_over(folder, path)?;
         let words = region.words();
         let front = words.iter().take(HEADER_WORDS as usize);
         let is_blank = front.fold(0, |all, word| all | word.load(Ordering::Acquire)) == 0;
@@ -151,8 +166,13 @@ impl Buffer {
     ///
     /// # Errors
     /// [`io::ErrorKind::InvalidData`] if the file holds no such buffer.
-    pub(crate) fn open(path: &Path, generation: u64, write: bool) -> io::Result<Self> {
-        let region = Region::open(path, write)?;
+    pub(crate) fn open(
+        folder: &Folder,
+        path: &Path,
+        generation: u64,
+        write: bool,
+    ) -> io::Result<Self> {
+        let region = Region::open(folder, path, write)?;
         let words = region.words();
         let word = |word: Word| match words.get(word as usize) {
             Some(found) => found.load(Ordering::Acquire),
@@ -345,10 +365,11 @@ mod tests {
 
     #[test]
     fn a_buffer_in_a_file_is_the_same_to_all_who_open_it() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("buffer");
-        let made = Buffer::create(&path, 1 << 20, 7).unwrap();
-        let opened = Buffer::open(&path, 7, true).unwrap();
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(temporary.path()).unwrap();
+        let path = temporary.path().join("buffer");
+        let made = Buffer::create(folder, &path, 1 << 20, 7).unwrap();
+        let opened = Buffer::open(folder, &path, 7, true).unwrap();
         let tail = Tail {
             end: 99,
             previous: 5,
@@ -360,11 +381,11 @@ mod tests {
         };
         made.publish(slot, COMMITTED);
         assert!(opened.contains(1));
-        let reader = Buffer::open(&path, 7, false).unwrap();
+        let reader = Buffer::open(folder, &path, 7, false).unwrap();
         assert!(reader.contains(1));
-        let wrong = Buffer::open(&path, 8, true).unwrap_err();
+        let wrong = Buffer::open(folder, &path, 8, true).unwrap_err();
         assert_eq!(wrong.kind(), io::ErrorKind::InvalidData);
-        let again = Buffer::create(&path, 1 << 20, 7).unwrap_err();
+        let again = Buffer::create(folder, &path, 1 << 20, 7).unwrap_err();
         assert_eq!(again.kind(), io::ErrorKind::AlreadyExists);
     }
 }

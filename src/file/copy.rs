@@ -169,6 +169,7 @@ mod tests {
             tightening: 0.0,
             compatible: 0,
             read_only_compatible: 0,
+            locks_itself: true,
         }
     }
 

@@ -12,6 +12,9 @@ pub(crate) const VERSION: u32 = 1;
 /// Flag: what a handle has not committed is dropped when it goes.
 pub(crate) const FLAG_TRANSACTIONAL: u32 = 1;
 const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
+/// Incompatible feature: locks are on the store file itself. Builds without it lock files beside it, and would not
+/// notice those who have it open.
+pub(crate) const FEATURE_LOCKS: u64 = 1;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const LENGTH_OFFSET: usize = 12;
@@ -44,6 +47,8 @@ pub(crate) struct Header {
     pub(crate) compatible: u64,
     /// Features without which the store may be read, not written.
     pub(crate) read_only_compatible: u64,
+    /// Whether locks are on the store file itself. Else an earlier build has made it.
+    pub(crate) locks_itself: bool,
 }
 
 impl std::fmt::Debug for Header {
@@ -68,7 +73,7 @@ impl Header {
             .u32(HEADER_BYTES as u32)
             .u64(self.compatible)
             .u64(self.read_only_compatible)
-            .u64(0)
+            .u64(if self.locks_itself { FEATURE_LOCKS } else { 0 })
             .u32(PAGE_BYTES as u32)
             .u16(self.kind.id())
             .u16(self.hash.id())
@@ -151,8 +156,8 @@ impl Header {
         let growth = decoder.u32()?;
         let reserved = decoder.u32()?;
         let tightening = decoder.f64()?;
-        if incompatible != 0 {
-            let unknown = incompatible;
+        if incompatible & !FEATURE_LOCKS != 0 {
+            let unknown = incompatible & !FEATURE_LOCKS;
             return Some(Err(FormatError::IncompatibleFeatures { unknown }));
         }
         if length as usize != HEADER_BYTES {
@@ -188,6 +193,7 @@ impl Header {
             tightening,
             compatible,
             read_only_compatible,
+            locks_itself: incompatible & FEATURE_LOCKS != 0,
         };
         Some(header.check_sizes().map(|()| header))
     }
@@ -227,6 +233,22 @@ impl Header {
         Ok(())
     }
 
+    /// Whether these are the bytes of this header. That a writer has set the bit for locks since does not matter.
+    pub(crate) fn is_copied_in(&self, bytes: &[u8; HEADER_BYTES]) -> bool {
+        [true, false].into_iter().any(|locks_itself| {
+            let other = Self {
+                locks_itself,
+                ..self.clone()
+            };
+            other.encode() == *bytes
+        })
+    }
+
+    /// Whether both are of one store.
+    pub(crate) fn is_same_store(&self, other: &Self) -> bool {
+        self.is_copied_in(&other.encode())
+    }
+
     /// How layers of a growing store follow each other; `None` for a fixed one.
     pub(crate) fn growth(&self) -> Option<Growth> {
         if self.kind != Kind::Scalable {
@@ -264,6 +286,7 @@ mod tests {
             tightening: 0.0,
             compatible: 0,
             read_only_compatible: 0,
+            locks_itself: true,
         }
     }
 

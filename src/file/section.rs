@@ -453,7 +453,7 @@ mod tests {
             let set: std::collections::BTreeSet<u64> = &hashes | &crowd;
             let all: Vec<u64> = set.iter().copied().collect();
             let (folder, section) = file_of(&all);
-            let storage = crate::sys::Disk;
+            let storage = crate::sys::Disk::default();
             let path = folder.path().join("file");
             let file = crate::sys::storage::Storage::open(&storage, &path, false).unwrap();
             let held = Hashes::open(&section, &*file).unwrap().unwrap();

@@ -211,7 +211,7 @@ impl Superblock {
     fn fields(input: &mut Decoder<'_>, header: &Header) -> Option<Result<Self, SuperblockFault>> {
         let sequence = input.u64()?;
         let generation = input.u64()?;
-        if input.array::<HEADER_BYTES>()? != header.encode() {
+        if !header.is_copied_in(&input.array::<HEADER_BYTES>()?) {
             return Some(Err(SuperblockFault::ForeignHeader));
         }
         let keys = input.u64()?;

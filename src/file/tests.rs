@@ -50,6 +50,7 @@ prop_compose! {
             tightening: if grows { tightening } else { 0.0 },
             compatible,
             read_only_compatible,
+            locks_itself: true,
         }
     }
 }

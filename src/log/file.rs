@@ -9,6 +9,7 @@ use super::LogError;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
+use crate::sys::{FileId, state_of};
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVERSLOG";
 pub(crate) const VERSION: u32 = 1;
@@ -34,6 +35,8 @@ pub(crate) struct LogFile {
     pub(crate) salt: [u8; 16],
     /// The CRC of the log's header, which the first record names as its predecessor's.
     pub(crate) header_crc: u32,
+    /// Which file it is, where that can be told.
+    pub(crate) id: Option<FileId>,
 }
 
 impl LogFile {
@@ -86,6 +89,7 @@ impl LogFile {
         file.sync()
             .map_err(|error| Error::sync("sync the new log", &path, error))?;
         Ok(Self {
+            id: id_of(&*file),
             file,
             path,
             generation,
@@ -133,6 +137,7 @@ impl LogFile {
             }));
         }
         Ok(Some(Self {
+            id: id_of(&*file),
             file,
             path,
             generation,
@@ -179,6 +184,11 @@ impl LogFile {
         }
         Ok((salt, u64_at(header, 48)))
     }
+}
+
+/// Which file this is, unless something lies between it and the system.
+fn id_of(file: &dyn StorageFile) -> Option<FileId> {
+    state_of(file.as_file()?).ok().map(|state| state.id)
 }
 
 /// Makes durable which names the folder of `path` holds.

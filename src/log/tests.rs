@@ -63,6 +63,7 @@ impl StorageFile for Memory {
 pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
     let memory = Arc::new(Memory::default());
     let log = LogFile {
+        id: None,
         file: Arc::clone(&memory) as Arc<dyn StorageFile>,
         path: "log".into(),
         generation: 1,

@@ -10,8 +10,9 @@ use std::path::Path;
 use super::delta::{check_layers, delta_error};
 use super::delta_file::Delta;
 use super::identity::{Identity, read_identity, read_mark};
-use super::locks::{Gate, Presence};
-use super::open::{check_exists, locked};
+use super::locks::{Gate, Intention, Presence, locked};
+use super::open::check_exists;
+use super::place::Place;
 use super::snapshot::{Watched, front, mark_of};
 use super::walk::{self, Pages, numbers};
 use super::{Options, Progress};
@@ -73,9 +74,13 @@ impl Options {
         check_exists(self, delta)?;
         check_exists(self, path)?;
         let delta = Delta::open(self, delta)?;
-        let _gate = Gate::enter(path, true, self.timeout)?;
-        let _alone = Presence::alone(path)?.ok_or_else(|| locked(path))?;
-        let file = self.storage.open(path, true);
+        let place = &Place::of_existing(path)?;
+        let options = self.within(place);
+        let gate = Gate::enter(place, Intention::Write, self.timeout)?;
+        let locks = gate.locks(place, Intention::Write)?;
+        let _alone = Presence::alone(&locks)?.ok_or_else(|| locked(place))?;
+        let path: &Path = place;
+        let file = options.storage.open(path, true);
         let file = file.map_err(|error| Error::io("open", path, error))?;
         let applying = Applying {
             delta: &delta,

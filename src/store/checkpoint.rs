@@ -7,7 +7,6 @@ use super::engine::{Access, Engine};
 use super::generation::{Generation, buffer_path};
 use super::identity::{Identity, read_identity};
 use super::keys::KeySource;
-use super::locks::lock_error;
 use super::nets::NetSource;
 use super::sampling::Sampling;
 use super::scan::{Scan, scan_sampling};
@@ -21,12 +20,12 @@ use crate::file::superblock::{WRITERS_ROOM, writers_bytes};
 use crate::file::{Layer, LayerPages, SectionKind, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, RecordKind, log_path};
-use crate::sys::{LockFile, lock, wait_until};
+use crate::sys::{RangeLock, lock, wait_until};
 
 /// Held at a checkpoint.
 struct AtCheckpoint<'a> {
     engine: &'a Engine,
-    _file: Option<LockFile>,
+    _file: Option<RangeLock>,
 }
 
 impl Drop for AtCheckpoint<'_> {
@@ -34,7 +33,7 @@ impl Drop for AtCheckpoint<'_> {
         self.engine.shared.set_checkpointer(0);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
-            let path = &self.engine.path;
+            let path = &self.engine.place;
             self.engine
                 .poison(Error::sync("finish the checkpoint of", path, cause));
         }
@@ -92,25 +91,23 @@ impl Engine {
         }
         let _one_thread = lock(&self.checkpoint);
         let file = if self.access == Access::Shared {
-            let file = LockFile::open(&self.path).map_err(lock_error(&self.path))?;
-            let mut taken = false;
+            let mut taken = None;
             wait_until(patience, || {
-                taken = file.try_exclusive()?;
-                Ok(taken || !self.is_due())
-            })
-            .map_err(lock_error(&self.path))?;
-            if !taken && self.is_due() {
+                taken = self.locks.try_checkpoint()?;
+                Ok::<_, Error>(taken.is_some() || !self.is_due())
+            })?;
+            if taken.is_none() && self.is_due() {
                 let process = self.shared.checkpointer();
                 return Err(Error::Busy {
-                    path: self.path.clone(),
+                    path: self.place.to_path_buf(),
                     what: "a checkpoint",
                     process: (process != 0).then_some(process),
                 });
             }
-            if !taken {
+            if taken.is_none() {
                 return Ok(());
             }
-            Some(file)
+            taken
         } else {
             None
         };
@@ -137,8 +134,10 @@ impl Engine {
     /// The checkpoint of the one generation that is due, by whoever has its lock.
     fn settle(&self, awaited: bool) -> Result<Weak<Generation>> {
         self.mend_file()?;
+        // Else the pages would go to a file that nobody finds again, and the log that has them would be removed.
+        self.check_names(None)?;
         let number = self.shared.settled();
-        let identity = read_identity(&*self.file, &self.path)?;
+        let identity = read_identity(&*self.file, &self.place)?;
         // Before anything is removed: the superblock tells which log has done its service.
         let newest = identity.superblock.generation;
         let told = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
@@ -258,7 +257,7 @@ impl Engine {
         let held = &self.view.load().layers;
         for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
             LayerPages::map(index, layer, &*self.file)
-                .map_err(|error| Error::io("map a layer of", &self.path, error))?;
+                .map_err(|error| Error::io("map a layer of", &self.place, error))?;
         }
         self.write_superblock(&superblock)?;
         Ok(superblock)
@@ -281,7 +280,7 @@ impl Engine {
         }
         // Bits are only ever added, so it can be done once more, as after an interruption.
         *layer = before;
-        let identity = read_identity(&*self.file, &self.path)?;
+        let identity = read_identity(&*self.file, &self.place)?;
         let task = Task::new(
             &identity,
             task.generation,
@@ -332,7 +331,7 @@ impl Engine {
 
     /// Makes the file long enough for a new layer.
     fn make_room(&self, end: u64) -> Result<()> {
-        let failed = |error| Error::io("make room for a layer in", &self.path, error);
+        let failed = |error| Error::io("make room for a layer in", &self.place, error);
         if self.file.length().map_err(failed)? < end {
             self.file.set_length(end).map_err(failed)?;
         }
@@ -342,13 +341,13 @@ impl Engine {
     /// Removes the log and the buffer of a generation that is past, if they are still there. The one
     /// who left them had made durable what makes them needless, and this does not lean on it.
     pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
-        let path = log_path(&self.path, number);
+        let path = log_path(&self.place, number);
         let there = self.options.storage.exists(&path);
         if there.is_ok_and(|there| there) {
             self.sync_file("sync the superblock")?;
             self.remove_generation(number);
         } else if self.access == Access::Shared {
-            let _ = remove_if_there(&buffer_path(&self.path, number));
+            let _ = remove_if_there(&self.place, &buffer_path(&self.place, number));
         }
         Ok(())
     }
@@ -357,12 +356,12 @@ impl Engine {
     /// first opener finds that their generation is past and removes them.
     pub(crate) fn remove_generation(&self, number: u64) {
         let storage = &*self.options.storage;
-        let path = log_path(&self.path, number);
+        let path = log_path(&self.place, number);
         if storage.remove(&path).is_ok() {
             let _ = sync_parent(storage, &path);
         }
         if self.access == Access::Shared {
-            let _ = remove_if_there(&buffer_path(&self.path, number));
+            let _ = remove_if_there(&self.place, &buffer_path(&self.place, number));
         }
     }
 

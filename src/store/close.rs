@@ -2,11 +2,10 @@
 
 use std::sync::atomic::Ordering;
 
-use super::coordination::MAX_HANDLES;
 use super::coordination::shared_path;
 use super::engine::{Access, Engine, Held};
 use super::generation::buffer_path;
-use super::locks::{Gate, Presence, liveness_path};
+use super::locks::Gate;
 use super::spare::remove_spare;
 use super::view::remove_if_there;
 use crate::error::{Error, Result};
@@ -34,7 +33,16 @@ impl Engine {
             self.end(lock(&self.held).take());
             return Err(error);
         }
-        let gate = Gate::enter(&self.path, true, self.options.timeout)?;
+        let gate = Gate::enter_again(&self.place, self.locks.id(), self.options.timeout);
+        let gate = match self.poison_on_failure(gate) {
+            Ok(gate) => gate,
+            Err(error) => {
+                if self.is_poisoned() {
+                    self.end(lock(&self.held).take());
+                }
+                return Err(error);
+            }
+        };
         let Some(held) = lock(&self.held).take() else {
             // Another thread closes it.
             return Ok(());
@@ -48,16 +56,14 @@ impl Engine {
     }
 
     fn close_shared(&self, held: Held) -> Result<()> {
-        let Held { presence, seat } = held;
-        drop(presence);
         // Inside the gate: nobody comes meanwhile.
-        let Some(presence) = Presence::alone(&self.path)? else {
-            let left = self.leave();
-            drop(seat);
-            self.mark_closed();
-            return left;
-        };
-        self.close_last(Held { presence, seat })
+        if held.presence.become_alone()? {
+            return self.close_last(held);
+        }
+        let left = self.leave();
+        drop(held);
+        self.mark_closed();
+        left
     }
 
     /// Leaves the store to the others.
@@ -87,15 +93,10 @@ impl Engine {
             }
             // Nothing acknowledged is lost. Once there is room the handle can be closed.
             Err(error @ (Error::NoSpace { .. } | Error::Busy { .. })) => {
-                let Held { presence, seat } = held;
-                let presence = if self.access == Access::Alone {
-                    presence
-                } else {
-                    drop(presence);
-                    let joined = Presence::join(&self.path)?;
-                    joined.ok_or(Error::Closed)?
-                };
-                *lock(&self.held) = Some(Held { presence, seat });
+                if self.access == Access::Shared {
+                    held.presence.share()?;
+                }
+                *lock(&self.held) = Some(held);
                 Err(error)
             }
             Err(error) => {
@@ -121,13 +122,10 @@ impl Engine {
         self.shared.set_ended();
         // Nobody else is there and the gate is ours. What can't be removed is never believed.
         if self.access == Access::Shared {
-            let _ = remove_if_there(&buffer_path(&self.path, self.view.load().active.number()));
-            let _ = remove_spare(&self.path);
-            let _ = remove_if_there(&shared_path(&self.path));
-        }
-        // Those of the killed too, who may have been others than this handle ever met.
-        for seat in 0..MAX_HANDLES {
-            let _ = std::fs::remove_file(liveness_path(&self.path, seat));
+            let active = self.view.load().active.number();
+            let _ = remove_if_there(&self.place, &buffer_path(&self.place, active));
+            let _ = remove_spare(&self.place);
+            let _ = remove_if_there(&self.place, &shared_path(&self.place));
         }
     }
 
@@ -139,5 +137,6 @@ impl Engine {
     fn end(&self, held: Option<Held>) {
         self.mark_closed();
         drop(held);
+        drop(lock(&self.reading).take());
     }
 }

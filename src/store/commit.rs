@@ -48,6 +48,8 @@ impl Engine {
         let log = self.log_of(&active)?;
         let outcome = active.sync_to(log, end);
         self.poison_on_failure(outcome)?;
+        // What is durable in a file that has lost its name is gone with its last handle.
+        self.check_names(Some(log))?;
         Ok(sequence)
     }
 
@@ -74,7 +76,7 @@ impl Engine {
             }
         }
         Err(Error::Busy {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             what: "other handles to go on",
             process: None,
         })

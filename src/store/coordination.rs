@@ -5,17 +5,17 @@
 
 use std::io;
 use std::ops::Range;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use super::bias::Bias;
-use super::create::beside;
 use super::doubt::Doubt;
+use super::place::Place;
 use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::pages::WriteWindow;
 use crate::file::superblock::MAX_COUNTER;
-use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
 const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
@@ -36,7 +36,10 @@ enum Word {
     /// Everybody is gone: attach to the store anew.
     Ended,
     StoreId,
-    BufferBytes = Word::StoreId as usize + 2,
+    /// Which file the store is: a copy of it has the same id.
+    Device = Word::StoreId as usize + 2,
+    Inode,
+    BufferBytes,
     Active,
     Settled,
     /// The number of the handle that is changing something under the writer lock.
@@ -69,9 +72,12 @@ pub(crate) const LOST: u64 = 1;
 pub(crate) const DAMAGED: u64 = 2;
 
 /// The file of the shared words.
-pub(crate) fn shared_path(store: &Path) -> PathBuf {
-    beside(store, "-shm")
+pub(crate) fn shared_path(store: &Place) -> PathBuf {
+    store.beside("-shm")
 }
+
+/// The byte of `NAME-shm` whose lock is shared by all handles that use it.
+const SESSION: u64 = 1 << 62;
 
 /// The shared words.
 #[derive(Debug)]
@@ -79,6 +85,8 @@ pub(crate) struct Coordination {
     region: Region,
     /// Bytes of each write buffer, as they were when this handle began or attached: they stay the same.
     buffer_bytes: OnceLock<u64>,
+    /// Of a writing handle that shares it: tells that it is in use.
+    session: Option<RangeLock>,
 }
 
 /// A place for one handle.
@@ -92,23 +100,45 @@ impl Coordination {
         Ok(Self::of(Region::private(WORDS)?))
     }
 
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        Ok(Self::of(Region::create(path, WORDS)?))
-    }
-
     fn of(region: Region) -> Self {
         Self {
             region,
             buffer_bytes: OnceLock::new(),
+            session: None,
         }
+    }
+
+    pub(crate) fn create(place: &Place) -> io::Result<Self> {
+        let region = Region::create(place.folder(), &shared_path(place), WORDS)?;
+        let mut made = Self::of(region);
+        made.join_session()?;
+        Ok(made)
     }
 
     /// Attaches to what a first opener has made.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file holds no such words, or is another store's.
-    pub(crate) fn open(path: &Path, store_id: &[u8; 16], write: bool) -> io::Result<Self> {
-        let region = Region::open(path, write)?;
+    /// [`io::ErrorKind::InvalidData`] if the file holds no such words, or is of another store or of another file
+    /// than `file`, or if no writing handle uses it any more.
+    pub(crate) fn open(
+        place: &Place,
+        store_id: &[u8; 16],
+        file: FileId,
+        write: bool,
+    ) -> io::Result<Self> {
+        let mut found = Self::look(place, store_id, write)?;
+        if found.store_file() != file || !found.is_in_use()? {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        if write {
+            found.join_session()?;
+        }
+        Ok(found)
+    }
+
+    /// What lies there of this store's, whether it is in use or not.
+    pub(crate) fn look(place: &Place, store_id: &[u8; 16], write: bool) -> io::Result<Self> {
+        let region = Region::open(place.folder(), &shared_path(place), write)?;
         if region.words().len() as u64 != WORDS {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -122,9 +152,47 @@ impl Coordination {
         Ok(found)
     }
 
+    fn join_session(&mut self) -> io::Result<()> {
+        if let Some(file) = self.region.file() {
+            self.session = LockedFile::of(file.try_clone()?).try_shared(SESSION)?;
+        }
+        Ok(())
+    }
+
+    /// Whether any handle, of this store or another, uses the shared memory of this name.
+    pub(crate) fn is_used_by_anybody(place: &Place) -> io::Result<bool> {
+        match place.folder().open_file(&shared_path(place), false) {
+            Ok(file) => LockedFile::of(file).is_held_by_another(SESSION),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a writing handle uses it, other than by this opening of it.
+    pub(crate) fn is_in_use(&self) -> io::Result<bool> {
+        match self.region.file() {
+            Some(file) => LockedFile::of(file.try_clone()?).is_held_by_another(SESSION),
+            None => Ok(false),
+        }
+    }
+
+    /// The lock that excludes other processes' writers; `None` where there are none.
+    pub(crate) fn writer_lock(&self) -> io::Result<Option<LockFile>> {
+        let file = self.region.file().map(std::fs::File::try_clone);
+        Ok(file.transpose()?.map(LockFile::of))
+    }
+
     /// Fills it in; what is not told here is filled in before.
-    pub(crate) fn begin(&self, store_id: &[u8; 16], buffer_bytes: u64, active: u64, settled: u64) {
+    pub(crate) fn begin(
+        &self,
+        store_id: &[u8; 16],
+        file: FileId,
+        buffer_bytes: u64,
+        (active, settled): (u64, u64),
+    ) {
         let (low, high) = halves(store_id);
+        self.set(Word::Device, file.device);
+        self.set(Word::Inode, file.inode);
         let words = self.region.words();
         words[Word::StoreId as usize].store(low, Ordering::Release);
         words[Word::StoreId as usize + 1].store(high, Ordering::Release);
@@ -151,6 +219,13 @@ impl Coordination {
             half.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
         }
         id
+    }
+
+    fn store_file(&self) -> FileId {
+        FileId {
+            device: self.get(Word::Device),
+            inode: self.get(Word::Inode),
+        }
     }
 
     /// Bytes of each write buffer, as the first opener was granted them.

@@ -1,29 +1,23 @@
 //! Making a store: under a temporary name, then published in one step.
 
-use std::ffi::OsString;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::locks::{Gate, Presence};
+use super::draft::{Draft, STORE};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
+use super::place::Place;
 use super::sampling::rarity_for;
+use super::view::{clear_shared_memory, is_number};
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Section, Superblock};
+use crate::log::file::RECORDS_OFFSET;
 use crate::page::{Kind, PAGE_BYTES};
 use crate::sizing::{Growth, Plan};
-use crate::sys::storage::{StorageFile, write_all_at};
-
-/// The name of one of the files beside the store at `path`.
-pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
-    let mut name = OsString::from(path);
-    name.push(suffix);
-    name.into()
-}
+use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, mut superblock) = design(options)?;
@@ -32,100 +26,71 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
     }
-    make(options, path, |temporary| {
-        let file = begin(options, temporary, &superblock)?;
-        finish(&*file, temporary, &header, &superblock)
+    make(options, path, None, |draft| {
+        begin(draft, &superblock)?;
+        finish(&*draft.file, &draft.temporary, &header, &superblock)
     })
 }
 
-/// Makes a store with `write`, which writes and syncs all of it under the name that it is given, and
-/// opens it.
+/// Makes a store with `write`, which writes and syncs all of it, and opens it. `owner` is that of the stores that it
+/// is made of.
 pub(crate) fn make(
     options: &Options,
     path: &Path,
-    write: impl FnOnce(&Path) -> Result<()>,
+    owner: Option<Owner>,
+    write: impl FnOnce(&Draft) -> Result<()>,
 ) -> Result<Store> {
-    let storage = &*options.storage;
-    check_place(options, path)?;
-    let gate = Gate::enter(path, true, options.timeout)?;
-    // Again, now that nobody else can be making it.
-    refuse_existing(options, path)?;
-    let Some(alone) = Presence::alone(path)? else {
-        // Somebody has a store of this name open that was removed meanwhile.
-        return Err(Error::Locked {
-            path: beside(path, "-lock"),
-        });
-    };
-    let temporary = beside(path, "-new");
-    let failed = |error| Error::io("make the store", &temporary, error);
-    if storage.exists(&temporary).map_err(failed)? {
-        // Left by a crash: whoever was making it is gone, since the lock is ours.
-        storage.remove(&temporary).map_err(failed)?;
-    }
-    let made = write(&temporary).and_then(|()| {
-        let published = storage.publish(&temporary, path);
-        published.map_err(|error| Error::io("give the new store its name", path, error))
-    });
-    if let Err(error) = made {
-        let _ = storage.remove(&temporary);
-        return Err(error);
-    }
-    drop(alone);
+    let draft = Draft::begin(options, path, STORE, owner)?;
+    clear_leftovers(&draft.place)?;
+    write(&draft)?;
+    let (storage, place) = (draft.storage(), draft.place.clone());
+    let gate = draft.name()?;
     // Opening makes the name durable, as it does with one that a killed maker left.
-    let opened = super::open::open_inside(options, path, &gate);
+    let opened = super::open::open_inside(options, &place, &gate);
     if opened.is_err() {
         // After an error there is no store. The gate is still ours: nobody has seen it.
-        let _ = storage.remove(path);
+        let _ = storage.remove(&place);
     }
     opened
 }
 
-/// The folder that a file is in, or is to be.
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
+/// Sees that nothing beside a new store can be taken for its own: removes what an earlier store of that name left
+/// and can't matter any more, refuses what may.
+fn clear_leftovers(place: &Place) -> Result<()> {
+    for number in place.suffixes("-log.")? {
+        if !is_number(&number) {
+            continue;
+        }
+        let path = place.beside(&format!("-log.{number}"));
+        let failed = |error| Error::io("look at", &path, error);
+        if !place.folder().is_ours(&path).map_err(failed)? {
+            return Err(Error::InTheWay { path });
+        }
+        if has_records(place, &path).map_err(failed)? {
+            return Err(Error::LeftoverLog { path });
+        }
+        let removed = place.folder().remove(&path);
+        removed.map_err(|error| Error::io("remove a log without a record", &path, error))?;
     }
+    clear_shared_memory(place, None)
 }
 
-/// Refuses a path where nothing can be made.
-pub(crate) fn check_place(options: &Options, path: &Path) -> Result<()> {
-    let folder = folder_of(path);
-    if !folder.is_dir() {
-        return Err(Error::MissingFolder {
-            path: folder.to_owned(),
-        });
-    }
-    refuse_existing(options, path)
+/// Whether anything was ever appended to a log, whosever it is.
+fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
+    let file = place.folder().open_file(path, false)?;
+    let mut first = Vec::new();
+    let mut rest = &file;
+    std::io::Seek::seek(&mut rest, std::io::SeekFrom::Start(RECORDS_OFFSET))?;
+    std::io::Read::read_to_end(&mut std::io::Read::take(rest, 64), &mut first)?;
+    Ok(first.iter().any(|byte| *byte != 0))
 }
 
-fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
-    if path.is_dir() {
-        return Err(Error::IsFolder {
-            path: path.to_owned(),
-        });
-    }
-    let exists = options.storage.exists(path);
-    if exists.map_err(|error| Error::io("look for", path, error))? {
-        return Err(Error::AlreadyExists {
-            path: path.to_owned(),
-        });
-    }
-    Ok(())
-}
-
-/// Makes a store's file, as long as its layers need.
-pub(crate) fn begin(
-    options: &Options,
-    path: &Path,
-    superblock: &Superblock,
-) -> Result<Arc<dyn StorageFile>> {
-    let failed = |error| Error::io("make the store", path, error);
-    let file = options.storage.create_new(path).map_err(failed)?;
+/// Makes a store's file as long as its layers need.
+pub(crate) fn begin(draft: &Draft, superblock: &Superblock) -> Result<()> {
     // Room is taken as pages are first written: a store made for years to come is small at first.
     let length = superblock.end_offset().max(PAGES_OFFSET);
-    file.set_length(length).map_err(failed)?;
-    Ok(file)
+    let set = draft.file.set_length(length);
+    set.map_err(|error| Error::io(STORE.action, &draft.temporary, error))
 }
 
 /// Writes header and superblock, and makes durable all that is in the file.
@@ -167,6 +132,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
         tightening: 0.0,
         compatible: 0,
         read_only_compatible: 0,
+        locks_itself: true,
     };
     let mut layers = Vec::new();
     match kind {

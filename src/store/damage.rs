@@ -66,6 +66,9 @@ pub struct RepairReport {
     /// The newest superblock is lost, or the log that it expects. The store went back to what is
     /// left: pages may hold keys that no commit tells of, and writers' tags may be older ones.
     pub rolled_back: bool,
+    /// The newest log was missing, although the one before it says that there was one. What that one holds was brought
+    /// into the pages; the keys and commits of the missing one are lost.
+    pub log_missing: bool,
     /// Bytes cut off the logs because a record before them is damaged. The keys in them are lost.
     pub log_bytes: u64,
     /// Keys that were [exempt](crate::Store::exempt) by a section that is damaged, or older than the pages,
@@ -123,7 +126,7 @@ impl Engine {
         // Half of it may be seen by who reads it now: to them it is as damaged as it was.
         self.shared.window().publish(number..number + 1);
         write_all_at(&*self.file, &bytes, page_offset(number))
-            .map_err(|error| Error::io("repair a page of", &self.path, error))
+            .map_err(|error| Error::io("repair a page of", &self.place, error))
     }
 
     /// Keeps in mind that a checkpoint has written a damaged page anew.

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::draft::Draft;
+use super::draft::{COPY, Draft};
 use super::engine::Engine;
 use super::identity::{Identity, identify, read_mark};
 use super::snapshot::Watched;
@@ -131,13 +131,13 @@ impl Engine {
         let copy = Copy::open(&self.options, previous)?;
         let of_copy = |source| delta_error(previous, source);
         let ids = (self.header.store_id, copy.identity.header.store_id);
-        if copy.identity.header != self.header {
+        if !copy.identity.header.is_same_store(&self.header) {
             return Err(of_copy(DeltaError::WrongStore {
                 expected: ids.0,
                 got: ids.1,
             }));
         }
-        let draft = Draft::begin(&self.options, dest)?;
+        let draft = Draft::begin(&self.options, dest, COPY, self.owner()?)?;
         let still = self.hold_still()?;
         let [_, superblock] = superblocks_of(&still.identity.superblock);
         if copy.moment.generation > superblock.generation {
@@ -163,7 +163,7 @@ impl Engine {
     /// Writes all of a delta but its header, which comes last.
     fn write_changes(
         &self,
-        draft: &Draft<'_>,
+        draft: &Draft,
         copy: &Copy<'_>,
         superblock: &Superblock,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
@@ -176,7 +176,7 @@ impl Engine {
         out.put(&superblock_bytes(superblock, &self.header))?;
         let superblock_length = (out.at + out.pending.len() as u64 - HEADER_BYTES as u64) as u32;
         let cell = self.header.kind.cell();
-        let mut new = Pages::new(&*self.file, &self.path);
+        let mut new = Pages::new(&*self.file, &self.place);
         let mut old = Pages::new(&*copy.file, copy.path);
         let (mut count, mut from, mut to) = (0, 0_u64, 0_u64);
         for (index, layer, number) in numbers(&superblock.layers) {
@@ -188,7 +188,7 @@ impl Engine {
             from = from.wrapping_add(digest_of(number, before));
             to = to.wrapping_add(digest_of(number, page));
             if page[..PAGE_HEADER] != *before {
-                walk::check(&self.path, cell, index, layer, number, page)?;
+                walk::check(&self.place, cell, index, layer, number, page)?;
                 out.put_page(number, page)?;
                 count += 1;
             }
@@ -199,7 +199,7 @@ impl Engine {
             if copy.identity.superblock.sections.contains(section) {
                 continue;
             }
-            walk::check_sections(&*self.file, &self.path, [section])?;
+            walk::check_sections(&*self.file, &self.place, [section])?;
             let numbers = section.numbers();
             for number in numbers.clone() {
                 out.put(new.page(number, numbers.end)?)?;
@@ -235,7 +235,7 @@ impl Engine {
 
 /// Writes what follows a delta's header.
 struct Writer<'a> {
-    draft: &'a Draft<'a>,
+    draft: &'a Draft,
     content: Content,
     /// Where the bytes begin that are still to be written.
     at: u64,
@@ -243,7 +243,7 @@ struct Writer<'a> {
 }
 
 impl<'a> Writer<'a> {
-    fn new(draft: &'a Draft<'a>) -> Self {
+    fn new(draft: &'a Draft) -> Self {
         Self {
             draft,
             content: Content::default(),

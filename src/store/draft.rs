@@ -4,75 +4,127 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::Options;
-use super::create::{beside, check_place, folder_of};
-use super::locks::lock_error;
+use super::locks::{Gate, Intention, StoreLocks, lock_error};
+use super::place::Place;
 use crate::error::{Error, Result};
+use crate::file::header::MAGIC;
 use crate::log::file::sync_parent;
-use crate::sys::LockFile;
-use crate::sys::storage::{Storage, StorageFile};
+use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
+use crate::sys::{LockFile, wait_until};
+
+/// What is made under a temporary name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Making {
+    suffix: &'static str,
+    pub(crate) action: &'static str,
+    naming: &'static str,
+}
+
+/// A store, which is opened once it has its name.
+pub(crate) const STORE: Making = Making {
+    suffix: "-new",
+    action: "make the store",
+    naming: "give the new store its name",
+};
+
+/// A copy of a store, or a delta.
+pub(crate) const COPY: Making = Making {
+    suffix: "-part",
+    action: "make",
+    naming: "give its name to",
+};
 
 /// A file under a temporary name, removed unless it is published.
 ///
-/// Its maker has its lock: what bears the temporary name and is not locked was left by one that died.
+/// Its maker holds its gate: what bears the temporary name and whose gate is free was left by one that died. It
+/// begins with a magic from the first moment, so that the next one may remove it.
 #[derive(Debug)]
-pub(crate) struct Draft<'a> {
-    storage: &'a dyn Storage,
-    path: &'a Path,
-    temporary: PathBuf,
+pub(crate) struct Draft {
+    pub(crate) place: Place,
+    storage: Arc<dyn Storage>,
+    pub(crate) temporary: PathBuf,
     pub(crate) file: Arc<dyn StorageFile>,
-    _lock: LockFile,
-    published: bool,
+    /// Held until it is published, and handed on then.
+    gate: Option<Gate>,
+    making: Making,
 }
 
-impl<'a> Draft<'a> {
-    /// Begins a file that is to be named `path`, which must not exist.
-    pub(crate) fn begin(options: &'a Options, path: &'a Path) -> Result<Self> {
-        check_place(options, path)?;
-        let storage = &*options.storage;
-        let temporary = beside(path, "-part");
-        let folder = folder_of(path);
-        // One at a time makes names in a folder. Its own lock is taken, for a lock file would stay.
-        let one = LockFile::open(folder).map_err(lock_error(folder))?;
-        let entered = one.exclusive(options.timeout).map_err(lock_error(folder))?;
-        let busy = |what| Error::Busy {
-            path: temporary.clone(),
-            what,
-            process: None,
-        };
-        if !entered {
-            return Err(busy("another process that makes a file in the folder"));
-        }
-        let failed = |error| Error::io("make", &temporary, error);
-        if storage.exists(&temporary).map_err(failed)? {
-            let left = LockFile::open(&temporary).map_err(lock_error(&temporary))?;
-            if !left.try_exclusive().map_err(lock_error(&temporary))? {
-                return Err(busy("another process that makes the same file"));
-            }
-            storage.remove(&temporary).map_err(failed)?;
-        }
-        let file = storage.create_new(&temporary).map_err(|error| {
-            // It may be there all the same.
-            let _ = storage.remove(&temporary);
-            failed(error)
+impl Draft {
+    /// Begins a file that is to be named `path`, which must not exist, with the owner and the mode of what it is
+    /// made of. Waits for another process that makes the same file.
+    pub(crate) fn begin(
+        options: &Options,
+        path: &Path,
+        making: Making,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
+        let place = Place::of_new(path)?.with_owner(owner)?;
+        let options = options.within(&place);
+        let mut begun = None;
+        wait_until(options.timeout, || {
+            // Again: the one that was waited for has made it, perhaps.
+            refuse_existing(&options, path)?;
+            begun = Self::try_begin(&options, &place, making)?;
+            Ok::<_, Error>(begun.is_some())
         })?;
-        let lock = LockFile::open(&temporary).and_then(|lock| {
-            lock.try_exclusive()?;
-            Ok(lock)
-        });
-        match lock {
-            Ok(lock) => Ok(Self {
-                storage,
-                path,
-                temporary,
-                file,
-                _lock: lock,
-                published: false,
-            }),
-            Err(error) => {
-                let _ = storage.remove(&temporary);
-                Err(lock_error(&temporary)(error))
+        begun.ok_or_else(|| Error::Busy {
+            path: place.beside(making.suffix),
+            what: "another process that makes the same file",
+            process: None,
+        })
+    }
+
+    /// `None` if another process is making the file.
+    fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Option<Self>> {
+        let storage = &options.storage;
+        let temporary = place.beside(making.suffix);
+        // One at a time makes names in a folder. Its own lock is taken, for a lock file would stay.
+        let folder = place.folder();
+        let failed = || lock_error(folder.path());
+        let one = LockFile::of(folder.open_itself().map_err(failed())?);
+        if !one.exclusive(options.timeout).map_err(failed())? {
+            return Err(Error::Busy {
+                path: temporary,
+                what: "another process that makes a file in the folder",
+                process: None,
+            });
+        }
+        let failed = |error| Error::io(making.action, &temporary, error);
+        if storage.exists(&temporary).map_err(failed)? {
+            match remove_leftover(&**storage, place, &temporary) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Its maker has just given it its name.
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
             }
         }
+        let made = storage.create_new(&temporary).and_then(|file| {
+            write_all_at(&*file, &MAGIC, 0)?;
+            file.sync()?;
+            Ok(file)
+        });
+        let remove = || {
+            let _ = storage.remove(&temporary);
+        };
+        // It may be there all the same.
+        let file = made.map_err(failed).inspect_err(|_| remove())?;
+        let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
+            .and_then(|(locks, state)| Gate::of_draft(&locks, state));
+        let gate = gate.inspect_err(|_| remove())?;
+        Ok(Some(Self {
+            place: place.clone(),
+            storage: Arc::clone(storage),
+            file,
+            gate: Some(gate),
+            temporary,
+            making,
+        }))
+    }
+
+    /// The folder's files.
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        Arc::clone(&self.storage)
     }
 
     /// Turns what the system says while the file is written into an error.
@@ -81,29 +133,74 @@ impl<'a> Draft<'a> {
     }
 
     /// Makes it durable and gives it its name, unless something has that name by now.
-    pub(crate) fn publish(mut self) -> Result<()> {
+    pub(crate) fn publish(self) -> Result<()> {
+        let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
+        let gate = self.name()?;
+        let synced = sync_parent(&*storage, &place);
+        drop(gate);
+        synced.inspect_err(|_| {
+            // Whoever is told of a failure finds nothing.
+            let _ = storage.remove(&place);
+        })
+    }
+
+    /// The same for one whose name is made durable by its first opening: the gate is handed on.
+    pub(crate) fn name(mut self) -> Result<Gate> {
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
-        match self.storage.publish(&self.temporary, self.path) {
-            Ok(()) => self.published = true,
+        match self.storage.publish(&self.temporary, &self.place) {
+            Ok(()) => {}
             Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists {
-                    path: self.path.to_owned(),
+                    path: self.place.to_path_buf(),
                 });
             }
-            Err(error) => return Err(Error::io("give its name to", self.path, error)),
+            Err(error) => return Err(Error::io(self.making.naming, &self.place, error)),
         }
-        sync_parent(self.storage, self.path).inspect_err(|_| {
-            // Whoever is told of a failure finds nothing.
-            let _ = self.storage.remove(self.path);
-        })
+        self.gate.take().ok_or(Error::Closed)
     }
 }
 
-impl Drop for Draft<'_> {
+impl Drop for Draft {
     fn drop(&mut self) {
-        if !self.published {
+        if self.gate.is_some() {
             let _ = self.storage.remove(&self.temporary);
         }
     }
+}
+
+/// Removes what a maker that died has left; `false` if it lives.
+fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Result<bool> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NotFound {
+            path: temporary.to_owned(),
+        },
+        _ => Error::io("remove what was left of", temporary, error),
+    };
+    if !place.folder().is_ours(temporary).map_err(failed)? {
+        return Err(Error::InTheWay {
+            path: temporary.to_owned(),
+        });
+    }
+    let (left, _) = StoreLocks::open_other(place, temporary, Intention::Write)?;
+    match left.gate_of_draft()? {
+        Some(_gate) => storage.remove(temporary).map_err(failed).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Refuses a path at which something is.
+pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::IsFolder {
+            path: path.to_owned(),
+        });
+    }
+    let exists = options.storage.exists(path);
+    if exists.map_err(|error| Error::io("look for", path, error))? {
+        return Err(Error::AlreadyExists {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
 }

@@ -1,7 +1,7 @@
 //! What all operations on an open store share.
 
 use std::collections::HashSet;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::thread::JoinHandle;
@@ -16,7 +16,8 @@ use super::generation::Generation;
 use super::identity::read_identity;
 use super::insert::Claims;
 use super::kept::KeptAll;
-use super::locks::{Presence, Seat};
+use super::locks::{Presence, Seat, StoreLocks};
+use super::place::Place;
 use super::report::RecoveryReport;
 use super::sampling::Sampling;
 use super::verify::Damage;
@@ -25,10 +26,10 @@ use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, LayerPages, SectionKind, Superblock};
 use crate::hash::KeyHasher;
-use crate::log::{LogEnd, LogError};
+use crate::log::{LogEnd, LogError, LogFile};
 use crate::page::Kind;
-use crate::sys::storage::{StorageFile, write_all_at};
-use crate::sys::{LockFile, LockWaits, Process};
+use crate::sys::storage::{Owner, StorageFile, write_all_at};
+use crate::sys::{LockFile, LockWaits, Process, RangeLock};
 
 /// What a reader looks at: in this order, the order in which keys flow.
 ///
@@ -104,7 +105,8 @@ pub(crate) struct Held {
 pub(crate) struct Engine {
     /// For the checkpoint's thread, which must keep the engine alive.
     pub(crate) itself: Weak<Engine>,
-    pub(crate) path: PathBuf,
+    pub(crate) place: Place,
+    pub(crate) locks: StoreLocks,
     pub(crate) options: Options,
     pub(crate) header: Header,
     pub(crate) hasher: KeyHasher,
@@ -147,12 +149,16 @@ pub(crate) struct Engine {
     /// Of a handle that has the store alone: its next buffer, made ahead.
     pub(crate) spare: Mutex<Option<Buffer>>,
     pub(crate) held: Mutex<Option<Held>>,
+    /// Of a handle that only reads: tells that it does.
+    pub(crate) reading: Mutex<Option<RangeLock>>,
     process: Process,
 }
 
 /// All that opening has found out.
 pub(crate) struct Parts {
-    pub(crate) path: PathBuf,
+    pub(crate) place: Place,
+    pub(crate) locks: StoreLocks,
+    pub(crate) reading: Option<RangeLock>,
     pub(crate) options: Options,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn StorageFile>,
@@ -179,7 +185,9 @@ impl Engine {
             noted: Mutex::default(),
             itself: Weak::clone(itself),
             hasher: KeyHasher::new(parts.header.hash, &parts.header.seed),
-            path: parts.path,
+            place: parts.place,
+            locks: parts.locks,
+            reading: Mutex::new(parts.reading),
             options: parts.options,
             header: parts.header,
             file: parts.file,
@@ -241,11 +249,11 @@ impl Engine {
         self.poison(match why {
             LOST => Error::Io {
                 action: "go on from what another handle lost in a failed sync of",
-                path: self.path.clone(),
+                path: self.place.to_path_buf(),
                 source: std::io::ErrorKind::Other.into(),
             },
             got => Error::SharedMemory {
-                path: self.path.clone(),
+                path: self.place.to_path_buf(),
                 word: "poisoned",
                 expected: "0".to_owned(),
                 got,
@@ -276,7 +284,8 @@ impl Engine {
                 error @ (Error::Io { .. }
                 | Error::Format { .. }
                 | Error::Log { .. }
-                | Error::SharedMemory { .. }),
+                | Error::SharedMemory { .. }
+                | Error::Moved { .. }),
             ) => Err(self.poison(error)),
             Err(error) => Err(error),
             Ok(done) => Ok(done),
@@ -306,9 +315,14 @@ impl Engine {
         self.poison.get().is_some()
     }
 
+    /// The owner and mode of the store file: what is made of a store gets them.
+    pub(crate) fn owner(&self) -> Result<Option<Owner>> {
+        Ok(self.place.state()?.map(|state| state.owner))
+    }
+
     /// Makes a superblock durable.
     pub(crate) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
-        let outcome = write_superblock(&*self.file, &self.path, &self.header, superblock);
+        let outcome = write_superblock(&*self.file, &self.place, &self.header, superblock);
         if outcome.is_err() {
             self.shared.doubt().raise();
         }
@@ -319,7 +333,7 @@ impl Engine {
     pub(crate) fn sync_file(&self, action: &'static str) -> Result<()> {
         self.file.sync().map_err(|error| {
             self.shared.doubt().raise();
-            Error::sync(action, &self.path, error)
+            Error::sync(action, &self.place, error)
         })
     }
 
@@ -334,11 +348,22 @@ impl Engine {
             &*self.file,
             &self.told,
             || {
-                let superblock = read_identity(&*self.file, &self.path)?.superblock;
-                write_superblock(&*self.file, &self.path, &self.header, &superblock)
+                let superblock = read_identity(&*self.file, &self.place)?.superblock;
+                write_superblock(&*self.file, &self.place, &self.header, &superblock)
             },
-            |error| Error::sync("sync the store", &self.path, error),
+            |error| Error::sync("sync the store", &self.place, error),
         )
+    }
+
+    /// Sees that store and log still have their names: what goes into a file without one is lost when the last
+    /// handle closes it. Ends all work on this handle if not.
+    pub(crate) fn check_names(&self, log: Option<&LogFile>) -> Result<()> {
+        let named = self.place.expect(&self.place, self.locks.id());
+        let named = named.and_then(|()| match log.and_then(|log| Some((log, log.id?))) {
+            Some((log, id)) => self.place.expect(&log.path, id),
+            None => Ok(()),
+        });
+        self.poison_on_failure(named)
     }
 
     /// Keys that a handle may have uncommitted.
@@ -353,7 +378,7 @@ impl Engine {
     /// An error about the store file's bytes.
     pub(crate) fn format_error(&self, source: FormatError) -> Error {
         Error::Format {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             source,
         }
     }

@@ -1,11 +1,11 @@
 //! A generation: a write buffer and the log of the same operations.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::create::beside;
 use super::doubt::{Doubt, Told};
+use super::place::Place;
 use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::RECORDS_OFFSET;
@@ -13,8 +13,8 @@ use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
 use crate::sys::lock;
 
 /// The file of a generation's buffer.
-pub(crate) fn buffer_path(store: &Path, generation: u64) -> PathBuf {
-    beside(store, &format!("-shm.{generation}"))
+pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
+    store.beside(&format!("-shm.{generation}"))
 }
 
 /// As large a part of a sync's time is waited, at most, for others to share the next one: one in so many.
@@ -41,9 +41,9 @@ impl Generation {
     }
 
     /// The generation `number` of a store, whose buffer another handle has made.
-    pub(crate) fn attach(store: &Path, number: u64, write: bool) -> Result<Self> {
+    pub(crate) fn attach(store: &Place, number: u64, write: bool) -> Result<Self> {
         let path = buffer_path(store, number);
-        Buffer::open(&path, number, write)
+        Buffer::open(store.folder(), &path, number, write)
             .map(Self::new)
             .map_err(|error| Error::io("open the write buffer", &path, error))
     }

@@ -5,7 +5,6 @@ use std::sync::atomic::Ordering;
 use super::Verdict;
 use super::batch::{BATCH, GROUP, Places, Stages, probe_layers};
 use super::engine::{Engine, View};
-use super::locks::is_alive;
 use super::part::{Keys, Rest};
 use super::recount::Operation;
 use super::since::Since;
@@ -377,7 +376,7 @@ impl Writing<'_> {
                 if claims.alive.contains(&handle) {
                     return Ok(Outcome::Verdict(Verdict::Pending));
                 }
-                if is_alive(&engine.path, &engine.shared, handle)? {
+                if engine.locks.is_alive(&engine.shared, handle)? {
                     claims.alive.push(handle);
                     return Ok(Outcome::Verdict(Verdict::Pending));
                 }

@@ -62,6 +62,7 @@ pub(crate) fn design(options: &Options, like: &Like) -> Result<(Header, Superblo
         created: now(),
         compatible: 0,
         read_only_compatible: 0,
+        locks_itself: true,
         ..like.header.clone()
     };
     let times = options.times;

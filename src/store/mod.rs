@@ -2,6 +2,7 @@
 
 mod ahead;
 mod apply;
+mod attach;
 mod batch;
 mod bias;
 mod checkpoint;
@@ -32,9 +33,11 @@ mod loom;
 mod measuring;
 mod merge;
 mod nets;
+mod old_locks;
 mod open;
 mod options;
 mod part;
+mod place;
 mod read;
 mod recount;
 mod recover;

@@ -2,14 +2,17 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use super::attach::{Part, attach_all, expect_same, find_part, other_name, refuse_other_names};
 use super::coordination::{Coordination, shared_path};
-use super::create::beside;
 use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
 use super::identity::{Identity, identify, read_identity};
-use super::locks::{Gate, Presence, Seat, lock_error, revoke_bias};
+use super::locks::{
+    DYING, Gate, Intention, Others, Presence, Seat, StoreLocks, lock_error, locked, revoke_bias,
+};
+use super::old_locks::take_over;
+use super::place::Place;
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
@@ -24,34 +27,38 @@ use crate::sys::{LockFile, wait_until};
 
 pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
     check_exists(options, path)?;
-    let gate = Gate::enter(path, true, options.timeout)?;
-    open_inside(options, path, &gate)
-}
-
-/// How a handle comes in.
-enum Part {
-    /// Nobody else is there.
-    First(Presence),
-    /// Beside others, whose shared memory it is.
-    Joining(Presence, Coordination),
+    let place = Place::of_existing(path)?;
+    let gate = Gate::enter(&place, Intention::Write, options.timeout)?;
+    open_inside(options, &place, &gate)
 }
 
 /// Opens for writing, inside the gate.
-pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result<Store> {
-    let (file, identity) = identify(options, path, true)?;
-    let part = find_part(options, path, &identity.header.store_id)?;
+pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Result<Store> {
+    let place = place.with_owner(Some(gate.state.owner))?;
+    let options = options.within(&place);
+    let locks = gate.locks(&place, Intention::Write)?;
+    let (file, identity) = identify(&options, &place, true)?;
+    expect_same(&*file, &place, gate)?;
+    refuse_other_names(&place, gate)?;
+    let part = find_part(&options, &place, &locks, &identity.header.store_id)?;
     // Read again: those who were there have gone on meanwhile.
-    let identity = read_identity(&*file, path)?;
+    let mut identity = read_identity(&*file, &place)?;
     if identity.header.read_only_compatible != 0 {
         let unknown = identity.header.read_only_compatible;
         return Err(Error::Format {
-            path: path.to_owned(),
+            path: place.to_path_buf(),
             source: FormatError::ReadOnlyFeatures { unknown },
         });
     }
+    if let Part::First(_) = part
+        && !identity.header.locks_itself
+    {
+        take_over(&place, &*file, &mut identity.header)?;
+    }
     let opening = Opening {
         options: &options.fit(identity.superblock.end_offset()),
-        path,
+        place: &place,
+        locks: &locks,
         file,
         identity,
     };
@@ -61,91 +68,38 @@ pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result
             opening.first(Access::Alone, |_, _| Ok((None, alone)))
         }
         Part::First(alone) => opening.first(Access::Shared, |shared, handle| {
-            let seat = Seat::among(path, shared, handle)?;
-            // Not converted, which is not one step, but let go and joined: the gate keeps others
-            // out.
-            drop(alone);
-            let presence = Presence::join(path)?.ok_or_else(|| locked(path))?;
-            Ok((Some(seat), presence))
-        }),
-    }
-}
-
-pub(crate) fn locked(path: &Path) -> Error {
-    Error::Locked {
-        path: beside(path, "-lock"),
-    }
-}
-
-/// How long a lock that shuts everybody out is asked for again: a process that is killed lets go of
-/// its locks one after the other, and of the gate perhaps first.
-const DYING: Duration = Duration::from_secs(1);
-
-/// Finds out whether this handle is the first. Waits for those who are about to go: handles that
-/// can't go on after a failed write, and a process that is dying.
-fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part> {
-    let (mut found, mut refused) = (None, false);
-    let begun = Instant::now();
-    wait_until(options.timeout, || {
-        if let Some(alone) = Presence::alone(path)? {
-            found = Some(Part::First(alone));
-            return Ok(true);
-        }
-        let presence = Presence::join(path)?;
-        let (Some(presence), false) = (presence, options.exclusive) else {
-            refused = true;
-            return match begun.elapsed() < DYING {
-                true => Ok(false),
-                false => Err(locked(path)),
-            };
-        };
-        refused = false;
-        match Coordination::open(&shared_path(path), store_id, true) {
-            Ok(shared) if shared.is_joinable() => {
-                found = Some(Part::Joining(presence, shared));
-                Ok(true)
-            }
-            _ => Ok(false),
-        }
-    })?;
-    match found {
-        Some(part) => Ok(part),
-        None if refused => Err(locked(path)),
-        None => Err(Error::Busy {
-            path: path.to_owned(),
-            what: "handles to close that can't go on after a failed write",
-            process: None,
+            let seat = Seat::among(&locks, shared, handle)?;
+            alone.share()?;
+            Ok((Some(seat), alone))
         }),
     }
 }
 
 pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     check_exists(options, path)?;
-    // A store that was copied alone has no lock files, and a reader may be unable to make them:
-    // then nobody can have it open for writing who could not as well make them.
-    let gate = match Gate::enter(path, false, options.timeout) {
-        Err(Error::Io { source, .. }) if source.kind() == std::io::ErrorKind::NotFound => None,
-        Err(error) => return Err(error),
-        Ok(gate) => Some(gate),
-    };
-    let (file, identity) = identify(options, path, false)?;
+    let place = Place::of_existing(path)?;
+    let options = options.within(&place);
+    let gate = Gate::enter(&place, Intention::Read, options.timeout)?;
+    let locks = gate.locks(&place, Intention::Read)?;
+    let (file, identity) = identify(&options, &place, false)?;
+    expect_same(&*file, &place, &gate)?;
     let opening = Opening {
         options: &options.fit(identity.superblock.end_offset()),
-        path,
+        place: &place,
+        locks: &locks,
         file,
         identity,
     };
-    if gate.is_some() {
-        let mut watched = Err(locked(path));
-        wait_until(options.timeout.min(DYING), || {
-            watched = opening.watch();
-            Ok::<_, Error>(!matches!(watched, Err(Error::Locked { .. })))
-        })?;
-        if let Some(store) = watched? {
-            return Ok(store);
-        }
+    let mut watched = Err(locked(&place));
+    wait_until(options.timeout.min(DYING), || {
+        watched = opening.watch();
+        let is_final = !matches!(watched, Err(Error::Locked { .. } | Error::OtherName { .. }));
+        Ok::<_, Error>(is_final)
+    })?;
+    match watched? {
+        Some(store) => Ok(store),
+        None => opening.snapshot(),
     }
-    opening.snapshot()
 }
 
 /// What a handle brings along, however it came in.
@@ -163,7 +117,8 @@ struct Arrival {
 
 struct Opening<'a> {
     options: &'a Options,
-    path: &'a Path,
+    place: &'a Place,
+    locks: &'a StoreLocks,
     file: Arc<dyn StorageFile>,
     identity: Identity,
 }
@@ -175,11 +130,11 @@ impl Opening<'_> {
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
     ) -> Result<Store> {
-        let (path, id) = (self.path, self.identity.header.store_id);
+        let (place, id) = (self.place, self.identity.header.store_id);
         let opened = self.recover(access, hold);
         if opened.is_err() {
             // Nobody has joined. What can't be removed is not believed by the next.
-            let _ = clear_shared_memory(path, &id);
+            let _ = clear_shared_memory(place, Some(&id));
         }
         opened
     }
@@ -189,9 +144,9 @@ impl Opening<'_> {
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
     ) -> Result<Store> {
-        let path = self.path;
+        let path = self.place;
         let is_shared = access == Access::Shared;
-        clear_shared_memory(path, &self.identity.header.store_id)?;
+        clear_shared_memory(path, Some(&self.identity.header.store_id))?;
         // What a killed process left in the page cache has just been believed: the superblock,
         // and the names of store and logs. None of it may be gone after a power cut, when what
         // it made obsolete has been removed.
@@ -201,7 +156,7 @@ impl Opening<'_> {
         self.expect_logs(&recovered)?;
         let words = shared_path(path);
         let shared = if is_shared {
-            Coordination::create(&words)
+            Coordination::create(path)
                 .map_err(|error| Error::io("make shared memory", &words, error))?
         } else {
             Coordination::private().map_err(|error| Error::io("reserve memory for", path, error))?
@@ -231,11 +186,7 @@ impl Opening<'_> {
             // Its keys go from the log into the pages before anybody looks for them.
             None => self.empty_generation(&recovered, is_shared, bytes)?,
         };
-        let writer_lock = if is_shared {
-            Some(LockFile::open(&words).map_err(lock_error(&words))?)
-        } else {
-            None
-        };
+        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
         let held = Some(Held { presence, seat });
         let recovery = RecoveryReport::of(&recovered, &self.identity);
         let engine = self.assemble(Arrival {
@@ -263,21 +214,21 @@ impl Opening<'_> {
             superblock.sequence += 1;
             superblock.log_expected = true;
             let header = &self.identity.header;
-            super::engine::write_superblock(&*self.file, self.path, header, superblock)?;
+            super::engine::write_superblock(&*self.file, self.place, header, superblock)?;
         }
         Ok(())
     }
 
     /// Opens beside others, who keep the shared memory.
     fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Store> {
-        let path = self.path;
+        let path = self.place;
         let words = shared_path(path);
         let handle = shared.new_handle();
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
-        let seat = Seat::among(path, &shared, handle)?;
-        revoke_bias(path, &shared, self.options.timeout)?;
-        let writer_lock = Some(LockFile::open(&words).map_err(lock_error(&words))?);
+        let seat = Seat::among(self.locks, &shared, handle)?;
+        revoke_bias(self.locks, &shared, self.options.timeout)?;
+        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { identity, ..self };
@@ -304,25 +255,22 @@ impl Opening<'_> {
     /// Opens for reading what others write; `None` if nobody has the store open for writing, or
     /// the shared memory can't be read.
     fn watch(&self) -> Result<Option<Store>> {
-        let path = self.path;
+        let path = self.place;
         let id = &self.identity.header.store_id;
-        // Without the lock file the store was copied, shared memory and all.
-        match LockFile::open(&beside(path, "-lock")) {
-            Ok(lock) if lock.try_exclusive().map_err(lock_error(path))? => return Ok(None),
-            Ok(_) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(lock_error(path)(error)),
+        match self.locks.others()? {
+            Others::None => return Ok(None),
+            // What is written is in private memory.
+            Others::Alone => return Err(locked(path)),
+            Others::Shared => {}
         }
-        let Ok(shared) = Coordination::open(&shared_path(path), id, false) else {
-            // Somebody has the store alone: what is written is in private memory.
-            return Err(Error::Locked {
-                path: beside(path, "-lock"),
-            });
+        let Ok(shared) = Coordination::open(path, id, self.locks.id(), false) else {
+            return Err(other_name(path));
         };
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
         let again = Opening {
             options: self.options,
-            path,
+            place: path,
+            locks: self.locks,
             file: Arc::clone(&self.file),
             identity,
         };
@@ -343,7 +291,7 @@ impl Opening<'_> {
 
     /// Opens for reading what is there now.
     fn snapshot(self) -> Result<Store> {
-        let path = self.path;
+        let path = self.place;
         let mut recovered = recover(self.options, path, &self.identity, false)?;
         let shared = Coordination::private()
             .map_err(|error| Error::io("reserve memory for", path, error))?;
@@ -401,7 +349,8 @@ impl Opening<'_> {
         }
         let settled = recovered.number - u64::from(recovered.frozen.is_some());
         let id = &self.identity.header.store_id;
-        shared.begin(id, bytes, recovered.number, settled);
+        let numbers = (recovered.number, settled);
+        shared.begin(id, self.locks.id(), bytes, numbers);
     }
 
     /// A generation whose log's keys have no room in its buffer.
@@ -411,7 +360,7 @@ impl Opening<'_> {
         is_shared: bool,
         bytes: u64,
     ) -> Result<Generation> {
-        let memory = reserve_buffer(self.path, is_shared, bytes, recovered.number)?;
+        let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
         let generation = Generation::new(memory);
         if let Some(found) = &recovered.active {
             let end = found.scan.end;
@@ -427,9 +376,17 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.identity.superblock;
-        let (layers, kept) = map_all(&self.file, self.path, &superblock, None)?;
+        let (layers, kept) = map_all(&self.file, self.place, &superblock, None)?;
+        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
+        let reading = if reads {
+            self.locks.tell_reading()?
+        } else {
+            None
+        };
         Ok(Engine::new(Parts {
-            path: self.path.to_owned(),
+            place: self.place.clone(),
+            locks: self.locks.clone(),
+            reading,
             options: self.options.clone(),
             header: self.identity.header,
             view: View {
@@ -449,38 +406,6 @@ impl Opening<'_> {
             recovery: arrival.recovery,
         }))
     }
-}
-
-/// Opens the buffers that others have made.
-fn attach_all(
-    path: &Path,
-    file: &dyn StorageFile,
-    shared: &Coordination,
-    write: bool,
-) -> Result<(Generation, Option<Generation>, Identity)> {
-    // A rotation or the end of a checkpoint may come between: then look again.
-    for _ in 0..1000 {
-        let (active, settled) = (shared.active(), shared.settled());
-        let open = |number| Generation::attach(path, number, write);
-        let opened = open(active).and_then(|active_one| {
-            let frozen = (settled < active).then(|| open(settled)).transpose()?;
-            // Read last: its layers hold all that is settled.
-            Ok((active_one, frozen, read_identity(file, path)?))
-        });
-        match opened {
-            Ok(opened) if opened.2.superblock.generation < settled => std::thread::yield_now(),
-            Ok(opened) => return Ok(opened),
-            Err(error) if (active, settled) == (shared.active(), shared.settled()) => {
-                return Err(error);
-            }
-            Err(_) => std::thread::yield_now(),
-        }
-    }
-    Err(Error::Busy {
-        path: path.to_owned(),
-        what: "other handles to go on",
-        process: None,
-    })
 }
 
 pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::like::Like;
+use super::place::Place;
 use super::{OnDamage, RepairReport, Store};
 use crate::error::{Error, Result};
 use crate::file::superblock::MAX_WRITER_NAME;
@@ -301,6 +302,15 @@ impl Options {
             return wrong("writer", "a name of 1 to 255 bytes", got);
         }
         Ok(())
+    }
+
+    /// The same for the files of a store's folder, by whatever name that goes later.
+    pub(crate) fn within(&self, place: &Place) -> Self {
+        let mut options = self.clone();
+        if let Some(storage) = self.storage.within(place.folder()) {
+            options.storage = storage;
+        }
+        options
     }
 
     /// The same for a store file of so many bytes.

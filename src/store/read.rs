@@ -193,7 +193,7 @@ impl Engine {
         let names = |intent: &Intent| {
             intent.generation >= view.superblock.generation && intent.pages.contains(&number)
         };
-        let newest = || Ok::<_, Error>(read_identity(&*self.file, &self.path)?.intent);
+        let newest = || Ok::<_, Error>(read_identity(&*self.file, &self.place)?.intent);
         let mut intent = newest()?;
         loop {
             if intent.as_ref().is_some_and(names) {

@@ -336,7 +336,7 @@ impl Writing<'_> {
         }
         // Who was repairing the page has died at it.
         Err(Error::Busy {
-            path: self.engine.path.clone(),
+            path: self.engine.place.to_path_buf(),
             what: "a page that is being written",
             process: None,
         })

@@ -10,9 +10,10 @@ use super::generation::Generation;
 use super::identity::{Identity, read_identity};
 use super::keys::for_each_committed;
 use super::nets::for_each_operation;
+use super::place::Place;
 use super::rotate::room_after;
 use super::scan::{Scan, scan};
-use super::view::make_buffer;
+use super::view::{is_number, make_buffer};
 use crate::buffer::{self, Buffer, COMMITTED, Claim};
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
@@ -65,7 +66,7 @@ impl Engine {
     }
 
     fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
-        let identity = read_identity(&*self.file, &self.path)?;
+        let identity = read_identity(&*self.file, &self.place)?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
         self.apply(&identity, log, None, self.options.background)?;
@@ -101,13 +102,13 @@ pub(crate) struct Found {
 /// Reads the logs; a writer also removes what does not count.
 pub(crate) fn recover(
     options: &Options,
-    path: &Path,
+    place: &Place,
     identity: &Identity,
     write: bool,
 ) -> Result<Recovered> {
     Recovery {
         options,
-        path,
+        place,
         identity,
         write,
     }
@@ -116,13 +117,23 @@ pub(crate) fn recover(
 
 struct Recovery<'a> {
     options: &'a Options,
-    path: &'a Path,
+    place: &'a Place,
     identity: &'a Identity,
     write: bool,
 }
 
 impl Recovery<'_> {
     fn run(&self) -> Result<Recovered> {
+        let recovered = self.read()?;
+        if self.write {
+            let generation = self.identity.superblock.generation;
+            let is_none = recovered.frozen.is_none() && recovered.active.is_none();
+            self.refuse_later_logs(generation + u64::from(!is_none))?;
+        }
+        Ok(recovered)
+    }
+
+    fn read(&self) -> Result<Recovered> {
         let superblock = &self.identity.superblock;
         let generation = superblock.generation;
         if self.write {
@@ -159,6 +170,21 @@ impl Recovery<'_> {
         self.outcome(Some(first), Some(second), generation + 1)
     }
 
+    /// Refuses to begin beside a log that no crash of this store can have left, and whose name it would need one
+    /// day: of a store that this file has taken the place of. `last` is the last generation that may have one.
+    fn refuse_later_logs(&self, last: u64) -> Result<()> {
+        let numbers = self.place.suffixes("-log.")?;
+        let numbers = numbers.iter().filter(|number| is_number(number));
+        for number in numbers.filter_map(|number| number.parse::<u64>().ok()) {
+            if number > last {
+                return Err(Error::LeftoverLog {
+                    path: log_path(self.place, number),
+                });
+            }
+        }
+        Ok(())
+    }
+
     fn outcome(
         &self,
         frozen: Option<Found>,
@@ -189,7 +215,7 @@ impl Recovery<'_> {
 
     fn missing(&self, generation: u64) -> Error {
         Error::Log {
-            path: log_path(self.path, generation),
+            path: log_path(self.place, generation),
             source: LogError::Missing { generation },
         }
     }
@@ -218,12 +244,12 @@ impl Recovery<'_> {
     fn open_log(&self, generation: u64) -> Result<Option<LogFile>> {
         let storage = &*self.options.storage;
         let id = &self.identity.header.store_id;
-        LogFile::open(storage, self.path, id, generation, self.write)
+        LogFile::open(storage, self.place, id, generation, self.write)
     }
 
     fn remove_log(&self, generation: u64) -> Result<()> {
         let storage: &dyn Storage = &*self.options.storage;
-        let path = log_path(self.path, generation);
+        let path = log_path(self.place, generation);
         let failed = |error| Error::io("remove a log that has done its service", &path, error);
         if storage.exists(&path).map_err(failed)? {
             match storage.remove(&path) {
@@ -259,7 +285,7 @@ impl Recovery<'_> {
         let storage = &*self.options.storage;
         let id = &self.identity.header.store_id;
         let next = first.log.generation + 1;
-        let Ok(Some(next)) = LogFile::open(storage, self.path, id, next, false) else {
+        let Ok(Some(next)) = LogFile::open(storage, self.place, id, next, false) else {
             return Ok(());
         };
         if scan(&next, &self.identity.header)?.commit_sequence > 0 {
@@ -303,7 +329,7 @@ impl Found {
     pub(crate) fn load(
         &mut self,
         identity: &Identity,
-        path: &Path,
+        path: &Place,
         shared: bool,
         bytes: u64,
     ) -> Result<Option<Generation>> {

@@ -8,13 +8,14 @@ use std::path::Path;
 use super::damage::{OnDamage, RepairReport};
 use super::identity::identify;
 use super::kept::failed;
-use super::locks::{Gate, Presence};
-use super::open::{check_exists, locked, open_inside};
+use super::locks::{Gate, Intention, Presence, locked};
+use super::open::{check_exists, open_inside};
+use super::place::Place;
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
-use crate::log::{LogError, log_path};
+use crate::log::{LogError, LogFile, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::sys::lock;
@@ -25,14 +26,20 @@ const CUTS: usize = 4;
 
 pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
     check_exists(options, path)?;
-    let gate = Gate::enter(path, true, options.timeout)?;
+    let place = &Place::of_existing(path)?;
+    let gate = Gate::enter(place, Intention::Write, options.timeout)?;
+    let place = &place.with_owner(Some(gate.state.owner))?;
     // Inside the gate nobody comes, and those who were there would be noticed here.
-    drop(Presence::alone(path)?.ok_or_else(|| locked(path))?);
-    let options = options.clone().on_damage(on).background(false);
+    let locks = gate.locks(place, Intention::Write)?;
+    drop(Presence::alone(&locks)?.ok_or_else(|| locked(place))?);
+    let _no_readers = locks.keep_readers_out()?.ok_or_else(|| locked(place))?;
+    let path: &Path = place;
+    let options = options.within(place).on_damage(on).background(false);
     let file = options.storage.open(path, true);
     let file = file.map_err(|error| Error::io("open", path, error))?;
     let repair = Repair {
         options: &options,
+        place,
         path,
         file: &*file,
     };
@@ -55,6 +62,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
 
 struct Repair<'a> {
     options: &'a Options,
+    place: &'a Place,
     path: &'a Path,
     file: &'a dyn StorageFile,
 }
@@ -83,11 +91,17 @@ impl Repair<'_> {
         there.map_err(|error| Error::io("look for the log", &log, error))
     }
 
+    /// As much of the first page as there is.
+    fn read_header(&self) -> Result<Vec<u8>> {
+        let mut page = vec![0; self.length()?.min(PAGE_BYTES as u64) as usize];
+        self.read(&mut page, 0)?;
+        Ok(page)
+    }
+
     /// Restores a damaged header from the newest superblock that has a copy of it.
     fn header(&self) -> Result<bool> {
         let length = self.length()?;
-        let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
-        self.read(&mut page, 0)?;
+        let page = self.read_header()?;
         let error = match Header::decode(&page, length) {
             Ok(_) => return Ok(false),
             Err(error) => error,
@@ -206,15 +220,33 @@ impl Repair<'_> {
     /// Opens the store, which brings its logs into the pages.
     fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Store> {
         for _ in 0..CUTS {
-            match open_inside(self.options, self.path, gate) {
+            match open_inside(self.options, self.place, gate) {
                 Err(Error::Log {
                     path,
                     source: LogError::Damaged { offset, .. },
                 }) => report.log_bytes += self.cut_off(&path, offset)?,
+                Err(Error::Log {
+                    source: LogError::Missing { generation },
+                    ..
+                }) if !report.log_missing => {
+                    self.begin_anew(generation)?;
+                    report.log_missing = true;
+                }
                 outcome => return outcome,
             }
         }
-        open_inside(self.options, self.path, gate)
+        open_inside(self.options, self.place, gate)
+    }
+
+    /// Makes an empty log where one is missing, so that the one before it, which is closed and whole, can be settled.
+    fn begin_anew(&self, generation: u64) -> Result<()> {
+        let page = self.read_header()?;
+        let header = Header::decode(&page, self.length()?).map_err(|source| Error::Format {
+            path: self.path.to_owned(),
+            source,
+        })?;
+        let storage = &*self.options.storage;
+        LogFile::create(storage, self.path, &header.store_id, generation, 0).map(drop)
     }
 
     /// Ends a log where a damaged record begins. What lies behind it can't be believed without it:

@@ -30,11 +30,11 @@ impl Engine {
     fn create_log(&self, generation: u64, length: u64) -> Result<Arc<LogFile>> {
         let storage = &*self.options.storage;
         let id = &self.header.store_id;
-        let create = || LogFile::create(storage, &self.path, id, generation, length).map(Arc::new);
+        let create = || LogFile::create(storage, &self.place, id, generation, length).map(Arc::new);
         match create() {
             // Made once and never used, by a rotation that was given up and could not remove it.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
-                match LogFile::open(storage, &self.path, id, generation, false) {
+                match LogFile::open(storage, &self.place, id, generation, false) {
                     Err(
                         error @ Error::Log {
                             source: LogError::Foreign { .. },
@@ -52,7 +52,7 @@ impl Engine {
     }
 
     fn remove_unused_log(&self, generation: u64) -> Result<()> {
-        let path = log_path(&self.path, generation);
+        let path = log_path(&self.place, generation);
         let removed = self.options.storage.remove(&path);
         removed.map_err(|error| Error::io("remove an unused log", &path, error))
     }
@@ -147,7 +147,7 @@ impl Writing<'_> {
         if active.has_log() {
             return Ok(());
         }
-        let path = log_path(&engine.path, active.number());
+        let path = log_path(&engine.place, active.number());
         let there = engine.options.storage.exists(&path);
         match there.map_err(|error| Error::io("look for the log", &path, error))? {
             true => self.start_log(),
@@ -159,7 +159,13 @@ impl Writing<'_> {
     fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
         let engine = self.engine;
         let storage = &*engine.options.storage;
-        match LogFile::open(storage, &engine.path, &engine.header.store_id, number, true) {
+        match LogFile::open(
+            storage,
+            &engine.place,
+            &engine.header.store_id,
+            number,
+            true,
+        ) {
             Ok(Some(log)) => {
                 if LogReader::new(&log)?.next()?.is_some() {
                     // The words know of no log, and there are keys in it.
@@ -222,6 +228,7 @@ impl Writing<'_> {
         if !self.view.active.has_log() {
             return Ok(false);
         }
+        engine.check_names(Some(engine.log_of(&self.view.active)?))?;
         self.drop_the_dead()?;
         self.announce()?;
         let old = Arc::clone(&self.view.active);
@@ -288,7 +295,7 @@ impl Writing<'_> {
         let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
         let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
         let length = engine.file.length();
-        let length = length.map_err(|error| Error::io("measure", &engine.path, error))?;
+        let length = length.map_err(|error| Error::io("measure", &engine.place, error))?;
         let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
         Ok((index, Layer::behind(end, &plan)))
     }
@@ -356,7 +363,7 @@ impl Writing<'_> {
         let closed = old.append(&log, end, scratch, |log| log.cut(engine.handle, cut));
         // After any other failure the cut may have reached the disk, and then this log must be there.
         if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
-            let path = log_path(&engine.path, made.number());
+            let path = log_path(&engine.place, made.number());
             let _ = engine.options.storage.remove(&path);
         }
         engine.poison_on_failure(closed)?;

@@ -307,7 +307,7 @@ impl Sectioning<'_> {
         let most = engine.options.chunk_keys();
         let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {
-            path: &engine.path,
+            path: &engine.place,
             old: held,
             added,
             without,
@@ -326,7 +326,7 @@ impl Sectioning<'_> {
         sections.retain(|section| section.kind != kind);
         if count > 0 {
             let first_page = self.place(sections, count)?;
-            let (file, path) = (&*engine.file, &*engine.path);
+            let (file, path) = (&*engine.file, &*engine.place);
             let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
             remade.for_each(|hashes| writer.put(hashes))?;
             let section = Section {
@@ -364,7 +364,7 @@ impl Sectioning<'_> {
             Some(_) => Ok(start),
             None => Err(Error::NoSpace {
                 action: "find a place for a section of",
-                path: self.engine.path.clone(),
+                path: self.engine.place.to_path_buf(),
             }),
         }
     }
@@ -375,7 +375,7 @@ impl Engine {
     /// what is.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
         let hashes = Hashes::open(section, &*self.file);
-        match hashes.map_err(|error| failed(&self.path, error))? {
+        match hashes.map_err(|error| failed(&self.place, error))? {
             Ok(hashes) => Ok(Some(hashes)),
             Err(source) if self.options.on_damage == OnDamage::Error => {
                 Err(self.format_error(source))

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 
 use super::Store;
-use super::draft::Draft;
+use super::draft::{COPY, Draft};
 use super::engine::Engine;
 use super::identity::{Identity, read_identity};
 use super::walk::{self, Pages, numbers};
@@ -22,7 +22,7 @@ use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogReader, RecordKind, log_path};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
-use crate::sys::{LockFile, lock};
+use crate::sys::{RangeLock, lock};
 
 /// How often a store is looked at again because a process died at a checkpoint meanwhile.
 const ROUNDS: usize = 100;
@@ -124,7 +124,7 @@ impl<'a> Watched<'a> {
 pub(crate) struct Still<'a> {
     pub(crate) identity: Identity,
     _one_thread: MutexGuard<'a, ()>,
-    _one_process: Option<LockFile>,
+    _one_process: Option<RangeLock>,
 }
 
 impl Writing<'_> {
@@ -157,7 +157,7 @@ impl Engine {
             self.settle_all(self.options.timeout)?;
             let one_thread = lock(&self.checkpoint);
             let one_process = self.hold_checkpoints_off()?;
-            let identity = read_identity(&*self.file, &self.path)?;
+            let identity = read_identity(&*self.file, &self.place)?;
             let generation = identity.superblock.generation;
             let intent = identity.intent.as_ref();
             // Another one may have begun since, and its process died at it.
@@ -170,7 +170,7 @@ impl Engine {
             }
         }
         Err(Error::Busy {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             what: "a checkpoint that comes to its end",
             process: None,
         })
@@ -182,12 +182,12 @@ impl Engine {
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<SnapshotReport> {
         self.check_writable()?;
-        let draft = Draft::begin(&self.options, dest)?;
+        let draft = Draft::begin(&self.options, dest, COPY, self.owner()?)?;
         let still = self.hold_still()?;
         let superblock = still.identity.superblock.clone();
-        self.refuse_logs(dest, superblock.generation)?;
+        self.refuse_logs(&draft.place, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
-        walk::check_sections(&*self.file, &self.path, &superblock.sections)?;
+        walk::check_sections(&*self.file, &self.place, &superblock.sections)?;
         let pages = walk::count(&superblock.layers);
         let mut watched = Watched::new(watch, length.saturating_add(pages * PAGE_BYTES as u64));
         let mut ended = Ok(());
@@ -256,9 +256,9 @@ impl Engine {
             let bytes = pages.page(number, layer.end_page())?;
             if let Err(error) = walk::check(path, cell, index, layer, number, bytes) {
                 // The store's own, more likely.
-                let mut own = Pages::new(&*self.file, &self.path);
+                let mut own = Pages::new(&*self.file, &self.place);
                 let bytes = own.page(number, number + 1)?;
-                walk::check(&self.path, cell, index, layer, number, bytes)?;
+                walk::check(&self.place, cell, index, layer, number, bytes)?;
                 return Err(error);
             }
             digest = digest.wrapping_add(digest_of(number, bytes));

@@ -7,13 +7,13 @@
 //! next to rotate.
 
 use std::convert::Infallible;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Weak;
 use std::time::Duration;
 
-use super::create::beside;
 use super::engine::{Access, Engine};
 use super::generation::{Generation, buffer_path};
+use super::place::Place;
 use super::view::remove_if_there;
 use crate::buffer::Buffer;
 use crate::error::Result;
@@ -23,8 +23,8 @@ use crate::sys::{lock, wait_until};
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// The files of it: while it is being made, and then.
-fn paths(store: &Path) -> [PathBuf; 2] {
-    ["-shm.making", "-shm.spare"].map(|suffix| beside(store, suffix))
+fn paths(store: &Place) -> [PathBuf; 2] {
+    ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
 }
 
 impl Engine {
@@ -47,13 +47,14 @@ impl Engine {
                 }
             }
             Access::Shared => {
-                let [making, spare] = paths(&self.path);
+                let [making, spare] = paths(&self.place);
+                let folder = self.place.folder();
                 // Half of one was left by a process that died at it.
-                if !spare.exists()
-                    && remove_if_there(&making).is_ok()
-                    && Buffer::blank(&making, bytes).is_ok()
+                if folder.exists(&spare).is_ok_and(|there| !there)
+                    && remove_if_there(&self.place, &making).is_ok()
+                    && Buffer::blank(folder, &making, bytes).is_ok()
                 {
-                    let _ = std::fs::rename(making, spare);
+                    let _ = folder.rename(&making, &spare);
                 }
             }
             Access::Watching | Access::Snapshot => {}
@@ -69,18 +70,19 @@ impl Engine {
             let spare = lock(&self.spare).take();
             return spare.filter(|spare| spare.generation() == number);
         }
-        let [_, spare] = paths(&self.path);
-        let path = buffer_path(&self.path, number);
-        std::fs::rename(spare, &path).ok()?;
-        Buffer::adopt(&path, bytes, number).ok()
+        let [_, spare] = paths(&self.place);
+        let path = buffer_path(&self.place, number);
+        let folder = self.place.folder();
+        folder.rename(&spare, &path).ok()?;
+        Buffer::adopt(folder, &path, bytes, number).ok()
     }
 }
 
 /// Removes what there is of it, by the first one in or the last one out.
-pub(crate) fn remove_spare(store: &Path) -> Result<()> {
+pub(crate) fn remove_spare(store: &Place) -> Result<()> {
     paths(store)
         .iter()
-        .try_for_each(|path| remove_if_there(path))
+        .try_for_each(|path| remove_if_there(store, path))
 }
 
 #[cfg(test)]
@@ -89,6 +91,10 @@ mod tests {
 
     use super::*;
     use crate::{Options, Store};
+
+    fn at(path: &std::path::Path) -> [PathBuf; 2] {
+        paths(&Place::of_new(path).unwrap())
+    }
 
     fn options() -> Options {
         Options::new().capacity(100_000).buffer(1 << 20)
@@ -104,10 +110,10 @@ mod tests {
     fn it_is_a_file_that_the_next_rotation_takes() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store.ever");
-        let [making, spare] = paths(&path);
+        let [making, spare] = at(&path);
         let store = options().create(&path).unwrap();
         insert(&store, 0..10);
-        std::fs::write(&making, "half of one").unwrap();
+        std::fs::write(&making, [0; 5000]).unwrap();
         store.engine.make_spare(Weak::new());
         assert!(spare.exists() && !making.exists());
         store.checkpoint().unwrap();
@@ -125,7 +131,7 @@ mod tests {
         let path = folder.path().join("store.ever");
         let store = options().create(&path).unwrap();
         insert(&store, 0..10);
-        let [_, spare] = paths(&path);
+        let [_, spare] = at(&path);
         std::fs::write(&spare, [0; 4096]).unwrap();
         store.checkpoint().unwrap();
         insert(&store, 10..20);
@@ -138,11 +144,11 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let path = folder.path().join("store.ever");
             options().create(&path).unwrap().close().unwrap();
-            for path in paths(&path) {
-                std::fs::write(path, [7; 4096]).unwrap();
+            for path in at(&path) {
+                std::fs::write(path, [0; 4096]).unwrap();
             }
             let store = Options::new().exclusive(exclusive).open(&path).unwrap();
-            assert!(paths(&path).iter().all(|path| !path.exists()));
+            assert!(at(&path).iter().all(|path| !path.exists()));
             insert(&store, 0..10);
         }
     }
@@ -157,7 +163,7 @@ mod tests {
             let held = Arc::clone(&store.engine.view().unwrap().active);
             store.checkpoint().unwrap();
             insert(&store, 10..20);
-            let is_made = || paths(&path)[1].exists() || lock(&store.engine.spare).is_some();
+            let is_made = || at(&path)[1].exists() || lock(&store.engine.spare).is_some();
             store.engine.make_spare(Arc::downgrade(&held));
             assert!(!is_made());
             let settled = Arc::downgrade(&held);
@@ -174,7 +180,7 @@ mod tests {
         let store = options().exclusive(true).create(&path).unwrap();
         insert(&store, 0..10);
         store.engine.make_spare(Weak::new());
-        assert!(paths(&path).iter().all(|path| !path.exists()));
+        assert!(at(&path).iter().all(|path| !path.exists()));
         let number = lock(&store.engine.spare).as_ref().map(Buffer::generation);
         store.checkpoint().unwrap();
         assert!(lock(&store.engine.spare).is_none());

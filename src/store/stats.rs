@@ -123,7 +123,7 @@ impl Engine {
             key_limit: fullness.limit,
             keys_left: fullness.left(),
             exempt: view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()),
-            bytes: length.map_err(|error| Error::io("measure", &self.path, error))?,
+            bytes: length.map_err(|error| Error::io("measure", &self.place, error))?,
             bits_per_key: if over == 0 {
                 0.0
             } else {

@@ -296,7 +296,7 @@ impl<'a> Sweep<'a> {
             bytes.fill(0);
             return Ok(bytes);
         }
-        let path = &self.engine.path;
+        let path = &self.engine.place;
         read_exact_at(&*self.engine.file, &mut bytes, offset)
             .map_err(|error| Error::io("read pages of", path, error))?;
         Ok(bytes)
@@ -419,7 +419,7 @@ impl<'a> Sweep<'a> {
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         write_all_at(&*self.engine.file, bytes, offset)
-            .map_err(|error| Error::io("write pages of", &self.engine.path, error))
+            .map_err(|error| Error::io("write pages of", &self.engine.place, error))
     }
 
     fn sync(&self) -> Result<()> {

@@ -28,7 +28,7 @@ impl Engine {
     /// Makes the pages of a counting store whole that an interrupted checkpoint has left torn, before
     /// anybody looks at them.
     pub(crate) fn replay_journal(&self) -> Result<()> {
-        let identity = read_identity(&*self.file, &self.path)?;
+        let identity = read_identity(&*self.file, &self.place)?;
         let generation = identity.superblock.generation;
         let intent = identity
             .intent
@@ -44,7 +44,7 @@ impl Engine {
     fn replay(&self, journal: &Journal, generation: u64, intended: &Range<u64>) -> Result<()> {
         let replayed = journal
             .replay(&*self.file, &self.header, generation, intended)
-            .map_err(|error| Error::io("write journalled pages of", &self.path, error))?;
+            .map_err(|error| Error::io("write journalled pages of", &self.place, error))?;
         if replayed > 0 {
             self.sync_file("sync journalled pages of")?;
         }
@@ -128,7 +128,7 @@ impl<'a> Tally<'a> {
                 digests.clear();
             }
         }
-        let mut pages = Pages::new(&*engine.file, &engine.path);
+        let mut pages = Pages::new(&*engine.file, &engine.place);
         let mut counted = Vec::new();
         for (part, (first, last)) in self.ranges(step).enumerate() {
             stream.load(first..=last, &mut counted)?;
@@ -216,12 +216,12 @@ impl<'a> Tally<'a> {
         };
         let engine = self.engine;
         let chunk = *first..*last + 1;
-        let failed = |error| Error::io("write pages of", &engine.path, error);
+        let failed = |error| Error::io("write pages of", &engine.place, error);
         let (header, generation) = (&engine.header, self.task.generation);
         let file = &*engine.file;
         self.journal
             .write(file, header, generation, &self.numbers, &self.images)
-            .map_err(|error| Error::io("write the journal of", &engine.path, error))?;
+            .map_err(|error| Error::io("write the journal of", &engine.place, error))?;
         let intent = Intent {
             generation,
             sequence: self.next_intent,

@@ -24,7 +24,7 @@ impl Engine {
     /// Ends the work of all handles on a memory that can't be believed.
     #[cold]
     pub(crate) fn distrust(&self, wrong: Wrong) -> Error {
-        self.poison(wrong.at(&self.path))
+        self.poison(wrong.at(&self.place))
     }
 
     /// Checks which generations the words name, after those of an older view. `active` was the same before
@@ -185,7 +185,7 @@ impl Writing<'_> {
     /// its layers: with words of a while ago, a view of a while ago seems to be current.
     pub(crate) fn check_view(&self) -> Result<(), Error> {
         let engine = self.engine;
-        let newest = read_identity(&*engine.file, &engine.path)?.superblock;
+        let newest = read_identity(&*engine.file, &engine.place)?.superblock;
         let known = self.view.superblock.generation;
         Wrong::unless_in("settled", newest.generation..=newest.generation, known)
             .map_err(|wrong| engine.distrust(wrong))

@@ -4,11 +4,11 @@ use super::engine::{Access, Engine, View};
 use super::fullness::{LayerOccupancy, Occupied, together};
 use super::identity::read_identity;
 use super::kept::failed;
-use super::locks::lock_error;
+use super::locks::Intention;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
-use crate::sys::{LockFile, lock};
+use crate::sys::{RangeLock, lock};
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[non_exhaustive]
@@ -69,7 +69,7 @@ impl Engine {
         self.check_usable()?;
         let _no_checkpoint = lock(&self.checkpoint);
         let _nor_another = self.hold_checkpoints_off()?;
-        let identity = read_identity(&*self.file, &self.path)?;
+        let identity = read_identity(&*self.file, &self.place)?;
         let view = std::sync::Arc::clone(&*self.view()?);
         let mut report = VerifyReport {
             superblock: identity.damaged,
@@ -77,7 +77,7 @@ impl Engine {
         };
         for section in &identity.superblock.sections {
             let checked = section.check(&*self.file);
-            let checked = checked.map_err(|error| failed(&self.path, error))?;
+            let checked = checked.map_err(|error| failed(&self.place, error))?;
             report.sections.extend(checked.err());
         }
         let layers = view.superblock.layers.iter();
@@ -134,17 +134,21 @@ impl Engine {
     }
 
     /// Keeps other processes from checkpoints while it is held.
-    pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<LockFile>> {
+    pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<RangeLock>> {
         if self.access == Access::Alone {
             return Ok(None);
         }
-        let file = LockFile::open(&self.path).map_err(lock_error(&self.path))?;
-        let taken = file.exclusive(self.options.timeout);
-        if taken.map_err(lock_error(&self.path))? {
-            return Ok(Some(file));
+        let intention = match self.writes() {
+            true => Intention::Write,
+            false => Intention::Read,
+        };
+        let timeout = self.options.timeout;
+        let taken = self.locks.hold_checkpoints_off(intention, timeout)?;
+        if taken.is_some() {
+            return Ok(taken);
         }
         Err(Error::Busy {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             what: "a checkpoint",
             process: None,
         })

@@ -1,6 +1,7 @@
 //! Keeping a handle's view up with what other handles do.
 
 use std::io;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::coordination::{Coordination, shared_path};
@@ -8,13 +9,15 @@ use super::engine::{Access, Engine, View};
 use super::generation::{Generation, buffer_path};
 use super::identity::read_identity;
 use super::kept::KeptAll;
+use super::locks::{DYING, lock_error, locked};
+use super::place::Place;
 use super::spare::remove_spare;
 use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::file::{LayerPages, Superblock};
 use crate::log::LogFile;
-use crate::sys::lock;
 use crate::sys::storage::StorageFile;
+use crate::sys::{Folder, lock, wait_until};
 
 /// What is mapped of a store file: its layers and its sections.
 pub(crate) type Mapped = (Vec<Arc<LayerPages>>, KeptAll);
@@ -134,14 +137,14 @@ impl Engine {
             std::thread::yield_now();
         }
         let settled = self.shared.settled();
-        let newest = read_identity(&*self.file, &self.path)?
+        let newest = read_identity(&*self.file, &self.place)?
             .superblock
             .generation;
         // What is settled is in the newest superblock before it is told here.
         let told = Wrong::unless_in("settled", 0..=newest, settled);
         told.map_err(|wrong| self.distrust(wrong))?;
         Err(Error::Busy {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             what: "other handles to go on",
             process: None,
         })
@@ -154,15 +157,15 @@ impl Engine {
         active: u64,
         settled: u64,
     ) -> Result<Option<View>> {
-        let superblock = read_identity(&*self.file, &self.path)?.superblock;
+        let superblock = read_identity(&*self.file, &self.place)?.superblock;
         let find = |number: u64| match made.filter(|made| made.number() == number) {
             Some(made) => Ok(Arc::clone(made)),
             None => {
                 let write = self.access == Access::Shared;
-                Generation::attach(&self.path, number, write).map(Arc::new)
+                Generation::attach(&self.place, number, write).map(Arc::new)
             }
         };
-        let map = |superblock: &Superblock| map_all(&self.file, &self.path, superblock, Some(old));
+        let map = |superblock: &Superblock| map_all(&self.file, &self.place, superblock, Some(old));
         old.next(active, settled, superblock, find, map)
     }
 
@@ -171,7 +174,7 @@ impl Engine {
         if let Some(spare) = self.take_spare(number, bytes) {
             return Ok(spare);
         }
-        make_buffer(&self.path, self.access == Access::Shared, bytes, number)
+        make_buffer(&self.place, self.access == Access::Shared, bytes, number)
     }
 
     /// Makes a buffer without a key ready for many.
@@ -179,9 +182,10 @@ impl Engine {
         if self.access != Access::Shared {
             return Ok(());
         }
-        let path = buffer_path(&self.path, generation.number());
-        let filled = generation.buffer.fill(&path);
-        filled.map_err(|error| Error::io("make room in the write buffer", &path, error))
+        generation.buffer.fill().map_err(|error| {
+            let path = buffer_path(&self.place, generation.number());
+            Error::io("make room in the write buffer", &path, error)
+        })
     }
 
     /// The log of a generation.
@@ -190,9 +194,9 @@ impl Engine {
             let storage = &*self.options.storage;
             let id = &self.header.store_id;
             let number = generation.number();
-            let opened = LogFile::open(storage, &self.path, id, number, self.writes())?;
+            let opened = LogFile::open(storage, &self.place, id, number, self.writes())?;
             opened.ok_or_else(|| Error::Log {
-                path: crate::log::log_path(&self.path, number),
+                path: crate::log::log_path(&self.place, number),
                 source: crate::log::LogError::Missing { generation: number },
             })
         })
@@ -201,7 +205,7 @@ impl Engine {
 
 /// A buffer for a generation that has no log yet, made without delay: its first log fills it.
 pub(crate) fn reserve_buffer(
-    store: &std::path::Path,
+    store: &Place,
     shared: bool,
     bytes: u64,
     number: u64,
@@ -210,36 +214,32 @@ pub(crate) fn reserve_buffer(
 }
 
 /// A buffer for a generation, ready for many keys.
-pub(crate) fn make_buffer(
-    store: &std::path::Path,
-    shared: bool,
-    bytes: u64,
-    number: u64,
-) -> Result<Buffer> {
+pub(crate) fn make_buffer(store: &Place, shared: bool, bytes: u64, number: u64) -> Result<Buffer> {
     new_buffer(store, shared, bytes, number, Buffer::create)
 }
 
 /// A buffer of this process, or in a file that `make` makes; what an earlier one left under its name
 /// is removed.
 fn new_buffer(
-    store: &std::path::Path,
+    store: &Place,
     shared: bool,
     bytes: u64,
     number: u64,
-    make: fn(&std::path::Path, u64, u64) -> io::Result<Buffer>,
+    make: fn(&Folder, &Path, u64, u64) -> io::Result<Buffer>,
 ) -> Result<Buffer> {
     if !shared {
         let made = Buffer::private(bytes, number);
         return made.map_err(|error| Error::io("reserve memory for", store, error));
     }
     let path = buffer_path(store, number);
-    remove_if_there(&path)?;
-    make(&path, bytes, number).map_err(|error| Error::io("make the write buffer", &path, error))
+    remove_if_there(store, &path)?;
+    let made = make(store.folder(), &path, bytes, number);
+    made.map_err(|error| Error::io("make the write buffer", &path, error))
 }
 
 /// Removes a file of the shared memory. Those hold nothing that must be durable.
-pub(crate) fn remove_if_there(path: &std::path::Path) -> Result<()> {
-    match std::fs::remove_file(path) {
+pub(crate) fn remove_if_there(store: &Place, path: &Path) -> Result<()> {
+    match store.folder().remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(Error::io("remove old shared memory", path, error))
         }
@@ -250,7 +250,7 @@ pub(crate) fn remove_if_there(path: &std::path::Path) -> Result<()> {
 /// Maps what a superblock names, keeping what an older view has mapped.
 pub(crate) fn map_all(
     file: &Arc<dyn StorageFile>,
-    path: &std::path::Path,
+    path: &Path,
     superblock: &Superblock,
     old: Option<&View>,
 ) -> Result<Mapped> {
@@ -262,7 +262,7 @@ pub(crate) fn map_all(
 
 fn map_layers(
     file: &dyn StorageFile,
-    path: &std::path::Path,
+    path: &Path,
     superblock: &Superblock,
     held: &[Arc<LayerPages>],
 ) -> Result<Vec<Arc<LayerPages>>> {
@@ -281,32 +281,39 @@ fn map_layers(
     Ok(layers)
 }
 
-/// What an earlier session's processes left: never believed.
-pub(crate) fn clear_shared_memory(path: &std::path::Path, store_id: &[u8; 16]) -> Result<()> {
-    let words = shared_path(path);
-    // Readers may be watching what died without a word.
-    if let Ok(left) = Coordination::open(&words, store_id, true) {
+/// Removes what an earlier session's processes left: it is never believed. For the first one in, whom nobody can
+/// have joined.
+///
+/// # Errors
+/// [`Error::Locked`] if handles use it that have another file open, which had this name before.
+pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) -> Result<()> {
+    let words = shared_path(place);
+    let mut in_use = false;
+    // A killed process lets go of its files one after the other.
+    wait_until(DYING, || {
+        in_use = Coordination::is_used_by_anybody(place)?;
+        Ok(!in_use)
+    })
+    .map_err(lock_error(&words))?;
+    if in_use {
+        return Err(locked(place));
+    }
+    if let Some(id) = store_id
+        && let Ok(left) = Coordination::look(place, id, true)
+    {
+        // Readers may be watching what died without a word.
         left.set_ended();
     }
-    remove_if_there(&words)?;
-    let folder = match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => std::path::Path::new("."),
-    };
-    let Some(name) = path.file_name() else {
-        return Ok(());
-    };
-    let prefix = format!("{}-shm.", name.to_string_lossy());
-    let failed = |error| Error::io("list the folder", folder, error);
-    for entry in std::fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        let number = entry.file_name();
-        let number = number.to_string_lossy();
-        if let Some(number) = number.strip_prefix(&prefix)
-            && number.bytes().all(|byte| byte.is_ascii_digit())
-        {
-            remove_if_there(&entry.path())?;
+    remove_if_there(place, &words)?;
+    for number in place.suffixes("-shm.")? {
+        if is_number(&number) {
+            remove_if_there(place, &place.beside(&format!("-shm.{number}")))?;
         }
     }
-    remove_spare(path)
+    remove_spare(place)
+}
+
+/// Whether this is how the number of a generation ends a file's name.
+pub(crate) fn is_number(suffix: &str) -> bool {
+    !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit())
 }

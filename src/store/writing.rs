@@ -9,7 +9,7 @@ use super::bias::Bias;
 use super::coordination::{DAMAGED, HandleSlot, MAX_HANDLES};
 use super::engine::{Engine, Local, View};
 use super::generation::{Generation, buffer_path};
-use super::locks::{is_alive, lock_error};
+use super::locks::lock_error;
 use super::view::remove_if_there;
 use crate::buffer::{Buffer, Digest, Presence, Wrong};
 use crate::error::{Error, Result};
@@ -121,12 +121,12 @@ impl Engine {
             return Ok(WriterLock::Bias(bias));
         }
         let taken = self.writer_waits.exclusive(file, self.options.timeout);
-        if taken.map_err(lock_error(&self.path))? {
+        if taken.map_err(lock_error(&self.place))? {
             return Ok(WriterLock::File(file));
         }
         let holder = self.shared.slot_of(self.shared.changing());
         Err(Error::Busy {
-            path: self.path.clone(),
+            path: self.place.to_path_buf(),
             what: "the writer lock",
             process: holder.map(|slot| self.shared.slot(slot).process()),
         })
@@ -263,9 +263,9 @@ impl Engine {
     /// Removes what a rotation made that did not come to close the log before.
     fn remove_successor(&self, active: &Generation) -> Result<()> {
         let next = active.number() + 1;
-        remove_if_there(&buffer_path(&self.path, next))?;
+        remove_if_there(&self.place, &buffer_path(&self.place, next))?;
         let storage = &*self.options.storage;
-        let path = log_path(&self.path, next);
+        let path = log_path(&self.place, next);
         let failed = |error| Error::io("remove a log that was never used", &path, error);
         if storage.exists(&path).map_err(failed)? {
             storage.remove(&path).map_err(failed)?;
@@ -377,7 +377,7 @@ impl Writing<'_> {
         for index in 0..MAX_HANDLES {
             let slot = engine.shared.slot(index);
             let handle = slot.handle();
-            let lives = |handle| is_alive(&engine.path, &engine.shared, handle);
+            let lives = |handle| engine.locks.is_alive(&engine.shared, handle);
             if handle == 0 || handle == engine.handle || lives(handle)? {
                 continue;
             }

@@ -5,36 +5,57 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::Map;
 use super::appending::Appending;
 use super::copy::copy_plainly;
 #[cfg(target_os = "linux")]
 use super::copy::linux::{self, Copied};
+use super::folder::open_path;
 use super::storage::{Storage, StorageFile};
+use super::{Folder, Map};
 
 /// The disk.
-#[derive(Debug)]
-pub(crate) struct Disk;
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    /// Files directly in it are reached through it.
+    folder: Option<Arc<Folder>>,
+}
+
+impl Disk {
+    fn folder_with(&self, path: &Path) -> Option<&Folder> {
+        self.folder.as_deref().filter(|folder| folder.holds(path))
+    }
+}
 
 impl Storage for Disk {
+    fn within(&self, folder: &Arc<Folder>) -> Option<Arc<dyn Storage>> {
+        Some(Arc::new(Disk {
+            folder: Some(Arc::clone(folder)),
+        }))
+    }
+
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let file = match self.folder_with(path) {
+            Some(folder) => folder.create(path)?,
+            None => {
+                let mut options = OpenOptions::new();
+                options.read(true).write(true).create_new(true).open(path)?
+            }
+        };
         Ok(Arc::new(DiskFile::of(file)))
     }
 
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
-        let file = OpenOptions::new().read(true).write(write).open(path)?;
-        if file.metadata()?.is_dir() {
-            return Err(io::ErrorKind::IsADirectory.into());
-        }
+        let file = match self.folder_with(path) {
+            Some(folder) => folder.open_file(path, write)?,
+            None => open_path(path, write)?,
+        };
         Ok(Arc::new(DiskFile::of(file)))
     }
 
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        if let (Some(folder), Some(_)) = (self.folder_with(from), self.folder_with(to)) {
+            return folder.publish(from, to);
+        }
         // Renames without replacing where the system can, else links and unlinks.
         let temporary = tempfile::TempPath::try_from_path(from.to_owned())?;
         temporary.persist_noclobber(to).map_err(|failed| {
@@ -45,27 +66,25 @@ impl Storage for Disk {
     }
 
     fn remove(&self, path: &Path) -> io::Result<()> {
-        std::fs::remove_file(path)
+        match self.folder_with(path) {
+            Some(folder) => folder.remove(path),
+            None => std::fs::remove_file(path),
+        }
     }
 
-    #[cfg(unix)]
     fn sync_folder(&self, folder: &Path) -> io::Result<()> {
-        let folder = if folder.as_os_str().is_empty() {
-            Path::new(".")
-        } else {
-            folder
-        };
-        File::open(folder)?.sync_all()
-    }
-
-    /// Elsewhere a folder can't be opened to be synced; the file system's own journal has to do.
-    #[cfg(not(unix))]
-    fn sync_folder(&self, _folder: &Path) -> io::Result<()> {
-        Ok(())
+        match &self.folder {
+            Some(held) if held.path() == folder => held.sync(),
+            _ if folder.as_os_str().is_empty() => Folder::open(Path::new("."))?.sync(),
+            _ => Folder::open(folder)?.sync(),
+        }
     }
 
     fn exists(&self, path: &Path) -> io::Result<bool> {
-        path.try_exists()
+        match self.folder_with(path) {
+            Some(folder) => folder.exists(path),
+            None => path.try_exists(),
+        }
     }
 }
 

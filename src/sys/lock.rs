@@ -1,8 +1,7 @@
 //! Advisory locks on files.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -26,32 +25,15 @@ pub(crate) struct LockFile {
 }
 
 impl LockFile {
-    /// Opens the file to lock, and makes it if there is none.
-    pub(crate) fn create(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(path)?;
-        Ok(Self { file })
-    }
-
-    /// Opens a file that exists; enough to lock it is that it can be read.
-    pub(crate) fn open(path: &Path) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).open(path)?;
-        Ok(Self { file })
+    /// Of an open file; whoever shares it shares the lock.
+    pub(crate) fn of(file: File) -> Self {
+        Self { file }
     }
 
     /// Takes the lock for this handle alone, if nobody has it.
     pub(crate) fn try_exclusive(&self) -> io::Result<bool> {
         // Not `File::try_lock`, which std has grown since under nearly the same name.
         taken(fs2::FileExt::try_lock_exclusive(&self.file))
-    }
-
-    /// Shares the lock, unless somebody has it alone.
-    pub(crate) fn try_shared(&self) -> io::Result<bool> {
-        taken(fs2::FileExt::try_lock_shared(&self.file))
     }
 
     /// Lets go of it.
@@ -165,7 +147,8 @@ mod tests {
     fn only_who_waits_is_counted_as_waiting() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
-        let [held, other] = [(); 2].map(|()| LockFile::create(&path).unwrap());
+        File::create_new(&path).unwrap();
+        let [held, other] = [(); 2].map(|()| LockFile::of(File::open(&path).unwrap()));
         let waits = LockWaits::default();
         let mutex = Mutex::new(());
         drop(waits.mutex(&mutex));

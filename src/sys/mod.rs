@@ -4,6 +4,7 @@
 mod appending;
 mod copy;
 mod disk;
+mod folder;
 mod highway;
 mod lock;
 #[cfg(not(all(test, loom)))]
@@ -13,6 +14,7 @@ mod modelled;
 pub(crate) mod modern;
 mod prefetch;
 mod process;
+mod range_lock;
 #[cfg(not(all(test, loom)))]
 mod region;
 pub(crate) mod runs;
@@ -20,6 +22,7 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use disk::Disk;
+pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, state_of};
 pub(crate) use highway::Pairs;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
@@ -32,6 +35,7 @@ pub use modelled::Map;
 pub(crate) use modelled::{Region, Words, explore};
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
+pub(crate) use range_lock::{LockedFile, RangeLock};
 #[cfg(not(all(test, loom)))]
 pub(crate) use region::Region;
 

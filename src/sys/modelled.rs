@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Counter;
 
+use super::Folder;
 use super::sync::{AtomicU64, Ordering};
 
 /// Runs `model` in every way in which its threads may come together, with at most `preemptions`
@@ -47,27 +48,31 @@ impl Region {
         Ok(Self { words })
     }
 
-    pub(crate) fn create(_path: &Path, _words: u64) -> io::Result<Self> {
+    pub(crate) fn create(_folder: &Folder, _path: &Path, _words: u64) -> io::Result<Self> {
         unsupported()
     }
 
-    pub(crate) fn reserve(_path: &Path, _words: u64) -> io::Result<Self> {
+    pub(crate) fn reserve(_folder: &Folder, _path: &Path, _words: u64) -> io::Result<Self> {
         unsupported()
     }
 
-    pub(crate) fn fill(&self, _path: &Path) -> io::Result<()> {
+    pub(crate) fn fill(&self) -> io::Result<()> {
         unsupported()
     }
 
-    pub(crate) fn open(_path: &Path, _write: bool) -> io::Result<Self> {
+    pub(crate) fn open(_folder: &Folder, _path: &Path, _write: bool) -> io::Result<Self> {
         unsupported()
     }
 
-    pub(crate) fn take_over(_path: &Path) -> io::Result<Self> {
+    pub(crate) fn take_over(_folder: &Folder, _path: &Path) -> io::Result<Self> {
         unsupported()
     }
 
     pub(crate) fn populate(&self) {}
+
+    pub(crate) fn file(&self) -> Option<&File> {
+        None
+    }
 
     pub(crate) fn is_read_only(&self) -> bool {
         false

@@ -1,11 +1,12 @@
 //! Zeroed memory of words that many threads, and many processes, read while one writes.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io;
 use std::path::Path;
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
+use super::Folder;
 use super::sync::AtomicU64;
 
 /// A region of 64-bit words, all zero at first.
@@ -15,6 +16,7 @@ pub(crate) struct Region {
     words: usize,
     /// Mapped without leave to write: a store into it would be a fault.
     read_only: bool,
+    file: Option<File>,
 }
 
 impl Region {
@@ -32,23 +34,19 @@ impl Region {
 
     /// A region in a new file, for all processes that open it. All of the file is written first, so
     /// that no later access can fail for want of room, and none has to wait for it.
-    pub(crate) fn create(path: &Path, words: u64) -> io::Result<Self> {
-        Self::make(path, words, true)
+    pub(crate) fn create(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
+        Self::make(folder, path, words, true)
     }
 
     /// The same without what takes long, where the file's system keeps what is reserved: a page's
     /// first use takes tens of microseconds then, unless [`fill`](Self::fill) comes before.
-    pub(crate) fn reserve(path: &Path, words: u64) -> io::Result<Self> {
-        Self::make(path, words, false)
+    pub(crate) fn reserve(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
+        Self::make(folder, path, words, false)
     }
 
-    fn make(path: &Path, words: u64, fill: bool) -> io::Result<Self> {
+    fn make(folder: &Folder, path: &Path, words: u64, fill: bool) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
-        let file = OpenOptions::new()
-            .read(true)
-            .write(true)
-            .create_new(true)
-            .open(path)?;
+        let file = folder.create(path)?;
         // Reserved first, so that what no disk holds is refused before it has filled one.
         let reserved = super::disk::allocate(&file, bytes as u64);
         let filled = reserved.and_then(|_| {
@@ -61,9 +59,9 @@ impl Region {
             Ok(raw)
         });
         match filled {
-            Ok(raw) => Ok(Self::of(raw, bytes, false)),
+            Ok(raw) => Ok(Self::of(raw, bytes, false).with_file(file)),
             Err(error) => {
-                let _ = std::fs::remove_file(path);
+                let _ = folder.remove(path);
                 Err(error)
             }
         }
@@ -71,12 +69,13 @@ impl Region {
 
     /// Writes zeros to the region's file, all but its first page. They are there already as far as
     /// any reader can tell; now the file's system has made room for each.
-    pub(crate) fn fill(&self, path: &Path) -> io::Result<()> {
+    pub(crate) fn fill(&self) -> io::Result<()> {
         const FIRST_PAGE: usize = 4096;
-        let file = OpenOptions::new().write(true).open(path)?;
         let bytes = self.words * 8;
-        if bytes > FIRST_PAGE {
-            write_zeros(&file, FIRST_PAGE, bytes)?;
+        if let Some(file) = &self.file
+            && bytes > FIRST_PAGE
+        {
+            write_zeros(file, FIRST_PAGE, bytes)?;
             advise(&self.raw, true);
         }
         Ok(())
@@ -88,8 +87,8 @@ impl Region {
     }
 
     /// The region in a file that [`create`](Self::create) made.
-    pub(crate) fn open(path: &Path, write: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(write).open(path)?;
+    pub(crate) fn open(folder: &Folder, path: &Path, write: bool) -> io::Result<Self> {
+        let file = folder.open_file(path, write)?;
         let length = file.metadata()?.len();
         if length == 0 || length % 8 != 0 {
             return Err(io::ErrorKind::InvalidData.into());
@@ -102,12 +101,12 @@ impl Region {
         } else {
             options.map_raw_read_only(&file)?
         };
-        Ok(Self::of(raw, bytes, !write))
+        Ok(Self::of(raw, bytes, !write).with_file(file))
     }
 
     /// The same for who is going to use all of it.
-    pub(crate) fn take_over(path: &Path) -> io::Result<Self> {
-        let region = Self::open(path, true)?;
+    pub(crate) fn take_over(folder: &Folder, path: &Path) -> io::Result<Self> {
+        let region = Self::open(folder, path, true)?;
         advise(&region.raw, true);
         Ok(region)
     }
@@ -117,7 +116,20 @@ impl Region {
             raw,
             words: bytes / 8,
             read_only,
+            file: None,
         }
+    }
+
+    fn with_file(self, file: File) -> Self {
+        Self {
+            file: Some(file),
+            ..self
+        }
+    }
+
+    /// The file that it lies in, opened for this region alone; `None` for one of this process.
+    pub(crate) fn file(&self) -> Option<&File> {
+        self.file.as_ref()
     }
 
     /// Whether storing into it is forbidden.

@@ -11,12 +11,21 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::copy::copy_plainly;
-use super::{Disk, Map};
+pub use super::folder::{FileId, Folder, Owner};
+use super::{Disk, LockedFile, Map, RangeLock};
 
 /// A place that holds named files. The disk, unless a test puts something in between.
 ///
 /// Names are durable only after [`sync_folder`](Storage::sync_folder).
 pub trait Storage: Send + Sync + Debug {
+    /// The same place, seen from a folder of it that is held open: paths of files directly in that folder go on
+    /// meaning them when it is renamed, new ones get the store's owner and mode, and nothing is removed that
+    /// Everseen did not make. `None` if it can't be seen so; then paths are all there is.
+    fn within(&self, folder: &Arc<Folder>) -> Option<Arc<dyn Storage>> {
+        let _ = folder;
+        None
+    }
+
     /// Makes a new file, open for reading and writing.
     ///
     /// # Errors
@@ -108,7 +117,21 @@ pub trait StorageFile: Send + Sync + Debug {
 
 /// The computer's own file systems.
 pub fn disk() -> Arc<dyn Storage> {
-    Arc::new(Disk)
+    Arc::new(Disk::default())
+}
+
+/// One of the locks of a store file (FORMAT.md, "Locks and concurrent readers"), held alone until it is dropped. For this
+/// repository's own tests.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct HeldByte(#[expect(dead_code, reason = "held, not read")] RangeLock);
+
+impl HeldByte {
+    /// Takes the lock; `None` if another open file has it.
+    pub fn take(path: &Path, byte: u64) -> io::Result<Option<Self>> {
+        let file = File::options().read(true).write(true).open(path)?;
+        Ok(LockedFile::of(file).try_exclusive(byte)?.map(Self))
+    }
 }
 
 /// Fills `bytes` from `offset`, however many calls that takes.

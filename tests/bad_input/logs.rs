@@ -116,7 +116,7 @@ fn a_log_that_its_maker_did_not_finish_is_passed_by() {
     for bytes in [
         vec![],
         vec![0; 4096],
-        vec![0xA5; 70_000],
+        [&b"EVERSLOG"[..], &[0xA5; 70_000]].concat(),
         b"EVERSLOG".to_vec(),
     ] {
         fs::write(log_of(&path, 1), &bytes).unwrap();

@@ -25,7 +25,7 @@ fn no_store() {
             "{error:?}"
         );
     }
-    assert!(!beside(&path, "-lock").exists());
+    assert!(names(&path).is_empty(), "{:?}", names(&path));
 }
 
 #[test]
@@ -114,11 +114,10 @@ fn a_path_below_a_file() {
 fn a_second_handle() {
     let (_folder, path) = place();
     let store = options().create(&path).unwrap();
-    let lock = beside(&path, "-lock");
     let locked = |outcome: everseen::Result<everseen::Store>| {
         let error = outcome.unwrap_err();
         assert!(
-            matches!(&error, Error::Locked { path } if *path == lock),
+            matches!(&error, Error::Locked { path: got } if *got == path),
             "{error:?}"
         );
     };
@@ -143,9 +142,8 @@ fn a_store_that_is_being_made() {
     let store = options().create(&path).unwrap();
     fs::remove_file(&path).unwrap();
     let error = options().create(&path).unwrap_err();
-    let lock = beside(&path, "-lock");
     assert!(
-        matches!(&error, Error::Locked { path } if *path == lock),
+        matches!(&error, Error::Locked { path: got } if *got == path),
         "{error:?}"
     );
     drop(store);
@@ -154,7 +152,11 @@ fn a_store_that_is_being_made() {
 #[test]
 fn what_a_killed_maker_left_is_overwritten() {
     let (_folder, path) = place();
-    fs::write(beside(&path, "-new"), [0xA5; 200_000]).unwrap();
+    fs::write(
+        beside(&path, "-new"),
+        [&b"EVERSEEN"[..], &[0xA5; 200_000]].concat(),
+    )
+    .unwrap();
     let store = options().create(&path).unwrap();
     assert_eq!(names(&path), ["store"]);
     assert!(store.insert(b"key").unwrap());
@@ -167,7 +169,7 @@ fn a_new_store_whose_name_is_taken_meanwhile() {
     let error = options().create(&path).unwrap_err();
     let temporary = beside(&path, "-new");
     assert!(
-        matches!(&error, Error::Io { action: "make the store", path, .. } | Error::IsFolder { path } if *path == temporary),
+        matches!(&error, Error::InTheWay { path: got } if *got == temporary),
         "{error:?}"
     );
 }

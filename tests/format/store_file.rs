@@ -66,8 +66,12 @@ fn the_header_is_as_documented() {
             assert_eq!(layout.bytes(header, "magic"), b"EVERSEEN");
             assert_eq!(get("version"), 1);
             assert_eq!(get("header_length"), 256);
-            for feature in ["compatible", "read_only_compatible", "incompatible"] {
-                assert_eq!(get(feature), 0);
+            for (feature, bits) in [
+                ("compatible", 0),
+                ("read_only_compatible", 0),
+                ("incompatible", 1),
+            ] {
+                assert_eq!(get(feature), bits);
             }
             assert_eq!(get("page_size"), 4096);
             assert_eq!(get("kind"), id);

@@ -135,12 +135,12 @@ impl Ledger {
             .unwrap()
             .map_or(0, |commit| commit.sequence);
         store.close().unwrap();
-        // Nothing but the store and its locks is left, and it is whole.
+        // Nothing but the store is left, and it is whole.
         let folder = path.parent().unwrap();
         let names: Vec<_> = std::fs::read_dir(folder)
             .unwrap()
             .map(|entry| entry.unwrap().file_name())
-            .filter(|name| name != "store" && name != "store-lock" && name != "store-gate")
+            .filter(|name| name != "store")
             .collect();
         assert!(names.is_empty(), "left behind: {names:?}");
         let store = reader.open_read_only(path).unwrap();

@@ -44,13 +44,12 @@ impl Bench {
         self.make(name, &options, keys)
     }
 
-    /// Names in the folder that begin so, locks aside, sorted.
+    /// Names in the folder that begin so, sorted.
     pub fn names(&self, start: &str) -> Vec<String> {
         let mut names: Vec<_> = fs::read_dir(self.folder.path())
             .unwrap()
             .map(|entry| entry.unwrap().file_name().into_string().unwrap())
             .filter(|name| name.starts_with(start))
-            .filter(|name| !name.ends_with("-lock") && !name.ends_with("-gate"))
             .collect();
         names.sort();
         names

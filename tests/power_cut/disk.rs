@@ -142,14 +142,11 @@ pub fn write_image(image: &Image, folder: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// The names in a folder, those of locks aside: locks are not on the disk that is simulated.
+/// The names in a folder.
 pub fn names_in(folder: &Path) -> io::Result<Vec<String>> {
     let mut names = Vec::new();
     for entry in fs::read_dir(folder)? {
-        let name = entry?.file_name().to_string_lossy().into_owned();
-        if !name.ends_with("-lock") && !name.ends_with("-gate") {
-            names.push(name);
-        }
+        names.push(entry?.file_name().to_string_lossy().into_owned());
     }
     names.sort();
     Ok(names)

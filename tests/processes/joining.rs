@@ -1,7 +1,7 @@
 //! A child that is alone at its store halts at each call to the file system in turn, and this process joins it there:
 //! it has to wait for one that has the writer lock, which is no lock of a file then, and to go on after its death.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use everseen::{Error, Kind, Options, Store};
 
@@ -22,9 +22,13 @@ struct Met {
     opening_or_closing: u32,
 }
 
-fn liveness(store: &Path, seat: usize) -> PathBuf {
+/// Whether a handle has taken a place, as the shared memory tells (FORMAT.md does not: it is nobody's but the
+/// library's).
+fn is_taken(store: &Path, seat: usize) -> bool {
     let name = store.file_name().unwrap().to_str().unwrap();
-    store.with_file_name(format!("{name}-handle.{seat}"))
+    let words = std::fs::read(store.with_file_name(format!("{name}-shm"))).unwrap();
+    let at = (64 + 8 * seat) * 8;
+    words[at..at + 8].iter().any(|byte| *byte != 0)
 }
 
 /// Joins a child that has the writer lock and doesn't move, and kills it while this waits.
@@ -32,7 +36,7 @@ fn join_the_dying(options: &Options, path: &Path, child: &mut Process) -> Store 
     std::thread::scope(|scope| {
         let joining = scope.spawn(|| options.open(path));
         // The one before tried in vain.
-        while !liveness(path, 2).exists() {
+        while !is_taken(path, 2) {
             assert!(!joining.is_finished(), "it did not wait");
             std::thread::yield_now();
         }

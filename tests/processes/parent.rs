@@ -131,4 +131,4 @@ pub fn names(store: &Path) -> Vec<String> {
 }
 
 /// What is there when all have closed the store.
-pub const CLOSED: [&str; 3] = ["store", "store-gate", "store-lock"];
+pub const CLOSED: [&str; 1] = ["store"];

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use everseen::storage::HeldByte;
 use everseen::{Error, Kind, Options, Verdict};
 use tempfile::TempDir;
 
@@ -202,6 +203,10 @@ fn exclusive_is_exclusive_both_ways() {
     }
 }
 
+/// The locks of a store file: FORMAT.md, "Locks and concurrent readers".
+const GATE: u64 = 1 << 62;
+const PRESENCE: u64 = GATE + 1;
+
 /// A process that is killed lets go of its locks one after the other: the gate may be free while the
 /// lock that shuts everybody out is not.
 #[test]
@@ -209,24 +214,22 @@ fn an_opener_outlasts_the_lock_of_a_dying_process() {
     let (_folder, path) = place();
     let task = Task::new(Kind::Bloom, false, 1 << 10, &path);
     options(&task).create(&path).unwrap().close().unwrap();
-    let file = |name: &str| std::fs::File::open(path.with_file_name(name)).unwrap();
-    let (gate, lock) = (file("store-gate"), file("store-lock"));
     for read_only in [false, true].repeat(10) {
-        fs2::FileExt::lock_exclusive(&lock).unwrap();
-        let (options, path) = (options(&task), path.clone());
+        let presence = HeldByte::take(&path, PRESENCE).unwrap();
+        assert!(presence.is_some());
+        let (options, from) = (options(&task), path.clone());
         let opener = std::thread::spawn(move || match read_only {
-            true => options.open_read_only(&path),
-            false => options.open(&path),
+            true => options.open_read_only(&from),
+            false => options.open(&from),
         });
         // Inside of the gate it meets the lock.
-        while !opener.is_finished() && fs2::FileExt::try_lock_exclusive(&gate).is_ok() {
-            fs2::FileExt::unlock(&gate).unwrap();
+        while !opener.is_finished() && HeldByte::take(&path, GATE).unwrap().is_some() {
             std::thread::yield_now();
         }
         for _ in 0..100 {
             std::thread::yield_now();
         }
-        fs2::FileExt::unlock(&lock).unwrap();
+        drop(presence);
         opener.join().unwrap().unwrap().close().unwrap();
     }
 }

@@ -51,14 +51,14 @@ pub fn beside(store: &Path, suffix: &str) -> PathBuf {
     name.into()
 }
 
-/// Names of the store and its logs, locks and shared memory aside, sorted.
+/// Names of the store and its logs, shared memory aside, sorted.
 pub fn names(store: &Path) -> Vec<String> {
     let folder = store.parent().unwrap();
     let mut names: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().file_name().into_string().unwrap())
         .filter(|name| {
-            let beside = ["-lock", "-gate", "-shm", "-handle."];
+            let beside = ["-shm"];
             !beside.iter().any(|other| name.contains(other))
         })
         .collect();

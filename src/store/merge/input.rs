@@ -11,6 +11,7 @@ use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
 use crate::store::{OnDamage, Options, Store};
+use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
 /// A store whose pages hold everything that it had acknowledged when the merge began.
@@ -132,6 +133,31 @@ impl Input {
 }
 
 impl Input {
+    /// What a store made of these gets: their owner and mode. Where they differ, it belongs to the one who makes it,
+    /// who may do with it what all of them allow; and nobody else may.
+    pub(crate) fn common_owner(inputs: &[Self]) -> Result<Option<Owner>> {
+        let mut common: Option<Owner> = None;
+        let mut alike = true;
+        for input in inputs {
+            let Some(owner) = input.store.engine.owner()? else {
+                continue;
+            };
+            match &mut common {
+                None => common = Some(owner),
+                Some(common) => {
+                    alike &= (common.user, common.group) == (owner.user, owner.group);
+                    common.mode &= owner.mode;
+                }
+            }
+        }
+        if let Some(common) = &mut common
+            && !alike
+        {
+            common.mode &= 0o700;
+        }
+        Ok(common)
+    }
+
     /// How many keys are exempt in it.
     pub(crate) fn exempt(&self) -> Result<u64> {
         self.store.exemptions()

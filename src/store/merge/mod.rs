@@ -14,7 +14,9 @@ use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
 use super::Options;
-use super::create::{check_place, make};
+use super::create::make;
+use super::draft::refuse_existing;
+use super::place::Place;
 use crate::error::{Error, Result};
 use design::Design;
 use input::Input;
@@ -185,16 +187,18 @@ impl<'a> Merge<'a> {
                 got: "none".to_owned(),
             });
         }
-        check_place(&self.options, out)?;
+        Place::of_new(out)?;
+        refuse_existing(&self.options, out)?;
         let inputs = Input::open_all(&self.options, &paths)?;
         let mut design = design(&inputs, &self.options, out)?;
         let mut report = None;
         // Nobody can have it before it is closed, and it has no keys to buffer.
         let options = self.options.clone().exclusive(true).background(false);
         let options = options.buffer(super::LEAST_BUFFER);
-        let store = make(&options, out, |temporary| {
+        let owner = Input::common_owner(&inputs)?;
+        let store = make(&options, out, owner, |draft| {
             let stream = Stream::new(&inputs, &mut self.watch);
-            report = Some(stream.write(&options, temporary, out, &mut design)?);
+            report = Some(stream.write(draft, out, &mut design)?);
             Ok(())
         })?;
         store.close()?;

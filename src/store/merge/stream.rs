@@ -13,8 +13,8 @@ use crate::file::layout::page_offset;
 use crate::page::place::folded;
 use crate::page::{self, PAGE_BYTES, bloom, merge};
 use crate::sizing;
-use crate::store::Options;
 use crate::store::create::{begin, finish};
+use crate::store::draft::Draft;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// Pages read or written at a time: 1 MiB.
@@ -51,23 +51,23 @@ impl<'a, 'w> Stream<'a, 'w> {
         }
     }
 
-    /// Writes the whole store to the file `temporary`, durably.
+    /// Writes the whole store, durably.
     pub(crate) fn write(
         mut self,
-        options: &Options,
-        temporary: &Path,
+        draft: &Draft,
         out: &Path,
         design: &mut Design,
     ) -> Result<MergeReport> {
         let parts = design.parts.iter().flatten();
         self.total = parts.map(|part| part.layer.pages).sum();
         self.tell()?;
-        let file = begin(options, temporary, &design.superblock)?;
+        begin(draft, &design.superblock)?;
+        let (file, temporary) = (&draft.file, &*draft.temporary);
         let mut stays = 1.0;
         let generation = design.superblock.generation;
         for (layer, parts) in design.superblock.layers.iter_mut().zip(&design.parts) {
             let target = Target {
-                file: &*file,
+                file: &**file,
                 path: temporary,
                 generation,
                 layer: *layer,
@@ -79,9 +79,9 @@ impl<'a, 'w> Stream<'a, 'w> {
             stays *= (1.0 - written.rates / layer.pages as f64) * (1.0 - floor);
         }
         design.check_bound(out)?;
-        let exempt = exempt::keep(self.inputs, &*file, temporary, &design.superblock)?;
+        let exempt = exempt::keep(self.inputs, &**file, temporary, &design.superblock)?;
         design.superblock.sections.extend(exempt);
-        finish(&*file, temporary, &design.header, &design.superblock)?;
+        finish(&**file, temporary, &design.header, &design.superblock)?;
         let superblock = &design.superblock;
         let fixed = design.header.growth().is_none();
         let layers = &superblock.layers;

@@ -1,0 +1,253 @@
+//! The folder of a store, held open: names in it stay right when the folder is renamed or the process
+//! changes its own.
+//!
+//! Side files are opened through it, and nothing that a stranger put under their names is followed,
+//! waited for or removed.
+
+use std::ffi::{OsStr, OsString};
+use std::fs::File;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[cfg_attr(target_os = "linux", path = "folder_linux.rs")]
+#[cfg_attr(not(target_os = "linux"), path = "folder_other.rs")]
+mod system;
+
+/// Every file of Everseen begins with one of these, or is still blank (FORMAT.md, "Files").
+const MAGICS: [&[u8]; 5] = [
+    b"EVERSEEN",
+    b"EVERSLOG",
+    b"EVERDELT",
+    b"EVERSHM",
+    b"EVERBUF",
+];
+
+/// A file is taken for blank if it begins with so many zeros, or is shorter and all zeros. A power cut
+/// can take the first page of a file and leave later ones.
+const BLANK: usize = 4096;
+
+/// Which file a name or a descriptor stands for, whatever it is called.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct FileId {
+    /// The number of the file system.
+    pub device: u64,
+    /// The file's number in it.
+    pub inode: u64,
+}
+
+/// Who may do what with a file.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// Permission bits.
+    pub mode: u32,
+    /// The user's number.
+    pub user: u32,
+    /// The group's number.
+    pub group: u32,
+}
+
+/// What the system says of a file.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FileState {
+    pub(crate) id: FileId,
+    pub(crate) owner: Owner,
+    /// How many names it has.
+    pub(crate) links: u64,
+}
+
+/// What is at a path is no regular file: a link, a pipe, a device.
+#[derive(Debug)]
+pub(crate) struct NotAFile;
+
+/// What is at a path was not made by Everseen.
+#[derive(Debug)]
+pub(crate) struct NotOurs;
+
+impl std::fmt::Display for NotAFile {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("not a regular file")
+    }
+}
+
+impl std::fmt::Display for NotOurs {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str("not a file of Everseen's")
+    }
+}
+
+impl std::error::Error for NotAFile {}
+impl std::error::Error for NotOurs {}
+
+fn not_a_file() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, NotAFile)
+}
+
+fn not_ours() -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidInput, NotOurs)
+}
+
+/// An open folder.
+///
+/// Its methods take paths of files directly in it, as they were when it was opened.
+#[derive(Debug)]
+pub struct Folder {
+    dir: system::Dir,
+    path: PathBuf,
+    /// What new files get; the process's own defaults unless set.
+    owner: Option<Owner>,
+}
+
+impl Folder {
+    /// Opens a folder. `path` should be absolute.
+    pub(crate) fn open(path: &Path) -> io::Result<Self> {
+        Ok(Self {
+            dir: system::open_folder(path)?,
+            path: path.to_owned(),
+            owner: None,
+        })
+    }
+
+    /// The same folder, whose new files get another owner and mode.
+    pub(crate) fn with_owner(&self, owner: Option<Owner>) -> io::Result<Self> {
+        Ok(Self {
+            dir: system::clone(&self.dir)?,
+            path: self.path.clone(),
+            owner,
+        })
+    }
+
+    /// The path by which it was opened.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether a path is that of a file directly in this folder.
+    pub fn holds(&self, path: &Path) -> bool {
+        path.parent() == Some(&self.path) && path.file_name().is_some()
+    }
+
+    fn name<'a>(&self, path: &'a Path) -> io::Result<&'a OsStr> {
+        match path.file_name() {
+            Some(name) if self.holds(path) => Ok(name),
+            _ => Err(io::ErrorKind::InvalidInput.into()),
+        }
+    }
+
+    /// Makes a new file, open for reading and writing, with the owner and the mode that files of this
+    /// folder get.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`] if anything has that name.
+    pub fn create(&self, path: &Path) -> io::Result<File> {
+        let name = self.name(path)?;
+        let file = system::create(&self.dir, name, self.owner.is_some())?;
+        if let Some(owner) = self.owner
+            && let Err(error) = system::set_owner(&file, owner)
+        {
+            let _ = system::remove(&self.dir, name);
+            return Err(error);
+        }
+        Ok(file)
+    }
+
+    /// Opens a regular file. Links are not followed, and a pipe is not waited for.
+    pub fn open_file(&self, path: &Path, write: bool) -> io::Result<File> {
+        regular(system::open(&self.dir, self.name(path)?, write)?)
+    }
+
+    /// The folder itself, opened once more, to be locked.
+    pub(crate) fn open_itself(&self) -> io::Result<File> {
+        system::open_itself(&self.dir)
+    }
+
+    /// What is at a path, links not followed; `None` if nothing is.
+    pub(crate) fn state(&self, path: &Path) -> io::Result<Option<FileState>> {
+        match system::state_at(&self.dir, self.name(path)?) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            outcome => outcome.map(Some),
+        }
+    }
+
+    /// Whether something has this name, be it a link to nothing.
+    pub fn exists(&self, path: &Path) -> io::Result<bool> {
+        Ok(self.state(path)?.is_some())
+    }
+
+    /// Whether what is at a path may be taken for a file of Everseen's: a regular file that is empty or blank,
+    /// or begins as its files do.
+    pub(crate) fn is_ours(&self, path: &Path) -> io::Result<bool> {
+        match self.open_file(path, false) {
+            Ok(file) => is_ours(&file),
+            Err(error) if error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(false),
+            // Without leave to read it, this process did not make it.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Removes a file that is Everseen's.
+    ///
+    /// # Errors
+    /// [`NotOurs`] inside of an error if it is not.
+    pub fn remove(&self, path: &Path) -> io::Result<()> {
+        if !self.is_ours(path)? {
+            return Err(not_ours());
+        }
+        system::remove(&self.dir, self.name(path)?)
+    }
+
+    /// Renames a file of Everseen's, replacing what has the other name if that is one too.
+    pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
+        for path in [from, to] {
+            if self.exists(path)? && !self.is_ours(path)? {
+                return Err(not_ours());
+            }
+        }
+        system::rename(&self.dir, self.name(from)?, self.name(to)?)
+    }
+
+    /// Gives a file another name, unless something has it.
+    ///
+    /// # Errors
+    /// [`io::ErrorKind::AlreadyExists`].
+    pub fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        system::publish(&self.dir, self.name(from)?, self.name(to)?)
+    }
+
+    /// The names in the folder.
+    pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
+        system::names(&self.dir, &self.path)
+    }
+
+    /// Makes durable which names the folder holds.
+    pub fn sync(&self) -> io::Result<()> {
+        system::sync(&self.dir)
+    }
+}
+
+/// Opens a regular file at any path, links followed. A pipe is not waited for.
+pub(super) fn open_path(path: &Path, write: bool) -> io::Result<File> {
+    regular(system::open_path(path, write)?)
+}
+
+fn regular(file: File) -> io::Result<File> {
+    match file.metadata()?.file_type() {
+        kind if kind.is_file() => Ok(file),
+        kind if kind.is_dir() => Err(io::ErrorKind::IsADirectory.into()),
+        _ => Err(not_a_file()),
+    }
+}
+
+fn is_ours(file: &File) -> io::Result<bool> {
+    let mut first = Vec::with_capacity(BLANK);
+    let mut limited = io::Read::take(file, BLANK as u64);
+    io::Read::read_to_end(&mut limited, &mut first)?;
+    let is_magic = MAGICS.iter().any(|magic| first.starts_with(*magic));
+    Ok(is_magic || first.iter().all(|byte| *byte == 0))
+}
+
+/// What the system says of an open file.
+pub(crate) fn state_of(file: &File) -> io::Result<FileState> {
+    system::state_of(file)
+}

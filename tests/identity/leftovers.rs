@@ -1,0 +1,108 @@
+//! What an earlier store of the same name left beside a new one.
+
+use std::fs;
+
+use everseen::{Error, LogError, Options};
+
+use crate::support::files::{beside, held, image, keys, log_of, names, place, small};
+
+fn options() -> Options {
+    small().capacity(20_000).fpr(1e-9)
+}
+
+#[test]
+fn a_store_is_not_made_beside_the_log_of_one_that_was_removed() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    let (_killed_folder, killed) = image(&path);
+    fs::copy(beside(&path, "-shm"), beside(&killed, "-shm")).unwrap();
+    let moved = beside(&killed, "-moved");
+    fs::rename(&killed, &moved).unwrap();
+    for outcome in [options().create(&killed), options().open_or_create(&killed)] {
+        let error = outcome.unwrap_err();
+        let log = log_of(&killed, 1);
+        assert!(
+            matches!(&error, Error::LeftoverLog { path } if *path == log),
+            "{error:?}"
+        );
+        assert!(!killed.exists());
+    }
+    // Moved back, it has all its keys.
+    fs::rename(&moved, &killed).unwrap();
+    assert_eq!(held(&options().open(&killed).unwrap(), &keys(0..100)), 100);
+    // And gone for good, it is in nobody's way.
+    let (_killed_folder, killed) = image(&path);
+    fs::remove_file(&killed).unwrap();
+    fs::remove_file(log_of(&killed, 1)).unwrap();
+    let made = options().create(&killed).unwrap();
+    assert_eq!(held(&made, &keys(0..100)), 0);
+}
+
+#[test]
+fn what_an_earlier_store_left_and_holds_no_key_is_cleared() {
+    let (_folder, path) = place();
+    fs::write(
+        log_of(&path, 1),
+        [&b"EVERSLOG"[..], &[7; 56], &[0; 9000]].concat(),
+    )
+    .unwrap();
+    fs::write(log_of(&path, 7), []).unwrap();
+    fs::write(beside(&path, "-shm"), [&b"EVERSHM2"[..], &[7; 56]].concat()).unwrap();
+    fs::write(beside(&path, "-shm.3"), [0; 8192]).unwrap();
+    fs::write(beside(&path, "-shm.spare"), [0; 8192]).unwrap();
+    let store = options().create(&path).unwrap();
+    assert_eq!(names(&path), ["store"]);
+    store.insert_batch(&keys(0..3000)).unwrap();
+    store.close().unwrap();
+    assert_eq!(names(&path), ["store"]);
+}
+
+#[test]
+fn a_store_is_not_opened_beside_a_log_that_it_would_meet_later() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    let backup = beside(&path, "-backup");
+    store.snapshot(&backup).unwrap();
+    for _ in 0..4 {
+        store.insert_batch(&keys(0..100)).unwrap();
+        store.checkpoint().unwrap();
+        store.insert(b"one more").unwrap();
+    }
+    store.insert_batch(&keys(100..200)).unwrap();
+    let (_folder, killed) = image(&path);
+    drop(store);
+    let log = names(&killed)
+        .into_iter()
+        .find(|name| name.contains("-log."))
+        .unwrap();
+    let log = killed.with_file_name(log);
+    fs::copy(&backup, &killed).unwrap();
+    let error = options().open(&killed).unwrap_err();
+    assert!(
+        matches!(&error, Error::LeftoverLog { path } if *path == log),
+        "{error:?}"
+    );
+    // A reader can't come to harm.
+    assert_eq!(
+        held(&options().open_read_only(&killed).unwrap(), &keys(100..200)),
+        0
+    );
+    fs::remove_file(&log).unwrap();
+    options().open(&killed).unwrap().close().unwrap();
+}
+
+#[test]
+fn a_log_of_another_store_in_the_place_of_ones_own_is_named() {
+    let (_folder, path) = place();
+    options().create(&path).unwrap().close().unwrap();
+    let (_other_folder, other) = place();
+    let store = options().create(&other).unwrap();
+    store.insert(b"key").unwrap();
+    fs::copy(log_of(&other, 1), log_of(&path, 1)).unwrap();
+    let error = options().open(&path).unwrap_err();
+    assert!(
+        matches!(&error, Error::Log { path: got, source: LogError::Foreign { .. } } if *got == log_of(&path, 1)),
+        "{error:?}"
+    );
+}

@@ -1,0 +1,96 @@
+//! Stores whose writers locked files beside them.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use everseen::{Error, Options};
+
+use crate::support::files::{beside, held, keys, names, place, small};
+
+fn options() -> Options {
+    small().capacity(20_000).fpr(1e-9)
+}
+
+/// The number of `incompatible`, FORMAT.md, "Header".
+fn incompatible(path: &Path) -> u64 {
+    u64::from_le_bytes(fs::read(path).unwrap()[32..40].try_into().unwrap())
+}
+
+/// Makes of a store one of an earlier build.
+fn age(path: &Path) {
+    let mut bytes = fs::read(path).unwrap();
+    bytes[32..40].fill(0);
+    let crc = crc32fast::hash(&bytes[..252]);
+    bytes[252..256].copy_from_slice(&crc.to_le_bytes());
+    fs::write(path, bytes).unwrap();
+    assert_eq!(incompatible(path), 0);
+    for suffix in ["-gate", "-lock"] {
+        fs::write(beside(path, suffix), []).unwrap();
+    }
+}
+
+#[test]
+fn a_store_of_an_earlier_build_is_taken_over() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    store.close().unwrap();
+    age(&path);
+    let reader = options().open_read_only(&path).unwrap();
+    assert_eq!(held(&reader, &keys(0..100)), 100);
+    drop(reader);
+    assert_eq!(incompatible(&path), 0);
+
+    let store = options().open(&path).unwrap();
+    assert_eq!(incompatible(&path), 1);
+    assert_eq!(held(&store, &keys(0..100)), 100);
+    store.insert_batch(&keys(100..200)).unwrap();
+    store.close().unwrap();
+    assert_eq!(names(&path), ["store"]);
+    assert_eq!(held(&options().open(&path).unwrap(), &keys(0..200)), 200);
+}
+
+#[test]
+fn a_store_that_an_earlier_build_has_open_is_left_to_it() {
+    for suffix in ["-gate", "-lock"] {
+        let (_folder, path) = place();
+        options().create(&path).unwrap().close().unwrap();
+        age(&path);
+        let lock = File::open(beside(&path, suffix)).unwrap();
+        fs2::FileExt::lock_shared(&lock).unwrap();
+        let error = options().open(&path).unwrap_err();
+        let file = beside(&path, suffix);
+        assert!(
+            matches!(&error, Error::Locked { path } if *path == file),
+            "{error:?}"
+        );
+        assert_eq!(incompatible(&path), 0);
+        fs2::FileExt::unlock(&lock).unwrap();
+        options().open(&path).unwrap().close().unwrap();
+        assert_eq!((incompatible(&path), names(&path).len()), (1, 1));
+    }
+}
+
+/// A delta leads from a copy that an earlier build made to what a later one did.
+#[test]
+fn copies_of_an_earlier_build_are_the_stores_own() {
+    let (_folder, path) = place();
+    let copy = beside(&path, "-copy");
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    store.snapshot(&copy).unwrap();
+    store.close().unwrap();
+    for path in [&path, &copy] {
+        age(path);
+    }
+    let store = options().open(&path).unwrap();
+    store.insert_batch(&keys(100..200)).unwrap();
+    store
+        .snapshot_since(beside(&path, "-delta"), &copy)
+        .unwrap();
+    store.close().unwrap();
+    options().apply(beside(&path, "-delta"), &copy).unwrap();
+    let copy = options().open(&copy).unwrap();
+    assert_eq!(held(&copy, &keys(0..200)), 200);
+    assert!(copy.verify().unwrap().is_ok());
+}
