@@ -18,7 +18,7 @@ use std::io;
 use std::path::Path;
 
 use crate::sys::sync::{AtomicU64, Ordering};
-use crate::sys::{Folder, Region};
+use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use checks::{Digest, Sum, Wrong};
 pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
@@ -54,7 +54,7 @@ enum Word {
     Net,
 }
 
-const _: () = assert!((Word::Net as u64) < HEADER_WORDS);
+const _: () = assert!((Word::Net as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
 /// Where the log of a generation ends, and the CRC of its last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -159,6 +159,7 @@ impl Buffer {
         buffer.set(Word::Transactions, shape.transactions);
         buffer.set(Word::Homes, shape.homes);
         buffer.set(Word::Magic, MAGIC);
+        buffer.region.words()[SECOND_MAGIC].store(MAGIC, Ordering::Release);
         buffer
     }
 

@@ -61,8 +61,7 @@ impl Engine {
             return self.close_last(held);
         }
         let left = self.leave();
-        drop(held);
-        self.mark_closed();
+        self.end(Some(held));
         left
     }
 
@@ -138,5 +137,6 @@ impl Engine {
         self.mark_closed();
         drop(held);
         drop(lock(&self.reading).take());
+        self.shared.leave_session();
     }
 }

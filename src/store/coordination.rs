@@ -6,7 +6,7 @@
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock};
 
 use super::bias::Bias;
 use super::doubt::Doubt;
@@ -15,7 +15,7 @@ use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::pages::WriteWindow;
 use crate::file::superblock::MAX_COUNTER;
 use crate::sys::sync::{AtomicU64, Ordering};
-use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region};
+use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
 const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
 const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
@@ -63,7 +63,7 @@ enum Word {
     End = Word::Window as usize + WriteWindow::WORDS,
 }
 
-const _: () = assert!((Word::End as usize) < FIRST_SLOT);
+const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
 
 /// Why all handles must reopen: the disk has lost what memory tells of.
@@ -86,7 +86,7 @@ pub(crate) struct Coordination {
     /// Bytes of each write buffer, as they were when this handle began or attached: they stay the same.
     buffer_bytes: OnceLock<u64>,
     /// Of a writing handle that shares it: tells that it is in use.
-    session: Option<RangeLock>,
+    session: Mutex<Option<RangeLock>>,
 }
 
 /// A place for one handle.
@@ -104,13 +104,13 @@ impl Coordination {
         Self {
             region,
             buffer_bytes: OnceLock::new(),
-            session: None,
+            session: Mutex::default(),
         }
     }
 
     pub(crate) fn create(place: &Place) -> io::Result<Self> {
         let region = Region::create(place.folder(), &shared_path(place), WORDS)?;
-        let mut made = Self::of(region);
+        let made = Self::of(region);
         made.join_session()?;
         Ok(made)
     }
@@ -126,7 +126,7 @@ impl Coordination {
         file: FileId,
         write: bool,
     ) -> io::Result<Self> {
-        let mut found = Self::look(place, store_id, write)?;
+        let found = Self::look(place, store_id, write)?;
         if found.store_file() != file || !found.is_in_use()? {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -152,11 +152,16 @@ impl Coordination {
         Ok(found)
     }
 
-    fn join_session(&mut self) -> io::Result<()> {
+    fn join_session(&self) -> io::Result<()> {
         if let Some(file) = self.region.file() {
-            self.session = LockedFile::of(file.try_clone()?).try_shared(SESSION)?;
+            *lock(&self.session) = LockedFile::of(file.try_clone()?).try_shared(SESSION)?;
         }
         Ok(())
+    }
+
+    /// Tells that this handle is done with it, however long it stays mapped.
+    pub(crate) fn leave_session(&self) {
+        drop(lock(&self.session).take());
     }
 
     /// Whether any handle, of this store or another, uses the shared memory of this name.
@@ -202,6 +207,7 @@ impl Coordination {
         self.set(Word::Settled, settled);
         self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
         self.set(Word::Magic, MAGIC);
+        self.region.words()[SECOND_MAGIC].store(MAGIC, Ordering::Release);
     }
 
     fn get(&self, word: Word) -> u64 {

@@ -22,6 +22,9 @@ const MAGICS: [&[u8]; 5] = [
     b"EVERBUF",
 ];
 
+/// Shared memory bears its magic once more, in this word: the first may be damaged.
+pub(crate) const SECOND_MAGIC: usize = 63;
+
 /// A file is taken for blank if it begins with so many zeros, or is shorter and all zeros. A power cut
 /// can take the first page of a file and leave later ones.
 const BLANK: usize = 4096;
@@ -243,8 +246,9 @@ fn is_ours(file: &File) -> io::Result<bool> {
     let mut first = Vec::with_capacity(BLANK);
     let mut limited = io::Read::take(file, BLANK as u64);
     io::Read::read_to_end(&mut limited, &mut first)?;
-    let is_magic = MAGICS.iter().any(|magic| first.starts_with(*magic));
-    Ok(is_magic || first.iter().all(|byte| *byte == 0))
+    let second = first.get(SECOND_MAGIC * 8..).unwrap_or_default();
+    let is_ours = |bytes: &[u8]| MAGICS.iter().any(|magic| bytes.starts_with(magic));
+    Ok(is_ours(&first) || is_ours(second) || first.iter().all(|byte| *byte == 0))
 }
 
 /// What the system says of an open file.

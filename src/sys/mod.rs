@@ -22,7 +22,7 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use disk::Disk;
-pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, state_of};
+pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use highway::Pairs;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
