@@ -54,6 +54,9 @@ enum Word {
     Net,
 }
 
+/// The words that hold the magic.
+const MAGICS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
+
 const _: () = assert!((Word::Net as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
 /// Where the log of a generation ends, and the CRC of its last record.
@@ -121,9 +124,13 @@ impl Buffer {
         self.region.populate();
     }
 
-    /// Makes a file of zeros that a buffer of about `bytes` can be [made of](Self::adopt) at once.
+    /// Makes a file of zeros, but for its magic, that a buffer of about `bytes` can be [made of](Self::adopt) at once.
     pub(crate) fn blank(folder: &Folder, path: &Path, bytes: u64) -> io::Result<()> {
-        Region::create(folder, path, Shape::of(bytes).words()).map(drop)
+        let region = Region::create(folder, path, Shape::of(bytes).words())?;
+        for index in MAGICS {
+            region.words()[index].store(MAGIC, Ordering::Release);
+        }
+        Ok(())
     }
 
     /// A buffer of about `bytes` in a file that [`blank`](Self::blank) made.
@@ -139,8 +146,9 @@ impl Buffer {
         let shape = Shape::of(bytes);
         let region = Region::take_over(folder, path)?;
         let words = region.words();
-        let front = words.iter().take(HEADER_WORDS as usize);
-        let is_blank = front.fold(0, |all, word| all | word.load(Ordering::Acquire)) == 0;
+        let front = words.iter().enumerate().take(HEADER_WORDS as usize);
+        let front = front.filter(|(index, _)| !MAGICS.contains(index));
+        let is_blank = front.fold(0, |all, (_, word)| all | word.load(Ordering::Acquire)) == 0;
         if words.len() as u64 != shape.words() || !is_blank {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -158,8 +166,9 @@ impl Buffer {
         buffer.set(Word::Generation, generation);
         buffer.set(Word::Transactions, shape.transactions);
         buffer.set(Word::Homes, shape.homes);
-        buffer.set(Word::Magic, MAGIC);
-        buffer.region.words()[SECOND_MAGIC].store(MAGIC, Ordering::Release);
+        for index in MAGICS {
+            buffer.region.words()[index].store(MAGIC, Ordering::Release);
+        }
         buffer
     }
 

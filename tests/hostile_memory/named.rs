@@ -85,14 +85,14 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
     let next: Change = |old| old + 1;
     let cases: [(&str, u64, Change, &str); 16] = [
         ("-shm", 2, next, "ended"),
-        ("-shm", 6, |old| old - 1, "active"),
-        ("-shm", 6, |_| 0, "active"),
-        ("-shm", 6, far, "settled"),
-        ("-shm", 7, next, "settled"),
-        ("-shm", 7, |_| 0, "settled"),
-        ("-shm", 9, |_| 77, "poisoned"),
-        ("-shm", 13, far, "sum"),
-        ("-shm", 14, far, "sum"),
+        ("-shm", 8, |old| old - 1, "active"),
+        ("-shm", 8, |_| 0, "active"),
+        ("-shm", 8, far, "settled"),
+        ("-shm", 9, next, "settled"),
+        ("-shm", 9, |_| 0, "settled"),
+        ("-shm", 11, |_| 77, "poisoned"),
+        ("-shm", 15, far, "sum"),
+        ("-shm", 16, far, "sum"),
         ("-shm", 64, next, "handle"),
         // Of the buffer, where its log ends: both of the words that tell, in turns.
         ("-shm.2", 4, next, "applied"),
