@@ -1,0 +1,459 @@
+//! The neighbour: tidy or hostile, one deed at a time.
+
+use std::fs::{self, File, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, symlink};
+use std::path::{Path, PathBuf};
+
+use rustix::fs::{CWD, RenameFlags, renameat_with};
+
+use super::deeds::{Change, Deeds, Span};
+use super::plants::{Kind, Plant, some_text, write_new};
+use super::task::{ALIAS, Id, NAME, now};
+use crate::numbers::Random;
+
+/// A name in another folder, where the neighbour puts things.
+pub const AWAY: &str = "away";
+
+/// Under which names plants are put; `+` stands for the next generation's number.
+const PLANTED: [&str; 14] = [
+    "-new",
+    "-part",
+    "-log.+",
+    "-log.+",
+    "-log.+",
+    "-shm",
+    "-shm",
+    "-shm.+",
+    "-shm.+",
+    "-shm.making",
+    "-shm.spare",
+    "-gate",
+    "-lock",
+    "-handle.0",
+];
+
+/// A file beside the store that was moved away.
+#[derive(Debug)]
+pub struct Stashed {
+    pub name: String,
+    pub path: PathBuf,
+}
+
+#[derive(Debug)]
+pub struct Neighbour {
+    pub root: PathBuf,
+    pub random: Random,
+    pub deeds: Deeds,
+    pub plants: Vec<Plant>,
+    pub stashed: Vec<Stashed>,
+    /// Files without a name, so that their numbers are not given to others.
+    held: Vec<File>,
+    counter: u64,
+}
+
+/// What the round does for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Wish {
+    Nothing,
+    Kill,
+    Reader,
+}
+
+fn refused() -> io::Error {
+    io::ErrorKind::InvalidInput.into()
+}
+
+/// Renames unless something has the name.
+pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
+    Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
+}
+
+fn is_file(path: &Path) -> bool {
+    fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
+}
+
+impl Neighbour {
+    pub fn new(root: &Path, random: Random) -> Self {
+        Self {
+            root: root.to_owned(),
+            random,
+            deeds: Deeds::default(),
+            plants: Vec::new(),
+            stashed: Vec::new(),
+            held: Vec::new(),
+            counter: 0,
+        }
+    }
+
+    /// The store's folder, wherever it is now.
+    pub fn home(&self) -> PathBuf {
+        let moved = self.root.join("home-moved");
+        match moved.exists() {
+            true => moved,
+            false => self.root.join("home"),
+        }
+    }
+
+    pub fn store(&self) -> PathBuf {
+        self.home().join(NAME)
+    }
+
+    pub fn away(&self) -> PathBuf {
+        self.root.join("stash").join(AWAY)
+    }
+
+    fn is_plant(&self, name: &str) -> bool {
+        self.plants.iter().any(|plant| plant.name == name)
+    }
+
+    /// The store's name, if a store's file has it.
+    fn held_store(&self) -> io::Result<PathBuf> {
+        let store = self.store();
+        match is_file(&store) && !self.is_plant(NAME) {
+            true => Ok(store),
+            false => Err(refused()),
+        }
+    }
+
+    fn fresh(&mut self, what: &str) -> PathBuf {
+        self.counter += 1;
+        self.root
+            .join("stash")
+            .join(format!("{what}{}", self.counter))
+    }
+
+    /// Does something at random, tells what, and whether it came off.
+    pub fn act(&mut self) -> Wish {
+        let from = now();
+        let mut wish = Wish::Nothing;
+        let (what, done) = match self.random.below(40) {
+            0 => ("link", self.link()),
+            1 => ("link symbolically", self.link_symbolically()),
+            2..5 => ("move", self.move_away()),
+            5..9 => ("move back", self.move_back()),
+            9 => ("move and link", self.move_and_link()),
+            10 => ("remove", self.remove()),
+            11 | 12 => ("replace by a copy", self.replace_by_copy()),
+            13 => ("replace by another", self.replace_by_another()),
+            14 => ("replace by a text", self.replace_by_text()),
+            15..21 => self.side(),
+            21 => ("put back", self.put_back()),
+            22..30 => ("plant", self.plant()),
+            30 => ("plant at the name", self.plant_at(NAME.to_owned())),
+            31 | 32 => ("rename the folder", self.rename_folder()),
+            33..35 => ("change a mode", self.change_mode()),
+            35 => ("shorten", self.shorten()),
+            36 => {
+                wish = Wish::Reader;
+                ("read", Ok(String::new()))
+            }
+            _ => {
+                wish = Wish::Kill;
+                self.deeds.kills += 1;
+                ("kill", Ok(String::new()))
+            }
+        };
+        let outcome = match done {
+            Ok(detail) => format!("{what} {detail}"),
+            Err(error) => format!("{what}: {error}"),
+        };
+        self.deeds.log.push((from, outcome));
+        wish
+    }
+
+    /// Notes that a name stands for another file since.
+    fn note(
+        &mut self,
+        from: u64,
+        name: &str,
+        before: Option<Id>,
+        work: io::Result<()>,
+    ) -> io::Result<()> {
+        work?;
+        self.deeds.moved = true;
+        let path = match name {
+            AWAY => self.away(),
+            name => self.home().join(name),
+        };
+        self.deeds.changes.push(Change {
+            at: Span { from, to: now() },
+            name: name.to_owned(),
+            before,
+            after: Id::at(&path),
+        });
+        Ok(())
+    }
+
+    fn keep(&mut self, path: &Path) {
+        self.held.extend(File::open(path));
+    }
+
+    fn link(&mut self) -> io::Result<String> {
+        let store = self.held_store()?;
+        let (name, path) = match self.random.below(2) {
+            0 => (ALIAS, self.home().join(ALIAS)),
+            _ => (AWAY, self.away()),
+        };
+        let from = now();
+        let linked = fs::hard_link(store, path);
+        self.note(from, name, None, linked)?;
+        Ok(name.to_owned())
+    }
+
+    fn link_symbolically(&mut self) -> io::Result<String> {
+        symlink(NAME, self.home().join(ALIAS))?;
+        let plant = Plant::of(&self.home(), ALIAS, Kind::Link(NAME.into()))?;
+        self.plants.push(plant);
+        Ok(String::new())
+    }
+
+    /// Moves a file between two of its names.
+    fn rename(&mut self, one: &str, other: &str) -> io::Result<()> {
+        let path = |name: &str| match name {
+            AWAY => self.away(),
+            name => self.home().join(name),
+        };
+        let (from, to) = (path(one), path(other));
+        if !is_file(&from) || self.is_plant(one) {
+            return Err(refused());
+        }
+        let id = Id::at(&from);
+        let begun = now();
+        let renamed = rename_to_free(&from, &to);
+        self.note(begun, one, id, renamed)?;
+        self.note(begun, other, None, Ok(()))
+    }
+
+    fn move_away(&mut self) -> io::Result<String> {
+        let to = [ALIAS, AWAY][self.random.below(2) as usize];
+        self.rename(NAME, to)?;
+        Ok(format!("to {to}"))
+    }
+
+    fn move_back(&mut self) -> io::Result<String> {
+        let first = self.random.below(2) as usize;
+        let names = [ALIAS, AWAY];
+        let back = self.rename(names[first], NAME);
+        back.or_else(|_| self.rename(names[1 - first], NAME))?;
+        Ok(String::new())
+    }
+
+    fn move_and_link(&mut self) -> io::Result<String> {
+        self.rename(NAME, ALIAS)?;
+        let store = self.store();
+        symlink(ALIAS, &store)?;
+        // A link of the neighbour's own: it may be replaced by nobody.
+        let plant = Plant::of(&self.home(), NAME, Kind::Link(ALIAS.into()))?;
+        self.plants.push(plant);
+        Ok(String::new())
+    }
+
+    fn remove(&mut self) -> io::Result<String> {
+        let store = self.held_store()?;
+        self.keep(&store);
+        let id = Id::at(&store);
+        let from = now();
+        let removed = fs::remove_file(store);
+        self.note(from, NAME, id, removed)?;
+        Ok(String::new())
+    }
+
+    /// Puts a file at the store's name, which is kept elsewhere or not.
+    fn replace(&mut self, by: &Path) -> io::Result<String> {
+        let store = self.store();
+        if self.random.below(2) == 0 {
+            self.rename(NAME, ALIAS)?;
+            let from = now();
+            let put = rename_to_free(by, &store);
+            self.note(from, NAME, None, put)?;
+            return Ok("and keep it".to_owned());
+        }
+        self.keep(&store);
+        let id = Id::at(&store);
+        let from = now();
+        let put = fs::rename(by, &store);
+        self.note(from, NAME, id, put)?;
+        Ok(String::new())
+    }
+
+    fn replace_by_copy(&mut self) -> io::Result<String> {
+        let store = self.held_store()?;
+        let copy = self.fresh("copy");
+        fs::copy(store, &copy)?;
+        self.deeds.copies.extend(Id::at(&copy));
+        // Such a copy may take up the store's log.
+        self.deeds.log_hits.push(now());
+        self.replace(&copy)
+    }
+
+    fn replace_by_another(&mut self) -> io::Result<String> {
+        self.held_store()?;
+        let another = self.root.join("stash/another");
+        if !is_file(&another) {
+            return Err(refused());
+        }
+        self.replace(&another)
+    }
+
+    fn replace_by_text(&mut self) -> io::Result<String> {
+        self.held_store()?;
+        let text = some_text(&mut self.random);
+        let path = self.fresh("text");
+        write_new(&path, &text)?;
+        let done = self.replace(&path)?;
+        let plant = Plant::of(&self.home(), NAME, Kind::Text(text))?;
+        self.plants.push(plant);
+        Ok(done)
+    }
+
+    /// Does something to a file beside the store.
+    fn side(&mut self) -> (&'static str, io::Result<String>) {
+        let home = self.home();
+        let mut names: Vec<_> = fs::read_dir(&home)
+            .into_iter()
+            .flatten()
+            .flatten()
+            .filter_map(|entry| entry.file_name().into_string().ok())
+            .filter(|name| name.contains('-') && !self.is_plant(name))
+            .collect();
+        names.sort();
+        if names.is_empty() {
+            return ("side", Err(refused()));
+        }
+        let name = names.swap_remove(self.random.below(names.len() as u64) as usize);
+        let path = home.join(&name);
+        let is_log = name.contains("-log.");
+        let from = now();
+        let (what, done) = match self.random.below(5) {
+            0 => ("remove a side file", fs::remove_file(&path)),
+            1 | 2 => ("move a side file", self.stash(&name)),
+            3 => ("shorten a side file", self.shorten_side(&path)),
+            _ => ("replace a side file", self.replace_side(&name)),
+        };
+        if done.is_ok() {
+            match what {
+                "shorten a side file" if !is_log => self.deeds.memory_hits.push(from),
+                "move a side file" => {}
+                _ if is_log => self.deeds.log_hits.push(from),
+                _ => {}
+            }
+            self.deeds.side_moved = true;
+        }
+        (what, done.map(|()| name))
+    }
+
+    fn stash(&mut self, name: &str) -> io::Result<()> {
+        let path = self.fresh("side");
+        rename_to_free(&self.home().join(name), &path)?;
+        self.stashed.push(Stashed {
+            name: name.to_owned(),
+            path,
+        });
+        Ok(())
+    }
+
+    fn shorten_side(&mut self, path: &Path) -> io::Result<()> {
+        let file = File::options().write(true).open(path)?;
+        let pages = file.metadata()?.len() / 4096;
+        file.set_len(self.random.below(pages.max(1)) * 4096)
+    }
+
+    fn replace_side(&mut self, name: &str) -> io::Result<()> {
+        let text = some_text(&mut self.random);
+        let path = self.fresh("text");
+        write_new(&path, &text)?;
+        fs::rename(&path, self.home().join(name))?;
+        let plant = Plant::of(&self.home(), name, Kind::Text(text))?;
+        self.plants.push(plant);
+        Ok(())
+    }
+
+    pub fn put_back(&mut self) -> io::Result<String> {
+        let stashed = self.stashed.pop().ok_or_else(refused)?;
+        let back = rename_to_free(&stashed.path, &self.home().join(&stashed.name));
+        if back.is_err() {
+            self.stashed.push(stashed);
+            back?;
+            return Err(refused());
+        }
+        Ok(stashed.name)
+    }
+
+    /// The highest number of a log beside the store.
+    fn generation(&self) -> u64 {
+        let names = fs::read_dir(self.home()).into_iter().flatten().flatten();
+        let numbers = names.filter_map(|entry| {
+            let name = entry.file_name().into_string().ok()?;
+            name.strip_prefix("store-log.")?.parse::<u64>().ok()
+        });
+        numbers.max().unwrap_or(0)
+    }
+
+    fn plant(&mut self) -> io::Result<String> {
+        let suffix = PLANTED[self.random.below(PLANTED.len() as u64) as usize];
+        let next = self.generation() + 1 + self.random.below(2);
+        let suffix = suffix.replace('+', &next.to_string());
+        let whose = match self.random.below(8) {
+            0 => ALIAS,
+            _ => NAME,
+        };
+        self.plant_at(format!("{whose}{suffix}"))
+    }
+
+    fn plant_at(&mut self, name: String) -> io::Result<String> {
+        let plant = Plant::put(&self.home(), &name, &self.root, &mut self.random)?;
+        let what = match &plant.kind {
+            Kind::Text(_) => "text".to_owned(),
+            other => format!("{other:?}"),
+        };
+        self.plants.push(plant);
+        Ok(format!("{what} at {name}"))
+    }
+
+    pub fn rename_folder(&mut self) -> io::Result<String> {
+        let (home, moved) = (self.root.join("home"), self.root.join("home-moved"));
+        match moved.exists() {
+            true => rename_to_free(&moved, &home)?,
+            false => rename_to_free(&home, &moved)?,
+        }
+        Ok(String::new())
+    }
+
+    fn change_mode(&mut self) -> io::Result<String> {
+        let home = self.home();
+        let mode = [0, 0o400, 0o444, 0o600, 0o666][self.random.below(5) as usize];
+        let (path, mode) = match self.random.below(3) {
+            0 => (
+                home,
+                [0o500, 0o555, 0o300, 0o111][self.random.below(4) as usize],
+            ),
+            1 => (self.store(), mode),
+            _ => {
+                let log = format!("{NAME}-log.{}", self.generation());
+                (home.join(log), mode)
+            }
+        };
+        let kind = fs::symlink_metadata(&path)?;
+        if kind.is_symlink() {
+            return Err(refused());
+        }
+        fs::set_permissions(&path, Permissions::from_mode(mode))?;
+        Ok(format!("{mode:o} {}", path.display()))
+    }
+
+    fn shorten(&mut self) -> io::Result<String> {
+        let store = self.held_store()?;
+        let file = File::options().write(true).open(&store)?;
+        let length = file.metadata()?.len();
+        let length = match self.random.below(3) {
+            0 => self.random.below(length.max(1)),
+            1 => self.random.below(length / 4096 + 1) * 4096,
+            _ => 0,
+        };
+        self.deeds.shortened.extend(Id::at(&store));
+        self.deeds.moved = true;
+        file.set_len(length)?;
+        Ok(format!("to {length}"))
+    }
+}
