@@ -36,7 +36,6 @@ pub struct Deeds {
     pub copies: Vec<Id>,
     /// Anything but looking, killing, planting, linking and changing modes.
     pub moved: bool,
-    pub kills: u64,
 }
 
 impl Deeds {

@@ -212,9 +212,10 @@ impl Judge<'_> {
             .collect();
         if let Some(one) = lost.first() {
             self.complain(format!(
-                "{} of {} keys are lost, {one:?} is one",
+                "{} of {} keys are lost, {one:?} of run {} is one",
                 lost.len(),
-                owed.len()
+                owed.len(),
+                one.run
             ));
         }
         let twice = self.evidence.twice(id, &self.neighbour.deeds, told);

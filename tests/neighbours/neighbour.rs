@@ -9,7 +9,7 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::deeds::{Change, Deeds, Span};
 use super::plants::{Kind, Plant, some_text, write_new};
-use super::task::{ALIAS, Id, NAME, now};
+use super::task::{ALIAS, Id, NAME, Task, key, now};
 use crate::numbers::Random;
 
 /// A name in another folder, where the neighbour puts things.
@@ -33,6 +33,9 @@ const PLANTED: [&str; 14] = [
     "-handle.0",
 ];
 
+/// How often in a row something may not come off.
+const TRIES: usize = 4;
+
 /// A file beside the store that was moved away.
 #[derive(Debug)]
 pub struct Stashed {
@@ -50,6 +53,7 @@ pub struct Neighbour {
     /// Files without a name, so that their numbers are not given to others.
     held: Vec<File>,
     counter: u64,
+    task: Task,
 }
 
 /// What the round does for it.
@@ -57,6 +61,7 @@ pub struct Neighbour {
 pub enum Wish {
     Nothing,
     Kill,
+    KillAll,
     Reader,
 }
 
@@ -69,14 +74,25 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
     Ok(renameat_with(CWD, from, CWD, to, RenameFlags::NOREPLACE)?)
 }
 
+/// Makes a store of its own in a generation.
+fn make_store(task: &Task, path: &Path, generation: u64) -> everseen::Result<()> {
+    let store = task.options().create(path)?;
+    for number in 1..generation {
+        store.insert(&key(number))?;
+        store.checkpoint()?;
+    }
+    store.close()
+}
+
 fn is_file(path: &Path) -> bool {
     fs::symlink_metadata(path).is_ok_and(|found| found.is_file())
 }
 
 impl Neighbour {
-    pub fn new(root: &Path, random: Random) -> Self {
+    pub fn new(task: &Task, random: Random) -> Self {
         Self {
-            root: root.to_owned(),
+            root: task.root.clone(),
+            task: task.clone(),
             random,
             deeds: Deeds::default(),
             plants: Vec::new(),
@@ -123,19 +139,30 @@ impl Neighbour {
             .join(format!("{what}{}", self.counter))
     }
 
-    /// Does something at random, tells what, and whether it came off.
+    /// Does something at random that can be done.
     pub fn act(&mut self) -> Wish {
+        for _ in 0..TRIES {
+            let wish = self.try_act();
+            if let Some(wish) = wish {
+                return wish;
+            }
+        }
+        Wish::Nothing
+    }
+
+    /// Tries something, and tells what came of it; `None` if nothing did.
+    fn try_act(&mut self) -> Option<Wish> {
         let from = now();
         let mut wish = Wish::Nothing;
         let (what, done) = match self.random.below(40) {
-            0 => ("link", self.link()),
-            1 => ("link symbolically", self.link_symbolically()),
-            2..5 => ("move", self.move_away()),
+            0 | 1 => ("link", self.link()),
+            2 => ("link symbolically", self.link_symbolically()),
+            3 | 4 => ("move", self.move_away()),
             5..9 => ("move back", self.move_back()),
             9 => ("move and link", self.move_and_link()),
             10 => ("remove", self.remove()),
-            11 | 12 => ("replace by a copy", self.replace_by_copy()),
-            13 => ("replace by another", self.replace_by_another()),
+            11 => ("replace by a copy", self.replace_by_copy()),
+            12 | 13 => ("replace by another", self.replace_by_another()),
             14 => ("replace by a text", self.replace_by_text()),
             15..21 => self.side(),
             21 => ("put back", self.put_back()),
@@ -148,15 +175,18 @@ impl Neighbour {
                 wish = Wish::Reader;
                 ("read", Ok(String::new()))
             }
+            37 => {
+                wish = Wish::KillAll;
+                ("kill all", Ok(String::new()))
+            }
             _ => {
                 wish = Wish::Kill;
-                self.deeds.kills += 1;
                 ("kill", Ok(String::new()))
             }
         };
-        let outcome = match done {
-            Ok(detail) => format!("{what} {detail}"),
-            Err(error) => format!("{what}: {error}"),
+        let (outcome, wish) = match done {
+            Ok(detail) => (format!("{what} {detail}"), Some(wish)),
+            Err(error) => (format!("{what}: {error}"), None),
         };
         self.deeds.log.push((from, outcome));
         wish
@@ -289,10 +319,10 @@ impl Neighbour {
 
     fn replace_by_another(&mut self) -> io::Result<String> {
         self.held_store()?;
-        let another = self.root.join("stash/another");
-        if !is_file(&another) {
-            return Err(refused());
-        }
+        // Its logs would have the numbers of the store's own, and of those beside them.
+        let generation = (self.generation() + self.random.below(4)).clamp(2, 12) - 1;
+        let another = self.fresh("another");
+        make_store(&self.task, &another, generation).map_err(io::Error::other)?;
         self.replace(&another)
     }
 

@@ -17,10 +17,10 @@ use super::judge::{Judge, Outcome};
 use super::neighbour::{Neighbour, Wish};
 use super::parent::{Event, NOBODY, Process, signal_of};
 use super::plants::make_witness;
-use super::task::{Id, NAME, Task, Way, key};
+use super::task::{Id, NAME, Task, Way};
 use crate::numbers::Random;
 
-const ROUNDS: u64 = 60;
+const ROUNDS: u64 = 50;
 /// Rounds at a time: they wait more than they work.
 const ABREAST: u64 = 4;
 /// After so many rounds that failed no more are begun.
@@ -83,19 +83,11 @@ impl Round {
         };
         let store = task.options().create(root.join("home").join(NAME)).unwrap();
         store.close().unwrap();
-        // Of another age, and so with other numbers.
-        let another = root.join("stash/another");
-        let store = task.options().create(&another).unwrap();
-        for number in 0..random.below(4) {
-            store.insert(&key(number)).unwrap();
-            store.checkpoint().unwrap();
-        }
-        store.close().unwrap();
         let unprivileged = random.below(3) == 0 && give_away(&root);
         let (sender, events) = channel();
         Self {
             _folder: folder,
-            neighbour: Neighbour::new(&root, Random::new(random.next())),
+            neighbour: Neighbour::new(&task, Random::new(random.next())),
             task,
             random,
             unprivileged,
@@ -188,14 +180,21 @@ impl Round {
     }
 
     fn kill_one(&mut self) {
-        let living = self.running.iter_mut().filter(|one| one.process.is_some());
-        let mut living: Vec<_> = living.collect();
+        let numbers = 0..self.running.len();
+        let living: Vec<_> = numbers
+            .filter(|one| self.running[*one].process.is_some())
+            .collect();
         if !living.is_empty() {
             let one = self.random.below(living.len() as u64) as usize;
-            living[one].killed = true;
-            if let Some(process) = &mut living[one].process {
-                process.kill();
-            }
+            self.kill(living[one]);
+        }
+    }
+
+    fn kill(&mut self, one: usize) {
+        let one = &mut self.running[one];
+        if let Some(process) = &mut one.process {
+            process.kill();
+            one.killed = true;
         }
     }
 
@@ -207,6 +206,7 @@ impl Round {
         match self.neighbour.act() {
             Wish::Nothing => {}
             Wish::Kill => self.kill_one(),
+            Wish::KillAll => (0..self.running.len()).for_each(|one| self.kill(one)),
             Wish::Reader => self.start(true),
         }
     }
@@ -296,7 +296,7 @@ fn play(seed: u64, counts: &Mutex<Counts>) -> Vec<String> {
     let deeds = std::mem::take(&mut round.neighbour.deeds.log);
     let mut outcome = Outcome::default();
     if complaints.iter().all(|one| !one.contains("hangs")) {
-        let empty = Neighbour::new(&round.task.root, Random::new(0));
+        let empty = Neighbour::new(&round.task, Random::new(0));
         let neighbour = std::mem::replace(&mut round.neighbour, empty);
         // It may hang as well.
         let (done, judged) = channel();
@@ -359,7 +359,10 @@ fn count(
         } else {
             ""
         };
-        let words = deed.split([' ', ':']).take(4).collect::<Vec<_>>().join(" ");
+        // Without what differs from one to the next.
+        let words = deed.split(": ").next().unwrap_or(deed);
+        let words = words.split([' ']).filter(|word| !word.contains(['/', '(']));
+        let words = words.collect::<Vec<_>>().join(" ");
         let words = words.trim_end_matches(char::is_numeric).to_owned() + failed;
         *counts.by_deed.entry(words).or_default() += 1;
     }
