@@ -27,6 +27,8 @@ pub struct Judge<'a> {
     pub task: &'a Task,
     /// The round's first store.
     pub first: Id,
+    /// The number that it bears, and its logs.
+    pub number: Vec<u8>,
     pub outcome: Outcome,
 }
 
@@ -68,6 +70,7 @@ impl Judge<'_> {
         {
             self.open(&store, other, false);
             let _ = rename_to_free(&store, &self.neighbour.root.join("stash/other"));
+            self.clear_logs_of_others(&home);
         }
         self.put_back_all(&home);
         match self.bring_back(&home, &store) {
@@ -101,6 +104,18 @@ impl Judge<'_> {
         }
         let witness = witness_complaint(&self.neighbour.root);
         self.outcome.complaints.extend(witness);
+    }
+
+    /// Logs of another store that was killed at the first one's name.
+    fn clear_logs_of_others(&self, home: &Path) {
+        for name in names(home) {
+            let path = home.join(&name);
+            if name.contains("-log.")
+                && fs::read(&path).is_ok_and(|log| log.get(16..32) != Some(&self.number))
+            {
+                fs::remove_file(path).unwrap();
+            }
+        }
     }
 
     fn put_back_all(&mut self, home: &Path) {

@@ -277,6 +277,7 @@ struct Counts {
 fn play(seed: u64, counts: &Mutex<Counts>) -> Vec<String> {
     let mut round = Round::new(seed);
     let first = Id::at(&round.neighbour.store()).unwrap();
+    let number = fs::read(round.neighbour.store()).unwrap()[112..128].to_vec();
     round.work();
     let mut complaints = std::mem::take(&mut round.complaints);
     let mut report = Vec::new();
@@ -307,6 +308,7 @@ fn play(seed: u64, counts: &Mutex<Counts>) -> Vec<String> {
                 evidence: &evidence,
                 task: &task,
                 first,
+                number,
                 outcome: Outcome::default(),
             };
             judge.judge();
