@@ -3,7 +3,8 @@
 //!
 //! A round is a folder of its own, a store of a random kind, one to three workers (this test starts itself again) that
 //! insert, commit, checkpoint, close and open again, by the store's name, by links, by a relative path and with a
-//! change of their folder after it, and a neighbour that does one to six of these at random moments:
+//! change of their folder after it, and a neighbour that does some of these at random moments, up to six, with an
+//! inclination to some of them:
 //! - links the store, symbolically or not; moves it away, perhaps back, or leaves a link in its place; removes it;
 //!   replaces it by a copy, another store or a text;
 //! - removes, moves, shortens or replaces any file beside it;
@@ -38,5 +39,7 @@ mod neighbours {
     mod parent;
     mod plants;
     mod round;
+    mod sides;
     mod task;
+    mod theme;
 }

@@ -9,7 +9,9 @@ use rustix::fs::{CWD, RenameFlags, renameat_with};
 
 use super::deeds::{Change, Deeds, Span};
 use super::plants::{Kind, Plant, some_text, write_new};
+use super::sides::Stashed;
 use super::task::{ALIAS, Id, NAME, Task, key, now};
+use super::theme::{Deed, Theme};
 use crate::numbers::Random;
 
 /// A name in another folder, where the neighbour puts things.
@@ -36,13 +38,6 @@ const PLANTED: [&str; 14] = [
 /// How often in a row something may not come off.
 const TRIES: usize = 4;
 
-/// A file beside the store that was moved away.
-#[derive(Debug)]
-pub struct Stashed {
-    pub name: String,
-    pub path: PathBuf,
-}
-
 #[derive(Debug)]
 pub struct Neighbour {
     pub root: PathBuf,
@@ -54,6 +49,7 @@ pub struct Neighbour {
     held: Vec<File>,
     counter: u64,
     task: Task,
+    theme: Theme,
 }
 
 /// What the round does for it.
@@ -65,7 +61,7 @@ pub enum Wish {
     Reader,
 }
 
-fn refused() -> io::Error {
+pub fn refused() -> io::Error {
     io::ErrorKind::InvalidInput.into()
 }
 
@@ -89,10 +85,11 @@ fn is_file(path: &Path) -> bool {
 }
 
 impl Neighbour {
-    pub fn new(task: &Task, random: Random) -> Self {
+    pub fn new(task: &Task, theme: Theme, random: Random) -> Self {
         Self {
             root: task.root.clone(),
             task: task.clone(),
+            theme,
             random,
             deeds: Deeds::default(),
             plants: Vec::new(),
@@ -119,7 +116,7 @@ impl Neighbour {
         self.root.join("stash").join(AWAY)
     }
 
-    fn is_plant(&self, name: &str) -> bool {
+    pub fn is_plant(&self, name: &str) -> bool {
         self.plants.iter().any(|plant| plant.name == name)
     }
 
@@ -132,7 +129,7 @@ impl Neighbour {
         }
     }
 
-    fn fresh(&mut self, what: &str) -> PathBuf {
+    pub fn fresh(&mut self, what: &str) -> PathBuf {
         self.counter += 1;
         self.root
             .join("stash")
@@ -154,34 +151,35 @@ impl Neighbour {
     fn try_act(&mut self) -> Option<Wish> {
         let from = now();
         let mut wish = Wish::Nothing;
-        let (what, done) = match self.random.below(40) {
-            0 | 1 => ("link", self.link()),
-            2 => ("link symbolically", self.link_symbolically()),
-            3 | 4 => ("move", self.move_away()),
-            5..9 => ("move back", self.move_back()),
-            9 => ("move and link", self.move_and_link()),
-            10 => ("remove", self.remove()),
-            11 => ("replace by a copy", self.replace_by_copy()),
-            12 | 13 => ("replace by another", self.replace_by_another()),
-            14 => ("replace by a text", self.replace_by_text()),
-            15..21 => self.side(),
-            21 => ("put back", self.put_back()),
-            22..30 => ("plant", self.plant()),
-            30 => ("plant at the name", self.plant_at(NAME.to_owned())),
-            31 | 32 => ("rename the folder", self.rename_folder()),
-            33..35 => ("change a mode", self.change_mode()),
-            35 => ("shorten", self.shorten()),
-            36 => {
+        let (what, done) = match self.theme.draw(&mut self.random) {
+            Deed::Link => ("link", self.link()),
+            Deed::LinkSymbolically => ("link symbolically", self.link_symbolically()),
+            Deed::Move => ("move", self.move_away()),
+            Deed::MoveBack => ("move back", self.move_back()),
+            Deed::MoveAndLink => ("move and link", self.move_and_link()),
+            Deed::Remove => ("remove", self.remove()),
+            Deed::Duplicate => ("replace by a copy", self.replace_by_copy()),
+            Deed::Another => ("replace by another", self.replace_by_another()),
+            Deed::Text => ("replace by a text", self.replace_by_text()),
+            Deed::Side => self.side(),
+            Deed::PutBack => ("put back", self.put_back()),
+            Deed::CopySide => ("copy a side file", self.copy_side()),
+            Deed::Plant => ("plant", self.plant()),
+            Deed::PlantAtName => ("plant at the name", self.plant_at(NAME.to_owned())),
+            Deed::RenameFolder => ("rename the folder", self.rename_folder()),
+            Deed::ChangeMode => ("change a mode", self.change_mode()),
+            Deed::Shorten => ("shorten", self.shorten()),
+            Deed::Read => {
                 wish = Wish::Reader;
                 ("read", Ok(String::new()))
             }
-            37 => {
-                wish = Wish::KillAll;
-                ("kill all", Ok(String::new()))
-            }
-            _ => {
+            Deed::Kill => {
                 wish = Wish::Kill;
                 ("kill", Ok(String::new()))
+            }
+            Deed::KillAll => {
+                wish = Wish::KillAll;
+                ("kill all", Ok(String::new()))
             }
         };
         let (outcome, wish) = match done {
@@ -335,79 +333,6 @@ impl Neighbour {
         let plant = Plant::of(&self.home(), NAME, Kind::Text(text))?;
         self.plants.push(plant);
         Ok(done)
-    }
-
-    /// Does something to a file beside the store.
-    fn side(&mut self) -> (&'static str, io::Result<String>) {
-        let home = self.home();
-        let mut names: Vec<_> = fs::read_dir(&home)
-            .into_iter()
-            .flatten()
-            .flatten()
-            .filter_map(|entry| entry.file_name().into_string().ok())
-            .filter(|name| name.contains('-') && !self.is_plant(name))
-            .collect();
-        names.sort();
-        if names.is_empty() {
-            return ("side", Err(refused()));
-        }
-        let name = names.swap_remove(self.random.below(names.len() as u64) as usize);
-        let path = home.join(&name);
-        let is_log = name.contains("-log.");
-        let from = now();
-        let (what, done) = match self.random.below(5) {
-            0 => ("remove a side file", fs::remove_file(&path)),
-            1 | 2 => ("move a side file", self.stash(&name)),
-            3 => ("shorten a side file", self.shorten_side(&path)),
-            _ => ("replace a side file", self.replace_side(&name)),
-        };
-        if done.is_ok() {
-            match what {
-                "shorten a side file" if !is_log => self.deeds.memory_hits.push(from),
-                "move a side file" => {}
-                _ if is_log => self.deeds.log_hits.push(from),
-                _ => {}
-            }
-            self.deeds.side_moved = true;
-        }
-        (what, done.map(|()| name))
-    }
-
-    fn stash(&mut self, name: &str) -> io::Result<()> {
-        let path = self.fresh("side");
-        rename_to_free(&self.home().join(name), &path)?;
-        self.stashed.push(Stashed {
-            name: name.to_owned(),
-            path,
-        });
-        Ok(())
-    }
-
-    fn shorten_side(&mut self, path: &Path) -> io::Result<()> {
-        let file = File::options().write(true).open(path)?;
-        let pages = file.metadata()?.len() / 4096;
-        file.set_len(self.random.below(pages.max(1)) * 4096)
-    }
-
-    fn replace_side(&mut self, name: &str) -> io::Result<()> {
-        let text = some_text(&mut self.random);
-        let path = self.fresh("text");
-        write_new(&path, &text)?;
-        fs::rename(&path, self.home().join(name))?;
-        let plant = Plant::of(&self.home(), name, Kind::Text(text))?;
-        self.plants.push(plant);
-        Ok(())
-    }
-
-    pub fn put_back(&mut self) -> io::Result<String> {
-        let stashed = self.stashed.pop().ok_or_else(refused)?;
-        let back = rename_to_free(&stashed.path, &self.home().join(&stashed.name));
-        if back.is_err() {
-            self.stashed.push(stashed);
-            back?;
-            return Err(refused());
-        }
-        Ok(stashed.name)
     }
 
     /// The highest number of a log beside the store.

@@ -28,14 +28,27 @@ pub struct Plant {
     id: Id,
 }
 
+fn witnesses() -> [(&'static str, Vec<u8>); 3] {
+    let file = WITNESS.as_bytes().to_vec();
+    [
+        ("file", file),
+        ("empty", Vec::new()),
+        ("zeros", vec![0; 8192]),
+    ]
+}
+
 /// What a link of a stranger's leads to.
 const WITNESS: &str = "the witness saw nothing\n";
+/// Where links lead: to the witness, to what might be taken for a store's own, to nothing.
+const TARGETS: [&str; 4] = ["file", "empty", "zeros", "none"];
 const INNER: &str = "in a folder of a stranger's\n";
 
 /// Makes the folder that links lead to.
 pub fn make_witness(root: &Path) {
     fs::create_dir(root.join("witness")).unwrap();
-    fs::write(root.join("witness/file"), WITNESS).unwrap();
+    for (name, text) in witnesses() {
+        fs::write(root.join("witness").join(name), text).unwrap();
+    }
 }
 
 /// A file that must not exist yet.
@@ -58,8 +71,8 @@ impl Plant {
         let kind = match random.below(5) {
             0 | 1 => Kind::Text(some_text(random)),
             2 => {
-                let target = ["witness/file", "witness/none"][random.below(2) as usize];
-                Kind::Link(root.join(target))
+                let target = TARGETS[random.below(TARGETS.len() as u64) as usize];
+                Kind::Link(root.join("witness").join(target))
             }
             3 => Kind::Pipe,
             _ => Kind::Folder,
@@ -128,9 +141,17 @@ impl Plant {
 /// What is wrong with what links lead to.
 pub fn witness_complaint(root: &Path) -> Option<String> {
     let names = fs::read_dir(root.join("witness")).unwrap().count();
-    let text = fs::read_to_string(root.join("witness/file"));
-    match names == 1 && text.as_deref().is_ok_and(|text| text == WITNESS) {
-        true => None,
-        false => Some(format!("the witness was changed: {names} files, {text:?}")),
+    let mut changed = witnesses().into_iter().filter(|(name, text)| {
+        let now = fs::read(root.join("witness").join(name));
+        now.ok().as_ref() != Some(text)
+    });
+    match (names, changed.next()) {
+        (3, None) => None,
+        (_, one) => {
+            let name = one.map(|(name, _)| name);
+            Some(format!(
+                "the witnesses were changed: {names} files, {name:?}"
+            ))
+        }
     }
 }

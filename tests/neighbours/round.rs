@@ -18,6 +18,7 @@ use super::neighbour::{Neighbour, Wish};
 use super::parent::{Event, NOBODY, Process, signal_of};
 use super::plants::make_witness;
 use super::task::{Id, NAME, Task, Way};
+use super::theme::Theme;
 use crate::numbers::Random;
 
 const ROUNDS: u64 = 50;
@@ -40,6 +41,7 @@ struct Round {
     task: Task,
     random: Random,
     neighbour: Neighbour,
+    theme: Theme,
     unprivileged: bool,
     running: Vec<Running>,
     runs: Vec<Run>,
@@ -85,9 +87,11 @@ impl Round {
         store.close().unwrap();
         let unprivileged = random.below(3) == 0 && give_away(&root);
         let (sender, events) = channel();
+        let theme = Theme::new(&mut random);
         Self {
+            theme,
             _folder: folder,
-            neighbour: Neighbour::new(&task, Random::new(random.next())),
+            neighbour: Neighbour::new(&task, theme, Random::new(random.next())),
             task,
             random,
             unprivileged,
@@ -113,6 +117,7 @@ impl Round {
                 0 | 1 => Way::Link,
                 2 | 3 => Way::Relative,
                 4 => Way::Alias,
+                5 | 6 if self.theme == Theme::Names => Way::Alias,
                 _ => Way::Direct,
             },
             run: self.runs.len() as u64,
@@ -297,7 +302,7 @@ fn play(seed: u64, counts: &Mutex<Counts>) -> Vec<String> {
     let deeds = std::mem::take(&mut round.neighbour.deeds.log);
     let mut outcome = Outcome::default();
     if complaints.iter().all(|one| !one.contains("hangs")) {
-        let empty = Neighbour::new(&round.task, Random::new(0));
+        let empty = Neighbour::new(&round.task, Theme::Any, Random::new(0));
         let neighbour = std::mem::replace(&mut round.neighbour, empty);
         // It may hang as well.
         let (done, judged) = channel();
