@@ -292,6 +292,16 @@ impl Evidence {
         }
     }
 
+    /// Errors where no neighbour did anything: who wants the store alone may find others there.
+    pub fn without_a_reason(&self) -> Vec<String> {
+        let mut errors: Vec<_> = self.errors.keys().collect();
+        errors.retain(|error| !error.starts_with("Locked") && !error.starts_with("Busy"));
+        let errors = errors.into_iter();
+        errors
+            .map(|error| format!("an error without a reason: {error}"))
+            .collect()
+    }
+
     /// Keys that a file owes.
     pub fn owed(&self, file: Id, deeds: &Deeds, told: bool) -> Vec<Kept> {
         if deeds.shortened.contains(&file) {

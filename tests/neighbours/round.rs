@@ -299,6 +299,9 @@ fn play(seed: u64, counts: &Mutex<Counts>) -> Vec<String> {
     report.sort();
     let evidence = Arc::new(Evidence::of(&round.runs, &round.neighbour.deeds));
     complaints.extend(evidence.complaints.clone());
+    if round.neighbour.deeds.log.is_empty() {
+        complaints.extend(evidence.without_a_reason());
+    }
     let deeds = std::mem::take(&mut round.neighbour.deeds.log);
     let mut outcome = Outcome::default();
     if complaints.iter().all(|one| !one.contains("hangs")) {
