@@ -35,7 +35,14 @@ pub struct Kept {
     pub since: u64,
     pub new: bool,
     /// When it was in the pages, by the word of a call that had it brought there.
-    pub settled: Option<u64>,
+    pub settled: Option<Settled>,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub struct Settled {
+    at: u64,
+    /// When the handle was opened that had it done: since then it was in the memory that it shares.
+    open_since: u64,
 }
 
 #[derive(Debug, Default)]
@@ -51,6 +58,7 @@ pub struct Evidence {
 struct Settling {
     file: Id,
     span: Span,
+    open_since: u64,
 }
 
 /// The name of a resolved path, as deeds have it.
@@ -113,8 +121,11 @@ impl Evidence {
             if let Some(file) = session.file
                 && is_last(session, close)
             {
-                let span = *close;
-                checkpoints.push(Settling { file, span });
+                checkpoints.push(Settling {
+                    file,
+                    span: *close,
+                    open_since: session.span.from,
+                });
             }
         }
         checkpoints.sort_by_key(|settling| settling.span.to);
@@ -123,7 +134,10 @@ impl Evidence {
                 let settled = checkpoints
                     .iter()
                     .find(|one| one.file == *file && one.span.from > key.since);
-                key.settled = settled.map(|one| one.span.to);
+                key.settled = settled.map(|one| Settled {
+                    at: one.span.to,
+                    open_since: one.open_since,
+                });
             }
         }
         evidence
@@ -215,7 +229,11 @@ impl Evidence {
                                 let kept = self.kept.entry(file).or_default();
                                 kept.extend(open.drain(..).map(|key| Kept { since: at, ..key }));
                             }
-                            Call::Checkpoint => checkpoints.push(Settling { file, span }),
+                            Call::Checkpoint => checkpoints.push(Settling {
+                                file,
+                                span,
+                                open_since: session.span.from,
+                            }),
                             Call::Close => closes.push((session.clone(), span)),
                             _ => {}
                         }
@@ -309,12 +327,13 @@ impl Evidence {
         }
         let told = told || self.somebody_was_told;
         let is_owed = |key: &&Kept| {
-            let logs = key.settled.is_some() || deeds.log_hits.is_empty() || !told;
-            let memory = deeds
-                .memory_hits
-                .iter()
-                .all(|hit| key.since > *hit || key.settled.is_some_and(|settled| settled < *hit));
-            logs && memory
+            let before = |hit: u64| key.settled.is_some_and(|settled| settled.at < hit);
+            // Settled from memory, whatever became of the log.
+            let lasted = |hit: u64| key.settled.is_some_and(|settled| settled.open_since < hit);
+            let logs = |hit: &u64| before(*hit) || lasted(*hit);
+            let memory = |hit: &u64| before(*hit) || key.since > *hit;
+            let (log_hits, memory_hits) = (&deeds.log_hits, &deeds.memory_hits);
+            (!told || log_hits.iter().all(logs)) && memory_hits.iter().all(memory)
         };
         let kept = self.kept.get(&file).into_iter().flatten();
         kept.filter(is_owed).copied().collect()

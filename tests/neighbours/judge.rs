@@ -70,8 +70,8 @@ impl Judge<'_> {
         {
             self.open(&store, other, false);
             let _ = rename_to_free(&store, &self.neighbour.root.join("stash/other"));
-            self.clear_logs_of_others(&home);
         }
+        self.clear_logs_of_others(&home);
         self.put_back_all(&home);
         match self.bring_back(&home, &store) {
             true => self.open(&store, self.first, true),
@@ -106,7 +106,7 @@ impl Judge<'_> {
         self.outcome.complaints.extend(witness);
     }
 
-    /// Logs of another store that was killed at the first one's name.
+    /// Logs of another store that was killed, or taken away, at the first one's name.
     fn clear_logs_of_others(&self, home: &Path) {
         for name in names(home) {
             let path = home.join(&name);

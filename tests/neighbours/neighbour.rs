@@ -393,6 +393,8 @@ impl Neighbour {
         if kind.is_symlink() {
             return Err(refused());
         }
+        // What can't be looked at can't be told from a stranger's, and is left behind.
+        self.deeds.side_moved = true;
         fs::set_permissions(&path, Permissions::from_mode(mode))?;
         Ok(format!("{mode:o} {}", path.display()))
     }

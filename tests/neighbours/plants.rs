@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{CWD, FileType, Mode, mknodat};
 
+use super::neighbour::rename_to_free;
 use super::task::Id;
 use crate::numbers::Random;
 
@@ -56,6 +57,13 @@ pub fn write_new(path: &Path, text: &str) -> io::Result<()> {
     fs::File::create_new(path)?.write_all(text.as_bytes())
 }
 
+/// The same in one step: while a file is empty it is anybody's.
+fn put_whole(root: &Path, path: &Path, text: &str) -> io::Result<()> {
+    let whole = root.join("stash/whole");
+    fs::write(&whole, text)?;
+    rename_to_free(&whole, path)
+}
+
 pub fn some_text(random: &mut Random) -> String {
     let most = 1 << random.below(12);
     let count = 1 + random.below(most);
@@ -78,7 +86,7 @@ impl Plant {
             _ => Kind::Folder,
         };
         match &kind {
-            Kind::Text(text) => write_new(&path, text)?,
+            Kind::Text(text) => put_whole(root, &path, text)?,
             Kind::Link(target) => symlink(target, &path)?,
             Kind::Pipe => mknodat(CWD, &path, FileType::Fifo, Mode::from(0o666), 0)?,
             Kind::Folder => {
