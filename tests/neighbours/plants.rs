@@ -26,6 +26,8 @@ pub struct Plant {
     /// Its name in the store's folder.
     pub name: String,
     pub kind: Kind,
+    /// It took the place of a file that the store may have been about to remove.
+    pub may_go: bool,
     id: Id,
 }
 
@@ -104,6 +106,7 @@ impl Plant {
             id: Id::at(&home.join(name)).ok_or_else(gone)?,
             name: name.to_owned(),
             kind,
+            may_go: false,
         })
     }
 
@@ -112,7 +115,7 @@ impl Plant {
         let path = home.join(&self.name);
         let wrong = |what: String| Some(format!("a stranger's {:?} {what}", self));
         let Ok(found) = fs::symlink_metadata(&path) else {
-            return wrong("is gone".to_owned());
+            return wrong("is gone".to_owned()).filter(|_| !self.may_go);
         };
         if Id::at(&path) != Some(self.id) {
             return wrong("is another file now".to_owned());

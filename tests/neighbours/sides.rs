@@ -73,7 +73,9 @@ impl Neighbour {
         let path = self.fresh("text");
         write_new(&path, &text)?;
         fs::rename(&path, self.home().join(name))?;
-        let plant = Plant::of(&self.home(), name, Kind::Text(text))?;
+        let mut plant = Plant::of(&self.home(), name, Kind::Text(text))?;
+        // Between a look at what was there and its removal no system lets nothing come.
+        plant.may_go = true;
         self.plants.push(plant);
         Ok(())
     }
@@ -97,6 +99,7 @@ impl Neighbour {
             _ => (ALIAS, NAME),
         };
         let mut copied = 0;
+        self.deeds.side_moved = true;
         for entry in fs::read_dir(&home)? {
             let name = entry?.file_name().into_string().unwrap_or_default();
             let Some(rest) = name
@@ -113,7 +116,6 @@ impl Neighbour {
             io::Write::write_all(&mut copy, &bytes)?;
             copied += 1;
         }
-        self.deeds.side_moved = true;
         match copied {
             0 => Err(refused()),
             _ => Ok(format!("from {from}")),
