@@ -146,6 +146,18 @@ impl LogFile {
         }))
     }
 
+    /// Whether what has the name of a generation's log is the log of another store, perhaps its only copy of keys.
+    pub(crate) fn is_of_another(
+        storage: &dyn Storage,
+        store: &Path,
+        store_id: &[u8; 16],
+        generation: u64,
+    ) -> bool {
+        let opened = Self::open(storage, store, store_id, generation, false);
+        let foreign = |source: &LogError| matches!(source, LogError::Foreign { .. });
+        matches!(opened, Err(Error::Log { source, .. }) if foreign(&source))
+    }
+
     /// Writes a range of bytes once more. After a sync that failed, the page cache may hold pages
     /// that it takes for clean and the disk has never seen.
     pub(crate) fn write_again(&self, range: Range<u64>) -> Result<()> {

@@ -342,8 +342,11 @@ impl Engine {
     /// who left them had made durable what makes them needless, and this does not lean on it.
     pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
         let path = log_path(&self.place, number);
-        let there = self.options.storage.exists(&path);
-        if there.is_ok_and(|there| there) {
+        let storage = &*self.options.storage;
+        let there = storage.exists(&path).is_ok_and(|there| there);
+        // Somebody may have put another store's there.
+        let id = &self.header.store_id;
+        if there && !LogFile::is_of_another(storage, &self.place, id, number) {
             self.sync_file("sync the superblock")?;
             self.remove_generation(number);
         } else if self.access == Access::Shared {

@@ -101,14 +101,18 @@ impl Draft {
         }
         let made = storage.create_new(&temporary).and_then(|file| {
             write_all_at(&*file, &MAGIC, 0)?;
-            file.sync()?;
+            Ok(file)
+        });
+        let made = made.map_err(failed).and_then(|file| {
+            let synced = file.sync();
+            synced.map_err(|error| Error::sync(making.action, &temporary, error))?;
             Ok(file)
         });
         let remove = || {
             let _ = storage.remove(&temporary);
         };
         // It may be there all the same.
-        let file = made.map_err(failed).inspect_err(|_| remove())?;
+        let file = made.inspect_err(|_| remove())?;
         let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
             .and_then(|(locks, state)| Gate::of_draft(&locks, state));
         let gate = gate.inspect_err(|_| remove())?;

@@ -406,3 +406,36 @@ pub(crate) fn write_superblock(
     file.sync()
         .map_err(|error| Error::sync("sync the superblock", path, error))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use crate::{Error, Options};
+
+    /// A commit looks for its log when it has synced it, and others have gone on by then.
+    #[test]
+    fn a_log_that_another_handle_has_settled_is_not_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let options = Options::new().capacity(1000).background(false);
+        let [one, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
+        one.insert(b"key").unwrap();
+        let log = || {
+            Arc::clone(
+                one.engine
+                    .log_of(&one.engine.view().unwrap().active)
+                    .unwrap(),
+            )
+        };
+        let settled = log();
+        other.checkpoint().unwrap();
+        assert!(!settled.path.exists());
+        one.engine.check_names(Some(&settled)).unwrap();
+        one.insert(b"another key").unwrap();
+        let needed = log();
+        std::fs::remove_file(&needed.path).unwrap();
+        let missed = one.engine.check_names(Some(&needed)).unwrap_err();
+        assert!(matches!(missed, Error::Poisoned { .. }), "{missed:?}");
+    }
+}

@@ -244,9 +244,14 @@ impl Recovery<'_> {
         LogFile::open(storage, self.place, id, generation, self.write)
     }
 
+    /// Removes a log of this store's that counts no more.
     fn remove_log(&self, generation: u64) -> Result<()> {
         let storage: &dyn Storage = &*self.options.storage;
         let path = log_path(self.place, generation);
+        let id = &self.identity.header.store_id;
+        if LogFile::is_of_another(storage, self.place, id, generation) {
+            return Err(Error::LeftoverLog { path });
+        }
         let failed = |error| Error::io("remove a log that has done its service", &path, error);
         if storage.exists(&path).map_err(failed)? {
             match storage.remove(&path) {

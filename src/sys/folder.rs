@@ -202,10 +202,9 @@ impl Folder {
 
     /// Renames a file of Everseen's, replacing what has the other name if that is one too.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        for path in [from, to] {
-            if self.exists(path)? && !self.is_ours(path)? {
-                return Err(not_ours());
-            }
+        // What is not there ends it: what came a moment later would be moved unseen.
+        if !self.is_ours(from)? || (self.exists(to)? && !self.is_ours(to)?) {
+            return Err(not_ours());
         }
         system::rename(&self.dir, self.name(from)?, self.name(to)?)
     }

@@ -106,3 +106,38 @@ fn a_log_of_another_store_in_the_place_of_ones_own_is_named() {
         "{error:?}"
     );
 }
+
+/// Those that a store takes for its own past, or for a rotation that was given up, may be another's last keys.
+#[test]
+fn a_log_of_another_store_beside_ones_own_numbers_is_not_removed() {
+    for generation in [2, 4] {
+        let (_folder, path) = place();
+        let store = options().create(&path).unwrap();
+        for number in 0..2 {
+            store.insert_batch(&keys(number..number + 1)).unwrap();
+            store.checkpoint().unwrap();
+        }
+        store.insert(b"one more").unwrap();
+        let (_killed_folder, killed) = image(&path);
+        assert_eq!(names(&killed), ["store", "store-log.3"]);
+        let (_other_folder, other) = place();
+        let other_store = options().create(&other).unwrap();
+        for number in 1..generation {
+            other_store.insert_batch(&keys(number..number + 1)).unwrap();
+            other_store.checkpoint().unwrap();
+        }
+        other_store.insert_batch(&keys(500..600)).unwrap();
+        let theirs = log_of(&killed, generation);
+        fs::copy(log_of(&other, generation), &theirs).unwrap();
+        let before = fs::read(&theirs).unwrap();
+        let error = options().open(&killed).unwrap_err();
+        assert!(
+            matches!(&error, Error::LeftoverLog { path } if *path == theirs),
+            "{error:?}"
+        );
+        assert_eq!(fs::read(&theirs).unwrap(), before);
+        fs::remove_file(&theirs).unwrap();
+        let opened = options().open(&killed).unwrap();
+        assert!(opened.contains(b"one more").unwrap());
+    }
+}
