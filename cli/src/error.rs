@@ -30,11 +30,11 @@ pub enum CliError {
     InputIsOutput { name: String },
 
     #[error(
-        "{name}: the item that starts at byte {offset} is longer than {limit}; are items separated another way (-0)?"
+        "{name}:{line}: longer than {limit}; set --max-line, or are items separated another way (-0)?"
     )]
     ItemTooLong {
         name: String,
-        offset: u64,
+        line: u64,
         limit: String,
     },
 

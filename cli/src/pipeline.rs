@@ -309,6 +309,7 @@ mod tests {
         let items = Items {
             files: vec![path],
             null: false,
+            max_line: 64 << 20,
             urls: Urls::default(),
         };
         run(Input::open(&items)?, job, Output::none(), "new")

@@ -55,6 +55,14 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a number of bytes below 2^64, such as 64M or 1GiB".to_owned())
 }
 
+/// A size of at least one byte.
+pub fn positive_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("expected at least one byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
 /// A rate between 0 and 1, neither included.
 pub fn rate(text: &str) -> Result<f64, String> {
     text.parse()
