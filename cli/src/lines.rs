@@ -379,7 +379,11 @@ mod tests {
                 let most = splitter.block_size.max(longest + 1);
                 assert!(splitter.block.storage.len() <= most, "round {round}");
             }
-            assert_eq!((items, refused), (expected, long.is_some()), "round {round}");
+            assert_eq!(
+                (items, refused),
+                (expected, long.is_some()),
+                "round {round}"
+            );
         }
     }
 

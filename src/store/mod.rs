@@ -50,6 +50,7 @@ mod spare;
 mod stats;
 mod sweep;
 mod tally;
+mod turn;
 mod verify;
 mod view;
 mod walk;
