@@ -1,5 +1,6 @@
 //! The job of `dedup` and `add`: to claim items in a store, and to commit the claims.
 
+use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
@@ -8,8 +9,10 @@ use everseen::{Kind, Store, Verdict};
 use crate::error::CliError;
 use crate::fullness::Warnings;
 use crate::input::Input;
-use crate::output::Output;
+use crate::output::{Output, tell};
+use crate::pending::{self, PassedBy};
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
+use crate::progress::Tally;
 
 /// What came of claiming all items of an input.
 pub struct Claimed {
@@ -21,6 +24,29 @@ pub struct Claimed {
 }
 
 impl Claimed {
+    /// Tells of items that are pending, and says how the command ended.
+    pub fn exit_code(&self) -> ExitCode {
+        if self.pending > 0 {
+            tell(format_args!(
+                "everseen: {} lines are pending: another process has claimed them and not committed; \
+                 run this again to be sure of them (--wait waits longer)",
+                self.pending
+            ));
+        }
+        match self.outcome.ending {
+            Ending::Done | Ending::Unread if self.pending > 0 => ExitCode::from(pending::STATUS),
+            _ => self.outcome.exit_code(),
+        }
+    }
+
+    /// What a summary says of items that are pending; nothing where there are none.
+    pub fn pending_summary(&self) -> String {
+        match self.pending {
+            0 => String::new(),
+            pending => format!(", {pending} pending in another process"),
+        }
+    }
+
     /// Items that were known.
     pub fn seen(&self) -> u64 {
         let tally = self.outcome.tally;
@@ -34,11 +60,14 @@ pub fn claim_all(
     input: Input,
     output: Output,
     commit_every: u64,
+    wait: Duration,
     repeats: Repeats,
 ) -> Result<Claimed, CliError> {
     let started = Instant::now();
-    let mut claims = Claims::new(store, commit_every, repeats)?;
-    let outcome = pipeline::run(input, &mut claims, output, "new")?;
+    let mut claims = Claims::new(store, commit_every, wait, repeats)?;
+    let prints = output.prints();
+    let mut outcome = pipeline::run(input, &mut claims, output, "new")?;
+    let pending = claims.settle(&mut outcome.tally, prints)?;
     // Unread items are not committed: dropping the store gives them up.
     if outcome.ending != Ending::Unread {
         claims.store.close()?;
@@ -46,7 +75,7 @@ pub fn claim_all(
     Ok(Claimed {
         outcome,
         elapsed: started.elapsed(),
-        pending: claims.pending,
+        pending,
     })
 }
 
@@ -69,14 +98,22 @@ struct Claims {
     new: u64,
     /// When the first of those came.
     since: Option<Instant>,
-    pending: u64,
+    wait: Duration,
+    /// Whether an item that is pending ends a batch. Otherwise it is passed by.
+    stops: bool,
+    passed_by: PassedBy,
     /// The verdicts of one batch, kept for their memory.
     verdicts: Vec<Verdict>,
     warnings: Warnings,
 }
 
 impl Claims {
-    fn new(store: Store, commit_every: u64, repeats: Repeats) -> everseen::Result<Self> {
+    fn new(
+        store: Store,
+        commit_every: u64,
+        wait: Duration,
+        repeats: Repeats,
+    ) -> everseen::Result<Self> {
         let stats = store.stats()?;
         Ok(Claims {
             repeats: match stats.kind {
@@ -91,9 +128,27 @@ impl Claims {
             items: 0,
             new: 0,
             since: None,
-            pending: 0,
+            wait,
+            stops: false,
+            passed_by: PassedBy::default(),
             verdicts: Vec::new(),
         })
+    }
+}
+
+impl Claims {
+    /// Claims once more what was passed by, and answers how much of it is nobody's for good.
+    fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
+        let settled = self.passed_by.claim(&self.store);
+        if prints {
+            // Others have been printed that came later. So they are left for another run, by not being committed.
+            return Ok(settled.pending + settled.new);
+        }
+        if settled.new > 0 {
+            self.store.commit()?;
+            tally.kept += settled.new;
+        }
+        Ok(settled.pending)
     }
 }
 
@@ -106,19 +161,36 @@ impl Job for Claims {
         self.verdicts.clear();
         let claimed = match self.repeats {
             Repeats::Count => self.store.claim_hashed(items, &mut self.verdicts),
+            Repeats::LeaveOut if self.stops => self
+                .store
+                .claim_hashed_until_pending(items, &mut self.verdicts),
             Repeats::LeaveOut => self.store.claim_unique_hashed(items, &mut self.verdicts),
         };
+        if self.stops {
+            self.verdicts.pop_if(|verdict| *verdict == Verdict::Pending);
+        }
         self.items += self.verdicts.len() as u64;
-        for verdict in &self.verdicts {
+        for (item, verdict) in items.iter().zip(&self.verdicts) {
             let is_new = *verdict == Verdict::New;
             self.new += u64::from(is_new || self.repeats == Repeats::Count);
-            self.pending += u64::from(*verdict == Verdict::Pending);
+            if *verdict == Verdict::Pending {
+                self.passed_by.push(*item);
+            }
             keep.push(is_new);
         }
         if self.new > 0 && self.since.is_none() {
             self.since = Some(Instant::now());
         }
         claimed
+    }
+
+    fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    fn stop_at_pending(&mut self, stop: bool) {
+        // No other store has pending items; a counting one has its own ways of claiming.
+        self.stops = stop && self.transactional;
     }
 
     fn room(&self) -> usize {

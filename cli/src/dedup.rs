@@ -11,6 +11,7 @@ use crate::human;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
+use crate::pending::Wait;
 use crate::policy::Policy;
 use crate::size;
 
@@ -35,9 +36,12 @@ pub struct Args {
     #[command(flatten)]
     items: Items,
 
-    /// Commit after this many lines, and at the end; sooner if the buffer is too small, or the input pauses
+    /// Commit after this many lines, and at the end; sooner if the buffer is too small, or after a second
     #[arg(long, value_name = "N", default_value = "1M", value_parser = size::positive_count)]
     commit_every: u64,
+
+    #[command(flatten)]
+    wait: Wait,
 
     #[command(flatten)]
     memory: Memory,
@@ -70,20 +74,24 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         .transactional(true)
         .open_or_create(&args.store)?;
 
-    let claimed = claim_all(store, input, output, args.commit_every, Repeats::LeaveOut)?;
+    let claimed = claim_all(
+        store,
+        input,
+        output,
+        args.commit_every,
+        args.wait.wait,
+        Repeats::LeaveOut,
+    )?;
     if args.stats {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));
     }
-    Ok(claimed.outcome.exit_code())
+    Ok(claimed.exit_code())
 }
 
 fn stats(claimed: &Claimed, urls: &str) -> String {
     let (tally, elapsed) = (claimed.outcome.tally, claimed.elapsed);
-    let pending = match claimed.pending {
-        0 => String::new(),
-        pending => format!(", {pending} pending in another process"),
-    };
+    let pending = claimed.pending_summary();
     format!(
         "{} lines, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s",
         tally.items,

@@ -35,8 +35,24 @@ impl Block {
         self.start(self.len()) + self.dropped
     }
 
+    /// About the bytes that it takes.
+    pub fn memory(&self) -> usize {
+        self.start(self.len()) + self.len() * (size_of::<usize>() + size_of::<HashedKey>())
+    }
+
+    /// Takes the items of another as well, with their keys.
+    pub fn append(&mut self, other: &Block) {
+        let start = self.start(self.len());
+        self.storage.truncate(start);
+        self.storage.extend_from_slice(other.run(0..other.len()));
+        self.filled = self.storage.len();
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.keys.extend_from_slice(&other.keys);
+        self.dropped += other.dropped;
+    }
+
     /// Items without their separators.
-    fn items(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
             let item = &self.storage[start..end];

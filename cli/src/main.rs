@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod add;
+mod ahead;
 mod apply;
 mod check;
 mod checkpoint;
@@ -23,6 +24,7 @@ mod lines;
 mod memory;
 mod merging;
 mod output;
+mod pending;
 mod pipeline;
 mod plan;
 mod policy;
@@ -59,7 +61,8 @@ Examples:
   everseen info visited.ever                           what is in there, how full, how exact
   everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
 
-Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error.";
+Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error, 3 done but for lines
+that another process has claimed and not committed (dedup, add: see --wait).";
 
 #[derive(Subcommand)]
 enum Command {
