@@ -314,10 +314,22 @@ fn input_is_read_while_another_run_is_waited_for() {
     let holder = Holder::start(&lab, &held, &[]);
     let mut run = Fed::start(&lab, &["dedup", "--wait", LONG, "store"]);
     let more = distinct_lines(300_000).split_off(held.len());
-    run.write(&input);
-    run.write(&more);
-    holder.kill();
-    let (code, printed, err) = run.finish();
+    let (mut stdin, out) = (run.child.stdin.take(), &mut run.out);
+    let printed = thread::scope(|scope| {
+        let reader = scope.spawn(|| {
+            let mut printed = Vec::new();
+            out.read_to_end(&mut printed).expect("a pipe can be read");
+            printed
+        });
+        for bytes in [&input, &more] {
+            let stdin = stdin.as_mut().expect("it is a pipe");
+            stdin.write_all(bytes).expect("it reads");
+        }
+        holder.kill();
+        drop(stdin);
+        reader.join().expect("it ends")
+    });
+    let (code, _, err) = run.finish();
     assert_eq!((code, &err[..]), (Some(0), ""));
     assert!(printed == [input, more].concat());
 }
