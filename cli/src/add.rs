@@ -13,7 +13,7 @@ use crate::policy::Policy;
 
 /// Remember lines
 ///
-/// Prints nothing but a summary, on standard error.
+/// Prints nothing but a summary, on standard error. The exit status is 3 if lines are pending in another process (--wait).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

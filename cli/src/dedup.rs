@@ -24,6 +24,9 @@ const RATE: f64 = 1e-6;
 /// run on the same store are not printed again. A store that doesn't exist is made: it grows as needed, takes one
 /// unseen line in a million for a seen one, and is transactional.
 ///
+/// Any number of runs may share a store. A line that another has claimed and not committed is waited for, and no later
+/// line overtakes it (--wait); where some are still pending at the end, the exit status is 3.
+///
 /// Killed at any point and started again on the same input, it loses no line: in a transactional store lines are
 /// remembered only after they were printed (to a file: are safe on the disk). Lines printed after the last commit are
 /// printed again, and of those the kill may have cut off the very last.

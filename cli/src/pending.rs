@@ -47,7 +47,7 @@ enum State {
     Waiting {
         until: Instant,
     },
-    /// One was waited for in vain. Whoever has it may have any number of lines: to wait for each would never end.
+    /// One was waited for in vain. Its process may hold any number of lines: to wait for each would never end.
     Spent {
         until: Instant,
     },
@@ -121,7 +121,7 @@ impl Patience {
 
 /// What became of lines that were passed by.
 pub struct Settled {
-    /// Whoever had claimed them has died. They are this run's now, and not committed.
+    /// The process that had claimed them has died. They are this run's now, and not committed.
     pub new: u64,
     /// Nothing yet.
     pub pending: u64,

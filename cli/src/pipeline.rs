@@ -44,8 +44,8 @@ pub trait Job {
         Duration::ZERO
     }
 
-    /// Whether to judge only the items before the first such one. Otherwise these are not kept, and the job remembers
-    /// that it has passed them by.
+    /// Whether `judge` is to end before the first such item, without an error. Otherwise such items are not kept, and the
+    /// job remembers that it has passed them by.
     fn stop_at_pending(&mut self, _stop: bool) {}
 
     /// How many items may be judged before a commit. After one, at least one may.
@@ -174,7 +174,7 @@ impl<J: Job> Run<'_, J> {
                     self.block(&block, feed, signals)?;
                     self.warn()?;
                     if self.job.is_transactional() {
-                        // Others may be waiting, and who reads the output may be slow.
+                        // Others may be waiting for it, and the reader of the output may be slow.
                         self.commit_if_due()?;
                     }
                     feed.recycle(block);

@@ -91,7 +91,7 @@ pub enum Verdict {
     /// It was present, or it is one of the few that the filter can't tell from present ones.
     Seen,
     /// Another handle has claimed it and not committed yet. If that handle dies first, the key is
-    /// absent again. Only in a transactional store.
+    /// absent again: claim it again to learn which. Only in a transactional store.
     Pending,
 }
 
