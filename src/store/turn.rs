@@ -84,9 +84,9 @@ impl Engine {
 impl Store {
     /// As [`claim_hashed`](Self::claim_hashed), up to the first key that is
     /// [pending](Verdict::Pending): its verdict is the last that is appended, and the keys behind it
-    /// are left alone. So a caller who does something with each new key, in order, can wait for that
-    /// one without a claim of its own that is not dealt with: it commits first, and two that wait for
-    /// each other's commit both go on.
+    /// are left alone. So a caller that acts on each new key, in order, can wait for that one with no
+    /// unfinished claim of its own: it commits first, and two callers that wait for each other both
+    /// go on.
     ///
     /// # Errors
     /// As [`claim_hashed`](Self::claim_hashed).
