@@ -20,15 +20,9 @@ mod stdout {
 
     static CLOSED: AtomicBool = AtomicBool::new(false);
 
-    /// Called by the loader, before the standard library begins.
-    #[expect(unsafe_code, reason = "there is no other way to come first")]
-    #[used]
-    // SAFETY: the section holds pointers to functions of this form, which may be given arguments that this one ignores.
-    // It uses nothing that has to be set up first: it makes one system call and sets a number.
-    #[unsafe(link_section = ".init_array")]
-    static LOOK: extern "C" fn() = look;
-
-    extern "C" fn look() {
+    /// Called before the standard library begins. It uses nothing that has to be set up first.
+    #[ctor::ctor(unsafe)]
+    fn look() {
         let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());
         CLOSED.store(flags.is_err(), Ordering::Relaxed);
     }
