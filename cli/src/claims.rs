@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Kind, Store, Verdict};
 
+use crate::deferred::{self, Deferred};
 use crate::error::CliError;
 use crate::fullness::Warnings;
 use crate::input::Input;
@@ -13,6 +14,7 @@ use crate::output::{Output, tell};
 use crate::pending::{self, PassedBy};
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
 use crate::progress::Tally;
+use crate::sink::Sink;
 
 /// What came of claiming all items of an input.
 pub struct Claimed {
@@ -55,6 +57,9 @@ impl Claimed {
 }
 
 /// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, closes the store.
+///
+/// Where something is printed, a store that is not transactional must have been kept from others with
+/// [`alone`](deferred::alone).
 pub fn claim_all(
     store: Store,
     input: Input,
@@ -64,9 +69,18 @@ pub fn claim_all(
     repeats: Repeats,
 ) -> Result<Claimed, CliError> {
     let started = Instant::now();
-    let mut claims = Claims::new(store, commit_every, wait, repeats)?;
     let prints = output.prints();
-    let mut outcome = pipeline::run(input, &mut claims, output, "new")?;
+    let mut claims = Claims::new(store, &output, commit_every, wait, repeats)?;
+    let mut outcome = match pipeline::run(input, &mut claims, output, "new") {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = claims.end();
+            return Err(error);
+        }
+    };
+    // First: what is claimed after it is not to be committed with it.
+    claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
     // Unread items are not committed: dropping the store gives them up.
     if outcome.ending != Ending::Unread {
@@ -90,6 +104,10 @@ struct Claims {
     store: Store,
     repeats: Repeats,
     transactional: bool,
+    /// Given where lines are printed and what is inserted is remembered at once.
+    deferred: Option<Deferred>,
+    /// Given where lines are printed to a file that was named.
+    sink: Option<Sink>,
     commit_every: u64,
     /// Most new items that may be uncommitted.
     quota: u64,
@@ -110,11 +128,14 @@ struct Claims {
 impl Claims {
     fn new(
         store: Store,
+        output: &Output,
         commit_every: u64,
         wait: Duration,
         repeats: Repeats,
     ) -> everseen::Result<Self> {
         let stats = store.stats()?;
+        let defers = output.prints() && !stats.transactional;
+        let deferred = defers.then(|| Deferred::new(&store, &stats)).transpose()?;
         Ok(Claims {
             repeats: match stats.kind {
                 Kind::Counting => repeats,
@@ -122,7 +143,12 @@ impl Claims {
             },
             transactional: stats.transactional,
             warnings: Warnings::new(&stats),
-            quota: store.transaction_quota(),
+            quota: match deferred {
+                Some(_) => deferred::MOST,
+                None => store.transaction_quota(),
+            },
+            deferred,
+            sink: output.sink().cloned(),
             store,
             commit_every,
             items: 0,
@@ -133,6 +159,14 @@ impl Claims {
             passed_by: PassedBy::default(),
             verdicts: Vec::new(),
         })
+    }
+
+    /// Notes that the run left its output as it is to be, if so: all that was printed is committed.
+    fn end(&mut self) -> everseen::Result<()> {
+        match &self.sink {
+            Some(sink) if self.new == 0 => self.store.commit_with(&sink.tag(true)).map(drop),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -158,6 +192,14 @@ impl Job for Claims {
     }
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        if let Some(deferred) = &mut self.deferred {
+            let first = keep.len();
+            let judged = deferred.judge(&self.store, items, keep);
+            self.items += (keep.len() - first) as u64;
+            self.new += keep[first..].iter().filter(|is_new| **is_new).count() as u64;
+            self.since = self.since.or((self.new > 0).then(Instant::now));
+            return judged;
+        }
         self.verdicts.clear();
         let claimed = match self.repeats {
             Repeats::Count => self.store.claim_hashed(items, &mut self.verdicts),
@@ -210,18 +252,62 @@ impl Job for Claims {
     }
 
     fn is_transactional(&self) -> bool {
-        self.transactional
+        self.transactional || self.deferred.is_some()
     }
 
     fn commit(&mut self) -> everseen::Result<()> {
         if self.new > 0 {
-            self.store.commit()?;
+            if let Some(deferred) = &mut self.deferred {
+                deferred.settle(&self.store)?;
+            }
+            let tag = self.sink.as_ref().map(|sink| sink.tag(false));
+            self.store.commit_with(&tag.unwrap_or_default())?;
         }
         (self.items, self.new, self.since) = (0, 0, None);
         Ok(())
     }
 
     fn warning(&mut self) -> everseen::Result<Option<String>> {
-        Ok(self.warnings.next(self.store.fullness()?))
+        let mut fullness = self.store.fullness()?;
+        if let Some(deferred) = &self.deferred {
+            fullness = deferred.fullness(fullness);
+        }
+        Ok(self.warnings.next(fullness))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everseen::Options;
+
+    #[test]
+    fn a_plain_store_learns_at_a_commit_what_was_printed_before() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for kind in [Kind::Bloom, Kind::Counting] {
+            let options = Options::new().capacity(1000).kind(kind);
+            let store = options.create(folder.path().join(kind.to_string()));
+            let output = Output::stdout().expect("tests have one");
+            let claims = Claims::new(
+                store.expect("made"),
+                &output,
+                10,
+                Duration::ZERO,
+                Repeats::LeaveOut,
+            );
+            let mut claims = claims.expect("nothing fails");
+            // So the output is made durable before the commit.
+            assert!(claims.is_transactional());
+            let items = [b"a", b"b", b"a"].map(|item| claims.hasher().key(item));
+            let mut keep = Vec::new();
+            claims.judge(&items, &mut keep).expect("nothing fails");
+            assert_eq!(keep, [true, true, false]);
+            let known = |claims: &Claims| claims.store.contains_hashed(&items[..2]).expect("looks");
+            assert_eq!(known(&claims), [false, false]);
+            assert!(claims.uncommitted_since().is_some());
+            claims.commit().expect("nothing fails");
+            assert_eq!(known(&claims), [true, true]);
+            assert!(claims.uncommitted_since().is_none());
+        }
     }
 }

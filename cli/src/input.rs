@@ -13,7 +13,6 @@ use crate::error::CliError;
 use crate::handle;
 use crate::human;
 use crate::lines::{Block, SplitError, Splitter};
-use crate::output::Output;
 use crate::size;
 use crate::urls::{Keying, Strays, Urls};
 
@@ -121,12 +120,11 @@ impl Input {
     }
 
     /// Refuses to print into one of the inputs, which would grow as it is read.
-    pub fn ensure_apart_from(&self, output: &Output) -> Result<(), CliError> {
-        match self
-            .sources
-            .iter()
-            .find(|source| output.goes_to(&source.metadata))
-        {
+    pub fn ensure_apart_from(&self, output: Option<&Metadata>) -> Result<(), CliError> {
+        let is_output = |source: &&Source| {
+            output.is_some_and(|output| handle::is_same_file(output, &source.metadata))
+        };
+        match self.sources.iter().find(is_output) {
             Some(source) => Err(CliError::InputIsOutput {
                 name: source.name.clone(),
             }),

@@ -2,16 +2,18 @@
 //!
 //! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest ask the library one question.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod add;
 mod ahead;
 mod apply;
+mod begun;
 mod check;
 mod checkpoint;
 mod claims;
 mod create;
 mod dedup;
+mod deferred;
 mod error;
 mod exempt;
 mod fold;
@@ -32,6 +34,7 @@ mod progress;
 mod remove;
 mod repair;
 mod signals;
+mod sink;
 mod size;
 mod snapshot;
 mod union;
@@ -56,7 +59,7 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  crawler | everseen dedup visited.ever > fresh.txt    only the lines no earlier run has printed
+  crawler | everseen dedup visited.ever >> fresh.txt   only the lines no earlier run has printed
   everseen check visited.ever < candidates.txt         those of them that are known
   everseen info visited.ever                           what is in there, how full, how exact
   everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take

@@ -58,7 +58,7 @@ pub trait Job {
         None
     }
 
-    /// Whether a crash takes back what is not committed, so that the output has to be durable before.
+    /// Whether what is not committed comes again after a crash, so that the output has to be durable before.
     fn is_transactional(&self) -> bool {
         false
     }
@@ -107,7 +107,7 @@ pub fn run(
     label: &'static str,
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
-    let progress = Progress::new(input.total, label, output.prints());
+    let progress = Progress::new(input.total, label, output.is_stdout());
     let urls = input.urls;
     let mut feed = Ahead::new(input.start(job.hasher())?);
     let mut run = Run {
@@ -123,7 +123,7 @@ pub fn run(
     let ending = match run.consume(&mut feed, &signals) {
         Ok(ending) => run.commit().map(|()| ending),
         // What can't be printed must not be remembered.
-        Err(error @ CliError::Output(_)) => Err(error),
+        Err(error) if error.is_output() => Err(error),
         Err(error) => {
             // Everything before the failure is done. Should this fail too, the first error is the one to tell.
             let _ = run.commit();

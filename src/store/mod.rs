@@ -35,6 +35,7 @@ mod nets;
 mod open;
 mod options;
 mod part;
+mod program_lock;
 mod read;
 mod recount;
 mod recover;
@@ -75,6 +76,7 @@ pub use options::{
     MOST_DEFAULT_BUFFER, Options,
 };
 use part::{Keys, Unhashed};
+pub use program_lock::StoreLock;
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use scan::{Scan, scan};

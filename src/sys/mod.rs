@@ -13,6 +13,7 @@ mod modelled;
 pub(crate) mod modern;
 mod prefetch;
 mod process;
+mod range_lock;
 #[cfg(not(all(test, loom)))]
 mod region;
 pub(crate) mod runs;
@@ -32,6 +33,7 @@ pub use modelled::Map;
 pub(crate) use modelled::{Region, Words, explore};
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
+pub(crate) use range_lock::{LockedFile, RangeLock};
 #[cfg(not(all(test, loom)))]
 pub(crate) use region::Region;
 
