@@ -8,11 +8,12 @@ use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
+use crate::pending::Wait;
 use crate::policy::Policy;
 
 /// Remember lines
 ///
-/// Prints nothing but a summary, on standard error.
+/// Prints nothing but a summary, on standard error. The exit status is 3 if lines are pending in another process (--wait).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -26,6 +27,9 @@ pub struct Args {
     /// to be removed as often as it was added
     #[arg(long)]
     unique: bool,
+
+    #[command(flatten)]
+    wait: Wait,
 
     #[command(flatten)]
     memory: Memory,
@@ -49,12 +53,20 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         true => Repeats::LeaveOut,
         false => Repeats::Count,
     };
-    let claimed = claim_all(store, input, Output::none(), u64::MAX, repeats)?;
+    let claimed = claim_all(
+        store,
+        input,
+        Output::none(),
+        u64::MAX,
+        args.wait.wait,
+        repeats,
+    )?;
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
+    let pending = claimed.pending_summary();
     tell(format_args!(
-        "{} lines, {} new{urls}",
+        "{} lines, {} new{pending}{urls}",
         tally.items, tally.kept
     ));
-    Ok(claimed.outcome.exit_code())
+    Ok(claimed.exit_code())
 }

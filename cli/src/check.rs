@@ -42,7 +42,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
     let output = Output::stdout()?;
-    input.ensure_apart_from(&output)?;
+    input.ensure_apart_from(output.file())?;
     let options = args.policy.apply(Options::new());
     let store = options.open_read_only(&args.store)?;
 

@@ -81,6 +81,26 @@ fn the_union_of_two_stores_holds_what_both_hold() {
 }
 
 #[test]
+fn a_store_like_another_is_as_transactional() {
+    let lab = Lab::new();
+    let transactional = |store: &str| {
+        let info = json(&lab.run(&["info", "--json", store]).expect(0));
+        (info["transactional"] == true, !info["measured"].is_null())
+    };
+    let create = |args: &str| {
+        let args: Vec<&str> = args.split(' ').collect();
+        lab.run(&[&["create"], &args[..]].concat()).expect(0);
+    };
+    create("one --transactional --no-sample");
+    create("two --like one");
+    assert_eq!(transactional("two"), (true, false));
+    create("three --like one --transactional=no");
+    assert_eq!(transactional("three"), (false, false));
+    create("four --transactional=yes");
+    assert_eq!(transactional("four"), (true, true));
+}
+
+#[test]
 fn a_store_that_was_made_too_large_is_folded() {
     let lab = Lab::new();
     let size = ["--capacity", "200k", "--fpr", "1e-3", "--foldable", "3"];

@@ -201,7 +201,7 @@ fn parts_of(inputs: &[Input]) -> Vec<Part> {
 fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
     let all = inputs.iter().all(|input| input.header().transactional);
     Ok(Header {
-        transactional: options.transactional || all,
+        transactional: options.transactional == Some(true) || all,
         store_id: random()?,
         created: now(),
         compatible: 0,
