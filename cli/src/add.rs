@@ -9,6 +9,7 @@ use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Remember lines
 ///
@@ -41,6 +42,7 @@ Examples:
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
@@ -56,5 +58,5 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         "{} lines, {} new{urls}",
         tally.items, tally.kept
     ));
-    Ok(claimed.outcome.exit_code())
+    claimed.outcome.end(&args.store)
 }

@@ -12,6 +12,7 @@ use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::policy::Policy;
+use crate::side_files;
 use crate::size;
 
 /// The false-positive rate of a store that is made on the way.
@@ -59,6 +60,7 @@ Examples:
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, true)?;
     let input = Input::open(&args.items)?;
     let output = Output::stdout()?;
     input.ensure_apart_from(&output)?;
@@ -75,7 +77,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));
     }
-    Ok(claimed.outcome.exit_code())
+    claimed.outcome.end(&args.store)
 }
 
 fn stats(claimed: &Claimed, urls: &str) -> String {

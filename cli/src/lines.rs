@@ -2,6 +2,7 @@
 
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
+use std::sync::Arc;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
@@ -24,6 +25,18 @@ pub struct Block {
     keys: Vec<HashedKey>,
     /// Bytes of the items that have been dropped.
     dropped: usize,
+    /// Of each of those, how many were kept before it.
+    gaps: Vec<usize>,
+    /// The input that it is from, and how many items came before it there.
+    origin: (Arc<str>, u64),
+}
+
+/// Where an item stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub input: Arc<str>,
+    /// Counted from 1.
+    pub line: u64,
 }
 
 impl Block {
@@ -70,10 +83,26 @@ impl Block {
                 self.keys.push(key);
             } else {
                 self.dropped += end + 1 - start;
+                self.gaps.push(self.keys.len());
             }
             start = end + 1;
         }
         self.ends.truncate(self.keys.len());
+    }
+
+    /// Tells where it is from, which is asked for later.
+    pub fn come_from(&mut self, input: &Arc<str>, before: u64) {
+        self.origin = (Arc::clone(input), before);
+    }
+
+    /// Where in its input an item stands, those counted that have been dropped.
+    pub fn place(&self, item: usize) -> Place {
+        let dropped = self.gaps.partition_point(|kept| *kept <= item);
+        let (input, before) = &self.origin;
+        Place {
+            input: Arc::clone(input),
+            line: before + (item + dropped) as u64 + 1,
+        }
     }
 
     /// What the store knows each item by, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
@@ -166,6 +195,7 @@ impl Splitter {
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
         next.dropped = 0;
+        next.gaps.clear();
         // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
         if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
             next.storage = vec![0; self.block_size];
@@ -320,6 +350,14 @@ mod tests {
             let got: Vec<_> = block.keys().iter().map(|key| key.bits()).collect();
             assert_eq!(got, keys, "round {round}");
             assert_eq!(block.bytes(), bytes.len(), "round {round}");
+            block.come_from(&"input".into(), 40);
+            let lines: Vec<u64> = (41..)
+                .zip(&items)
+                .filter(|(_, item)| !item.contains(&b'a'))
+                .map(|(line, _)| line)
+                .collect();
+            let told: Vec<u64> = (0..kept.len()).map(|item| block.place(item).line).collect();
+            assert_eq!(told, lines, "round {round}");
             // Used again, it has forgotten them.
             splitter.fill(&mut &b"a\n"[..]).expect("reads");
             let second = splitter.take(block);

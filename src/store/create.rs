@@ -64,7 +64,7 @@ pub(crate) fn make(
     }
     let made = write(&temporary).and_then(|()| {
         let published = storage.publish(&temporary, path);
-        published.map_err(|error| Error::io("give the new store its name", path, error))
+        published.map_err(|error| Error::io("give its name to the new store", path, error))
     });
     if let Err(error) = made {
         let _ = storage.remove(&temporary);
@@ -96,7 +96,14 @@ pub(crate) fn check_place(options: &Options, path: &Path) -> Result<()> {
             path: folder.to_owned(),
         });
     }
-    refuse_existing(options, path)
+    refuse_existing(options, path)?;
+    if !crate::sys::may_make_in(folder) {
+        return Err(Error::PermissionDenied {
+            action: "make a file in",
+            path: folder.to_owned(),
+        });
+    }
+    Ok(())
 }
 
 fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
@@ -105,6 +112,7 @@ fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
             path: path.to_owned(),
         });
     }
+    refuse_dangling(path)?;
     let exists = options.storage.exists(path);
     if exists.map_err(|error| Error::io("look for", path, error))? {
         return Err(Error::AlreadyExists {
@@ -112,6 +120,17 @@ fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Refuses a link that leads nowhere: it is no store, and nothing can be made under its name.
+pub(crate) fn refuse_dangling(path: &Path) -> Result<()> {
+    // `exists` follows links.
+    match path.is_symlink() && matches!(path.try_exists(), Ok(false)) {
+        true => Err(Error::DanglingLink {
+            path: path.to_owned(),
+        }),
+        false => Ok(()),
+    }
 }
 
 /// Makes a store's file, as long as its layers need.

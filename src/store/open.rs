@@ -487,6 +487,7 @@ pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {
             path: path.to_owned(),
         });
     }
+    super::create::refuse_dangling(path)?;
     let exists = options.storage.exists(path);
     if !exists.map_err(|error| Error::io("look for", path, error))? {
         return Err(Error::NotFound {
