@@ -10,6 +10,7 @@ use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::pending::Wait;
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Remember lines
 ///
@@ -45,6 +46,7 @@ Examples:
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
@@ -68,5 +70,5 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         "{} lines, {} new{pending}{urls}",
         tally.items, tally.kept
     ));
-    Ok(claimed.exit_code())
+    claimed.end(&args.store)
 }

@@ -90,12 +90,13 @@ impl Ahead {
         }
     }
 
-    /// Holds a block, in one with the last where they fit: a block may be no more than a line.
+    /// Holds a block, in one with the last where they fit: a block may be no more than a line. Each is of one input, so
+    /// that it knows where its lines stand.
     fn hold(&mut self, block: &Block, strays: Strays) {
         let bytes = block.memory();
         self.held += bytes;
         match self.spool.back_mut() {
-            Some((last, before)) if last.memory() + bytes <= BLOCK => {
+            Some((last, before)) if last.memory() + bytes <= BLOCK && last.goes_on_in(block) => {
                 last.append(block);
                 before.append(strays);
             }
@@ -114,21 +115,26 @@ mod tests {
     use crate::input::{Input, Items};
     use crate::urls::Urls;
 
-    /// Some is read in turn, some ahead; all of it comes in order, and then the end or the error.
+    /// Some is read in turn, some ahead; all of it comes in order, knows where it stood, and then the end comes or the
+    /// error.
     #[test]
     fn what_is_read_ahead_comes_in_its_turn() {
         let mut random = fastrand::Rng::with_seed(5);
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let path = folder.path().join("input");
+        let paths = ["first", "second"].map(|name| folder.path().join(name));
         for round in 0..60 {
-            let lines: Vec<u8> = (0..random.usize(0..100_000))
-                .flat_map(|number| format!("{number}\n").into_bytes())
-                .collect();
+            let counts = [random.usize(0..2000), random.usize(0..100_000)];
+            let [first, lines] = counts.map(|count| -> Vec<u8> {
+                (0..count)
+                    .flat_map(|number| format!("{number}\n").into_bytes())
+                    .collect()
+            });
             let is_long = random.bool();
             let long = if is_long { "too long" } else { "" };
-            std::fs::write(&path, [&lines, long.as_bytes()].concat()).expect("an input");
+            std::fs::write(&paths[0], &first).expect("an input");
+            std::fs::write(&paths[1], [&lines, long.as_bytes()].concat()).expect("an input");
             let items = Items {
-                files: vec![path.clone()],
+                files: paths.to_vec(),
                 null: false,
                 max_line: 7,
                 urls: Urls::default(),
@@ -138,6 +144,10 @@ mod tests {
             let mut ahead = Ahead::new(input.start(hasher.clone()).expect("a thread"));
             ahead.most = random.usize(0..2 << 20);
             let mut got = Vec::new();
+            let mut stands = paths.iter().zip(counts).flat_map(|(path, count)| {
+                let name = path.display().to_string();
+                (1..=count as u64).map(move |line| (name.clone(), line))
+            });
             let end = loop {
                 if random.bool() {
                     ahead.read_for(Duration::from_micros(random.u64(0..500)));
@@ -149,6 +159,11 @@ mod tests {
                         got.extend_from_slice(block.run(0..block.len()));
                         let keys: Vec<_> = block.items().map(|item| hasher.key(item)).collect();
                         assert_eq!(block.keys(), keys, "round {round}");
+                        for item in 0..block.len() {
+                            let place = block.place(item);
+                            let told = (place.input.to_string(), place.line);
+                            assert_eq!(Some(told), stands.next(), "round {round}");
+                        }
                         ahead.recycle(block);
                     }
                     Ok(Next::Wait) => panic!("nothing came"),
@@ -156,7 +171,7 @@ mod tests {
                     Err(error) => break Err(error),
                 }
             };
-            assert!(got == lines, "round {round}");
+            assert!(got == [first, lines].concat(), "round {round}");
             assert_eq!(ahead.held, 0, "round {round}");
             match end {
                 Ok(()) => assert!(!is_long, "round {round}"),

@@ -20,7 +20,8 @@ mod stdout {
 
     static CLOSED: AtomicBool = AtomicBool::new(false);
 
-    /// Called before the standard library begins. It uses nothing that has to be set up first.
+    /// Called before the standard library begins.
+    // SAFETY: it uses nothing that has to be set up first: a system call and an atomic.
     #[ctor::ctor(unsafe)]
     fn look() {
         let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());

@@ -1,5 +1,6 @@
 //! The job of `dedup` and `add`: to claim items in a store, and to commit the claims.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -26,8 +27,8 @@ pub struct Claimed {
 }
 
 impl Claimed {
-    /// Tells of items that are pending, and says how the command ended.
-    pub fn exit_code(&self) -> ExitCode {
+    /// Tells of items that are pending, and says how the command ends.
+    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
         if self.pending > 0 {
             tell(format_args!(
                 "everseen: {} lines are pending: another process has claimed them and not committed; \
@@ -36,8 +37,10 @@ impl Claimed {
             ));
         }
         match self.outcome.ending {
-            Ending::Done | Ending::Unread if self.pending > 0 => ExitCode::from(pending::STATUS),
-            _ => self.outcome.exit_code(),
+            Ending::Done | Ending::Unread if self.pending > 0 => {
+                Ok(ExitCode::from(pending::STATUS))
+            }
+            _ => self.outcome.end(store),
         }
     }
 
@@ -256,7 +259,8 @@ impl Job for Claims {
     }
 
     fn commit(&mut self) -> everseen::Result<()> {
-        if self.new > 0 {
+        // What others have just added counts as done here too, and may be in the log alone, not yet durable.
+        if self.new > 0 || self.items > 0 && self.store.stats()?.log_bytes > 0 {
             if let Some(deferred) = &mut self.deferred {
                 deferred.settle(&self.store)?;
             }

@@ -8,7 +8,8 @@ use everseen::{Hash, Kind, Options};
 use crate::error::CliError;
 use crate::human;
 use crate::output::tell;
-use crate::size;
+use crate::patience::Timeout;
+use crate::{side_files, size};
 
 /// Make a store; never overwrites
 ///
@@ -64,6 +65,9 @@ pub struct Args {
     /// Keep no sample. Otherwise one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
     #[arg(long)]
     no_sample: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -76,7 +80,11 @@ Examples:
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let mut options = Options::new();
+    if let Some(like) = args.like.as_deref() {
+        let both = [like, &args.store];
+        side_files::refuse(&both, &both)?;
+    }
+    let mut options = args.timeout.apply(Options::new());
     if let Some(yes) = args.transactional {
         options = options.transactional(yes);
     }

@@ -14,6 +14,7 @@ use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::pending::Wait;
 use crate::policy::Policy;
+use crate::side_files;
 use crate::sink::Target;
 use crate::size;
 
@@ -80,6 +81,10 @@ Examples:
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, args.output.is_none())?;
+    if let Some(output) = &args.output {
+        side_files::refuse(&[&args.store], &[output])?;
+    }
     let input = Input::open(&args.items)?;
     let options = args
         .policy
@@ -113,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));
     }
-    Ok(claimed.exit_code())
+    claimed.end(&args.store)
 }
 
 /// Opens a store, and a file that is to hold each line once.

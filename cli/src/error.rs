@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::lines::Place;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +17,9 @@ pub enum CliError {
 
     #[error(transparent)]
     Store(everseen::Error),
+
+    #[error("{cause}; what was committed is safe, and the next command on the store recovers it")]
+    Failed { cause: Arc<everseen::Error> },
 
     #[error(transparent)]
     Plan(#[from] everseen::sizing::SizingError),
@@ -30,12 +36,29 @@ pub enum CliError {
     InputIsOutput { name: String },
 
     #[error(
+        "{name}: is a name for files of the store {store}, which may replace or remove it; choose another name",
+        store = store.display()
+    )]
+    SideFile { name: String, store: PathBuf },
+
+    #[error(
         "{name}:{line}: longer than {limit}; set --max-line, or are items separated another way (-0)?"
     )]
     ItemTooLong {
         name: String,
         line: u64,
         limit: String,
+    },
+
+    /// All items before this one are done.
+    #[error(
+        "{input}:{line}: the store {store} is full: it was made for {capacity} keys, and has all lines before this one; make a larger one, or one that grows (kind scalable)",
+        input = place.input, line = place.line, store = store.display()
+    )]
+    Full {
+        store: PathBuf,
+        capacity: u64,
+        place: Place,
     },
 
     #[error("the thread that reads the input died; what was read before is done")]
@@ -111,6 +134,7 @@ impl From<everseen::Error> for CliError {
     fn from(error: everseen::Error) -> Self {
         match error {
             everseen::Error::NotFound { path } => CliError::NoStore { path },
+            everseen::Error::Poisoned { cause } => CliError::Failed { cause },
             other => CliError::Store(other),
         }
     }

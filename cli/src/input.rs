@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -176,6 +177,7 @@ impl Input {
                 Origin::Open(file) => file,
                 Origin::Path(path) => File::open(path).map_err(fail)?,
             };
+            let origin: Arc<str> = name.as_str().into();
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
             let mut splitter = Splitter::new(self.separator, longest);
             let (mut more, mut line) = (true, 0);
@@ -195,6 +197,7 @@ impl Input {
                 let mut block = splitter.take(next);
                 let mut strays = Strays::default();
                 let lines = block.len() as u64;
+                block.come_from(&origin, line);
                 keying.key(&mut block, (&name, line), &mut strays);
                 line += lines;
                 if events.send(Event::Block(block, strays)).is_err() {

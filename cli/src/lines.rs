@@ -3,6 +3,7 @@
 use std::io::{self, ErrorKind, Read};
 use std::iter;
 use std::ops::Range;
+use std::sync::Arc;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
@@ -22,6 +23,18 @@ pub struct Block {
     keys: Vec<HashedKey>,
     /// Bytes of the items that have been dropped.
     dropped: usize,
+    /// Of each of those, how many were kept before it.
+    gaps: Vec<usize>,
+    /// The input that it is from, and how many items came before it there.
+    origin: (Arc<str>, u64),
+}
+
+/// Where an item stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub input: Arc<str>,
+    /// Counted from 1.
+    pub line: u64,
 }
 
 impl Block {
@@ -40,9 +53,22 @@ impl Block {
         self.start(self.len()) + self.len() * (size_of::<usize>() + size_of::<HashedKey>())
     }
 
-    /// Takes the items of another as well, with their keys.
+    /// Whether another comes from the same input, right behind this one.
+    pub fn goes_on_in(&self, other: &Block) -> bool {
+        let (input, before) = &self.origin;
+        let items = (self.len() + self.gaps.len()) as u64;
+        Arc::ptr_eq(input, &other.origin.0) && before + items == other.origin.1
+    }
+
+    /// Takes the items of another as well, with their keys: of one that [goes on](Self::goes_on_in) where this one
+    /// ends, or of any if this one is new.
     pub fn append(&mut self, other: &Block) {
-        let start = self.start(self.len());
+        if self.len() + self.gaps.len() == 0 {
+            self.origin = other.origin.clone();
+        }
+        let kept = self.len();
+        self.gaps.extend(other.gaps.iter().map(|gap| kept + gap));
+        let start = self.start(kept);
         self.storage.truncate(start);
         self.storage.extend_from_slice(other.run(0..other.len()));
         self.filled = self.storage.len();
@@ -84,10 +110,26 @@ impl Block {
                 self.keys.push(key);
             } else {
                 self.dropped += end + 1 - start;
+                self.gaps.push(self.keys.len());
             }
             start = end + 1;
         }
         self.ends.truncate(self.keys.len());
+    }
+
+    /// Tells where it is from, which is asked for later.
+    pub fn come_from(&mut self, input: &Arc<str>, before: u64) {
+        self.origin = (Arc::clone(input), before);
+    }
+
+    /// Where in its input an item stands, those counted that have been dropped.
+    pub fn place(&self, item: usize) -> Place {
+        let dropped = self.gaps.partition_point(|kept| *kept <= item);
+        let (input, before) = &self.origin;
+        Place {
+            input: Arc::clone(input),
+            line: before + (item + dropped) as u64 + 1,
+        }
     }
 
     /// What the store knows each item by, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
@@ -199,6 +241,7 @@ impl Splitter {
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
         next.dropped = 0;
+        next.gaps.clear();
         // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
         if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
             next.storage = vec![0; self.block_size];
@@ -349,6 +392,14 @@ mod tests {
             let got: Vec<_> = block.keys().iter().map(|key| key.bits()).collect();
             assert_eq!(got, keys, "round {round}");
             assert_eq!(block.bytes(), bytes.len(), "round {round}");
+            block.come_from(&"input".into(), 40);
+            let lines: Vec<u64> = (41..)
+                .zip(&items)
+                .filter(|(_, item)| !item.contains(&b'a'))
+                .map(|(line, _)| line)
+                .collect();
+            let told: Vec<u64> = (0..kept.len()).map(|item| block.place(item).line).collect();
+            assert_eq!(told, lines, "round {round}");
             // Used again, it has forgotten them.
             splitter.fill(&mut &b"a\n"[..]).expect("reads");
             let second = splitter.take(block);

@@ -3,6 +3,7 @@
 //! What is printed is handed to the system block by block, and made durable before the job commits. So a run that is
 //! killed anywhere and started again prints an item twice at worst, and loses none.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
@@ -11,7 +12,7 @@ use everseen::hash::{HashedKey, KeyHasher};
 use crate::ahead::Ahead;
 use crate::error::CliError;
 use crate::input::{Input, Next};
-use crate::lines::Block;
+use crate::lines::{Block, Place};
 use crate::output::Output;
 use crate::pending::Patience;
 use crate::progress::{Progress, Tally};
@@ -82,20 +83,37 @@ pub enum Ending {
     Stopped(u8),
     /// Nobody reads the output any more. What was printed since the last commit is not committed.
     Unread,
+    /// The store had no room for an item. All before it is done.
+    Full,
+}
+
+/// The item that a store had no room for.
+struct Refused {
+    place: Place,
+    capacity: u64,
 }
 
 /// What came of a job that did not fail.
 pub struct Outcome {
     pub ending: Ending,
     pub tally: Tally,
+    refused: Option<Refused>,
 }
 
 impl Outcome {
-    pub fn exit_code(&self) -> ExitCode {
-        match self.ending {
-            Ending::Done | Ending::Unread => ExitCode::SUCCESS,
-            Ending::Stopped(status) => ExitCode::from(status),
+    /// How the command ends, after all else has been told.
+    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
+        if let Some(Refused { place, capacity }) = self.refused {
+            return Err(CliError::Full {
+                store: store.to_owned(),
+                capacity,
+                place,
+            });
         }
+        Ok(match self.ending {
+            Ending::Stopped(status) => ExitCode::from(status),
+            _ => ExitCode::SUCCESS,
+        })
     }
 }
 
@@ -118,6 +136,7 @@ pub fn run(
         tally: Tally::default(),
         keep: Vec::new(),
         crowded_since: None,
+        refused: None,
     };
 
     let ending = match run.consume(&mut feed, &signals) {
@@ -140,6 +159,7 @@ pub fn run(
     Ok(Outcome {
         ending,
         tally: run.tally,
+        refused: run.refused,
     })
 }
 
@@ -153,6 +173,8 @@ struct Run<'a, J> {
     /// Since when there has been no room, all of it being taken by what others have not committed.
     crowded_since: Option<Instant>,
     patience: Patience,
+    /// Nothing more is judged once there is one.
+    refused: Option<Refused>,
 }
 
 impl<J: Job> Run<'_, J> {
@@ -172,6 +194,9 @@ impl<J: Job> Run<'_, J> {
                 Next::Block(block, strays) => {
                     self.stray(&strays);
                     self.block(&block, feed, signals)?;
+                    if self.refused.is_some() {
+                        return Ok(Ending::Full);
+                    }
                     self.warn()?;
                     if self.job.is_transactional() {
                         // Others may be waiting for it, and the reader of the output may be slow.
@@ -232,6 +257,11 @@ impl<J: Job> Run<'_, J> {
                         return self.output.flush();
                     }
                     self.make_room(error)?;
+                }
+                Err(everseen::Error::Full { capacity }) => {
+                    let place = block.place(first);
+                    self.refused = Some(Refused { place, capacity });
+                    return self.output.flush();
                 }
                 judged => {
                     judged?;
@@ -388,11 +418,14 @@ mod tests {
             last: Some(30_000),
             ..Notes::default()
         };
-        let failed = run_lines(50_000, &mut job);
-        assert!(matches!(
-            failed,
-            Err(CliError::Store(everseen::Error::Full { .. }))
-        ));
+        let ended = run_lines(50_000, &mut job).expect("all before is done");
+        assert!(ended.ending == Ending::Full);
+        match ended.end(Path::new("store")) {
+            Err(CliError::Full {
+                place, capacity, ..
+            }) => assert_eq!((place.line, capacity), (30_001, 0)),
+            _ => panic!("no error"),
+        }
         assert_eq!(job.commits, [30_000]);
     }
 
@@ -417,6 +450,7 @@ mod tests {
                 keep: Vec::new(),
                 crowded_since: None,
                 patience: Patience::new(Duration::ZERO),
+                refused: None,
             };
             run.commit_if_due().expect("nothing fails");
             assert_eq!(job.commits.len(), commits);

@@ -53,7 +53,7 @@ fn the_union_of_two_stores_holds_what_both_hold() {
             .expect(0);
     }
     lab.run(&["union", "both", "one", "two"])
-        .expect_error("its seed is another, and not the same");
+        .expect_error("its seed is another, and not the other's");
     lab.run(&["create", "three", "--like", "one", "--transactional"])
         .expect(0);
     lab.run_on(&["add", "three"], &lines(100, 110)).expect(0);

@@ -374,7 +374,7 @@ pub(crate) fn write_superblock(
     let bytes = superblock.encode(header);
     let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
     write_all_at(file, &bytes, offset)
-        .map_err(|error| Error::io("write the superblock", path, error))?;
+        .map_err(|error| Error::io("write the superblock of", path, error))?;
     file.sync()
-        .map_err(|error| Error::sync("sync the superblock", path, error))
+        .map_err(|error| Error::sync("sync the superblock of", path, error))
 }

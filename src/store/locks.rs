@@ -11,9 +11,8 @@
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
 //! | writer | `NAME-shm`; while only one handle writes, a word in it ([`bias`](super::bias)) | for one batch |
 //!
-//! Those on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent
-//! readers"). So they hold whatever name the file was opened by, and there is no lock file that a tidy person could
-//! remove.
+//! Those on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent readers"). So
+//! they hold whatever name the file was opened by, and there is no lock file that a tidy person could remove.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

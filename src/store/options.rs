@@ -229,7 +229,7 @@ impl Options {
     /// Makes a store and opens it.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`], [`Error::MissingFolder`], [`Error::IsFolder`],
+    /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
     /// [`Error::Sizing`] and [`Error::InvalidOption`] for parameters that don't fit, and what the
     /// operating system says. After an error there is no store.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {

@@ -243,7 +243,7 @@ fn is_ours(file: &File) -> io::Result<bool> {
     let mut first = Vec::with_capacity(BLANK);
     let mut limited = io::Read::take(file, BLANK as u64);
     io::Read::read_to_end(&mut limited, &mut first)?;
-    let is_magic = MAGICS.iter().any(|magic| first.starts_with(*magic));
+    let is_magic = MAGICS.iter().any(|magic| first.starts_with(magic));
     Ok(is_magic || first.iter().all(|byte| *byte == 0))
 }
 
