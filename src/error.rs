@@ -33,6 +33,13 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// A symbolic link stands at this path, and there is nothing where it leads.
+    #[error("{path}: is a link that leads nowhere; remove it, or choose another name", path = path.display())]
+    DanglingLink {
+        /// The link.
+        path: PathBuf,
+    },
+
     /// The folder that should hold the store does not exist.
     #[error("{path}: no such folder (make it first)", path = path.display())]
     MissingFolder {
@@ -52,13 +59,6 @@ pub enum Error {
     #[error("{path}: is not a regular file; rename or remove it", path = path.display())]
     NotAFile {
         /// The path.
-        path: PathBuf,
-    },
-
-    /// The path names a link that leads nowhere.
-    #[error("{path}: is a link to a file that does not exist; remove the link, or name the file itself", path = path.display())]
-    DanglingLink {
-        /// The link.
         path: PathBuf,
     },
 
@@ -104,7 +104,7 @@ pub enum Error {
     },
 
     /// The operating system denies access.
-    #[error("{path}: permission denied while trying to {action}", path = path.display())]
+    #[error("could not {action} {path}: permission denied", path = path.display())]
     PermissionDenied {
         /// What was tried.
         action: &'static str,
@@ -113,7 +113,7 @@ pub enum Error {
     },
 
     /// The disk is full. Nothing acknowledged is lost; once there is room the store works on.
-    #[error("{path}: no space left on the disk while trying to {action}; make room and try again", path = path.display())]
+    #[error("could not {action} {path}: no space left on the disk; make room and try again", path = path.display())]
     NoSpace {
         /// What was tried.
         action: &'static str,
@@ -122,9 +122,9 @@ pub enum Error {
     },
 
     /// Any other failure of the operating system.
-    #[error("{path}: could not {action}: {source}", path = path.display())]
+    #[error("could not {action} {path}: {source}", path = path.display())]
     Io {
-        /// What was tried.
+        /// What was tried, so that the path can follow.
         action: &'static str,
         /// On which file.
         path: PathBuf,
@@ -209,6 +209,19 @@ pub enum Error {
         expected: String,
         /// What this one has.
         got: String,
+    },
+
+    /// Stores of this kind can't be merged, or not be folded.
+    #[error("{path}: is of kind {got}, and only {expected} can be {action}", path = path.display())]
+    WrongKind {
+        /// The store.
+        path: PathBuf,
+        /// What was asked.
+        action: &'static str,
+        /// Of which stores that can be asked.
+        expected: &'static str,
+        /// The store's kind.
+        got: Kind,
     },
 
     /// A store made of others would be wrong more often than they promise. There is no such store
@@ -296,7 +309,7 @@ pub enum Error {
 
     /// Somebody else is at it, and did not come to an end while this handle was willing to wait.
     /// Try again; a process that is stopped is waited for, only a dead one is replaced.
-    #[error("{path}: waited too long for {what}{holder}; try again, or set a longer timeout", path = path.display(), holder = holder(*process))]
+    #[error("{path}: waited too long for {what}{holder}; try again, or with a longer timeout (`--timeout`)", path = path.display(), holder = holder(*process))]
     Busy {
         /// The file whose lock it is.
         path: PathBuf,

@@ -8,6 +8,7 @@ mod merge {
     mod fold;
     mod growing;
     mod halfway;
+    mod like;
     mod live;
     mod pages;
     mod refused;

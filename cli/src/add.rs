@@ -8,11 +8,13 @@ use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::memory::Memory;
 use crate::output::{Output, tell};
+use crate::pending::Wait;
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Remember lines
 ///
-/// Prints nothing but a summary, on standard error.
+/// Prints nothing but a summary, on standard error. The exit status is 3 if lines are pending in another process (--wait).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -28,6 +30,9 @@ pub struct Args {
     unique: bool,
 
     #[command(flatten)]
+    wait: Wait,
+
+    #[command(flatten)]
     memory: Memory,
 
     #[command(flatten)]
@@ -41,6 +46,7 @@ Examples:
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
@@ -49,12 +55,20 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         true => Repeats::LeaveOut,
         false => Repeats::Count,
     };
-    let claimed = claim_all(store, input, Output::none(), u64::MAX, repeats)?;
+    let claimed = claim_all(
+        store,
+        input,
+        Output::none(),
+        u64::MAX,
+        args.wait.wait,
+        repeats,
+    )?;
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
+    let pending = claimed.pending_summary();
     tell(format_args!(
-        "{} lines, {} new{urls}",
+        "{} lines, {} new{pending}{urls}",
         tally.items, tally.kept
     ));
-    Ok(claimed.outcome.exit_code())
+    claimed.end(&args.store)
 }

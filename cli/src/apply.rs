@@ -7,7 +7,9 @@ use everseen::Options;
 
 use crate::error::CliError;
 use crate::human::thousands;
+use crate::patience::Timeout;
 use crate::progress::Progress;
+use crate::side_files;
 use crate::signals::Signals;
 use crate::snapshot::finish;
 
@@ -27,6 +29,9 @@ pub struct Args {
 
     /// The copy to bring up to date
     copy: PathBuf,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -36,13 +41,15 @@ Examples:
   everseen apply tuesday.delta backup.ever && everseen verify backup.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse(&[&args.copy], &[&args.delta])?;
     let signals = Signals::catch()?;
     let mut bar = Progress::of_bytes();
     let watch = |progress: everseen::Progress| {
         bar.update_bytes(progress.done, progress.total);
         signals.go_on()
     };
-    let applied = Options::new().apply_watched(&args.delta, &args.copy, watch);
+    let options = args.timeout.apply(Options::new());
+    let applied = options.apply_watched(&args.delta, &args.copy, watch);
     drop(bar);
     let done = applied.map(|applied| {
         let copy = args.copy.display();

@@ -9,8 +9,10 @@ use everseen::{Options, Store};
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::output::Output;
+use crate::patience::Timeout;
 use crate::pipeline::{self, Ending, Job};
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Print the lines seen before, and remember nothing
 ///
@@ -30,6 +32,9 @@ pub struct Args {
 
     #[command(flatten)]
     policy: Policy,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -40,10 +45,11 @@ Examples:
   echo example.org | everseen check blocked.ever && echo blocked";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, true)?;
     let input = Input::open(&args.items)?;
     let output = Output::stdout()?;
-    input.ensure_apart_from(&output)?;
-    let options = args.policy.apply(Options::new());
+    input.ensure_apart_from(output.file())?;
+    let options = args.policy.apply(args.timeout.apply(Options::new()));
     let store = options.open_read_only(&args.store)?;
 
     let mut lookup = Lookup {
@@ -57,10 +63,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         if args.invert { "unseen" } else { "seen" },
     )?;
     lookup.store.close()?;
-    Ok(match outcome.ending {
-        Ending::Done if outcome.tally.kept == 0 => ExitCode::from(1),
-        _ => outcome.exit_code(),
-    })
+    match outcome.ending {
+        Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),
+        _ => outcome.end(&args.store),
+    }
 }
 
 struct Lookup {

@@ -8,7 +8,8 @@ use everseen::{Hash, Kind, Options};
 use crate::error::CliError;
 use crate::human;
 use crate::output::tell;
-use crate::size;
+use crate::patience::Timeout;
+use crate::{side_files, size};
 
 /// Make a store; never overwrites
 ///
@@ -43,7 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "HEX", value_parser = size::seed)]
     seed: Option<[u8; 32]>,
 
-    /// Be a store that can be merged with this one (`everseen union`): its hash, seed, kind, size and rate
+    /// Be a store that can be merged with this one (`everseen union`): its hash, seed, kind, size and rate; transactional
+    /// if it is, unless told, and with a sample if it has one
     #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
     like: Option<PathBuf>,
 
@@ -56,12 +58,16 @@ pub struct Args {
     foldable: Option<u32>,
 
     /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
-    #[arg(long)]
-    transactional: bool,
+    /// [default: no; with --like: as that one]
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
+    transactional: Option<bool>,
 
     /// Keep no sample. Otherwise one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
     #[arg(long)]
     no_sample: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -74,9 +80,17 @@ Examples:
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let mut options = Options::new()
-        .transactional(args.transactional)
-        .measured(!args.no_sample);
+    if let Some(like) = args.like.as_deref() {
+        let both = [like, &args.store];
+        side_files::refuse(&both, &both)?;
+    }
+    let mut options = args.timeout.apply(Options::new());
+    if let Some(yes) = args.transactional {
+        options = options.transactional(yes);
+    }
+    if args.no_sample {
+        options = options.measured(false);
+    }
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
     }

@@ -2,6 +2,9 @@
 
 use std::io;
 use std::path::PathBuf;
+use std::sync::Arc;
+
+use crate::lines::Place;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
@@ -14,6 +17,9 @@ pub enum CliError {
 
     #[error(transparent)]
     Store(everseen::Error),
+
+    #[error("{cause}; what was committed is safe, and the next command on the store recovers it")]
+    Failed { cause: Arc<everseen::Error> },
 
     #[error(transparent)]
     Plan(#[from] everseen::sizing::SizingError),
@@ -30,12 +36,29 @@ pub enum CliError {
     InputIsOutput { name: String },
 
     #[error(
-        "{name}: the item that starts at byte {offset} is longer than {limit}; are items separated another way (-0)?"
+        "{name}: is a name for files of the store {store}, which may replace or remove it; choose another name",
+        store = store.display()
+    )]
+    SideFile { name: String, store: PathBuf },
+
+    #[error(
+        "{name}:{line}: longer than {limit}; set --max-line, or are items separated another way (-0)?"
     )]
     ItemTooLong {
         name: String,
-        offset: u64,
+        line: u64,
         limit: String,
+    },
+
+    /// All items before this one are done.
+    #[error(
+        "{input}:{line}: the store {store} is full: it was made for {capacity} keys, and has all lines before this one; make a larger one, or one that grows (kind scalable)",
+        input = place.input, line = place.line, store = store.display()
+    )]
+    Full {
+        store: PathBuf,
+        capacity: u64,
+        place: Place,
     },
 
     #[error("the thread that reads the input died; what was read before is done")]
@@ -43,6 +66,42 @@ pub enum CliError {
 
     #[error("standard output: {0}")]
     Output(io::Error),
+
+    #[error(
+        "standard output is closed, so that what is printed would be lost; open it, if only to /dev/null"
+    )]
+    NoOutput,
+
+    #[error("{path}: {source}", path = path.display())]
+    OutputFile { path: PathBuf, source: io::Error },
+
+    #[error(
+        "{path}: is not a regular file, and only such a one can be taken back to what was committed; print to standard output"
+    , path = path.display())]
+    OutputIsNoFile { path: PathBuf },
+
+    #[error("{path}: is the store itself; name another file to print to", path = path.display())]
+    OutputIsStore { path: PathBuf },
+
+    #[error(
+        "{path}: another run writes to it; wait until that has ended, or name another file"
+    , path = path.display())]
+    OutputInUse { path: PathBuf },
+
+    #[error(
+        "{path}: {why}, and so it can't go on where the run before it was cut off; put that file back as it was, or name another: what is committed is not printed again"
+    , path = path.display())]
+    OutputChanged { path: PathBuf, why: String },
+
+    #[error(
+        "{path}: is not transactional, and only such a store can keep each line exactly once in a file; make one with `everseen create --transactional`, or append standard output (>>)"
+    , path = path.display())]
+    NotTransactional { path: PathBuf },
+
+    #[error(
+        "{path}: another `everseen dedup` is at work on it, and only a transactional store takes several at once; wait until that has ended, or make one with `everseen create --transactional`"
+    , path = path.display())]
+    NotAlone { path: PathBuf },
 
     #[error(
         "--pages: {pages} does not divide the {has} pages of the store; `everseen create --foldable` makes stores that can be halved"
@@ -60,6 +119,11 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Whether it means that something can't be printed, which must not be remembered then.
+    pub fn is_output(&self) -> bool {
+        matches!(self, CliError::Output(_) | CliError::OutputFile { .. })
+    }
+
     /// Whether nobody reads the output any more, which is a reader's right and no error.
     pub fn is_closed_output(&self) -> bool {
         matches!(self, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe)
@@ -70,6 +134,7 @@ impl From<everseen::Error> for CliError {
     fn from(error: everseen::Error) -> Self {
         match error {
             everseen::Error::NotFound { path } => CliError::NoStore { path },
+            everseen::Error::Poisoned { cause } => CliError::Failed { cause },
             other => CliError::Store(other),
         }
     }

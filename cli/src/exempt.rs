@@ -13,6 +13,7 @@ use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::pipeline::{self, Ending, Job};
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Lines that are exempted together: each time all exemptions are written anew.
 const MOST: usize = 1 << 20;
@@ -44,6 +45,7 @@ Examples:
   echo https://example.org/ | everseen exempt visited.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
@@ -75,7 +77,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         "{text}{}",
         args.items.urls.summary(outcome.tally.strays)
     ));
-    Ok(outcome.exit_code())
+    outcome.end(&args.store)
 }
 
 struct Exempting {

@@ -1,6 +1,6 @@
 //! `everseen fold`: the same store in fewer pages.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use everseen::{Merge, Options};
@@ -8,7 +8,7 @@ use everseen::{Merge, Options};
 use crate::error::CliError;
 use crate::memory::Memory;
 use crate::merging::{self, Terms};
-use crate::size;
+use crate::{side_files, size};
 
 /// Make a smaller store out of one that was made too large
 ///
@@ -53,10 +53,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         terms,
         memory,
     } = args;
+    side_files::refuse(&[&store, &out], &[&store, &out])?;
     let options = terms.apply(memory.options());
     let factor = match (factor, pages) {
         (Some(factor), _) => factor,
-        (None, Some(pages)) => whole_factor(&store, pages)?,
+        (None, Some(pages)) => whole_factor(&options, &store, pages)?,
         (None, None) => return Err(CliError::Usage("give --factor or --pages")),
     };
     merging::run(&options, &terms, &out, |merge: Merge<'_>| {
@@ -65,8 +66,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 }
 
 /// How many times as many pages the store has.
-fn whole_factor(store: &PathBuf, pages: u64) -> Result<u64, CliError> {
-    let opened = Options::new().open_read_only(store)?;
+fn whole_factor(options: &Options, store: &Path, pages: u64) -> Result<u64, CliError> {
+    let opened = options.open_read_only(store)?;
     let stats = opened.stats()?;
     opened.close()?;
     let has: u64 = stats.layers.iter().map(|layer| layer.pages).sum();

@@ -1,7 +1,8 @@
 //! What differs between systems in the handling of files.
 
-use std::fs::{File, Metadata};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io;
+use std::path::Path;
 
 /// Another handle on a standard stream, without the buffer and the lock of the one in `std`.
 #[cfg(unix)]
@@ -53,4 +54,123 @@ pub fn is_same_file(a: &Metadata, b: &Metadata) -> bool {
 #[cfg(not(unix))]
 pub fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
     false
+}
+
+/// What a file is known by, whatever its name.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FileId {
+    pub device: u64,
+    pub inode: u64,
+}
+
+/// What a file is known by, where the system can tell.
+#[cfg(unix)]
+pub fn id(file: &Metadata) -> Option<FileId> {
+    use std::os::unix::fs::MetadataExt;
+    Some(FileId {
+        device: file.dev(),
+        inode: file.ino(),
+    })
+}
+
+/// What a file is known by, where the system can tell.
+#[cfg(not(unix))]
+pub fn id(_: &Metadata) -> Option<FileId> {
+    None
+}
+
+/// How many names a file has.
+#[cfg(unix)]
+pub fn links(file: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(file)
+}
+
+/// How many names a file has, where the system can tell.
+#[cfg(not(unix))]
+pub fn links(_: &Metadata) -> u64 {
+    1
+}
+
+/// Fills `bytes` with those from a place of a file on.
+#[cfg(unix)]
+pub fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, bytes, place)
+}
+
+/// Fills `bytes` with those from a place of a file on.
+#[cfg(not(unix))]
+pub fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Has opening something that nobody reads from or writes to, such as a pipe, not wait until somebody does.
+#[cfg(unix)]
+pub fn without_waiting(options: &mut OpenOptions) {
+    use std::os::unix::fs::OpenOptionsExt;
+    options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
+}
+
+/// Nothing waits.
+#[cfg(not(unix))]
+pub fn without_waiting(_: &mut OpenOptions) {}
+
+/// Makes the names in a folder durable.
+#[cfg(unix)]
+pub fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+/// The system does that itself.
+#[cfg(not(unix))]
+pub fn sync_folder(_: &Path) -> io::Result<()> {
+    Ok(())
+}
+
+/// Locks a whole file against other processes that ask, for as long as it is open. Answers whether none had done so.
+#[cfg(unix)]
+pub fn lock(file: &File) -> io::Result<bool> {
+    match file.try_lock() {
+        Ok(()) => Ok(true),
+        Err(std::fs::TryLockError::WouldBlock) => Ok(false),
+        Err(std::fs::TryLockError::Error(error)) => Err(error),
+    }
+}
+
+/// Where a lock keeps others from reading as well, none is taken.
+#[cfg(not(unix))]
+pub fn lock(_: &File) -> io::Result<bool> {
+    Ok(true)
+}
+
+/// The attribute of a file that says which runs write to it.
+#[cfg(target_os = "linux")]
+const MARK: &str = "user.everseen.writer";
+
+/// Marks a file, where the file system keeps such marks.
+#[cfg(target_os = "linux")]
+pub fn mark(file: &File, mark: &str) -> io::Result<()> {
+    match rustix::fs::fsetxattr(file, MARK, mark.as_bytes(), rustix::fs::XattrFlags::empty()) {
+        Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::PERM) => Ok(()),
+        done => Ok(done?),
+    }
+}
+
+/// The mark of a file, if it has one.
+#[cfg(target_os = "linux")]
+pub fn mark_of(file: &File) -> Option<String> {
+    let mut bytes = [0; 64];
+    let length = rustix::fs::fgetxattr(file, MARK, &mut bytes[..]).ok()?;
+    String::from_utf8(bytes[..length].to_vec()).ok()
+}
+
+/// Marks a file, where the system keeps such marks.
+#[cfg(not(target_os = "linux"))]
+pub fn mark(_: &File, _: &str) -> io::Result<()> {
+    Ok(())
+}
+
+/// The mark of a file, if it has one.
+#[cfg(not(target_os = "linux"))]
+pub fn mark_of(_: &File) -> Option<String> {
+    None
 }

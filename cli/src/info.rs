@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::human::{bytes, hex, rate, thousands, utc};
 use crate::output::{print, print_json};
+use crate::patience::Timeout;
 
 /// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
 #[derive(clap::Args)]
@@ -26,6 +27,9 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -35,7 +39,10 @@ Examples:
   everseen info --json visited.ever | jq .keys";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let store = Options::new().open_read_only(&args.store)?;
+    let store = args
+        .timeout
+        .apply(Options::new())
+        .open_read_only(&args.store)?;
     let stats = store.stats()?;
     let measured = store.measured()?;
     let recovery = store.recovery().clone();

@@ -3,6 +3,7 @@
 use std::fs::{File, Metadata};
 use std::io::{self, Seek};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread;
 use std::time::Duration;
@@ -12,8 +13,8 @@ use everseen::hash::KeyHasher;
 use crate::error::CliError;
 use crate::handle;
 use crate::human;
-use crate::lines::{Block, LONGEST, SplitError, Splitter};
-use crate::output::Output;
+use crate::lines::{Block, SplitError, Splitter};
+use crate::size;
 use crate::urls::{Keying, Strays, Urls};
 
 /// Blocks under way between the reading thread and the working one, which bounds the memory.
@@ -30,6 +31,11 @@ pub struct Items {
     #[arg(short = '0', long)]
     pub null: bool,
 
+    /// The longest item to take. A longer one is an error, told once all before it is done. Three that long may be in
+    /// memory at a time
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
+    pub max_line: u64,
+
     #[command(flatten)]
     pub urls: Urls,
 }
@@ -38,6 +44,7 @@ pub struct Items {
 pub struct Input {
     sources: Vec<Source>,
     separator: u8,
+    longest: u64,
     pub urls: Urls,
     /// Bytes to come, where all inputs are regular files.
     pub total: Option<u64>,
@@ -61,6 +68,7 @@ impl Input {
         let mut input = Input {
             sources: Vec::new(),
             separator: if items.null { 0 } else { b'\n' },
+            longest: items.max_line,
             urls: items.urls,
             total: Some(0),
         };
@@ -113,12 +121,11 @@ impl Input {
     }
 
     /// Refuses to print into one of the inputs, which would grow as it is read.
-    pub fn ensure_apart_from(&self, output: &Output) -> Result<(), CliError> {
-        match self
-            .sources
-            .iter()
-            .find(|source| output.goes_to(&source.metadata))
-        {
+    pub fn ensure_apart_from(&self, output: Option<&Metadata>) -> Result<(), CliError> {
+        let is_output = |source: &&Source| {
+            output.is_some_and(|output| handle::is_same_file(output, &source.metadata))
+        };
+        match self.sources.iter().find(is_output) {
             Some(source) => Err(CliError::InputIsOutput {
                 name: source.name.clone(),
             }),
@@ -170,15 +177,17 @@ impl Input {
                 Origin::Open(file) => file,
                 Origin::Path(path) => File::open(path).map_err(fail)?,
             };
-            let mut splitter = Splitter::new(self.separator);
+            let origin: Arc<str> = name.as_str().into();
+            let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
+            let mut splitter = Splitter::new(self.separator, longest);
             let (mut more, mut line) = (true, 0);
             while more {
                 more = splitter.fill(&mut file).map_err(|error| match error {
                     SplitError::Read(source) => fail(source),
-                    SplitError::ItemTooLong { offset } => CliError::ItemTooLong {
+                    SplitError::ItemTooLong => CliError::ItemTooLong {
                         name: name.clone(),
-                        offset,
-                        limit: human::bytes(LONGEST as u64),
+                        line: line + 1,
+                        limit: human::bytes(self.longest),
                     },
                 })?;
                 if !splitter.has_items() {
@@ -188,6 +197,7 @@ impl Input {
                 let mut block = splitter.take(next);
                 let mut strays = Strays::default();
                 let lines = block.len() as u64;
+                block.come_from(&origin, line);
                 keying.key(&mut block, (&name, line), &mut strays);
                 line += lines;
                 if events.send(Event::Block(block, strays)).is_err() {

@@ -1,16 +1,15 @@
 //! Cuts a stream of bytes into blocks of whole items, without a copy or an allocation for each item.
 
 use std::io::{self, ErrorKind, Read};
+use std::iter;
 use std::ops::Range;
+use std::sync::Arc;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
 
 /// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
 pub const BLOCK: usize = 1 << 20;
-
-/// The size past which no block grows: an item and its separator must fit.
-pub const LONGEST: usize = 1 << 30;
 
 /// A run of whole items, each with its separator.
 #[derive(Default)]
@@ -24,6 +23,18 @@ pub struct Block {
     keys: Vec<HashedKey>,
     /// Bytes of the items that have been dropped.
     dropped: usize,
+    /// Of each of those, how many were kept before it.
+    gaps: Vec<usize>,
+    /// The input that it is from, and how many items came before it there.
+    origin: (Arc<str>, u64),
+}
+
+/// Where an item stands.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Place {
+    pub input: Arc<str>,
+    /// Counted from 1.
+    pub line: u64,
 }
 
 impl Block {
@@ -37,8 +48,37 @@ impl Block {
         self.start(self.len()) + self.dropped
     }
 
+    /// About the bytes that it takes.
+    pub fn memory(&self) -> usize {
+        self.start(self.len()) + self.len() * (size_of::<usize>() + size_of::<HashedKey>())
+    }
+
+    /// Whether another comes from the same input, right behind this one.
+    pub fn goes_on_in(&self, other: &Block) -> bool {
+        let (input, before) = &self.origin;
+        let items = (self.len() + self.gaps.len()) as u64;
+        Arc::ptr_eq(input, &other.origin.0) && before + items == other.origin.1
+    }
+
+    /// Takes the items of another as well, with their keys: of one that [goes on](Self::goes_on_in) where this one
+    /// ends, or of any if this one is new.
+    pub fn append(&mut self, other: &Block) {
+        if self.len() + self.gaps.len() == 0 {
+            self.origin = other.origin.clone();
+        }
+        let kept = self.len();
+        self.gaps.extend(other.gaps.iter().map(|gap| kept + gap));
+        let start = self.start(kept);
+        self.storage.truncate(start);
+        self.storage.extend_from_slice(other.run(0..other.len()));
+        self.filled = self.storage.len();
+        self.ends.extend(other.ends.iter().map(|end| start + end));
+        self.keys.extend_from_slice(&other.keys);
+        self.dropped += other.dropped;
+    }
+
     /// Items without their separators.
-    fn items(&self) -> impl Iterator<Item = &[u8]> {
+    pub fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
             let item = &self.storage[start..end];
@@ -70,10 +110,26 @@ impl Block {
                 self.keys.push(key);
             } else {
                 self.dropped += end + 1 - start;
+                self.gaps.push(self.keys.len());
             }
             start = end + 1;
         }
         self.ends.truncate(self.keys.len());
+    }
+
+    /// Tells where it is from, which is asked for later.
+    pub fn come_from(&mut self, input: &Arc<str>, before: u64) {
+        self.origin = (Arc::clone(input), before);
+    }
+
+    /// Where in its input an item stands, those counted that have been dropped.
+    pub fn place(&self, item: usize) -> Place {
+        let dropped = self.gaps.partition_point(|kept| *kept <= item);
+        let (input, before) = &self.origin;
+        Place {
+            input: Arc::clone(input),
+            line: before + (item + dropped) as u64 + 1,
+        }
     }
 
     /// What the store knows each item by, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
@@ -97,25 +153,24 @@ impl Block {
 pub enum SplitError {
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// No block can hold the item that starts at this byte of the stream.
-    #[error("item at byte {offset} too long")]
-    ItemTooLong { offset: u64 },
+    /// The next item is longer than any may be.
+    #[error("item too long")]
+    ItemTooLong,
 }
 
 /// Fills blocks from one stream.
 pub struct Splitter {
     separator: u8,
-    /// See [`BLOCK`] and [`LONGEST`].
+    /// See [`BLOCK`].
     block_size: usize,
+    /// No item may be longer, its separator not counted.
     longest: usize,
-    /// Where the block that is being filled starts in the stream.
-    offset: u64,
     block: Block,
 }
 
 impl Splitter {
-    pub fn new(separator: u8) -> Self {
-        Self::with_sizes(separator, BLOCK, LONGEST)
+    pub fn new(separator: u8, longest: usize) -> Self {
+        Self::with_sizes(separator, BLOCK, longest)
     }
 
     fn with_sizes(separator: u8, block_size: usize, longest: usize) -> Self {
@@ -123,7 +178,6 @@ impl Splitter {
             separator,
             block_size,
             longest,
-            offset: 0,
             block: Block::default(),
         }
     }
@@ -132,6 +186,7 @@ impl Splitter {
     /// stream, where an item that has no separator is given one.
     pub fn fill(&mut self, input: &mut impl Read) -> Result<bool, SplitError> {
         while self.block.ends.is_empty() {
+            self.refuse_long()?;
             self.make_room()?;
             let block = &mut self.block;
             let until = block.storage.len().min(block.filled + self.block_size);
@@ -152,7 +207,27 @@ impl Splitter {
             block.ends.extend(found.map(|at| start + at));
             block.filled = end;
         }
+        self.refuse_long()?;
         Ok(true)
+    }
+
+    /// Refuses an item that is too long, and all behind it, once the items before it have been taken.
+    fn refuse_long(&mut self) -> Result<(), SplitError> {
+        if self.block.filled <= self.longest {
+            return Ok(());
+        }
+        let block = &mut self.block;
+        let starts = iter::once(0).chain(block.ends.iter().map(|end| end + 1));
+        let ends = block.ends.iter().copied().chain([block.filled]);
+        let is_long = |(start, end): (usize, usize)| end - start > self.longest;
+        match starts.zip(ends).position(is_long) {
+            None => Ok(()),
+            Some(0) => Err(SplitError::ItemTooLong),
+            Some(before) => {
+                block.ends.truncate(before);
+                Ok(())
+            }
+        }
     }
 
     /// Whether there are whole items to take.
@@ -166,6 +241,7 @@ impl Splitter {
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
         next.dropped = 0;
+        next.gaps.clear();
         // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
         if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
             next.storage = vec![0; self.block_size];
@@ -175,22 +251,18 @@ impl Splitter {
         }
         next.storage[..rest.len()].copy_from_slice(rest);
         next.filled = rest.len();
-        self.offset += whole as u64;
         std::mem::replace(&mut self.block, next)
     }
 
-    /// Doubles a full block, so that a long item is moved a constant number of times a byte.
+    /// Doubles a full block, so that a long item is moved a constant number of times a byte. The longest item and its
+    /// separator fit.
     fn make_room(&mut self) -> Result<(), SplitError> {
         let storage = &mut self.block.storage;
         if self.block.filled < storage.len() {
             return Ok(());
         }
-        if storage.len() >= self.longest {
-            return Err(SplitError::ItemTooLong {
-                offset: self.offset,
-            });
-        }
-        let size = (2 * storage.len()).clamp(self.block_size, self.longest);
+        let most = self.longest.saturating_add(1).max(self.block_size);
+        let size = storage.len().saturating_mul(2).clamp(self.block_size, most);
         storage
             .try_reserve_exact(size - storage.len())
             .map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
@@ -290,7 +362,7 @@ mod tests {
                 .map(|_| vec![random.u8(b'a'..b'd'); random.usize(..99)])
                 .collect();
             let bytes = [&items.join(&b'\n')[..], b"\n"].concat();
-            let mut splitter = Splitter::new(b'\n');
+            let mut splitter = Splitter::new(b'\n', 99);
             splitter.fill(&mut &bytes[..]).expect("reads");
             spare = splitter.take(spare);
             spare.key_all(&hasher);
@@ -309,7 +381,7 @@ mod tests {
                 .collect();
             let bytes = items.join(&b'\n');
             let bytes = [&bytes[..], b"\n"].concat();
-            let mut splitter = Splitter::new(b'\n');
+            let mut splitter = Splitter::new(b'\n', 99);
             splitter.fill(&mut &bytes[..]).expect("reads");
             let mut block = splitter.take(Block::default());
             block.key_by(|item| (!item.contains(&b'a')).then(|| hasher.key(item)));
@@ -320,6 +392,14 @@ mod tests {
             let got: Vec<_> = block.keys().iter().map(|key| key.bits()).collect();
             assert_eq!(got, keys, "round {round}");
             assert_eq!(block.bytes(), bytes.len(), "round {round}");
+            block.come_from(&"input".into(), 40);
+            let lines: Vec<u64> = (41..)
+                .zip(&items)
+                .filter(|(_, item)| !item.contains(&b'a'))
+                .map(|(line, _)| line)
+                .collect();
+            let told: Vec<u64> = (0..kept.len()).map(|item| block.place(item).line).collect();
+            assert_eq!(told, lines, "round {round}");
             // Used again, it has forgotten them.
             splitter.fill(&mut &b"a\n"[..]).expect("reads");
             let second = splitter.take(block);
@@ -331,26 +411,52 @@ mod tests {
         }
     }
 
+    /// The twin says what comes before the first item that is too long, whatever the sizes of pieces and blocks.
     #[test]
-    fn an_item_is_refused_only_when_no_block_can_hold_it() {
-        for length in 60..70 {
-            let mut bytes = b"short\n".to_vec();
-            bytes.extend(vec![b'x'; length]);
-            bytes.push(b'\n');
-            let mut splitter = Splitter::with_sizes(b'\n', 8, 64);
-            match split(&mut splitter, &mut &bytes[..]) {
-                Ok(items) => assert!(length < 64 && items[1].len() == length, "{length}"),
-                Err(SplitError::ItemTooLong { offset }) => {
-                    assert!(length >= 64 && offset == 6, "{length}")
+    fn an_item_is_refused_when_it_is_too_long_and_those_before_it_are_given() {
+        let mut random = fastrand::Rng::with_seed(4);
+        for round in 0..2_000 {
+            let longest = random.usize(1..100);
+            let items: Vec<Vec<u8>> = (0..random.usize(1..20))
+                .map(|_| vec![b'x'; random.usize(..longest + 2)])
+                .collect();
+            let mut bytes = items.join(&b'\n');
+            bytes.extend(random.bool().then_some(b'\n'));
+            let mut expected = naive(b'\n', &bytes);
+            let long = expected.iter().position(|item| item.len() > longest);
+            expected.truncate(long.unwrap_or(expected.len()));
+
+            let mut splitter = Splitter::with_sizes(b'\n', random.usize(1..64), longest);
+            let mut input = Pieces {
+                bytes: &bytes,
+                random: random.fork(),
+                largest: random.usize(1..100),
+            };
+            let (mut items, mut more, mut refused) = (Vec::new(), true, false);
+            while more && !refused {
+                match splitter.fill(&mut input) {
+                    Ok(goes_on) => more = goes_on,
+                    Err(SplitError::ItemTooLong) => refused = true,
+                    Err(SplitError::Read(error)) => panic!("{error}"),
                 }
-                Err(SplitError::Read(error)) => panic!("{error}"),
+                if !refused && splitter.has_items() {
+                    let block = splitter.take(Block::default());
+                    items.extend(block.items().map(<[u8]>::to_vec));
+                }
+                let most = splitter.block_size.max(longest + 1);
+                assert!(splitter.block.storage.len() <= most, "round {round}");
             }
+            assert_eq!(
+                (items, refused),
+                (expected, long.is_some()),
+                "round {round}"
+            );
         }
     }
 
     #[test]
     fn what_a_read_gives_is_passed_on_at_once() {
-        let mut splitter = Splitter::new(b'\n');
+        let mut splitter = Splitter::new(b'\n', 99);
         let mut input = (&b"one\ntw"[..]).chain(&b"o\n"[..]);
         assert!(splitter.fill(&mut input).expect("reads"));
         let block = splitter.take(Block::default());

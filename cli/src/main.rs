@@ -2,15 +2,18 @@
 //!
 //! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest ask the library one question.
 
-#![forbid(unsafe_code)]
+#![deny(unsafe_code)]
 
 mod add;
+mod ahead;
 mod apply;
+mod begun;
 mod check;
 mod checkpoint;
 mod claims;
 mod create;
 mod dedup;
+mod deferred;
 mod error;
 mod exempt;
 mod fold;
@@ -23,13 +26,17 @@ mod lines;
 mod memory;
 mod merging;
 mod output;
+mod patience;
+mod pending;
 mod pipeline;
 mod plan;
 mod policy;
 mod progress;
 mod remove;
 mod repair;
+mod side_files;
 mod signals;
+mod sink;
 mod size;
 mod snapshot;
 mod union;
@@ -54,12 +61,13 @@ struct Cli {
 
 const EXAMPLES: &str = "\
 Examples:
-  crawler | everseen dedup visited.ever > fresh.txt    only the lines no earlier run has printed
+  crawler | everseen dedup visited.ever >> fresh.txt   only the lines no earlier run has printed
   everseen check visited.ever < candidates.txt         those of them that are known
   everseen info visited.ever                           what is in there, how full, how exact
   everseen plan --capacity 1e9 --fpr 1e-6            what a store of that size would take
 
-Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error.";
+Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error, 3 done but for lines
+that another process has claimed and not committed (dedup, add: see --wait).";
 
 #[derive(Subcommand)]
 enum Command {

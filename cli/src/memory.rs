@@ -1,7 +1,8 @@
-//! `--buffer`, of every command that writes.
+//! `--buffer`, of every command that writes, and `--timeout`.
 
 use everseen::Options;
 
+use crate::patience::Timeout;
 use crate::size;
 
 /// The part of the command line that grants memory.
@@ -11,12 +12,15 @@ pub struct Memory {
     /// has, between 64M and 256M
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 impl Memory {
-    /// How to open a store with this much memory.
+    /// How to open a store with this much memory, and patience.
     pub fn options(&self) -> Options {
-        let options = Options::new();
+        let options = self.timeout.apply(Options::new());
         match self.buffer {
             Some(bytes) => options.buffer(bytes),
             None => options,

@@ -1,12 +1,14 @@
-//! Standard output that notices every failure, and standard error that can't fail.
+//! Output that notices every failure, and standard error that can't fail.
 
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
 
+use crate::begun;
 use crate::error::CliError;
-use crate::handle::{byte_before, file_of, is_same_file};
+use crate::handle::{byte_before, file_of};
 use crate::lines::Block;
+use crate::sink::Sink;
 
 /// Longer runs of items go to the system straight from their block.
 const BUFFER: usize = 128 << 10;
@@ -19,19 +21,35 @@ pub struct Output {
     unsynced: bool,
     /// What the file ends with so far, until something is printed.
     before: Option<u8>,
+    /// Given for a file that was named: it takes note of how far it is.
+    sink: Option<Sink>,
 }
 
 impl Output {
     /// Prints to standard output.
     pub fn stdout() -> Result<Self, CliError> {
-        let file = file_of(&io::stdout()).map_err(CliError::Output)?;
-        let regular = Some(file.metadata().map_err(CliError::Output)?).filter(Metadata::is_file);
+        begun::check_stdout()?;
+        file_of(&io::stdout())
+            .and_then(|file| Self::file_output(file, None))
+            .map_err(CliError::Output)
+    }
+
+    /// Appends to a file that was named.
+    pub fn to_file(sink: Sink) -> Result<Self, CliError> {
+        let output = sink.file();
+        let output = output.and_then(|file| Self::file_output(file, Some(sink.clone())));
+        output.map_err(|error| failure(Some(&sink), error))
+    }
+
+    fn file_output(file: File, sink: Option<Sink>) -> io::Result<Self> {
+        let regular = Some(file.metadata()?).filter(Metadata::is_file);
         let before = regular.as_ref().and_then(|_| byte_before(&file));
         Ok(Output {
             before,
             to: Some(BufWriter::with_capacity(BUFFER, file)),
             regular,
             unsynced: false,
+            sink,
         })
     }
 
@@ -42,6 +60,7 @@ impl Output {
             to: None,
             regular: None,
             unsynced: false,
+            sink: None,
         }
     }
 
@@ -49,11 +68,19 @@ impl Output {
         self.to.is_some()
     }
 
-    /// Whether printing makes this file grow.
-    pub fn goes_to(&self, file: &Metadata) -> bool {
-        self.regular
-            .as_ref()
-            .is_some_and(|regular| is_same_file(regular, file))
+    /// Whether that is to standard output.
+    pub fn is_stdout(&self) -> bool {
+        self.prints() && self.sink.is_none()
+    }
+
+    /// The regular file that printing makes grow.
+    pub fn file(&self) -> Option<&Metadata> {
+        self.regular.as_ref()
+    }
+
+    /// The file that was named.
+    pub fn sink(&self) -> Option<&Sink> {
+        self.sink.as_ref()
     }
 
     /// Prints those of the items from `first` on that are kept, in as few writes as they allow.
@@ -77,9 +104,10 @@ impl Output {
                     .is_some_and(|byte| Some(byte) != separator)
                 {
                     to.write_all(separator.as_slice())
-                        .map_err(CliError::Output)?;
+                        .map_err(|error| failure(self.sink.as_ref(), error))?;
                 }
-                to.write_all(items).map_err(CliError::Output)?;
+                to.write_all(items)
+                    .map_err(|error| failure(self.sink.as_ref(), error))?;
                 self.unsynced = true;
             }
         }
@@ -88,28 +116,39 @@ impl Output {
 
     /// Hands everything printed so far to the system.
     pub fn flush(&mut self) -> Result<(), CliError> {
-        self.to
-            .as_mut()
-            .map_or(Ok(()), BufWriter::flush)
-            .map_err(CliError::Output)
+        let flushed = self.to.as_mut().map_or(Ok(()), BufWriter::flush);
+        flushed.map_err(|error| failure(self.sink.as_ref(), error))
     }
 
-    /// Makes everything printed so far durable, as far as what standard output is lends itself to that.
+    /// Makes everything printed so far durable, as far as what it is printed to lends itself to that.
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
-        match &self.to {
+        let synced = match &self.to {
             Some(to) if self.regular.is_some() && self.unsynced => {
-                to.get_ref().sync_data().map_err(CliError::Output)?
+                let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
+                to.get_ref().sync_data().and_then(|()| noted())
             }
-            _ => {}
-        }
+            _ => Ok(()),
+        };
+        synced.map_err(|error| failure(self.sink.as_ref(), error))?;
         self.unsynced = false;
         Ok(())
     }
 }
 
+fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
+    match sink {
+        Some(sink) => CliError::OutputFile {
+            path: sink.path().to_owned(),
+            source,
+        },
+        None => CliError::Output(source),
+    }
+}
+
 /// Prints a text in one piece. Nobody reading it is no error.
 pub fn print(text: &str) -> Result<(), CliError> {
+    begun::check_stdout()?;
     let written = file_of(&io::stdout()).and_then(|mut stdout| stdout.write_all(text.as_bytes()));
     match written.map_err(CliError::Output) {
         Err(error) if error.is_closed_output() => Ok(()),

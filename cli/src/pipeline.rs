@@ -3,15 +3,18 @@
 //! What is printed is handed to the system block by block, and made durable before the job commits. So a run that is
 //! killed anywhere and started again prints an item twice at worst, and loses none.
 
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
 
+use crate::ahead::Ahead;
 use crate::error::CliError;
-use crate::input::{Feed, Input, Next};
-use crate::lines::Block;
+use crate::input::{Input, Next};
+use crate::lines::{Block, Place};
 use crate::output::Output;
+use crate::pending::Patience;
 use crate::progress::{Progress, Tally};
 use crate::signals::Signals;
 use crate::urls::Strays;
@@ -37,6 +40,15 @@ pub trait Job {
     /// which are done.
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
 
+    /// How long to wait for items that another process has claimed and not committed.
+    fn wait(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether `judge` is to end before the first such item, without an error. Otherwise such items are not kept, and the
+    /// job remembers that it has passed them by.
+    fn stop_at_pending(&mut self, _stop: bool) {}
+
     /// How many items may be judged before a commit. After one, at least one may.
     fn room(&self) -> usize {
         usize::MAX
@@ -47,7 +59,7 @@ pub trait Job {
         None
     }
 
-    /// Whether a crash takes back what is not committed, so that the output has to be durable before.
+    /// Whether what is not committed comes again after a crash, so that the output has to be durable before.
     fn is_transactional(&self) -> bool {
         false
     }
@@ -71,20 +83,37 @@ pub enum Ending {
     Stopped(u8),
     /// Nobody reads the output any more. What was printed since the last commit is not committed.
     Unread,
+    /// The store had no room for an item. All before it is done.
+    Full,
+}
+
+/// The item that a store had no room for.
+struct Refused {
+    place: Place,
+    capacity: u64,
 }
 
 /// What came of a job that did not fail.
 pub struct Outcome {
     pub ending: Ending,
     pub tally: Tally,
+    refused: Option<Refused>,
 }
 
 impl Outcome {
-    pub fn exit_code(&self) -> ExitCode {
-        match self.ending {
-            Ending::Done | Ending::Unread => ExitCode::SUCCESS,
-            Ending::Stopped(status) => ExitCode::from(status),
+    /// How the command ends, after all else has been told.
+    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
+        if let Some(Refused { place, capacity }) = self.refused {
+            return Err(CliError::Full {
+                store: store.to_owned(),
+                capacity,
+                place,
+            });
         }
+        Ok(match self.ending {
+            Ending::Stopped(status) => ExitCode::from(status),
+            _ => ExitCode::SUCCESS,
+        })
     }
 }
 
@@ -96,22 +125,24 @@ pub fn run(
     label: &'static str,
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
-    let progress = Progress::new(input.total, label, output.prints());
+    let progress = Progress::new(input.total, label, output.is_stdout());
     let urls = input.urls;
-    let feed = input.start(job.hasher())?;
+    let mut feed = Ahead::new(input.start(job.hasher())?);
     let mut run = Run {
+        patience: Patience::new(job.wait()),
         job,
         output,
         progress,
         tally: Tally::default(),
         keep: Vec::new(),
         crowded_since: None,
+        refused: None,
     };
 
-    let ending = match run.consume(&feed, &signals) {
+    let ending = match run.consume(&mut feed, &signals) {
         Ok(ending) => run.commit().map(|()| ending),
         // What can't be printed must not be remembered.
-        Err(error @ CliError::Output(_)) => Err(error),
+        Err(error) if error.is_output() => Err(error),
         Err(error) => {
             // Everything before the failure is done. Should this fail too, the first error is the one to tell.
             let _ = run.commit();
@@ -128,6 +159,7 @@ pub fn run(
     Ok(Outcome {
         ending,
         tally: run.tally,
+        refused: run.refused,
     })
 }
 
@@ -140,10 +172,13 @@ struct Run<'a, J> {
     keep: Vec<bool>,
     /// Since when there has been no room, all of it being taken by what others have not committed.
     crowded_since: Option<Instant>,
+    patience: Patience,
+    /// Nothing more is judged once there is one.
+    refused: Option<Refused>,
 }
 
 impl<J: Job> Run<'_, J> {
-    fn consume(&mut self, feed: &Feed, signals: &Signals) -> Result<Ending, CliError> {
+    fn consume(&mut self, feed: &mut Ahead, signals: &Signals) -> Result<Ending, CliError> {
         loop {
             if let Some(status) = signals.ending() {
                 return Ok(Ending::Stopped(status));
@@ -158,8 +193,15 @@ impl<J: Job> Run<'_, J> {
             match next {
                 Next::Block(block, strays) => {
                     self.stray(&strays);
-                    self.block(&block, signals)?;
+                    self.block(&block, feed, signals)?;
+                    if self.refused.is_some() {
+                        return Ok(Ending::Full);
+                    }
                     self.warn()?;
+                    if self.job.is_transactional() {
+                        // Others may be waiting for it, and the reader of the output may be slow.
+                        self.commit_if_due()?;
+                    }
                     feed.recycle(block);
                 }
                 Next::Wait => {}
@@ -186,7 +228,12 @@ impl<J: Job> Run<'_, J> {
     }
 
     /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
-    fn block(&mut self, block: &Block, signals: &Signals) -> Result<(), CliError> {
+    fn block(
+        &mut self,
+        block: &Block,
+        feed: &mut Ahead,
+        signals: &Signals,
+    ) -> Result<(), CliError> {
         let mut first = 0;
         while first < block.len() {
             let room = self.job.room();
@@ -194,8 +241,11 @@ impl<J: Job> Run<'_, J> {
                 self.commit()?;
                 continue;
             }
-            let end = block.len().min(first + room.min(BATCH));
+            let stop = self.is_to_stop();
+            let most = if self.patience.is_waiting() { 1 } else { BATCH };
+            let end = block.len().min(first + room.min(most));
             self.keep.clear();
+            self.job.stop_at_pending(stop);
             let judged = self.job.judge(&block.keys()[first..end], &mut self.keep);
             self.output.print(block, first, &self.keep)?;
             self.tally.items += self.keep.len() as u64;
@@ -208,14 +258,45 @@ impl<J: Job> Run<'_, J> {
                     }
                     self.make_room(error)?;
                 }
+                Err(everseen::Error::Full { capacity }) => {
+                    let place = block.place(first);
+                    self.refused = Some(Refused { place, capacity });
+                    return self.output.flush();
+                }
                 judged => {
                     judged?;
                     self.crowded_since = None;
+                    if first == end {
+                        self.patience.over();
+                        continue;
+                    }
+                    if signals.ending().is_some() {
+                        return self.output.flush();
+                    }
+                    self.wait_for_others(feed)?;
                 }
             }
         }
         self.tally.bytes += block.bytes() as u64;
         self.output.flush()
+    }
+
+    /// Whether an item that is pending is to be waited for.
+    fn is_to_stop(&mut self) -> bool {
+        let is_left = self.patience.is_left(Instant::now());
+        if let Some(notice) = self.patience.notice() {
+            self.progress.tell(&notice);
+        }
+        is_left
+    }
+
+    /// Gives others some time to settle what they have claimed. They may be waiting for what is uncommitted here.
+    fn wait_for_others(&mut self, feed: &mut Ahead) -> Result<(), CliError> {
+        if self.patience.met(Instant::now()) {
+            self.commit()?;
+        }
+        feed.read_for(self.patience.pause());
+        Ok(())
     }
 
     /// Gives room to what is uncommitted here and in other processes, after it has taken all there is.
@@ -309,6 +390,7 @@ mod tests {
         let items = Items {
             files: vec![path],
             null: false,
+            max_line: 64 << 20,
             urls: Urls::default(),
         };
         run(Input::open(&items)?, job, Output::none(), "new")
@@ -336,11 +418,14 @@ mod tests {
             last: Some(30_000),
             ..Notes::default()
         };
-        let failed = run_lines(50_000, &mut job);
-        assert!(matches!(
-            failed,
-            Err(CliError::Store(everseen::Error::Full { .. }))
-        ));
+        let ended = run_lines(50_000, &mut job).expect("all before is done");
+        assert!(ended.ending == Ending::Full);
+        match ended.end(Path::new("store")) {
+            Err(CliError::Full {
+                place, capacity, ..
+            }) => assert_eq!((place.line, capacity), (30_001, 0)),
+            _ => panic!("no error"),
+        }
         assert_eq!(job.commits, [30_000]);
     }
 
@@ -364,6 +449,8 @@ mod tests {
                 tally: Tally::default(),
                 keep: Vec::new(),
                 crowded_since: None,
+                patience: Patience::new(Duration::ZERO),
+                refused: None,
             };
             run.commit_if_due().expect("nothing fails");
             assert_eq!(job.commits.len(), commits);

@@ -12,6 +12,7 @@ use crate::memory::Memory;
 use crate::output::{Output, tell};
 use crate::pipeline::{self, Job};
 use crate::policy::Policy;
+use crate::side_files;
 
 /// Forget lines, of a store of kind counting
 ///
@@ -41,6 +42,7 @@ Examples:
   everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
@@ -57,7 +59,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         "{} lines, {} removed, {absent} not there{urls}",
         tally.items, tally.kept
     ));
-    Ok(outcome.exit_code())
+    outcome.end(&args.store)
 }
 
 struct Removing {

@@ -1,17 +1,18 @@
-//! Ctrl-C and `kill`: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C, `kill` and a terminal that is closed: the first asks for an orderly end, the second ends at once.
 
 use std::io;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::begun;
 use crate::error::CliError;
 
 /// Each signal that asks for an end, and the exit status that says so, by the shells' custom of 128 and the number.
-const ENDINGS: [(i32, u8); 2] = [(SIGINT, 130), (SIGTERM, 143)];
+const ENDINGS: [(i32, u8); 3] = [(SIGHUP, 129), (SIGINT, 130), (SIGTERM, 143)];
 
 /// Catches the signals that ask for an end, from its making on.
 pub struct Signals {
@@ -30,6 +31,10 @@ impl Signals {
         let again = Arc::new(AtomicBool::new(false));
         let status = Arc::new(AtomicUsize::new(0));
         for (signal, ending) in ENDINGS {
+            // Under `nohup` it is to go on.
+            if signal == SIGHUP && begun::ignores_hangup() {
+                continue;
+            }
             // In this order: the first signal finds `again` unset, and sets it.
             flag::register_conditional_shutdown(signal, ending.into(), Arc::clone(&again))?;
             flag::register_usize(signal, Arc::clone(&status), ending.into())?;

@@ -1,6 +1,12 @@
-//! Numbers as people type them: counts (`10M`, `1e7`, `50_000_000`), sizes (`64M`, `1GiB`), rates, seeds.
+//! Numbers as people type them: counts (`10M`, `1e7`, `50_000_000`), sizes (`64M`, `1GiB`), durations (`500ms`, `5m`),
+//! rates, seeds.
 //!
 //! Counts and sizes are read in whole-number arithmetic: `1e7` is exactly ten million, and what doesn't fit is refused.
+
+use std::time::Duration;
+
+/// Longer ones could not be added to a moment.
+const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// A number of things: digits with optional `_`, fraction, exponent, and a decimal suffix K, M, G (or B), T.
 pub fn count(text: &str) -> Result<u64, String> {
@@ -53,6 +59,32 @@ pub fn size(text: &str) -> Result<u64, String> {
         .and_then(|decimal| decimal.times_power_of_ten(0))
         .map(|(whole, _)| whole)
         .ok_or_else(|| "expected a number of bytes below 2^64, such as 64M or 1GiB".to_owned())
+}
+
+/// A size of at least one byte.
+pub fn positive_size(text: &str) -> Result<u64, String> {
+    match size(text)? {
+        0 => Err("expected at least one byte".to_owned()),
+        bytes => Ok(bytes),
+    }
+}
+
+/// A time: seconds, or with the suffix ms, s, m or h. Parts of a millisecond are dropped.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let (number, suffix) = split(text);
+    let unit: u64 = match suffix.to_ascii_lowercase().as_str() {
+        "ms" => 1,
+        "" | "s" => 1_000,
+        "m" | "min" => 60_000,
+        "h" => 3_600_000,
+        _ => return Err(format!("unknown suffix `{suffix}`: use ms, s, m or h")),
+    };
+    Decimal::parse(number)?
+        .times(unit)
+        .and_then(|decimal| decimal.times_power_of_ten(0))
+        .map(|(whole, _)| Duration::from_millis(whole))
+        .filter(|time| *time <= LONGEST_TIME)
+        .ok_or_else(|| "expected a time of at most a year, such as 500ms, 30s or 5m".to_owned())
 }
 
 /// A rate between 0 and 1, neither included.
@@ -180,6 +212,28 @@ mod tests {
             ("0e999", 0),
         ] {
             assert_eq!(count(text), Ok(expected), "{text}");
+        }
+    }
+
+    #[test]
+    fn durations() {
+        for (text, expected) in [
+            ("0", 0),
+            ("30", 30_000),
+            ("30s", 30_000),
+            ("0.5", 500),
+            ("500ms", 500),
+            ("1.9ms", 1),
+            ("5 m", 300_000),
+            ("2min", 120_000),
+            ("1.5h", 5_400_000),
+            ("8784h", 366 * 24 * 3_600_000),
+        ] {
+            let expected = Duration::from_millis(expected);
+            assert_eq!(duration(text), Ok(expected), "{text}");
+        }
+        for text in ["", "s", "-1", "1x", "8785h", "1e30"] {
+            assert!(duration(text).is_err(), "{text}");
         }
     }
 

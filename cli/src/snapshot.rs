@@ -8,6 +8,7 @@ use crate::human::{bytes, thousands};
 use crate::memory::Memory;
 use crate::output::tell;
 use crate::progress::Progress;
+use crate::side_files;
 use crate::signals::Signals;
 
 /// Copy a store that others may be writing to, or write what has changed since the last copy
@@ -45,6 +46,9 @@ Examples:
   scp tuesday.delta mirror: && ssh mirror everseen apply tuesday.delta visited.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let mut all = vec![&*args.store, &*args.dest];
+    all.extend(args.since.as_deref());
+    side_files::refuse(&all, &all)?;
     let signals = Signals::catch()?;
     let store = args.memory.options().open(&args.store)?;
     let mut bar = Progress::of_bytes();

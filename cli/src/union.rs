@@ -8,6 +8,7 @@ use everseen::Merge;
 use crate::error::CliError;
 use crate::memory::Memory;
 use crate::merging::{self, Terms};
+use crate::side_files;
 
 /// Make a store that holds what several hold
 ///
@@ -45,6 +46,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         terms,
         memory,
     } = args;
+    let mut all = vec![&*out];
+    all.extend(stores.iter().map(|store| &**store));
+    side_files::refuse(&all, &all)?;
     let options = terms.apply(memory.options());
     merging::run(&options, &terms, &out, |merge: Merge<'_>| {
         merge.union(&out, &stores)

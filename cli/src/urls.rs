@@ -84,6 +84,15 @@ pub struct Strays {
     pub notices: Vec<String>,
 }
 
+impl Strays {
+    /// Adds those of the block behind.
+    pub fn append(&mut self, other: Strays) {
+        self.count += other.count;
+        self.dropped += other.dropped;
+        self.notices.extend(other.notices);
+    }
+}
+
 /// What items are known by: their bytes, or those of their URL.
 pub struct Keying {
     hasher: KeyHasher,

@@ -10,6 +10,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::human::thousands;
 use crate::output::{print, print_json};
+use crate::patience::Timeout;
 
 /// Read all of a store and name each damaged page
 ///
@@ -23,6 +24,9 @@ pub struct Args {
     /// As JSON
     #[arg(long)]
     json: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
 }
 
 const EXAMPLES: &str = "\
@@ -31,7 +35,10 @@ Examples:
   everseen verify --json visited.ever | jq '.damaged[].page'";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let store = Options::new().open_read_only(&args.store)?;
+    let store = args
+        .timeout
+        .apply(Options::new())
+        .open_read_only(&args.store)?;
     let report = store.verify()?;
     store.close()?;
     if args.json {

@@ -92,7 +92,10 @@ fn a_full_store_says_so_and_knows_what_it_took() {
             lab.write("input", &input);
 
             let ran = lab.run(&[command, "store", "input"]);
-            ran.expect_error("10 keys");
+            // The summary of add comes first.
+            let told = "everseen: input:11: the store store is full: it was made for 10 keys";
+            assert!(ran.err.contains(told), "{}", ran.err);
+            assert_eq!(ran.code, Some(2));
             let accepted = items(b'\n', &input)[..10].join(&b'\n');
             let accepted = [&accepted[..], b"\n"].concat();
             assert_eq!(

@@ -40,9 +40,24 @@ fn whole_lines(output: &[u8]) -> HashSet<&[u8]> {
     items(b'\n', &output[..whole]).into_iter().collect()
 }
 
+/// Whether the tests run under `nohup`, or the like.
+fn hangups_are_ignored() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    ignored.is_some_and(|mask| {
+        mask.trim()
+            .ends_with(['1', '3', '5', '7', '9', 'b', 'd', 'f'])
+    })
+}
+
 #[test]
 fn a_signal_ends_it_in_good_order_and_the_rest_comes_later() {
-    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+    let signals = [(Signal::HUP, 129), (Signal::INT, 130), (Signal::TERM, 143)];
+    for (signal, code) in signals {
+        if signal == Signal::HUP && hangups_are_ignored() {
+            eprintln!("without SIGHUP, which whoever started this has it ignore");
+            continue;
+        }
         let lab = Lab::new();
         let input = distinct_lines(100_000);
         let mut child = lab.start(&["dedup", "--commit-every", "1000", "--stats", "store"]);
@@ -82,6 +97,75 @@ fn a_signal_ends_a_run_that_waits_for_input() {
             .expect(0),
         b"unfinished\n"
     );
+}
+
+#[test]
+fn under_nohup_it_goes_on() {
+    let lab = Lab::new();
+    let mut command = std::process::Command::new("sh");
+    let script = r#"trap "" HUP; exec "$0" dedup "$1""#;
+    let mut child = command
+        .args(["-c", script, env!("CARGO_BIN_EXE_everseen")])
+        .arg(lab.path("store"))
+        .stdin(std::process::Stdio::piped())
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .expect("a shell");
+    let mut out = output_of(&mut child);
+    let mut stdin = child.stdin.take().expect("standard input is a pipe");
+    for line in [&b"one\n"[..], b"two\n"] {
+        stdin.write_all(line).expect("the process reads");
+        assert_eq!(read_lines(&mut out, 1), line);
+        send(&child, Signal::HUP);
+    }
+    drop(stdin);
+    let (status, err) = wait(child);
+    assert_eq!(status.code(), Some(0), "{err}");
+}
+
+/// What would be printed goes nowhere then, although nothing fails.
+#[cfg(target_os = "linux")]
+#[test]
+fn a_closed_output_is_refused_before_anything_is_remembered() {
+    let lab = Lab::new();
+    lab.write("input", b"a\nb\n");
+    let shell = |script: &str| {
+        let mut command = std::process::Command::new("sh");
+        let everseen = env!("CARGO_BIN_EXE_everseen");
+        let command = command.args(["-c", script, everseen]);
+        command
+            .current_dir(lab.path("."))
+            .output()
+            .expect("a shell")
+    };
+    for closed in [">&-", "<&- >&-"] {
+        let ran = shell(&format!("\"$0\" dedup store input {closed}"));
+        assert_eq!(ran.status.code(), Some(2), "{closed}");
+        assert!(
+            ran.stderr
+                .starts_with(b"everseen: standard output is closed"),
+            "{closed}"
+        );
+    }
+    assert!(!lab.path("store").exists());
+    // Nobody needs it who prints to a file, or nothing.
+    assert_eq!(
+        shell("\"$0\" dedup -o out store input >&-").status.code(),
+        Some(0)
+    );
+    assert_eq!(shell("\"$0\" add store input >&-").status.code(), Some(0));
+    assert_eq!(
+        std::fs::read(lab.path("out")).expect("it was written"),
+        b"a\nb\n"
+    );
+    assert_eq!(shell("\"$0\" check store input >&-").status.code(), Some(2));
+    assert_eq!(shell("\"$0\" info store >&-").status.code(), Some(2));
+    // Where it is to go nowhere, it does: some open that for reading too.
+    for nowhere in [">/dev/null", "1<>/dev/null"] {
+        let ran = shell(&format!("\"$0\" dedup nowhere input {nowhere}"));
+        assert_eq!(ran.status.code(), Some(0), "{nowhere}");
+    }
 }
 
 #[test]

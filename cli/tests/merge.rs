@@ -53,7 +53,7 @@ fn the_union_of_two_stores_holds_what_both_hold() {
             .expect(0);
     }
     lab.run(&["union", "both", "one", "two"])
-        .expect_error("its seed is another, and not the same");
+        .expect_error("its seed is another, and not the other's");
     lab.run(&["create", "three", "--like", "one", "--transactional"])
         .expect(0);
     lab.run_on(&["add", "three"], &lines(100, 110)).expect(0);
@@ -78,6 +78,26 @@ fn the_union_of_two_stores_holds_what_both_hold() {
     );
     let all = [lines(0, 10), lines(100, 110)].concat();
     assert_eq!(lab.run_on(&["check", "both"], &all).expect(0), all);
+}
+
+#[test]
+fn a_store_like_another_is_as_transactional() {
+    let lab = Lab::new();
+    let transactional = |store: &str| {
+        let info = json(&lab.run(&["info", "--json", store]).expect(0));
+        (info["transactional"] == true, !info["measured"].is_null())
+    };
+    let create = |args: &str| {
+        let args: Vec<&str> = args.split(' ').collect();
+        lab.run(&[&["create"], &args[..]].concat()).expect(0);
+    };
+    create("one --transactional --no-sample");
+    create("two --like one");
+    assert_eq!(transactional("two"), (true, false));
+    create("three --like one --transactional=no");
+    assert_eq!(transactional("three"), (false, false));
+    create("four --transactional=yes");
+    assert_eq!(transactional("four"), (true, true));
 }
 
 #[test]

@@ -8,8 +8,16 @@ use super::SuperblockFault;
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
+    /// There is nothing at this path.
+    #[error("no such delta; `everseen snapshot --since` makes one")]
+    Missing,
+
+    /// There is nothing at the path of the copy.
+    #[error("no such copy; `everseen snapshot` makes one")]
+    MissingCopy,
+
     /// The file does not begin with the magic of a delta.
-    #[error("not a delta: it begins with {got:02x?}")]
+    #[error("not a delta of an Everseen store (`everseen snapshot --since` makes one)")]
     NotADelta {
         /// Its first eight bytes, as far as there are so many.
         got: Vec<u8>,

@@ -5,16 +5,14 @@
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum FormatError {
     /// The file does not begin with the magic of a store.
-    #[error("not a store: it begins with {got:02x?}")]
+    #[error("not an Everseen store")]
     NotAStore {
         /// Its first eight bytes.
         got: [u8; 8],
     },
 
     /// The file is shorter than its header and superblock say.
-    #[error(
-        "the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy"
-    )]
+    #[error("{}", too_short(*expected, *got))]
     Truncated {
         /// Least length, in bytes.
         expected: u64,
@@ -122,6 +120,17 @@ pub enum FormatError {
     },
 }
 
+/// One too short for a magic may be anything.
+fn too_short(expected: u64, got: u64) -> String {
+    match got {
+        0 => "not an Everseen store: the file is empty".to_owned(),
+        1..8 => format!("not an Everseen store: the file has {got} bytes"),
+        _ => format!(
+            "the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy"
+        ),
+    }
+}
+
 /// Why a superblock can't be used.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -130,7 +139,7 @@ pub enum SuperblockFault {
     #[error("never written")]
     Blank,
     /// It does not begin with its magic.
-    #[error("begins with {got:02x?}")]
+    #[error("wrong first bytes")]
     Magic {
         /// Its first eight bytes.
         got: [u8; 8],

@@ -46,7 +46,7 @@ impl LogWriter<'_> {
     pub(crate) fn open(&mut self, handle: u64) -> Result<()> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce)
-            .map_err(|error| Error::io("draw a nonce", &self.log.path, error.into()))?;
+            .map_err(|error| Error::io("draw a nonce for", &self.log.path, error.into()))?;
         self.append(RecordKind::Open, handle, |out| {
             out.extend_from_slice(&nonce);
         })

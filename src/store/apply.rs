@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use super::delta::{check_layers, delta_error};
+use super::delta::{check_layers, delta_error, missing};
 use super::delta_file::Delta;
 use super::identity::{Identity, read_identity, read_mark};
 use super::locks::{Gate, Intention, Presence, locked};
@@ -71,8 +71,8 @@ impl Options {
         mut watch: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<ApplyReport> {
         let (delta, path) = (delta.as_ref(), copy.as_ref());
-        check_exists(self, delta)?;
-        check_exists(self, path)?;
+        check_exists(self, delta).map_err(missing(DeltaError::Missing))?;
+        check_exists(self, path).map_err(missing(DeltaError::MissingCopy))?;
         let delta = Delta::open(self, delta)?;
         let place = &Place::of_existing(path)?;
         let options = self.within(place);

@@ -160,7 +160,7 @@ impl Engine {
         } else {
             // Who died here had come as far as the superblock, and perhaps not to its sync. It must
             // not be gone after a power cut, when the log that it makes needless has been removed.
-            self.sync_file("sync the superblock")?;
+            self.sync_file("sync the superblock of")?;
         }
         self.shared.set_settled(number + 1);
         self.renew()?;
@@ -230,11 +230,11 @@ impl Engine {
             }
             layers.pop();
             layers.push(layer);
-            self.sync_file("sync the pages")?;
+            self.sync_file("sync the pages of")?;
             self.shared.window().publish(0..0);
             self.shared.set_torn(0..0);
         } else if sections != old.sections {
-            self.sync_file("sync the sections")?;
+            self.sync_file("sync the sections of")?;
         }
         let mut commits = old.commits.clone();
         commits.extend(found.commits);
@@ -347,7 +347,7 @@ impl Engine {
         // Somebody may have put another store's there.
         let id = &self.header.store_id;
         if there && !LogFile::is_of_another(storage, &self.place, id, number) {
-            self.sync_file("sync the superblock")?;
+            self.sync_file("sync the superblock of")?;
             self.remove_generation(number);
         } else if self.access == Access::Shared {
             let _ = remove_if_there(&self.place, &buffer_path(&self.place, number));

@@ -23,7 +23,7 @@ use crate::sys::storage::{Owner, StorageFile, write_all_at};
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
     let (header, mut superblock) = design(options)?;
     // A sample knows of no removals.
-    if options.measured && header.kind != Kind::Counting {
+    if options.is_measured() && header.kind != Kind::Counting {
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
     }
@@ -115,7 +115,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     let mut header = Header {
         kind,
         hash: options.hash,
-        transactional: options.transactional,
+        transactional: options.transactional.unwrap_or(false),
         probes: 0,
         capacity: 0,
         fpr: 0.0,
@@ -135,7 +135,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     let mut layers = Vec::new();
     match kind {
         Kind::Bloom | Kind::Counting => {
-            check_fixed(options, kind)?;
+            check_transactional(options, kind)?;
             let plan = plan_fixed(options, kind)?;
             header.probes = plan.probes;
             header.capacity = plan.capacity;
@@ -195,9 +195,9 @@ pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
     }
 }
 
-/// Refuses what a store of fixed capacity can't be.
-fn check_fixed(options: &Options, kind: Kind) -> Result<()> {
-    if kind == Kind::Counting && options.transactional {
+/// Refuses a transactional store of a kind that can't be one.
+pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
+    if kind == Kind::Counting && options.transactional == Some(true) {
         return Err(Error::InvalidOption {
             option: "transactional",
             expected:

@@ -109,7 +109,7 @@ impl Engine {
         });
         let outcome = outcome.and_then(|()| match damaged.is_empty() {
             true => Ok(()),
-            false => self.sync_file("sync the repaired pages"),
+            false => self.sync_file("sync the repaired pages of"),
         });
         self.shared.window().publish(0..0);
         self.poison_on_failure(outcome)?;

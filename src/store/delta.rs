@@ -76,7 +76,7 @@ pub(crate) struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     fn open(options: &Options, path: &'a Path) -> Result<Self> {
-        super::open::check_exists(options, path)?;
+        super::open::check_exists(options, path).map_err(missing(DeltaError::MissingCopy))?;
         let (file, identity) = identify(options, path, false)?;
         let mark = read_mark(&*file, path, &identity.header)?;
         let Some(mark) = mark else {
@@ -97,6 +97,14 @@ impl<'a> Copy<'a> {
             identity,
             moment: mark.moment,
         })
+    }
+}
+
+/// Has a file that is missing told as what it was to be.
+pub(crate) fn missing(source: DeltaError) -> impl FnOnce(Error) -> Error {
+    |error| match error {
+        Error::NotFound { path } => Error::Delta { path, source },
+        other => other,
     }
 }
 

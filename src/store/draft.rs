@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::Options;
 use super::locks::{Gate, Intention, StoreLocks, lock_error};
-use super::place::Place;
+use super::place::{Place, folder_of};
 use crate::error::{Error, Result};
 use crate::file::header::MAGIC;
 use crate::log::file::sync_parent;
@@ -24,7 +24,7 @@ pub(crate) struct Making {
 pub(crate) const STORE: Making = Making {
     suffix: "-new",
     action: "make the store",
-    naming: "give the new store its name",
+    naming: "give its name to the new store",
 };
 
 /// A copy of a store, or a delta.
@@ -64,6 +64,7 @@ impl Draft {
         wait_until(options.timeout, || {
             // Again: the one that was waited for has made it, perhaps.
             refuse_existing(&options, path)?;
+            refuse_closed_folder(path)?;
             begun = Self::try_begin(&options, &place, making)?;
             Ok::<_, Error>(begun.is_some())
         })?;
@@ -190,6 +191,18 @@ fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Re
     match left.gate_of_draft()? {
         Some(_gate) => storage.remove(temporary).map_err(failed).map(|()| true),
         None => Ok(false),
+    }
+}
+
+/// Refuses a path in a folder where this process may make nothing, for which the system would name the file.
+fn refuse_closed_folder(path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    match crate::sys::may_make_in(folder) {
+        true => Ok(()),
+        false => Err(Error::PermissionDenied {
+            action: "make a file in",
+            path: folder.to_owned(),
+        }),
     }
 }
 

@@ -14,12 +14,12 @@ use super::coordination::{Coordination, DAMAGED, LOST};
 use super::doubt::Told;
 use super::generation::Generation;
 use super::identity::read_identity;
-use super::insert::Claims;
 use super::kept::KeptAll;
 use super::locks::{Presence, Seat, StoreLocks};
 use super::place::Place;
 use super::report::RecoveryReport;
 use super::sampling::Sampling;
+use super::turn::Claims;
 use super::verify::Damage;
 use crate::buffer::Buffer;
 use crate::error::{Error, Result};
@@ -402,9 +402,9 @@ pub(crate) fn write_superblock(
     let bytes = superblock.encode(header);
     let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
     write_all_at(file, &bytes, offset)
-        .map_err(|error| Error::io("write the superblock", path, error))?;
+        .map_err(|error| Error::io("write the superblock of", path, error))?;
     file.sync()
-        .map_err(|error| Error::sync("sync the superblock", path, error))
+        .map_err(|error| Error::sync("sync the superblock of", path, error))
 }
 
 #[cfg(test)]

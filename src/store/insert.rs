@@ -8,50 +8,13 @@ use super::engine::{Engine, View};
 use super::part::{Keys, Rest};
 use super::recount::Operation;
 use super::since::Since;
+use super::turn::{Behind, Claims, Stop};
 use super::writing::Writing;
 use crate::buffer::{Buffer, COMMITTED, Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 
-/// Keys that are claimed and not yet in the log.
-#[derive(Debug, Default)]
-pub(crate) struct Claims {
-    hashes: Vec<u64>,
-    slots: Vec<Slot>,
-    /// Where each stands in the batch.
-    places: Vec<usize>,
-    /// Other handles found alive since the writer lock was taken. To ask takes longer than to claim
-    /// dozens of keys, and the answer may be old by the time it is given anyway.
-    alive: Vec<u64>,
-    /// As many may be claimed before anything stands against one more.
-    allowance: u64,
-}
-
-impl Claims {
-    fn clear(&mut self) {
-        self.hashes.clear();
-        self.slots.clear();
-        self.places.clear();
-    }
-}
-
 /// A batch of so many keys tells what the next ones will be like.
 const MANY: usize = 64;
-
-/// Why a batch ended early.
-struct Stop {
-    /// How many of its keys are done.
-    done: usize,
-    error: Box<Error>,
-}
-
-impl Stop {
-    fn at(done: usize) -> impl FnOnce(Error) -> Self {
-        move |error| Self {
-            done,
-            error: Box::new(error),
-        }
-    }
-}
 
 /// What is known of the keys of a part from a place on.
 struct Probed {
@@ -89,16 +52,27 @@ impl Engine {
             return Ok(Verdict::Seen);
         }
         let mut writing = self.lock_writer()?;
-        match writing.claim_absent(view.active.number(), &[hash], &[0], &mut verdict) {
+        match writing.claim_absent(
+            view.active.number(),
+            &[hash],
+            &[0],
+            Behind::Claimed,
+            &mut verdict,
+        ) {
             Ok(()) => Ok(verdict[0]),
             Err(stop) => Err(*stop.error),
         }
     }
 
-    /// Inserts the keys of a part in order and appends a verdict for each.
+    /// Inserts the keys of a part in order and appends a verdict for each that is to have one.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
-    pub(crate) fn claim_each(&self, keys: &dyn Keys, verdicts: &mut Vec<Verdict>) -> Result<()> {
+    pub(crate) fn claim_part(
+        &self,
+        keys: &dyn Keys,
+        behind: Behind,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
         if self.is_counting() {
             return self.count_verdicts(Operation::Insert, keys, verdicts);
         }
@@ -117,9 +91,12 @@ impl Engine {
                 seen: &probed.seen[at - probed.first..],
             });
             let first = verdicts.len();
-            if let Err(stop) = self.claim_batch(batch, seen, verdicts) {
+            if let Err(stop) = self.claim_batch(batch, seen, behind, verdicts) {
                 verdicts.truncate(first + stop.done);
                 return Err(*stop.error);
+            }
+            if behind.ends(&verdicts[first..]) {
+                break;
             }
         }
         Ok(())
@@ -159,6 +136,7 @@ impl Engine {
         &self,
         batch: &[u64],
         looked: Option<Looked<'_>>,
+        behind: Behind,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Stop> {
         let first = verdicts.len();
@@ -187,7 +165,8 @@ impl Engine {
                 }
             }
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
-            writing.claim_absent(generation, batch, &absent, &mut verdicts[first..])?;
+            writing.claim_absent(generation, batch, &absent, behind, &mut verdicts[first..])?;
+            behind.cut(verdicts, first);
         }
         self.check_seen(batch, &verdicts[first..]);
         let is_new = |verdict: &&Verdict| **verdict == Verdict::New;
@@ -195,6 +174,9 @@ impl Engine {
         if batch.len() >= MANY {
             let mostly = new * 4 > batch.len() * 3;
             self.mostly_new.store(mostly, Ordering::Relaxed);
+        }
+        if behind.ends(&verdicts[first..]) {
+            return Ok(());
         }
         outcome
     }
@@ -243,6 +225,7 @@ impl Writing<'_> {
         generation: u64,
         batch: &[u64],
         absent: &[usize],
+        behind: Behind,
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let first = absent.first().copied().unwrap_or(0);
@@ -256,6 +239,7 @@ impl Writing<'_> {
         claims.clear();
         claims.alive.clear();
         claims.allowance = self.allowance();
+        claims.behind = behind;
         let claimed = self.claim_in_turn(batch, absent, generation, state, &mut claims, verdicts);
         self.local.claims = Some(claims);
         claimed
@@ -289,7 +273,12 @@ impl Writing<'_> {
                 fetch_group(&self.view.active.buffer, at + GROUP);
             }
             match self.claim_one(hash, since, claims) {
-                Ok(Outcome::Verdict(verdict)) => verdicts[place] = verdict,
+                Ok(Outcome::Verdict(verdict)) => {
+                    verdicts[place] = verdict;
+                    if claims.behind.ends(&verdicts[..=place]) {
+                        break Ok(());
+                    }
+                }
                 Ok(Outcome::Claimed(slot)) => {
                     rotated = false;
                     claims.hashes.push(hash);

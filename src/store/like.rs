@@ -4,11 +4,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::Options;
-use super::create::{first_layer, first_superblock, now, random};
+use super::create::{check_transactional, first_layer, first_superblock, now, random};
 use super::identity::identify;
 use super::open::check_exists;
 use crate::error::{Error, Result};
-use crate::file::{Header, Superblock};
+use crate::file::{Header, SectionKind, Superblock};
 use crate::page::Kind;
 use crate::sizing::{PAGE_BITS, Plan};
 
@@ -16,14 +16,23 @@ use crate::sizing::{PAGE_BITS, Plan};
 #[derive(Debug)]
 pub(crate) struct Like {
     header: Header,
+    measured: bool,
+}
+
+impl Like {
+    /// Whether the other one keeps a sample of its keys.
+    pub(crate) fn is_measured(&self) -> bool {
+        self.measured
+    }
 }
 
 impl Options {
     /// For a new store: all that decides where a key's bits are is as in the store at `path`, and so
     /// are capacity and rate: kind, hash, seed, probes, pages, growth. Such stores can be
     /// [merged](crate::Merge). Whatever else these options say of that does not count;
-    /// [`transactional`](Self::transactional) and [`times`](Self::times) do. Nothing but the header
-    /// of the store at `path` is read, and only now.
+    /// [`times`](Self::times) does. Whether the new store is [`transactional`](Self::transactional) and whether it is
+    /// [`measured`](Self::measured) is as in the other one too, unless these options tell. Nothing but header and
+    /// superblock of the store at `path` is read, and only now.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Format`] if its header is damaged.
@@ -31,7 +40,9 @@ impl Options {
         let path = path.as_ref();
         check_exists(&self, path)?;
         let (_, identity) = identify(&self, path, false)?;
+        let mut sections = identity.superblock.sections.iter();
         self.like = Some(Arc::new(Like {
+            measured: sections.any(|section| section.kind == SectionKind::Sample),
             header: identity.header,
         }));
         Ok(self)
@@ -56,8 +67,9 @@ impl Options {
 
 /// What header and superblock of the new store say.
 pub(crate) fn design(options: &Options, like: &Like) -> Result<(Header, Superblock)> {
+    check_transactional(options, like.header.kind)?;
     let mut header = Header {
-        transactional: options.transactional,
+        transactional: options.transactional.unwrap_or(like.header.transactional),
         store_id: random()?,
         created: now(),
         compatible: 0,

@@ -6,13 +6,13 @@
 //! | presence | the store file | shared by all writing handles while they are open; alone by an exclusive one |
 //! | checkpoint | the store file | for one checkpoint; shared by readers that need the pages to stand still |
 //! | readers | the store file | shared by reading handles while they are open |
+//! | programs | the store file | by a program that asks for it ([`try_lock`](crate::Store::try_lock)) |
 //! | liveness | the store file, one lock for each place | by the handle in that place while it lives |
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
 //! | writer | `NAME-shm`; while only one handle writes, a word in it ([`bias`](super::bias)) | for one batch |
 //!
-//! Those on the store file are locks of single bytes far behind its end.
-//! See FORMAT.md, "Locks and concurrent readers". So they hold whatever name the file was opened by, and there is no lock
-//! file that a tidy person could remove.
+//! Those on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent readers"). So
+//! they hold whatever name the file was opened by, and there is no lock file that a tidy person could remove.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,6 +29,7 @@ const GATE: u64 = 1 << 62;
 const PRESENCE: u64 = GATE + 1;
 const CHECKPOINT: u64 = GATE + 2;
 const READERS: u64 = GATE + 3;
+const PROGRAMS: u64 = GATE + 4;
 const LIVENESS: u64 = GATE + 16;
 
 /// How long a lock that shuts everybody out is asked for again: a process that is killed lets go of
@@ -138,6 +139,14 @@ impl StoreLocks {
     pub(crate) fn keep_readers_out(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_exclusive(READERS);
         taken.map_err(lock_error(&self.path))
+    }
+
+    /// The lock that programs use among themselves; `None` if another open file has it, be it of this very handle.
+    pub(crate) fn for_programs(place: &Place, id: FileId) -> Result<Option<RangeLock>> {
+        place.expect(place, id)?;
+        let (own, _) = Self::open(place, Intention::Write)?;
+        let taken = own.file.try_exclusive(PROGRAMS);
+        taken.map_err(lock_error(&own.path))
     }
 
     /// How others have the store open for writing.

@@ -38,6 +38,7 @@ mod open;
 mod options;
 mod part;
 mod place;
+mod program_lock;
 mod read;
 mod recount;
 mod recover;
@@ -54,6 +55,7 @@ mod stats;
 mod sweep;
 mod tally;
 mod trust;
+mod turn;
 mod verify;
 mod view;
 mod walk;
@@ -78,6 +80,7 @@ pub use options::{
     MOST_DEFAULT_BUFFER, Options,
 };
 use part::{Keys, Unhashed};
+pub use program_lock::StoreLock;
 pub use report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use scan::{Scan, scan};
@@ -94,7 +97,7 @@ pub enum Verdict {
     /// It was present, or it is one of the few that the filter can't tell from present ones.
     Seen,
     /// Another handle has claimed it and not committed yet. If that handle dies first, the key is
-    /// absent again. Only in a transactional store.
+    /// absent again: claim it again to learn which. Only in a transactional store.
     Pending,
 }
 

@@ -12,7 +12,7 @@ use super::locks::{
     DYING, Gate, Intention, Others, Presence, Seat, StoreLocks, lock_error, locked, revoke_bias,
 };
 use super::old_locks::take_over;
-use super::place::Place;
+use super::place::{Place, refuse_dangling};
 use super::recover::{Found, Recovered, make_superblock_durable, recover};
 use super::report::RecoveryReport;
 use super::rotate::room_after;
@@ -414,6 +414,7 @@ pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {
             path: path.to_owned(),
         });
     }
+    refuse_dangling(path)?;
     let exists = options.storage.exists(path);
     if !exists.map_err(|error| Error::io("look for", path, error))? {
         return Err(Error::NotFound {

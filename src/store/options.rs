@@ -54,9 +54,9 @@ pub struct Options {
     pub(crate) tightening: f64,
     pub(crate) hash: Hash,
     pub(crate) seed: Option<[u8; 32]>,
-    pub(crate) transactional: bool,
+    pub(crate) transactional: Option<bool>,
     pub(crate) foldable: u32,
-    pub(crate) measured: bool,
+    pub(crate) measured: Option<bool>,
     pub(crate) like: Option<Arc<Like>>,
     pub(crate) times: u64,
     pub(crate) buffer: u64,
@@ -81,9 +81,9 @@ impl Default for Options {
             tightening: 0.85,
             hash: Hash::default(),
             seed: None,
-            transactional: false,
+            transactional: None,
             foldable: 0,
-            measured: true,
+            measured: None,
             like: None,
             times: 1,
             buffer: DEFAULT_BUFFER,
@@ -159,18 +159,19 @@ impl Options {
     }
 
     /// For a new store: what a handle has not committed when it is closed, dropped or killed never
-    /// happened. Otherwise every insert that returned outlives the process.
+    /// happened. Otherwise every insert that returned outlives the process. Unless told it is not so, but a store that
+    /// is [`like`](Self::like) another is as that one.
     pub fn transactional(mut self, yes: bool) -> Self {
-        self.transactional = yes;
+        self.transactional = Some(yes);
         self
     }
 
     /// For a new store: whether it keeps a share of its keys exactly, one in 4096 or fewer (as few as take
     /// less than a hundredth of the filter), so that [`Store::measured`] can tell how often it was wrong.
-    /// It does unless told otherwise. A store that is [merged](crate::Merge) from others does not, nor does one of
+    /// It does unless told otherwise, and a store that is [`like`](Self::like) another does as that one. A store that is [merged](crate::Merge) from others does not, nor does one of
     /// [`Kind::Counting`]: of a key that was removed nobody knows why it is seen.
     pub fn measured(mut self, yes: bool) -> Self {
-        self.measured = yes;
+        self.measured = Some(yes);
         self
     }
 
@@ -228,7 +229,7 @@ impl Options {
     /// Makes a store and opens it.
     ///
     /// # Errors
-    /// [`Error::AlreadyExists`], [`Error::MissingFolder`], [`Error::IsFolder`],
+    /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
     /// [`Error::Sizing`] and [`Error::InvalidOption`] for parameters that don't fit, and what the
     /// operating system says. After an error there is no store.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
@@ -311,6 +312,12 @@ impl Options {
             options.storage = storage;
         }
         options
+    }
+
+    /// Whether a new store keeps a sample of its keys.
+    pub(crate) fn is_measured(&self) -> bool {
+        let like = self.like.as_ref().is_none_or(|like| like.is_measured());
+        self.measured.unwrap_or(like)
     }
 
     /// The same for a store file of so many bytes.

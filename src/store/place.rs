@@ -45,11 +45,7 @@ impl Place {
 
     /// The place of a file that is to be made: in a folder that exists, where nothing has its name.
     pub(crate) fn of_new(path: &Path) -> Result<Self> {
-        if path.is_symlink() && !path.exists() {
-            return Err(Error::DanglingLink {
-                path: path.to_owned(),
-            });
-        }
+        refuse_dangling(path)?;
         let folder = folder_of(path);
         let missing = || Error::MissingFolder {
             path: folder.to_owned(),
@@ -149,6 +145,16 @@ impl Place {
             (number.to_string().as_bytes() == rest).then_some(number)
         });
         Ok(numbers.collect())
+    }
+}
+
+/// Refuses a link that leads nowhere: it is no store, and nothing can be made under its name.
+pub(crate) fn refuse_dangling(path: &Path) -> Result<()> {
+    match path.is_symlink() && matches!(path.try_exists(), Ok(false)) {
+        true => Err(Error::DanglingLink {
+            path: path.to_owned(),
+        }),
+        false => Ok(()),
     }
 }
 

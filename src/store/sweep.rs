@@ -423,7 +423,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn sync(&self) -> Result<()> {
-        self.engine.sync_file("sync the pages")
+        self.engine.sync_file("sync the pages of")
     }
 }
 

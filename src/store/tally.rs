@@ -240,7 +240,7 @@ impl<'a> Tally<'a> {
             done += run.len();
         }
         // The next chunk takes the place of this one's images.
-        engine.sync_file("sync the pages")?;
+        engine.sync_file("sync the pages of")?;
         self.numbers.clear();
         self.images.clear();
         Ok(())

@@ -1,6 +1,7 @@
 //! What the operating system gives: files, maps, locks; and what only some processors have. The only folder with
 //! `unsafe`.
 
+mod access;
 mod appending;
 mod copy;
 mod disk;
@@ -21,6 +22,7 @@ pub(crate) mod runs;
 pub mod storage;
 pub(crate) mod sync;
 
+pub(crate) use access::may_make_in;
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use highway::Pairs;

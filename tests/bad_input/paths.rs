@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use everseen::{Error, Options};
+use everseen::{Error, Merge, OnDamage, Options, Store};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, keys, names, place, small};
@@ -42,6 +42,31 @@ fn a_store_that_exists_is_never_overwritten() {
         store.close().unwrap();
     }
     assert_eq!(held(&options().open(&path).unwrap(), &keys(0..10)), 10);
+}
+
+/// A link that leads nowhere is neither a store nor a name that is free.
+#[cfg(unix)]
+#[test]
+fn a_dangling_link() {
+    let (folder, path) = place();
+    std::os::unix::fs::symlink("nowhere", &path).unwrap();
+    let merged = beside(&path, "-merged");
+    options().create(&merged).unwrap().close().unwrap();
+    for error in [
+        options().create(&path).unwrap_err(),
+        options().open_or_create(&path).unwrap_err(),
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+        options().repair(&path, OnDamage::NeverSeen).unwrap_err(),
+        Merge::new().union(&path, &[&merged]).unwrap_err(),
+        Store::open(&merged).unwrap().snapshot(&path).unwrap_err(),
+    ] {
+        assert!(
+            matches!(&error, Error::DanglingLink { path: got } if *got == path),
+            "{error:?}"
+        );
+    }
+    assert!(path.is_symlink() && !folder.path().join("nowhere").exists());
 }
 
 #[test]
@@ -186,7 +211,7 @@ fn no_permission() {
         (
             Call::Publish,
             "store",
-            "give the new store its name",
+            "give its name to the new store",
             "store",
         ),
         (Call::SetLength, "store-new", "make the store", "store-new"),

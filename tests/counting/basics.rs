@@ -260,7 +260,12 @@ fn another_store_of_its_kind_can_be_made_after_it() {
     assert!(made.remove(b"a").unwrap());
     drop(store);
     match everseen::Merge::new().union(beside(&path, "-all"), &[&path, &twin]) {
-        Err(Error::Mismatch { field: "kind", .. }) => {}
+        Err(Error::WrongKind {
+            path: got,
+            action: "merged",
+            got: Kind::Counting,
+            ..
+        }) => assert_eq!(got, path),
         other => panic!("{other:?}"),
     }
 }

@@ -186,7 +186,7 @@ fn a_link_to_nothing_is_named() {
     );
     let error = options().open(&path).unwrap_err();
     assert!(
-        matches!(&error, Error::NotFound { path: got } if *got == path),
+        matches!(&error, Error::DanglingLink { path: got } if *got == path),
         "{error:?}"
     );
     assert_eq!(names(&path), ["store"]);

@@ -163,7 +163,8 @@ fn commits_are_kept_by_a_copy_alone() {
     store.insert(b"a").unwrap();
     store.commit_with(b"line 1").unwrap();
     store.close().unwrap();
-    let other = bench.like("other", &path, 1, &keys(0..1));
+    let other = small().like(&path).unwrap().transactional(false);
+    let other = bench.make("other", &other, &keys(0..1));
     merge().union(bench.path("copy"), &[&path]).unwrap();
     let copy = Store::open(bench.path("copy")).unwrap();
     let commit = copy.last_commit("crawler").unwrap().unwrap();

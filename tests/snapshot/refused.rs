@@ -173,11 +173,13 @@ fn a_delta_needs_a_copy_of_the_same_store_that_nobody_wrote_to() {
         "{wrong:?}"
     );
     // A missing one, and a name that is taken.
-    let missing = store.snapshot_since(&other_delta, beside(&path, "-none"));
-    assert!(
-        matches!(missing, Err(Error::NotFound { .. })),
-        "{missing:?}"
-    );
+    let none = beside(&path, "-none");
+    let missing = delta_error(store.snapshot_since(&other_delta, &none), &none);
+    assert_eq!(missing, DeltaError::MissingCopy);
+    let missing = delta_error(small().apply(&delta, &none), &none);
+    assert_eq!(missing, DeltaError::MissingCopy);
+    let missing = delta_error(small().apply(&none, &kept), &none);
+    assert_eq!(missing, DeltaError::Missing);
     let taken = store.snapshot_since(&delta, &foreign);
     assert!(taken.is_err());
 }

@@ -44,13 +44,12 @@ impl Design {
         let input = &inputs[0];
         let header = input.header();
         if header.kind != Kind::Bloom {
-            return Err(Error::Mismatch {
+            return Err(Error::WrongKind {
                 path: input.path.clone(),
-                other: out.to_owned(),
-                field: "kind",
-                expected: "bloom, for folding: a store that grows is as large as its keys need"
-                    .to_owned(),
-                got: header.kind.to_string(),
+                action: "folded",
+                // One that grows is as large as its keys need.
+                expected: "a store of fixed capacity (kind bloom)",
+                got: header.kind,
             });
         }
         let pages = header.bits / PAGE_BITS;
@@ -201,7 +200,7 @@ fn parts_of(inputs: &[Input]) -> Vec<Part> {
 fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
     let all = inputs.iter().all(|input| input.header().transactional);
     Ok(Header {
-        transactional: options.transactional || all,
+        transactional: options.transactional == Some(true) || all,
         store_id: random()?,
         created: now(),
         compatible: 0,
@@ -227,8 +226,12 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
     for input in inputs {
         let own = input.header();
         if own.kind == Kind::Counting {
-            let others = "bloom or scalable, for merging";
-            return wrong(input, first, "kind", &others, &own.kind);
+            return Err(Error::WrongKind {
+                path: input.path.clone(),
+                action: "merged",
+                expected: "stores of kind bloom or scalable",
+                got: own.kind,
+            });
         }
         if own.kind != model.kind {
             return wrong(input, first, "kind", &model.kind, &own.kind);
@@ -238,7 +241,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
         }
         if own.seed != model.seed {
             // Seeds are told to nobody.
-            return wrong(input, first, "seed", &"the same", &"another");
+            return wrong(input, first, "seed", &"the other's", &"another");
         }
         if own.probes != model.probes {
             return wrong(input, first, "probes", &model.probes, &own.probes);

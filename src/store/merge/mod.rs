@@ -147,7 +147,7 @@ impl<'a> Merge<'a> {
     /// copied.
     ///
     /// # Errors
-    /// [`Error::Mismatch`] for stores that don't fit, [`Error::Overfull`], [`Error::KeysInLog`],
+    /// [`Error::WrongKind`] for counting stores, [`Error::Mismatch`] for stores that don't fit, [`Error::Overfull`], [`Error::KeysInLog`],
     /// [`Error::Cancelled`]; those of [`Options::create`] about `out` and of [`Options::open`] about
     /// the inputs; [`Error::InvalidOption`] without an input. After an error there is no store at
     /// `out`, and the inputs are as they were.
@@ -161,7 +161,7 @@ impl<'a> Merge<'a> {
     ///
     /// # Errors
     /// As [`union`](Self::union); [`Error::InvalidOption`] if `factor` is not 2 or more and a divisor
-    /// of the number of pages; [`Error::Mismatch`] for a store that grows.
+    /// of the number of pages; [`Error::WrongKind`] for a store that is not of kind bloom.
     pub fn fold(
         self,
         path: impl AsRef<Path>,
