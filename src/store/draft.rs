@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::Options;
 use super::locks::{Gate, Intention, StoreLocks, lock_error};
@@ -18,6 +19,8 @@ pub(crate) struct Making {
     suffix: &'static str,
     pub(crate) action: &'static str,
     naming: &'static str,
+    /// Whether to wait for another process that makes the same: a store is made quickly, a copy is not.
+    waits: bool,
 }
 
 /// A store, which is opened once it has its name.
@@ -25,6 +28,7 @@ pub(crate) const STORE: Making = Making {
     suffix: "-new",
     action: "make the store",
     naming: "give its name to the new store",
+    waits: true,
 };
 
 /// A copy of a store, or a delta.
@@ -32,6 +36,7 @@ pub(crate) const COPY: Making = Making {
     suffix: "-part",
     action: "make",
     naming: "give its name to",
+    waits: false,
 };
 
 /// A file under a temporary name, removed unless it is published.
@@ -51,7 +56,7 @@ pub(crate) struct Draft {
 
 impl Draft {
     /// Begins a file that is to be named `path`, which must not exist, with the owner and the mode of what it is
-    /// made of. Waits for another process that makes the same file.
+    /// made of.
     pub(crate) fn begin(
         options: &Options,
         path: &Path,
@@ -61,7 +66,11 @@ impl Draft {
         let place = Place::of_new(path)?.with_owner(owner)?;
         let options = options.within(&place);
         let mut begun = None;
-        wait_until(options.timeout, || {
+        let patience = match making.waits {
+            true => options.timeout,
+            false => Duration::ZERO,
+        };
+        wait_until(patience, || {
             // Again: the one that was waited for has made it, perhaps.
             refuse_existing(&options, path)?;
             refuse_closed_folder(path)?;

@@ -247,6 +247,7 @@ fn a_damaged_sample_is_given_up_with_all_that_it_tells() {
         );
         let damaged = Options::new().open_read_only(&path).unwrap();
         assert_eq!(damaged.verify().unwrap().sections.len(), 1);
+        drop(damaged);
         let (_other, left) = image(&path);
         // By a repair, or by a handle that gives up what is damaged.
         let report = Options::new().repair(&path, OnDamage::Seen).unwrap();

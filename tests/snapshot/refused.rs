@@ -80,7 +80,7 @@ fn two_that_make_the_same_file_are_kept_apart() {
     assert!(matches!(refused, Error::Busy { .. }), "{refused:?}");
     // What a killed one left is made anew.
     fs::remove_file(&copy).unwrap();
-    fs::write(beside(&copy, "-part"), b"half").unwrap();
+    fs::write(beside(&copy, "-part"), b"EVERSEEN and half").unwrap();
     store.snapshot(&copy).unwrap();
     assert!(!beside(&copy, "-part").exists());
 }
