@@ -7,7 +7,7 @@ use super::draft::{Draft, STORE};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use super::place::Place;
 use super::sampling::rarity_for;
-use super::view::{clear_shared_memory, is_number};
+use super::view::clear_shared_memory;
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
@@ -15,6 +15,7 @@ use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Section, Superblock};
 use crate::log::file::RECORDS_OFFSET;
+use crate::log::log_path;
 use crate::page::{Kind, PAGE_BYTES};
 use crate::sizing::{Growth, Plan};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
@@ -57,14 +58,11 @@ pub(crate) fn make(
 /// Sees that nothing beside a new store can be taken for its own: removes what an earlier store of that name left
 /// and can't matter any more, refuses what may.
 fn clear_leftovers(place: &Place) -> Result<()> {
-    for number in place.suffixes("-log.")? {
-        if !is_number(&number) {
-            continue;
-        }
-        let path = place.beside(&format!("-log.{number}"));
+    for number in place.numbers("-log.")? {
+        let path = log_path(place, number);
         let failed = |error| Error::io("look at", &path, error);
-        if !place.folder().is_ours(&path).map_err(failed)? {
-            return Err(Error::InTheWay { path });
+        if !place.is_ours(&path, number)? {
+            continue;
         }
         if has_records(place, &path).map_err(failed)? {
             return Err(Error::LeftoverLog { path });

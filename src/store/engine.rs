@@ -336,7 +336,11 @@ impl Engine {
     pub(crate) fn check_names(&self, log: Option<&LogFile>) -> Result<()> {
         let named = self.place.expect(&self.place, self.locks.id());
         let named = named.and_then(|()| match log.and_then(|log| Some((log, log.id?))) {
-            Some((log, id)) => self.place.expect(&log.path, id),
+            Some((log, id)) => match self.place.expect(&log.path, id) {
+                // Another handle has brought it into the pages meanwhile, and removed it.
+                Err(Error::Moved { .. }) if self.shared.settled() > log.generation => Ok(()),
+                outcome => outcome,
+            },
             None => Ok(()),
         });
         self.poison_on_failure(named)

@@ -13,6 +13,9 @@ use crate::error::{Error, Result};
 use crate::sys::storage::Owner;
 use crate::sys::{FileId, FileState, Folder};
 
+/// So many generations hardly any store comes to; but a date in the name of somebody's own file is a larger number.
+const LIKELY_GENERATIONS: u64 = 1_000_000;
+
 /// The place of one store. As a path it is absolute and free of links.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
@@ -111,18 +114,37 @@ impl Place {
         }
     }
 
-    /// The suffixes of all files whose names begin with the store's and this: `NAME` + `prefix` + suffix. Names are
-    /// compared as bytes.
-    pub(crate) fn suffixes(&self, prefix: &str) -> Result<Vec<String>> {
+    /// Whether a file with the number of a generation in its name is Everseen's. Of a stranger's, a number that no
+    /// store comes to is passed by.
+    ///
+    /// # Errors
+    /// [`Error::InTheWay`] for a stranger's file whose name the store may come to need.
+    pub(crate) fn is_ours(&self, path: &Path, number: u64) -> Result<bool> {
+        let ours = self.folder.is_ours(path);
+        if ours.map_err(|error| Error::io("look at", path, error))? {
+            return Ok(true);
+        }
+        match number < LIKELY_GENERATIONS {
+            true => Err(Error::InTheWay {
+                path: path.to_owned(),
+            }),
+            false => Ok(false),
+        }
+    }
+
+    /// The numbers of all files `NAME` + `prefix` + number. Names are compared as bytes.
+    pub(crate) fn numbers(&self, prefix: &str) -> Result<Vec<u64>> {
         let failed = |error| Error::io("list the folder", self.folder.path(), error);
         let start = beside(Path::new(self.path.file_name().unwrap_or_default()), prefix);
         let start = start.as_os_str().as_encoded_bytes();
         let names = self.folder.names().map_err(failed)?;
-        let rests = names.iter().filter_map(|name| {
+        let numbers = names.iter().filter_map(|name| {
             let rest = name.as_encoded_bytes().strip_prefix(start)?;
-            std::str::from_utf8(rest).ok().map(str::to_owned)
+            // Neither a sign nor a leading zero.
+            let number = std::str::from_utf8(rest).ok()?.parse::<u64>().ok()?;
+            (number.to_string().as_bytes() == rest).then_some(number)
         });
-        Ok(rests.collect())
+        Ok(numbers.collect())
     }
 }
 

@@ -13,7 +13,7 @@ use super::nets::for_each_operation;
 use super::place::Place;
 use super::rotate::room_after;
 use super::scan::{Scan, scan};
-use super::view::{is_number, make_buffer};
+use super::view::make_buffer;
 use crate::buffer::{self, Buffer, COMMITTED, Claim};
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
@@ -172,13 +172,10 @@ impl Recovery<'_> {
     /// Refuses to begin beside a log that no crash of this store can have left, and whose name it would need one
     /// day: of a store that this file has taken the place of. `last` is the last generation that may have one.
     fn refuse_later_logs(&self, last: u64) -> Result<()> {
-        let numbers = self.place.suffixes("-log.")?;
-        let numbers = numbers.iter().filter(|number| is_number(number));
-        for number in numbers.filter_map(|number| number.parse::<u64>().ok()) {
-            if number > last {
-                return Err(Error::LeftoverLog {
-                    path: log_path(self.place, number),
-                });
+        for number in self.place.numbers("-log.")? {
+            let path = log_path(self.place, number);
+            if number > last && self.place.is_ours(&path, number)? {
+                return Err(Error::LeftoverLog { path });
             }
         }
         Ok(())

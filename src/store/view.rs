@@ -291,15 +291,11 @@ pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) ->
         left.set_ended();
     }
     remove_if_there(place, &words)?;
-    for number in place.suffixes("-shm.")? {
-        if is_number(&number) {
-            remove_if_there(place, &place.beside(&format!("-shm.{number}")))?;
+    for number in place.numbers("-shm.")? {
+        let path = buffer_path(place, number);
+        if place.is_ours(&path, number)? {
+            remove_if_there(place, &path)?;
         }
     }
     remove_spare(place)
-}
-
-/// Whether this is how the number of a generation ends a file's name.
-pub(crate) fn is_number(suffix: &str) -> bool {
-    !suffix.is_empty() && suffix.bytes().all(|byte| byte.is_ascii_digit())
 }

@@ -71,6 +71,7 @@ pub struct Reading<'a> {
     pub commits: BTreeMap<String, (u64, Vec<u8>)>,
     /// Whether a checkpoint is due.
     pub due: bool,
+    generation: u64,
     pages: BTreeMap<u64, Page>,
 }
 
@@ -106,6 +107,7 @@ impl<'a> Reading<'a> {
             logged: BTreeMap::new(),
             commits: superblock.commits.clone(),
             due: false,
+            generation: superblock.generation,
             pages: BTreeMap::new(),
         };
         reading.read_logs(&superblock, intent.is_some())?;
@@ -174,6 +176,23 @@ impl<'a> Reading<'a> {
         let logs = self.image.0.iter().filter(|(name, _)| *name != STORE);
         logs.into_iter()
             .any(|(_, log)| log.get(theirs.clone()).is_some_and(|id| *id != own))
+    }
+
+    /// Whether there is a log that no crash can have left: a writer refuses to begin beside it.
+    pub fn has_later_log(&self) -> bool {
+        let last = self.generation + u64::from(!self.chains.is_empty());
+        let numbers = self.image.0.keys().filter_map(|name| name.rsplit_once('.'));
+        let mut numbers = numbers.filter_map(|(_, number)| number.parse::<u64>().ok());
+        numbers.any(|number| number > last)
+    }
+
+    /// Whether a log does not look like one any more: it is not removed then, and in the way.
+    pub fn has_strange_log(&self) -> bool {
+        let mut logs = self.image.0.iter().filter(|(name, _)| *name != STORE);
+        logs.any(|(_, log)| {
+            let blank = log.iter().take(4096).all(|byte| *byte == 0);
+            !blank && !log.starts_with(b"EVERSLOG")
+        })
     }
 
     fn take_logs(&mut self) {

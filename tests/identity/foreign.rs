@@ -130,6 +130,26 @@ fn names_that_were_once_used_are_not() {
     }
 }
 
+/// Names of somebody's own that end in dates.
+#[test]
+fn numbers_that_no_store_comes_to_are_passed_by() {
+    let (_folder, path) = place();
+    let own =
+        ["-log.20241122", "-shm.20241122", "-log.01", "-log.+1"].map(|name| beside(&path, name));
+    for path in &own {
+        fs::write(path, "my own words\n").unwrap();
+    }
+    for _ in 0..2 {
+        let store = options().open_or_create(&path).unwrap();
+        store.insert_batch(&keys(0..100)).unwrap();
+        store.checkpoint().unwrap();
+        store.close().unwrap();
+    }
+    for path in &own {
+        assert_eq!(fs::read(path).unwrap(), b"my own words\n");
+    }
+}
+
 /// Two names that are alike if what is no UTF-8 is replaced.
 #[test]
 fn names_are_compared_as_bytes() {
