@@ -315,14 +315,25 @@ impl LayerPages {
     ) -> Result<Words<'_, WORDS>, FormatError> {
         let page = self.page_of(hash);
         if !self.is_checked(page) {
-            self.first_use(page, window)?;
+            return self.first_use(page, window);
         }
         Ok(self.map.words(page as usize * WORDS))
     }
 
+    /// The words of the key's page, whatever they are.
+    fn unchecked_words(&self, hash: u64) -> Words<'_, WORDS> {
+        let base = self.page_of(hash) as usize * WORDS;
+        if !self.map.spares_holes() {
+            return self.map.words(base);
+        }
+        let mut copy = [0; PAGE_BYTES];
+        self.map.copy(base, &mut copy);
+        self.map.words_of_copy(base, &copy)
+    }
+
     /// Whether the key tests positive, in a page whose bits are taken as they are.
     pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
-        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        let words = self.unchecked_words(hash);
         bloom::contains(|index| words.get(index), self.probes, hash)
     }
 
@@ -350,7 +361,7 @@ impl LayerPages {
 
     /// The same in a page whose counters are taken as they are.
     pub(crate) fn count_unchecked(&self, hash: u64) -> u8 {
-        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        let words = self.unchecked_words(hash);
         counting::count(|index| words.get(index), self.probes, hash)
     }
 
@@ -385,19 +396,25 @@ impl LayerPages {
     }
 
     #[cold]
-    fn first_use(&self, page: u64, window: WriteWindow<'_>) -> Result<(), FormatError> {
+    fn first_use(
+        &self,
+        page: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<Words<'_, WORDS>, FormatError> {
         let mut copy = [0; PAGE_BYTES];
         let number = self.first_page + page;
         match check_patiently(window, number, || self.check(page, &mut copy)) {
+            // It may be a hole, and whether it still is, is to be found out each time.
+            Ok(Some(Content::Blank)) if self.map.spares_holes() => {}
             Ok(Some(_)) => {
                 let bit = 1 << (page % 64);
                 self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
-                Ok(())
             }
             // It stays unchecked.
-            Ok(None) => Ok(()),
-            Err(fault) => Err(self.damaged(page, fault)),
+            Ok(None) => {}
+            Err(fault) => return Err(self.damaged(page, fault)),
         }
+        Ok(self.map.words_of_copy(page as usize * WORDS, &copy))
     }
 
     /// Copies a page of this layer and checks it.
@@ -406,10 +423,7 @@ impl LayerPages {
         page: u64,
         copy: &mut [u8; PAGE_BYTES],
     ) -> Result<Content, PageFault> {
-        let base = page as usize * WORDS;
-        for (index, word) in copy.chunks_exact_mut(8).enumerate() {
-            word.copy_from_slice(&self.map.word(base + index).to_le_bytes());
-        }
+        self.map.copy(page as usize * WORDS, copy);
         page::check_in_layer(self.first_page + page, copy, || {
             self.all_written.load(Ordering::Acquire)
         })

@@ -1,0 +1,10 @@
+//! Files with holes: what was never written takes no room, and is not gone through.
+//!
+//! - [`memory`]: on a file system that is memory, where a look through a map gives a hole its room.
+#![cfg(target_os = "linux")]
+
+mod support;
+
+mod sparse {
+    mod memory;
+}
