@@ -67,5 +67,9 @@ fn on_a_full_disk_nobody_dies() {
     has("add more 2");
     has("again 0");
     has("check 1 0");
-    assert_eq!(said.matches("no space left on the disk").count(), 2, "{said}");
+    assert_eq!(
+        said.matches("no space left on the disk").count(),
+        2,
+        "{said}"
+    );
 }

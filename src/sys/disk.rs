@@ -156,6 +156,13 @@ impl StorageFile for DiskFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, offset: u64) -> io::Result<std::ops::Range<u64>> {
+        let length = self.length()?;
+        let found = linux::next_data(&self.file, offset, length)?;
+        Ok(found.unwrap_or(length.max(offset)..length.max(offset)))
+    }
+
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
     }

@@ -95,7 +95,10 @@ fn pages_that_others_write_are_seen() {
             assert!(held(&reader, &later[number * 500..]) < 50, "{kind}");
             writer.insert_batch(&later[number * 500..][..500]).unwrap();
             writer.checkpoint().unwrap();
-            assert_eq!(held(&reader, &later[..number * 500 + 500]), number * 500 + 500);
+            assert_eq!(
+                held(&reader, &later[..number * 500 + 500]),
+                number * 500 + 500
+            );
         }
     }
 }
