@@ -58,7 +58,7 @@ fn on_a_full_disk_nobody_dies() {
         seq 1000001 1300000 | everseen check a.ever > /dev/null
         echo again $?
         ls";
-    let Some(said) = on_disk("40m", script) else {
+    let Some(said) = on_disk("16m", script) else {
         return;
     };
     let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
@@ -72,4 +72,29 @@ fn on_a_full_disk_nobody_dies() {
         2,
         "{said}"
     );
+}
+
+/// A buffer of the usual size has no room there: a smaller one does as well, unless it was asked for.
+#[test]
+fn on_a_small_disk_the_buffer_is_small() {
+    let script = "
+        seq 3001 | everseen dedup a.ever > ../new || exit 1
+        echo new $(wc -l < ../new)
+        seq 3005 | everseen dedup a.ever > ../new || exit 1
+        echo later $(wc -l < ../new)
+        seq 3001 4000 | everseen add a.ever --buffer 64M
+        echo large $?
+        ls a.ever*";
+    let Some(said) = on_disk("24m", script) else {
+        return;
+    };
+    let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    has("new 3001");
+    has("later 4");
+    has("large 2");
+    let error = said.lines().find(|line| line.starts_with("everseen: "));
+    let error = error.unwrap();
+    for part in ["a.ever-shm.", " of 29360128 bytes", "`--buffer`"] {
+        assert!(error.contains(part), "{part}: {error}");
+    }
 }

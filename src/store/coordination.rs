@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use super::bias::Bias;
 use super::create::beside;
 use super::doubt::Doubt;
+use crate::error::Error;
 use crate::file::pages::WriteWindow;
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -67,6 +68,48 @@ pub(crate) struct Coordination {
     region: Region,
 }
 
+/// Why shared words are not those of this store's handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// There are none, or they can't be read, or nobody has come to fill them in.
+    NotThere,
+    /// Those of another version.
+    OtherLayout { magic: u64, bytes: u64 },
+    /// Those of another store.
+    OtherStore,
+}
+
+impl Unfit {
+    pub(crate) fn is_other(self) -> bool {
+        matches!(self, Unfit::OtherLayout { .. })
+    }
+
+    /// For a reader of a store, which is open.
+    pub(crate) fn or_locked(self, store: &Path) -> Error {
+        match self.is_other() {
+            true => self.error(&shared_path(store)),
+            false => super::open::locked(store),
+        }
+    }
+
+    /// For somebody who can't do without them.
+    pub(crate) fn error(self, path: &Path) -> Error {
+        let tell = |magic: u64, bytes: u64| {
+            let magic = magic.to_le_bytes();
+            format!("`{}` of {bytes} bytes", magic.escape_ascii())
+        };
+        let path = path.to_owned();
+        match self {
+            Unfit::OtherLayout { magic, bytes } => Error::OtherLayout {
+                path,
+                expected: tell(MAGIC, WORDS * 8),
+                got: tell(magic, bytes),
+            },
+            Unfit::NotThere | Unfit::OtherStore => Error::Locked { path },
+        }
+    }
+}
+
 /// A place for one handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandleSlot<'a> {
@@ -87,17 +130,24 @@ impl Coordination {
     }
 
     /// Attaches to what a first opener has made.
-    ///
-    /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file holds no such words, or is another store's.
-    pub(crate) fn open(path: &Path, store_id: &[u8; 16], write: bool) -> io::Result<Self> {
-        let region = Region::open(path, write)?;
-        if region.words().len() as u64 != WORDS {
-            return Err(io::ErrorKind::InvalidData.into());
+    pub(crate) fn open(path: &Path, store_id: &[u8; 16], write: bool) -> Result<Self, Unfit> {
+        let region = Region::open(path, write).map_err(|_| Unfit::NotThere)?;
+        let (magic, words) = (
+            region.words()[0].load(Ordering::Acquire),
+            region.words().len(),
+        );
+        if magic == 0 {
+            return Err(Unfit::NotThere);
+        }
+        if (magic, words as u64) != (MAGIC, WORDS) {
+            return Err(Unfit::OtherLayout {
+                magic,
+                bytes: words as u64 * 8,
+            });
         }
         let found = Self { region };
-        if found.get(Word::Magic) != MAGIC || found.store_id() != *store_id {
-            return Err(io::ErrorKind::InvalidData.into());
+        if found.store_id() != *store_id {
+            return Err(Unfit::OtherStore);
         }
         Ok(found)
     }

@@ -50,7 +50,7 @@ pub(crate) fn open_inside(options: &Options, path: &Path, gate: &Gate) -> Result
         });
     }
     let opening = Opening {
-        options: &options.fit(identity.superblock.end_offset()),
+        options: &options.fit_beside(path, identity.superblock.end_offset()),
         path,
         file,
         identity,
@@ -105,6 +105,9 @@ fn find_part(options: &Options, path: &Path, store_id: &[u8; 16]) -> Result<Part
                 found = Some(Part::Joining(presence, shared));
                 Ok(true)
             }
+            Err(unfit) if unfit.is_other() && begun.elapsed() >= DYING => {
+                Err(unfit.error(&shared_path(path)))
+            }
             _ => Ok(false),
         }
     })?;
@@ -130,7 +133,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     };
     let (file, identity) = identify(options, path, false)?;
     let opening = Opening {
-        options: &options.fit(identity.superblock.end_offset()),
+        options: &options.fit(identity.superblock.end_offset(), u64::MAX),
         path,
         file,
         identity,
@@ -139,7 +142,8 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
         let mut watched = Err(locked(path));
         wait_until(options.timeout.min(DYING), || {
             watched = opening.watch();
-            Ok::<_, Error>(!matches!(watched, Err(Error::Locked { .. })))
+            use Error::{Locked, OtherLayout};
+            Ok::<_, Error>(!matches!(watched, Err(Locked { .. } | OtherLayout { .. })))
         })?;
         if let Some(store) = watched? {
             return Ok(store);
@@ -311,12 +315,9 @@ impl Opening<'_> {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(lock_error(path)(error)),
         }
-        let Ok(shared) = Coordination::open(&shared_path(path), id, false) else {
-            // Somebody has the store alone: what is written is in private memory.
-            return Err(Error::Locked {
-                path: beside(path, "-lock"),
-            });
-        };
+        // Without: somebody has the store alone, and what is written is in private memory.
+        let shared = Coordination::open(&shared_path(path), id, false)
+            .map_err(|unfit| unfit.or_locked(path))?;
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
         let again = Opening {
             options: self.options,

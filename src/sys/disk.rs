@@ -197,6 +197,11 @@ impl StorageFile for DiskFile {
     }
 }
 
+/// Bytes that may still be written in a folder; `None` if that can't be told.
+pub(crate) fn room_in(folder: &Path) -> Option<u64> {
+    fs2::available_space(folder).ok()
+}
+
 /// Reserves room on the disk up to `length`; `false` if the file's system can't, and the file was made
 /// that long all the same.
 ///

@@ -19,7 +19,7 @@ pub(crate) mod runs;
 pub mod storage;
 pub(crate) mod sync;
 
-pub(crate) use disk::Disk;
+pub(crate) use disk::{Disk, room_in};
 pub(crate) use highway::Pairs;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
 #[cfg(not(all(test, loom)))]
