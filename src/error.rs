@@ -121,6 +121,16 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The disk has no room for a write buffer, which is a file beside the store while it is open. Nothing
+    /// acknowledged is lost.
+    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`Options::buffer`), of which this is seven sixteenths", path = path.display())]
+    NoRoomForBuffer {
+        /// The buffer's file.
+        path: PathBuf,
+        /// How large it was to be.
+        bytes: u64,
+    },
+
     /// Any other failure of the operating system.
     #[error("could not {action} {path}: {source}", path = path.display())]
     Io {
@@ -137,6 +147,18 @@ pub enum Error {
     Locked {
         /// The lock file.
         path: PathBuf,
+    },
+
+    /// Another version of this program has the store open, or of this library: their shared memory is
+    /// of another layout.
+    #[error("{path}: another version of Everseen has the store open (its shared memory is {got}, this one's {expected}); close the store there first, or use that version here", path = path.display())]
+    OtherLayout {
+        /// The file of the shared memory.
+        path: PathBuf,
+        /// Magic and length of this version's.
+        expected: String,
+        /// Magic and length of what is there.
+        got: String,
     },
 
     /// The store file's own bytes are not what the format allows.

@@ -4,6 +4,8 @@ mod support;
 
 mod bad_input {
     mod header;
+    #[cfg(unix)]
+    mod layout;
     mod log_records;
     mod logs;
     mod options;

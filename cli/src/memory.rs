@@ -9,7 +9,8 @@ use crate::size;
 #[derive(clap::Args)]
 pub struct Memory {
     /// Memory for what is not in the filter file yet, and to work in, such as 512M; unless told, as much as the filter
-    /// has, between 64M and 256M
+    /// has, between 64M and 256M, but at most a fourth of what is free on the disk: most of it is two files beside the
+    /// store while it is open
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 

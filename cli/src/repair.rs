@@ -67,6 +67,10 @@ struct Json {
     exemptions: u64,
     sample: bool,
     pages: Vec<JsonDamage>,
+    /// Damaged pages beyond those.
+    unlisted: u64,
+    /// Damaged pages that are holes, and stay that.
+    blank: u64,
 }
 
 impl From<&RepairReport> for Json {
@@ -81,6 +85,8 @@ impl From<&RepairReport> for Json {
             exemptions: report.exemptions,
             sample: report.sample,
             pages: report.pages.iter().map(JsonDamage::from).collect(),
+            unlisted: report.unlisted,
+            blank: report.blank,
         }
     }
 }
@@ -120,13 +126,20 @@ fn text(report: &RepairReport) -> String {
             thousands(report.exemptions)
         );
     }
+    if report.blank > 0 {
+        let _ = writeln!(
+            text,
+            "{} pages are gone that had been written: none of their keys is seen",
+            thousands(report.blank)
+        );
+    }
     if !report.pages.is_empty() {
         let _ = writeln!(
             text,
             "{} pages repaired:",
-            thousands(report.pages.len() as u64)
+            thousands(report.pages.len() as u64 + report.unlisted)
         );
-        text += &pages(&report.pages);
+        text += &pages(&report.pages, report.unlisted);
     }
     text
 }

@@ -56,6 +56,8 @@ struct Json {
     /// What is wrong with one of the two superblocks.
     superblock: Option<String>,
     damaged: Vec<JsonDamage>,
+    /// Damaged pages beyond those.
+    unlisted: u64,
     /// What is wrong with sections, hashes that are kept exactly.
     sections: Vec<String>,
 }
@@ -85,6 +87,7 @@ impl From<&VerifyReport> for Json {
             pages: report.pages,
             superblock: report.superblock.as_ref().map(ToString::to_string),
             damaged: report.damaged.iter().map(JsonDamage::from).collect(),
+            unlisted: report.unlisted,
             sections: report.sections.iter().map(ToString::to_string).collect(),
         }
     }
@@ -110,18 +113,22 @@ fn text(report: &VerifyReport) -> String {
     if report.damaged.is_empty() {
         return text + &format!("{pages} pages, none damaged\n");
     }
-    let damaged = thousands(report.damaged.len() as u64);
+    let damaged = thousands(report.damaged.len() as u64 + report.unlisted);
     text += &format!("{pages} pages, {damaged} damaged:\n");
-    text += &self::pages(&report.damaged);
+    text += &self::pages(&report.damaged, report.unlisted);
     text + "everseen repair makes the store whole, without the keys that are lost\n"
 }
 
-/// A line for each page.
-pub fn pages(damaged: &[Damage]) -> String {
+/// A line for each page, and one for those that are not listed.
+pub fn pages(damaged: &[Damage], unlisted: u64) -> String {
     let line = |damage: &Damage| {
         let keys = thousands(damage.keys);
         let (layer, page) = (damage.layer, damage.page);
         format!("  layer {layer}, page {page}: about {keys} keys\n")
     };
-    damaged.iter().map(line).collect()
+    let mut text: String = damaged.iter().map(line).collect();
+    if unlisted > 0 {
+        text += &format!("  and {} more\n", thousands(unlisted));
+    }
+    text
 }

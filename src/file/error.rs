@@ -113,7 +113,7 @@ pub enum FormatError {
         section: &'static str,
         /// How many hashes it had.
         hashes: u64,
-        /// The CRC of the bytes there; of hashes that are not sorted it may be the right one.
+        /// The CRC of the bytes there; where hashes do not rise, of those up to there, and it may be the right one.
         expected: u32,
         /// The CRC that is written.
         got: u32,

@@ -89,7 +89,7 @@ impl File {
 
     /// A handle's view of them, of which nothing is checked yet.
     pub(crate) fn pages(&self) -> LayerPages {
-        LayerPages::of(0, &self.layer, self.map.clone())
+        LayerPages::of(0, &self.layer, self.map.clone()).expect("memory")
     }
 
     /// The numbers of pages in the file.

@@ -9,7 +9,7 @@ use crate::page::drawn::{Drawn, first_of, first_runs};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
-use crate::sys::{Map, Words};
+use crate::sys::{Map, Region, Words};
 
 const WORDS: usize = PAGE_BYTES / 8;
 /// How often a page that is being written is looked at in one window before its bits are taken as they are.
@@ -128,7 +128,7 @@ pub(crate) struct LayerPages {
     has_keys: AtomicBool,
     map: Map,
     /// A bit a page: its CRC has been checked since this handle was opened.
-    checked: Box<[AtomicU64]>,
+    checked: Region,
 }
 
 impl LayerPages {
@@ -138,15 +138,14 @@ impl LayerPages {
             page_offset(layer.first_page),
             layer.pages * PAGE_BYTES as u64,
         )?;
-        Ok(Self::of(index, layer, map))
+        Self::of(index, layer, map)
     }
 
     /// A layer whose pages are in `map`.
-    pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> Self {
-        let checked = (0..map.len().div_ceil(WORDS).div_ceil(64))
-            .map(|_| AtomicU64::new(0))
-            .collect();
-        Self {
+    pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> std::io::Result<Self> {
+        // The system gives memory to what of it is used.
+        let checked = Region::private((map.len() / WORDS).div_ceil(64) as u64)?;
+        Ok(Self {
             index,
             first_page: layer.first_page,
             pages: layer.pages,
@@ -155,7 +154,7 @@ impl LayerPages {
             has_keys: AtomicBool::new(layer.keys > 0),
             map,
             checked,
-        }
+        })
     }
 
     /// Told by a checkpoint that has written the last blank page.
@@ -316,14 +315,25 @@ impl LayerPages {
     ) -> Result<Words<'_, WORDS>, FormatError> {
         let page = self.page_of(hash);
         if !self.is_checked(page) {
-            self.first_use(page, window)?;
+            return self.first_use(page, window);
         }
         Ok(self.map.words(page as usize * WORDS))
     }
 
+    /// The words of the key's page, whatever they are.
+    fn unchecked_words(&self, hash: u64) -> Words<'_, WORDS> {
+        let base = self.page_of(hash) as usize * WORDS;
+        if !self.map.spares_holes() {
+            return self.map.words(base);
+        }
+        let mut copy = [0; PAGE_BYTES];
+        self.map.copy(base, &mut copy);
+        self.map.words_of_copy(base, &copy)
+    }
+
     /// Whether the key tests positive, in a page whose bits are taken as they are.
     pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
-        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        let words = self.unchecked_words(hash);
         bloom::contains(|index| words.get(index), self.probes, hash)
     }
 
@@ -351,7 +361,7 @@ impl LayerPages {
 
     /// The same in a page whose counters are taken as they are.
     pub(crate) fn count_unchecked(&self, hash: u64) -> u8 {
-        let words = self.map.words::<WORDS>(self.page_of(hash) as usize * WORDS);
+        let words = self.unchecked_words(hash);
         counting::count(|index| words.get(index), self.probes, hash)
     }
 
@@ -381,39 +391,41 @@ impl LayerPages {
 
     #[inline]
     fn is_checked(&self, page: u64) -> bool {
-        let word = self.checked[(page / 64) as usize].load(Ordering::Relaxed);
+        let word = self.checked.words()[(page / 64) as usize].load(Ordering::Relaxed);
         word & (1 << (page % 64)) != 0
     }
 
     #[cold]
-    fn first_use(&self, page: u64, window: WriteWindow<'_>) -> Result<(), FormatError> {
+    fn first_use(
+        &self,
+        page: u64,
+        window: WriteWindow<'_>,
+    ) -> Result<Words<'_, WORDS>, FormatError> {
         let mut copy = [0; PAGE_BYTES];
         let number = self.first_page + page;
         match check_patiently(window, number, || self.check(page, &mut copy)) {
+            // It may be a hole, and whether it still is, is to be found out each time.
+            Ok(Some(Content::Blank)) if self.map.spares_holes() => {}
             Ok(Some(_)) => {
                 let bit = 1 << (page % 64);
-                self.checked[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
-                Ok(())
+                self.checked.words()[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
             }
             // It stays unchecked.
-            Ok(None) => Ok(()),
-            Err(fault) => Err(self.damaged(page, fault)),
+            Ok(None) => {}
+            Err(fault) => return Err(self.damaged(page, fault)),
         }
+        Ok(self.map.words_of_copy(page as usize * WORDS, &copy))
     }
 
     /// Copies a page of this layer and checks it.
-    pub(crate) fn check(
-        &self,
-        page: u64,
-        copy: &mut [u8; PAGE_BYTES],
-    ) -> Result<Content, PageFault> {
-        let base = page as usize * WORDS;
-        for (index, word) in copy.chunks_exact_mut(8).enumerate() {
-            word.copy_from_slice(&self.map.word(base + index).to_le_bytes());
-        }
-        page::check_in_layer(self.first_page + page, copy, || {
-            self.all_written.load(Ordering::Acquire)
-        })
+    fn check(&self, page: u64, copy: &mut [u8; PAGE_BYTES]) -> Result<Content, PageFault> {
+        self.map.copy(page as usize * WORDS, copy);
+        self.check_bytes(self.first_page + page, copy)
+    }
+
+    /// Checks a page as it was read, by its number in the file.
+    pub(crate) fn check_bytes(&self, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+        page::check_in_layer(number, bytes, || self.all_written.load(Ordering::Acquire))
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> FormatError {

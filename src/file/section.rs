@@ -217,6 +217,10 @@ impl Section {
             bytes.resize(count as usize * PAGE_BYTES, 0);
             read_exact_at(file, &mut bytes, offset)?;
             checker.feed(&bytes);
+            if !checker.rising {
+                // However long it is said to be: zeros, of which a file may have any number, don't rise.
+                break;
+            }
             offset += bytes.len() as u64;
             left -= count;
         }
@@ -232,7 +236,8 @@ struct Checker {
     left: u64,
     stamp: Option<u64>,
     last: Option<u64>,
-    sorted: bool,
+    /// The stamp is above 0, and so far each hash above the one before.
+    rising: bool,
 }
 
 impl Checker {
@@ -243,7 +248,7 @@ impl Checker {
             left: STAMP_BYTES + section.count * 8,
             stamp: None,
             last: None,
-            sorted: true,
+            rising: true,
         }
     }
 
@@ -257,9 +262,10 @@ impl Checker {
             let word = u64_at(bytes, at);
             if self.stamp.is_none() {
                 self.stamp = Some(word);
+                self.rising &= word > 0;
                 continue;
             }
-            self.sorted &= self.last < Some(word);
+            self.rising &= self.last < Some(word);
             self.last = Some(word);
         }
     }
@@ -268,7 +274,7 @@ impl Checker {
     fn finish(self) -> Result<u64, FormatError> {
         let expected = self.hasher.finalize();
         match self.stamp {
-            Some(stamp) if self.left == 0 && self.sorted && expected == self.section.crc => {
+            Some(stamp) if self.left == 0 && self.rising && expected == self.section.crc => {
                 Ok(stamp)
             }
             _ => Err(self.section.damaged(expected, self.section.crc)),

@@ -1,7 +1,9 @@
 //! Reading a log: record after record, each checked, up to the first that doesn't verify.
 
+use std::ops::Range;
+
 use super::file::RECORDS_OFFSET;
-use super::record::{self, MAX_PAYLOAD, RECORD_HEADER_BYTES, RecordHeader};
+use super::record::{self, MAX_MARK, MAX_PAYLOAD, RECORD_HEADER_BYTES, RecordHeader};
 use super::{LogEnd, LogError, LogFile, Mark, Record, RecordKind};
 use crate::error::{Error, Result};
 use crate::sys::storage::read_exact_at;
@@ -90,7 +92,17 @@ impl<'a> LogReader<'a> {
     pub(crate) fn check_tail(&mut self) -> Result<()> {
         let end = self.end;
         let mut offset = end + 8;
+        let mut data = 0..0;
         while offset + (RECORD_HEADER_BYTES as u64) < self.length {
+            // A record has something other than zeros in its first bytes, and holes may be of any length.
+            if offset + RECORD_HEADER_BYTES as u64 > data.end {
+                data = self.next_data(offset)?;
+                if data.is_empty() {
+                    break;
+                }
+                let least = data.start.saturating_sub(RECORD_HEADER_BYTES as u64);
+                offset = offset.max(least / 8 * 8);
+            }
             if let Some(mark) = self.mark_at(offset)?
                 && mark.durable > end
             {
@@ -104,10 +116,15 @@ impl<'a> LogReader<'a> {
         Ok(())
     }
 
+    fn next_data(&self, offset: u64) -> Result<Range<u64>> {
+        let data = self.log.file.next_data(offset);
+        data.map_err(|error| Error::io("look for data of the log", &self.log.path, error))
+    }
+
     fn mark_at(&mut self, offset: u64) -> Result<Option<Mark>> {
         let bytes = self.bytes(offset, RECORD_HEADER_BYTES)?;
         match bytes.and_then(RecordHeader::decode) {
-            Some(header) if header.kind == RecordKind::Commit => {}
+            Some(header) if header.kind == RecordKind::Commit && header.length <= MAX_MARK => {}
             _ => return Ok(None),
         }
         let Some(header) = self.verify(offset)? else {

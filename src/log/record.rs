@@ -13,6 +13,8 @@ pub(crate) const HANDLE_OFFSET: usize = 16;
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
 /// Most bytes of a payload.
 pub(crate) const MAX_PAYLOAD: usize = 65_536;
+/// Most bytes of the payload of a commit record.
+pub(crate) const MAX_MARK: usize = (24 + MAX_WRITER_NAME + MAX_TAG).next_multiple_of(8);
 /// Most hashes of one record.
 pub(crate) const MAX_HASHES: usize = MAX_PAYLOAD / 8;
 

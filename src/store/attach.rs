@@ -83,7 +83,7 @@ pub(crate) fn find_part(
                 }
                 None
             }
-            (Some(_), Err(_)) if !options.exclusive => Some(other_name(place)),
+            (Some(_), Err(unfit)) if !options.exclusive => Some(unfit.error(place)),
             _ => Some(locked(place)),
         };
         match &refused {
@@ -99,12 +99,6 @@ pub(crate) fn find_part(
             what: "handles to close that can't go on after a failed write",
             process: None,
         }),
-    }
-}
-
-pub(crate) fn other_name(place: &Place) -> Error {
-    Error::OtherName {
-        path: place.to_path_buf(),
     }
 }
 

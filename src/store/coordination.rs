@@ -12,6 +12,7 @@ use super::bias::Bias;
 use super::doubt::Doubt;
 use super::place::Place;
 use crate::buffer::{Digest, Sum, Wrong};
+use crate::error::Error;
 use crate::file::pages::WriteWindow;
 use crate::file::superblock::MAX_COUNTER;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -89,6 +90,48 @@ pub(crate) struct Coordination {
     session: Mutex<Option<RangeLock>>,
 }
 
+/// Why shared words are not those of this store's handles.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Unfit {
+    /// There are none, or they can't be read, or nobody has come to fill them in.
+    NotThere,
+    /// Those of another version.
+    OtherLayout { magic: u64, bytes: u64 },
+    /// Those of another store, or of another file with this one's id.
+    OtherStore,
+    /// No writing handle uses them.
+    NotInUse,
+    /// No buffer has so many bytes.
+    Damaged { bytes: u64 },
+}
+
+impl Unfit {
+    /// For somebody who comes to a store that others have open.
+    pub(crate) fn error(self, place: &Place) -> Error {
+        let tell = |magic: u64, bytes: u64| {
+            let magic = magic.to_le_bytes();
+            format!("`{}` of {bytes} bytes", magic.escape_ascii())
+        };
+        match self {
+            Unfit::OtherLayout { magic, bytes } => Error::OtherLayout {
+                path: shared_path(place),
+                expected: tell(MAGIC, WORDS * 8),
+                got: tell(magic, bytes),
+            },
+            Unfit::Damaged { bytes } => Error::SharedMemory {
+                path: place.to_path_buf(),
+                word: "buffer bytes",
+                expected: format!("0 to {MOST_BUFFER}"),
+                got: bytes,
+            },
+            // They share other words, then.
+            Unfit::NotThere | Unfit::OtherStore | Unfit::NotInUse => Error::OtherName {
+                path: place.to_path_buf(),
+            },
+        }
+    }
+}
+
 /// A place for one handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandleSlot<'a> {
@@ -118,38 +161,63 @@ impl Coordination {
     /// Attaches to what a first opener has made.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file holds no such words, or is of another store or of another file
-    /// than `file`, or if no writing handle uses it any more.
+    /// Why it is not the shared memory of the handles that have `file` open.
     pub(crate) fn open(
         place: &Place,
         store_id: &[u8; 16],
         file: FileId,
         write: bool,
-    ) -> io::Result<Self> {
-        let found = Self::look(place, store_id, write)?;
-        if found.store_file() != file || !found.is_in_use()? {
-            return Err(io::ErrorKind::InvalidData.into());
+    ) -> Result<Self, Unfit> {
+        let found = Self::at(place, write)?;
+        // First: what nobody uses says nothing of those who have the store open.
+        if !found.is_in_use().map_err(|_| Unfit::NotThere)? {
+            return Err(Unfit::NotInUse);
+        }
+        found.expect_layout()?;
+        if found.store_id() != *store_id || found.store_file() != file {
+            return Err(Unfit::OtherStore);
         }
         if write {
-            found.join_session()?;
+            found.join_session().map_err(|_| Unfit::NotThere)?;
         }
         Ok(found)
     }
 
     /// What lies there of this store's, whether it is in use or not.
-    pub(crate) fn look(place: &Place, store_id: &[u8; 16], write: bool) -> io::Result<Self> {
-        let region = Region::open(place.folder(), &shared_path(place), write)?;
-        if region.words().len() as u64 != WORDS {
-            return Err(io::ErrorKind::InvalidData.into());
+    pub(crate) fn look(place: &Place, store_id: &[u8; 16], write: bool) -> Result<Self, Unfit> {
+        let found = Self::at(place, write)?;
+        found.expect_layout()?;
+        match found.store_id() == *store_id {
+            true => Ok(found),
+            false => Err(Unfit::OtherStore),
         }
-        let found = Self::of(region);
-        let bytes = found.get(Word::BufferBytes);
-        let is_own = found.get(Word::Magic) == MAGIC && found.store_id() == *store_id;
-        if !is_own || bytes > MOST_BUFFER {
-            return Err(io::ErrorKind::InvalidData.into());
+    }
+
+    /// Whatever lies there.
+    fn at(place: &Place, write: bool) -> Result<Self, Unfit> {
+        let region = Region::open(place.folder(), &shared_path(place), write);
+        region.map(Self::of).map_err(|_| Unfit::NotThere)
+    }
+
+    fn expect_layout(&self) -> Result<(), Unfit> {
+        let words = self.region.words();
+        let magic = words.first().map_or(0, |word| word.load(Ordering::Acquire));
+        match (magic, words.len() as u64) {
+            (0, _) => return Err(Unfit::NotThere),
+            (MAGIC, WORDS) => {}
+            (magic, words) => {
+                return Err(Unfit::OtherLayout {
+                    magic,
+                    bytes: words * 8,
+                });
+            }
         }
-        let _ = found.buffer_bytes.set(bytes);
-        Ok(found)
+        let bytes = self.get(Word::BufferBytes);
+        if bytes > MOST_BUFFER {
+            return Err(Unfit::Damaged { bytes });
+        }
+        let _ = self.buffer_bytes.set(bytes);
+        Ok(())
     }
 
     fn join_session(&self) -> io::Result<()> {

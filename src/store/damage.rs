@@ -1,7 +1,7 @@
 //! What to do about a damaged page.
 
 use super::engine::Engine;
-use super::verify::Damage;
+use super::verify::{Damage, Listed};
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer};
@@ -77,8 +77,13 @@ pub struct RepairReport {
     /// The sample was damaged, or older than the pages, and was given up: the store is not
     /// [measured](crate::Store::measured) any more.
     pub sample: bool,
-    /// The pages that were damaged, and now are as told.
+    /// The pages that were damaged, and now are as told: the first 2^20 of them.
     pub pages: Vec<Damage>,
+    /// Damaged pages beyond those, which are as told too.
+    pub unlisted: u64,
+    /// Pages of layers that were written all over, and are holes now: more of them than are listed.
+    /// They count as never written from here on, and take no room.
+    pub blank: u64,
 }
 
 impl RepairReport {
@@ -102,19 +107,22 @@ impl Engine {
         let _no_checkpoint = lock(&self.checkpoint);
         let _nor_another = self.hold_checkpoints_off()?;
         let view = std::sync::Arc::clone(&*self.view()?);
-        let damaged = self.damaged_pages(&view, |_, _, _| {});
-        let outcome = damaged.iter().try_for_each(|damage| {
+        let mut listed = Listed::default();
+        let rewrite = |damage: Damage, _| {
             let layer = &view.superblock.layers[damage.layer as usize];
-            self.rewrite(layer, damage, view.superblock.generation, on)
-        });
-        let outcome = outcome.and_then(|()| match damaged.is_empty() {
+            self.rewrite(layer, &damage, view.superblock.generation, on)?;
+            Ok(listed.add(damage, 1))
+        };
+        let outcome = self.for_each_page(&view, |_| {}, rewrite);
+        let outcome = outcome.and_then(|()| match listed.pages.is_empty() {
             true => Ok(()),
             false => self.sync_file("sync the repaired pages of"),
         });
         self.shared.window().publish(0..0);
         self.poison_on_failure(outcome)?;
         Ok(RepairReport {
-            pages: damaged,
+            pages: listed.pages,
+            unlisted: listed.unlisted,
             ..RepairReport::default()
         })
     }

@@ -89,6 +89,11 @@ impl Occupied {
         };
     }
 
+    /// Takes in so many blank ones.
+    pub(crate) fn blank(&mut self, pages: u64) {
+        self.good += pages;
+    }
+
     pub(crate) fn result(&self) -> LayerOccupancy {
         let good = self.good.max(1) as f64;
         let keys = self

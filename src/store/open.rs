@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use super::attach::{Part, attach_all, expect_same, find_part, other_name, refuse_other_names};
+use super::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use super::coordination::{Coordination, shared_path};
 use super::engine::{Access, Engine, Held, Parts, View};
 use super::generation::Generation;
@@ -56,7 +56,7 @@ pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Resu
         take_over(&place, &*file, &mut identity.header)?;
     }
     let opening = Opening {
-        options: &options.fit(identity.superblock.end_offset()),
+        options: &options.fit_beside(&place, identity.superblock.end_offset()),
         place: &place,
         locks: &locks,
         file,
@@ -84,7 +84,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     let (file, identity) = identify(&options, &place, false)?;
     expect_same(&*file, &place, &gate)?;
     let opening = Opening {
-        options: &options.fit(identity.superblock.end_offset()),
+        options: &options.fit(identity.superblock.end_offset(), u64::MAX),
         place: &place,
         locks: &locks,
         file,
@@ -93,8 +93,12 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
     let mut watched = Err(locked(&place));
     wait_until(options.timeout.min(DYING), || {
         watched = opening.watch();
-        let is_final = !matches!(watched, Err(Error::Locked { .. } | Error::OtherName { .. }));
-        Ok::<_, Error>(is_final)
+        use Error::{Locked, OtherLayout, OtherName};
+        let may_pass = matches!(
+            watched,
+            Err(Locked { .. } | OtherName { .. } | OtherLayout { .. })
+        );
+        Ok::<_, Error>(!may_pass)
     })?;
     match watched? {
         Some(store) => Ok(store),
@@ -263,9 +267,8 @@ impl Opening<'_> {
             Others::Alone => return Err(locked(path)),
             Others::Shared => {}
         }
-        let Ok(shared) = Coordination::open(path, id, self.locks.id(), false) else {
-            return Err(other_name(path));
-        };
+        let shared = Coordination::open(path, id, self.locks.id(), false)
+            .map_err(|unfit| unfit.error(path))?;
         let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
         let again = Opening {
             options: self.options,

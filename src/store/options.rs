@@ -14,7 +14,7 @@ use crate::page::Kind;
 use crate::sys::storage::{self, Storage};
 
 /// Memory for the write buffer and all scratch, unless told otherwise: 64 MiB. A larger filter gets
-/// as much as it has itself, up to [`MOST_DEFAULT_BUFFER`].
+/// as much as it has itself, up to [`MOST_DEFAULT_BUFFER`]; a disk with little room, a fourth of that.
 pub const DEFAULT_BUFFER: u64 = 64 << 20;
 /// The most of the same that a handle takes unless told: 256 MiB.
 pub const MOST_DEFAULT_BUFFER: u64 = 256 << 20;
@@ -176,8 +176,10 @@ impl Options {
     }
 
     /// Bytes of memory for both write buffers and all scratch, 128 KiB or more. Unless told they are
-    /// as many as the filter has when it is opened, and between 64 and 256 MiB. More make for
-    /// fewer, denser checkpoints.
+    /// as many as the filter has when it is opened, and between 64 and 256 MiB; but no more than a
+    /// fourth of what the disk has room for, where both buffers are files while the store is open
+    /// ([`Error::NoRoomForBuffer`] where those that were asked for don't fit). More make for fewer,
+    /// denser checkpoints.
     ///
     /// Of threads that look up or insert large batches at once, each but the first takes a thirty-second
     /// more. Beside it a handle uses one bit for each page of the filter (1/32768 of its size).
@@ -320,13 +322,24 @@ impl Options {
         self.measured.unwrap_or(like)
     }
 
-    /// The same for a store file of so many bytes.
-    pub(crate) fn fit(&self, file: u64) -> Self {
+    /// The same for a store file of so many bytes, on a disk that has room for so many more. Both buffers are
+    /// files there, and logs and pages need room as well.
+    pub(crate) fn fit(&self, file: u64, room: u64) -> Self {
         let mut options = self.clone();
         if !self.granted {
-            options.buffer = file.clamp(DEFAULT_BUFFER, MOST_DEFAULT_BUFFER);
+            let buffer = file.clamp(DEFAULT_BUFFER, MOST_DEFAULT_BUFFER);
+            options.buffer = buffer.min(room / 4).max(LEAST_BUFFER);
         }
         options
+    }
+
+    /// The same for buffers that are files beside the store, unless it is for this handle alone.
+    pub(crate) fn fit_beside(&self, store: &Place, file: u64) -> Self {
+        let room = match self.exclusive {
+            true => None,
+            false => store.folder().room(),
+        };
+        self.fit(file, room.unwrap_or(u64::MAX))
     }
 
     /// Bytes of the buffer of one generation, of which there are two.

@@ -11,9 +11,11 @@ use super::kept::failed;
 use super::locks::{Gate, Intention, Presence, locked};
 use super::open::{check_exists, open_inside};
 use super::place::Place;
+use super::verify::MOST_LISTED;
+use super::walk::Pages;
 use super::{Options, Store};
 use crate::error::{Error, Result};
-use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
 use crate::log::{LogError, LogFile, log_path};
 use crate::page::{self, PAGE_BYTES};
@@ -47,11 +49,14 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
         header: repair.header()?,
         ..RepairReport::default()
     };
-    repair.superblocks(&mut report)?;
+    repair.superblocks(&mut report, on)?;
     let store = repair.open(&gate, &mut report)?;
     // The gate is free for closing.
     drop(gate);
-    report.pages = store.repair(on)?.pages;
+    let RepairReport {
+        pages, unlisted, ..
+    } = store.repair(on)?;
+    (report.pages, report.unlisted) = (pages, unlisted);
     store.close()?;
     report.pages.append(&mut lock(&store.engine.repaired));
     report
@@ -138,7 +143,7 @@ impl Repair<'_> {
 
     /// Sees that the newest superblock there is tells of logs that are there, and that both are
     /// whole.
-    fn superblocks(&self, report: &mut RepairReport) -> Result<()> {
+    fn superblocks(&self, report: &mut RepairReport, on: OnDamage) -> Result<()> {
         let (_, identity) = identify(self.options, self.path, true)?;
         let mut superblock = identity.superblock;
         let lost = superblock.log_expected && !self.exists(superblock.generation)?;
@@ -178,12 +183,46 @@ impl Repair<'_> {
         let exempt = exempt.filter(|section| !of_sample(section) && given_up(section));
         report.exemptions = exempt.map(|section| section.count).sum();
         superblock.sections.retain(|section| !given_up(section));
-        if lost || report.superblock || !damaged.is_empty() {
+        report.blank = self.blank_holes(&mut superblock, on)?;
+        if lost || report.superblock || !damaged.is_empty() || report.blank > 0 {
             superblock.sequence += 1;
             let bytes = superblock.encode(&identity.header);
             self.write(&bytes, SUPERBLOCK_OFFSETS[superblock.slot()])?;
         }
         Ok(())
+    }
+
+    /// Lets layers have blank pages that were written all over and of which more are holes than anybody
+    /// lists: no key is seen of those either way, and to write them all could take up any disk. Answers how
+    /// many that are.
+    fn blank_holes(&self, superblock: &mut Superblock, on: OnDamage) -> Result<u64> {
+        let generation = superblock.generation;
+        // A log that is closed tells of its layer as it is.
+        if on != OnDamage::NeverSeen || self.exists(generation)? || self.exists(generation + 1)? {
+            return Ok(0);
+        }
+        let mut blank = 0;
+        for layer in superblock
+            .layers
+            .iter_mut()
+            .filter(|layer| layer.all_written)
+        {
+            let mut pages = Pages::new(self.file, self.path);
+            let (mut at, mut holes) = (layer.first_page, 0);
+            while at < layer.end_page() {
+                let hole = pages.hole(at, layer.end_page())?;
+                holes += hole;
+                at = match hole {
+                    0 => pages.end_of_data(at, layer.end_page()),
+                    _ => at + hole,
+                };
+            }
+            if holes > MOST_LISTED {
+                layer.all_written = false;
+                blank += holes;
+            }
+        }
+        Ok(blank)
     }
 
     fn damaged_sections(&self, superblock: &Superblock) -> Result<Vec<Section>> {
@@ -200,15 +239,20 @@ impl Repair<'_> {
     /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.
     fn count(&self, layer: &Layer, cell: Cell) -> Result<u64> {
         let (mut bits, mut pages, mut written) = (0, 0, 0);
-        let mut bytes = [0; PAGE_BYTES];
-        for page in 0..layer.pages {
-            let number = layer.first_page + page;
-            self.read(&mut bytes, page_offset(number))?;
-            written += u64::from(!page::is_blank(&bytes));
-            if page::check(number, &bytes).is_ok() {
-                bits += u64::from(page::count_occupied(cell, &bytes));
-                pages += 1;
+        let mut held = Pages::new(self.file, self.path);
+        let mut number = layer.first_page;
+        while number < layer.end_page() {
+            let hole = held.hole(number, layer.end_page())?;
+            if hole == 0 {
+                let bytes = held.page(number, layer.end_page())?;
+                written += u64::from(!page::is_blank(bytes));
+                if page::check(number, bytes).is_ok() {
+                    bits += u64::from(page::count_occupied(cell, bytes));
+                    pages += 1;
+                }
             }
+            pages += hole;
+            number += hole.max(1);
         }
         let keys = cell.keys_from_set(bits, pages, layer.probes);
         // As many again, in proportion, for the pages that can't be counted.
@@ -258,6 +302,13 @@ impl Repair<'_> {
         let zeros = vec![0; 1 << 16];
         let mut at = offset;
         while at < length {
+            // What is a hole reads as zeros, and may be of any length.
+            let data = file.next_data(at).map_err(failed)?;
+            if data.is_empty() {
+                break;
+            }
+            at = at.max(data.start.min(length));
+            let length = length.min(data.end);
             let part = (length - at).min(zeros.len() as u64) as usize;
             write_all_at(&*file, &zeros[..part], at).map_err(failed)?;
             at += part as u64;

@@ -5,6 +5,7 @@ use super::fullness::{LayerOccupancy, Occupied, together};
 use super::identity::read_identity;
 use super::kept::failed;
 use super::locks::Intention;
+use super::walk::{self, Pages};
 use crate::error::{Error, Result};
 use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
@@ -22,8 +23,10 @@ pub struct VerifyReport {
     pub bits_set: u64,
     /// What the bits tell of each layer, oldest first: keys, and how wrong they make it.
     pub layers: Vec<LayerOccupancy>,
-    /// The bad ones.
+    /// The bad ones, the first 2^20 of them.
     pub damaged: Vec<Damage>,
+    /// Bad ones beyond those.
+    pub unlisted: u64,
     /// What is wrong with sections, hashes that are kept exactly: a
     /// [`FormatError::SectionDamaged`] for each bad one.
     pub sections: Vec<FormatError>,
@@ -63,6 +66,37 @@ pub struct Damage {
     pub keys: u64,
 }
 
+/// Most damaged pages that are listed: more tell nobody more.
+pub(crate) const MOST_LISTED: u64 = 1 << 20;
+
+/// Damaged pages, the first of them, and the number of the others.
+#[derive(Default)]
+pub(crate) struct Listed {
+    pub(crate) pages: Vec<Damage>,
+    pub(crate) unlisted: u64,
+}
+
+impl Listed {
+    /// Adds the first of a run of damaged pages, or all of it where none is listed any more; answers how many
+    /// it has added.
+    pub(crate) fn add(&mut self, damage: Damage, run: u64) -> u64 {
+        if (self.pages.len() as u64) < MOST_LISTED {
+            self.pages.push(damage);
+            return 1;
+        }
+        self.unlisted += run;
+        run
+    }
+}
+
+/// Good pages of a layer.
+pub(crate) enum Look<'a> {
+    /// So many blank ones.
+    Blank(usize, u64),
+    /// One, with its occupancy and its bytes.
+    Sealed(usize, u32, &'a [u8]),
+}
+
 impl Engine {
     /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
@@ -82,55 +116,71 @@ impl Engine {
         }
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(Occupied::new).collect();
-        report.damaged = self.damaged_pages(&view, |content, page, layer| {
-            report.pages += 1;
-            let occupancy = match content {
-                Some(Content::Blank) => {
-                    report.blank += 1;
-                    0
-                }
-                Some(Content::Sealed { occupancy, .. }) => occupancy,
-                None => return,
-            };
-            report.bits_set += u64::from(occupancy);
-            layers[layer as usize].page(occupancy, page);
-        });
+        report.pages = walk::count(&view.superblock.layers);
+        let look = |look: Look<'_>| match look {
+            Look::Blank(layer, pages) => {
+                report.blank += pages;
+                layers[layer].blank(pages);
+            }
+            Look::Sealed(layer, occupancy, page) => {
+                report.bits_set += u64::from(occupancy);
+                layers[layer].page(occupancy, page);
+            }
+        };
+        let mut listed = Listed::default();
+        self.for_each_page(&view, look, |damage, run| Ok(listed.add(damage, run)))?;
+        (report.damaged, report.unlisted) = (listed.pages, listed.unlisted);
         report.layers = layers.iter().map(Occupied::result).collect();
         Ok(report)
     }
 
-    /// The damaged pages among all of a view. `each` is told of every page, with its content
-    /// unless it is bad or about to be mended by a checkpoint, its bytes, and its layer.
-    pub(crate) fn damaged_pages(
+    /// Reads all pages of a view, but for holes: `good` is told of good pages, and `bad` of a bad one that no
+    /// checkpoint is about to mend, and of how many bad ones it is the first; it answers how many of them it is
+    /// done with.
+    pub(crate) fn for_each_page(
         &self,
         view: &View,
-        mut each: impl FnMut(Option<Content>, &[u8], u32),
-    ) -> Vec<Damage> {
+        mut good: impl FnMut(Look<'_>),
+        mut bad: impl FnMut(Damage, u64) -> Result<u64>,
+    ) -> Result<()> {
         let window = self.shared.window();
         let cell = self.header.kind.cell();
-        let mut copy = [0; PAGE_BYTES];
-        let mut damaged = Vec::new();
-        for ((index, pages), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
-            for page in 0..layer.pages {
-                let content = match pages.check(page, &mut copy) {
-                    Ok(Content::Sealed { occupancy, .. })
-                        if page::count_occupied(cell, &copy) != occupancy =>
-                    {
-                        None
-                    }
-                    outcome => outcome.ok(),
+        for ((index, held), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
+            let mut pages = Pages::new(&*self.file, &self.place);
+            let mut at = layer.first_page;
+            while at < layer.end_page() {
+                let hole = pages.hole(at, layer.end_page())?;
+                let found = match hole {
+                    0 => held.check_bytes(at, pages.page(at, layer.end_page())?),
+                    _ => held.check_bytes(at, &[0; PAGE_BYTES]),
                 };
-                each(content, &copy, index);
-                if content.is_none() && !window.holds(layer.first_page + page) {
-                    damaged.push(Damage {
-                        layer: index,
-                        page,
-                        keys: layer.keys_a_page(),
-                    });
+                let end = at + hole.max(1);
+                match found {
+                    Ok(Content::Blank) => good(Look::Blank(index, end - at)),
+                    Ok(Content::Sealed { occupancy, .. })
+                        if page::count_occupied(cell, pages.page(at, end)?) == occupancy =>
+                    {
+                        good(Look::Sealed(index, occupancy, pages.page(at, end)?));
+                    }
+                    _ => {
+                        let mut number = at;
+                        while number < end {
+                            let damage = Damage {
+                                layer: index as u32,
+                                page: number - layer.first_page,
+                                keys: layer.keys_a_page(),
+                            };
+                            number += match window.holds(number) {
+                                true => 1,
+                                false => bad(damage, end - number)?,
+                            };
+                        }
+                    }
                 }
+                at = end;
             }
         }
-        damaged
+        Ok(())
     }
 
     /// Keeps other processes from checkpoints while it is held.

@@ -184,7 +184,8 @@ impl Engine {
         }
         generation.buffer.fill().map_err(|error| {
             let path = buffer_path(&self.place, generation.number());
-            Error::io("make room in the write buffer", &path, error)
+            let bytes = self.shared.buffer_bytes();
+            no_buffer("make room in the write buffer", &path, bytes, error)
         })
     }
 
@@ -234,7 +235,16 @@ fn new_buffer(
     let path = buffer_path(store, number);
     remove_if_there(store, &path)?;
     let made = make(store.folder(), &path, bytes, number);
-    made.map_err(|error| Error::io("make the write buffer", &path, error))
+    made.map_err(|error| no_buffer("make the write buffer", &path, bytes, error))
+}
+
+/// Why there is no buffer of so many bytes.
+fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) -> Error {
+    match Error::io(action, path, error) {
+        // The words alone that the last one out needs are no buffer.
+        Error::NoSpace { path, .. } if bytes > 0 => Error::NoRoomForBuffer { path, bytes },
+        other => other,
+    }
 }
 
 /// Removes a file of the shared memory. Those hold nothing that must be durable.

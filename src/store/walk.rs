@@ -20,6 +20,8 @@ pub(crate) struct Pages<'a> {
     path: &'a Path,
     bytes: Vec<u8>,
     held: Range<u64>,
+    /// Pages that may be other than blank, and between which and those asked for last all are.
+    data: Range<u64>,
 }
 
 impl<'a> Pages<'a> {
@@ -29,13 +31,42 @@ impl<'a> Pages<'a> {
             path,
             bytes: Vec::new(),
             held: 0..0,
+            data: 0..0,
         }
+    }
+
+    /// How many pages from `number` on, up to `end`, are a hole of the file, so that they need not be read:
+    /// there may be more of them than anybody has time for. The first one is, to see whether the system knows.
+    pub(crate) fn hole(&mut self, number: u64, end: u64) -> Result<u64> {
+        if !self.data.contains(&number) {
+            let data = self.file.next_data(page_offset(number));
+            let data = data.map_err(|error| Error::io("look for data of", self.path, error))?;
+            let page = PAGE_BYTES as u64;
+            self.data = match data.is_empty() {
+                true => u64::MAX..u64::MAX,
+                false => data.start / page..data.end.div_ceil(page),
+            };
+        }
+        let pages = self.data.start.min(end).saturating_sub(number);
+        if pages > 0 && !page::is_blank(self.page(number, number + 1)?) {
+            self.data = number..end;
+            return Ok(0);
+        }
+        Ok(pages)
+    }
+
+    /// Where the data ends in which page `number` lies, or `end`.
+    pub(crate) fn end_of_data(&self, number: u64, end: u64) -> u64 {
+        self.data.end.clamp(number + 1, end)
     }
 
     /// Page `number`, which the file has, as it has those up to `end`.
     pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
         if !self.held.contains(&number) {
-            let piece = number..end.min(number + PIECE);
+            let mut piece = number..end.min(number + PIECE);
+            if self.data.contains(&number) {
+                piece.end = piece.end.min(self.data.end);
+            }
             let length = (piece.end - piece.start) as usize * PAGE_BYTES;
             self.bytes.resize(length, 0);
             self.held = 0..0;
@@ -128,11 +159,14 @@ pub(crate) fn clear_unnamed(
     let zeros = [0; PAGE_BYTES];
     for run in superblock.unnamed() {
         let mut pages = Pages::new(file, path);
-        for number in run.clone() {
-            if pages.page(number, run.end)? != zeros {
+        let mut number = run.start;
+        while number < run.end {
+            let hole = pages.hole(number, run.end)?;
+            if hole == 0 && pages.page(number, run.end)? != zeros {
                 write_all_at(file, &zeros, page_offset(number))
                     .map_err(|error| Error::io("write", path, error))?;
             }
+            number += hole.max(1);
         }
     }
     Ok(())

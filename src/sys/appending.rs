@@ -34,6 +34,9 @@ struct Maps {
     none: bool,
 }
 
+/// As much of a file is mapped at once, if it has as much.
+const LEAST: u64 = 64 << 20;
+
 /// Bytes from the record that is stored to the line that is fetched.
 const AHEAD: usize = 256;
 
@@ -92,6 +95,8 @@ impl Appending {
 
     fn map_up_to(file: &File, end: u64) -> Option<MmapRaw> {
         let length = file.metadata().map_or(0, |metadata| metadata.len());
+        // Not all that the file is long, should it be longer than any log: it would take room for good.
+        let length = length.min(end.saturating_mul(2).max(LEAST));
         let bytes = usize::try_from(length).ok()?;
         // Reserved once more: a file of which only the length is there has holes.
         let is_reserved = length >= end

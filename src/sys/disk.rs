@@ -175,6 +175,13 @@ impl StorageFile for DiskFile {
         }
     }
 
+    #[cfg(target_os = "linux")]
+    fn next_data(&self, offset: u64) -> io::Result<std::ops::Range<u64>> {
+        let length = self.length()?;
+        let found = linux::next_data(&self.file, offset, length)?;
+        Ok(found.unwrap_or(length.max(offset)..length.max(offset)))
+    }
+
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
     }
@@ -252,9 +259,24 @@ pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_it_whatever_is_copied(file: &File) -> bool {
     const EXT: u64 = 0xEF53;
-    const TMPFS: u64 = 0x0102_1994;
     system_of(file).is_some_and(|system| [EXT, TMPFS].contains(&system))
 }
+
+/// Whether a look at a hole through a map takes room on the file's system, for good, and ends the process
+/// where there is none left. Of an overlay nothing tells what is below it, which may be memory.
+#[cfg(target_os = "linux")]
+pub(super) fn holes_take_room(file: &File) -> bool {
+    const OVERLAY: u64 = 0x794C_7630;
+    system_of(file).is_none_or(|system| [TMPFS, OVERLAY].contains(&system))
+}
+
+#[cfg(not(target_os = "linux"))]
+pub(super) fn holes_take_room(_: &File) -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+const TMPFS: u64 = 0x0102_1994;
 
 #[cfg(target_os = "linux")]
 fn system_of(file: &File) -> Option<u64> {

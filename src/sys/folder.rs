@@ -163,6 +163,11 @@ impl Folder {
         system::open_itself(&self.dir)
     }
 
+    /// Bytes that may still be written in it; `None` if that can't be told.
+    pub(crate) fn room(&self) -> Option<u64> {
+        system::room(&self.dir).ok()
+    }
+
     /// What is at a path, links not followed; `None` if nothing is.
     pub(crate) fn state(&self, path: &Path) -> io::Result<Option<FileState>> {
         match system::state_at(&self.dir, self.name(path)?) {

@@ -36,6 +36,11 @@ pub(super) fn open_itself(dir: &Dir) -> io::Result<File> {
     Ok(File::from(fs::openat(dir, ".", flags, Mode::empty())?))
 }
 
+pub(super) fn room(dir: &Dir) -> io::Result<u64> {
+    let system = fs::fstatvfs(dir)?;
+    Ok(system.f_bavail.saturating_mul(system.f_frsize))
+}
+
 pub(super) fn create(dir: &Dir, name: &OsStr, owned: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
     // Nobody else may open it before its owner and mode are set.

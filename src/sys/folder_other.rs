@@ -25,6 +25,10 @@ pub(super) fn open_itself(dir: &Dir) -> io::Result<File> {
     File::open(dir)
 }
 
+pub(super) fn room(dir: &Dir) -> io::Result<u64> {
+    fs2::available_space(dir)
+}
+
 pub(super) fn create(dir: &Dir, name: &OsStr, _owned: bool) -> io::Result<File> {
     let mut options = OpenOptions::new();
     options.read(true).write(true).create_new(true);

@@ -5,7 +5,14 @@ use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::disk::holes_take_room;
 use super::sync::{AtomicU64, Ordering};
+
+/// Most words of [`Words`] that lie in a hole.
+const BLANK: usize = 512;
+
+/// What a hole reads as.
+static ZEROS: [AtomicU64; BLANK] = [const { AtomicU64::new(0) }; BLANK];
 
 /// A read-only map of part of a file, seen as 64-bit words.
 ///
@@ -17,10 +24,16 @@ use super::sync::{AtomicU64, Ordering};
 /// What a map can't survive: somebody shortens the file below it. Then a read beyond the new end is
 /// a bus error that ends the process. Everseen itself never shortens a store file, checks its
 /// length before it maps, and can do no more than that.
+///
+/// On some systems a look at a hole through a map takes room for it, and where there is none, it ends
+/// the process the same way. There the file is kept, and what may be a hole is read with a call, which
+/// takes no room: [`copy`](Self::copy) first, and then [`words_of_copy`](Self::words_of_copy).
 #[derive(Debug)]
 pub struct Map {
     raw: MmapRaw,
     words: usize,
+    /// The file, and where in it the map begins, if holes are not to be looked at.
+    holed: Option<(File, u64)>,
 }
 
 /// Some words of a [`Map`] that lie together.
@@ -58,9 +71,14 @@ impl Map {
         // costs speed alone.
         #[cfg(unix)]
         let _ = raw.advise(memmap2::Advice::Random);
+        let holed = match holes_take_room(file) {
+            true => Some((file.try_clone()?, offset)),
+            false => None,
+        };
         Ok(Self {
             raw,
             words: bytes / 8,
+            holed,
         })
     }
 
@@ -98,6 +116,43 @@ impl Map {
         Words(words)
     }
 
+    /// Whether holes are not to be looked at.
+    #[inline]
+    pub(crate) fn spares_holes(&self) -> bool {
+        self.holed.is_some()
+    }
+
+    /// Copies words from `from` on, wherever they are, with no room taken for holes.
+    ///
+    /// # Panics
+    /// If they are not all in the map.
+    pub(crate) fn copy(&self, from: usize, out: &mut [u8]) {
+        let cells = &self.cells()[from..][..out.len() / 8];
+        if let Some((file, offset)) = &self.holed
+            && read_exact_at(file, out, offset + from as u64 * 8).is_ok()
+        {
+            return;
+        }
+        // What can't be read with a call is looked at, with what that may lead to.
+        for (word, bytes) in cells.iter().zip(out.chunks_exact_mut(8)) {
+            bytes.copy_from_slice(&word.load(Ordering::Relaxed).to_ne_bytes());
+        }
+    }
+
+    /// The `N` words from `from` on, at most 512, of which `copy` is a copy: a hole is not looked at
+    /// where that takes room.
+    ///
+    /// # Panics
+    /// If they are not all in the map.
+    pub(crate) fn words_of_copy<const N: usize>(&self, from: usize, copy: &[u8]) -> Words<'_, N> {
+        // What is not all zeros is no hole, and never becomes one.
+        if self.spares_holes() && copy.iter().all(|byte| *byte == 0) {
+            let (zeros, _) = ZEROS.split_first_chunk().expect("at most 512");
+            return Words(zeros);
+        }
+        self.words(from)
+    }
+
     /// Asks the system to read some words from the disk, where they are not in memory, and does not
     /// wait for it. Advice: a refusal costs speed alone.
     pub(crate) fn ask_for(&self, from: usize, words: usize) {
@@ -127,4 +182,15 @@ impl Map {
     pub(crate) fn prefetch(&self, index: usize) {
         super::prefetch(&self.cells()[index]);
     }
+}
+
+#[cfg(unix)]
+fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::read_exact_at(file, out, offset)
+}
+
+/// No system there is known to need it.
+#[cfg(not(unix))]
+fn read_exact_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
 }

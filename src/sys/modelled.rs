@@ -129,6 +129,20 @@ impl Map {
         Words { map: self, from }
     }
 
+    pub(crate) fn spares_holes(&self) -> bool {
+        false
+    }
+
+    pub(crate) fn copy(&self, from: usize, out: &mut [u8]) {
+        for (index, bytes) in out.chunks_exact_mut(8).enumerate() {
+            bytes.copy_from_slice(&self.word(from + index).to_le_bytes());
+        }
+    }
+
+    pub(crate) fn words_of_copy<const N: usize>(&self, from: usize, _copy: &[u8]) -> Words<'_, N> {
+        self.words(from)
+    }
+
     pub(crate) fn ask_for(&self, _from: usize, _words: usize) {}
 
     pub(crate) fn leave(&self, _from: usize, _words: usize) {}

@@ -7,6 +7,7 @@
 use std::fmt::Debug;
 use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -80,7 +81,7 @@ pub trait StorageFile: Send + Sync + Debug {
 
     /// Tells the system that this range, which is synced, will not be needed soon, so that its memory goes to
     /// what is. No effect but on speed.
-    fn leave(&self, range: std::ops::Range<u64>) {
+    fn leave(&self, range: Range<u64>) {
         let _ = range;
     }
 
@@ -89,6 +90,12 @@ pub trait StorageFile: Send + Sync + Debug {
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
+    }
+
+    /// The next range from `offset` on that may hold anything but zeros; an empty one if there is none
+    /// up to the end of the file. What the system can't tell is in it.
+    fn next_data(&self, offset: u64) -> io::Result<Range<u64>> {
+        Ok(offset..u64::MAX)
     }
 
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.

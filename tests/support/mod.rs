@@ -5,6 +5,7 @@
     reason = "each test file is a crate of its own and uses its part"
 )]
 
+pub mod counted;
 pub mod fault;
 pub mod files;
 pub mod forge;
