@@ -11,20 +11,20 @@ use std::sync::{Mutex, OnceLock};
 use super::bias::Bias;
 use super::doubt::Doubt;
 use super::place::Place;
+use super::unfit::Unfit;
 use crate::buffer::{Digest, Sum, Wrong};
-use crate::error::Error;
 use crate::file::pages::WriteWindow;
 use crate::file::superblock::MAX_COUNTER;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
-const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
+pub(super) const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
+pub(super) const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// Most handles that may have a store open at a time. (The model checker has no time for so many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
 /// Largest buffer that any machine has room for.
-const MOST_BUFFER: u64 = 1 << 48;
+pub(super) const MOST_BUFFER: u64 = 1 << 48;
 const SLOT_WORDS: usize = 8;
 const FIRST_SLOT: usize = 64;
 
@@ -88,48 +88,6 @@ pub(crate) struct Coordination {
     buffer_bytes: OnceLock<u64>,
     /// Of a writing handle that shares it: tells that it is in use.
     session: Mutex<Option<RangeLock>>,
-}
-
-/// Why shared words are not those of this store's handles.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
-    /// There are none, or they can't be read, or nobody has come to fill them in.
-    NotThere,
-    /// Those of another version.
-    OtherLayout { magic: u64, bytes: u64 },
-    /// Those of another store, or of another file with this one's id.
-    OtherStore,
-    /// No writing handle uses them.
-    NotInUse,
-    /// No buffer has so many bytes.
-    Damaged { bytes: u64 },
-}
-
-impl Unfit {
-    /// For somebody who comes to a store that others have open.
-    pub(crate) fn error(self, place: &Place) -> Error {
-        let tell = |magic: u64, bytes: u64| {
-            let magic = magic.to_le_bytes();
-            format!("`{}` of {bytes} bytes", magic.escape_ascii())
-        };
-        match self {
-            Unfit::OtherLayout { magic, bytes } => Error::OtherLayout {
-                path: shared_path(place),
-                expected: tell(MAGIC, WORDS * 8),
-                got: tell(magic, bytes),
-            },
-            Unfit::Damaged { bytes } => Error::SharedMemory {
-                path: place.to_path_buf(),
-                word: "buffer bytes",
-                expected: format!("0 to {MOST_BUFFER}"),
-                got: bytes,
-            },
-            // They share other words, then.
-            Unfit::NotThere | Unfit::OtherStore | Unfit::NotInUse => Error::OtherName {
-                path: place.to_path_buf(),
-            },
-        }
-    }
 }
 
 /// A place for one handle.

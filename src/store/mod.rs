@@ -56,6 +56,7 @@ mod sweep;
 mod tally;
 mod trust;
 mod turn;
+mod unfit;
 mod verify;
 mod view;
 mod walk;
