@@ -343,7 +343,7 @@ impl Trial<'_> {
             "PageDamaged" => self.has_damage(),
             // It lies where a later log must go.
             "Foreign" => self.reading.has_foreign_log(),
-            "LeftoverLog" => self.reading.has_later_log(),
+            "LeftoverLog" => self.reading.has_later_log() || self.reading.has_foreign_log(),
             "InTheWay" => self.reading.has_strange_log(),
             _ => false,
         }
