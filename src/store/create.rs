@@ -7,7 +7,7 @@ use super::draft::{Draft, STORE};
 use super::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use super::place::Place;
 use super::sampling::rarity_for;
-use super::view::clear_shared_memory;
+use super::view::{clear_shared_memory, refuse_used};
 use super::{Options, Store};
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
@@ -58,6 +58,9 @@ pub(crate) fn make(
 /// Sees that nothing beside a new store can be taken for its own: removes what an earlier store of that name left
 /// and can't matter any more, refuses what may.
 fn clear_leftovers(place: &Place) -> Result<()> {
+    // First: handles of a store that was moved away may be at work with all of it.
+    refuse_used(place)?;
+    let mut blank = Vec::new();
     for number in place.numbers("-log.")? {
         let path = log_path(place, number);
         let failed = |error| Error::io("look at", &path, error);
@@ -67,6 +70,9 @@ fn clear_leftovers(place: &Place) -> Result<()> {
         if has_records(place, &path).map_err(failed)? {
             return Err(Error::LeftoverLog { path });
         }
+        blank.push(path);
+    }
+    for path in blank {
         let removed = place.folder().remove(&path);
         removed.map_err(|error| Error::io("remove a log without a record", &path, error))?;
     }

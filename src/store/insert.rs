@@ -453,8 +453,12 @@ impl Writing<'_> {
             return Ok(());
         };
         if let Err(error) = self.append_inserts(&claims.hashes) {
-            for slot in &claims.slots {
-                self.view.active.buffer.retract(*slot);
+            // After a failed write the log may have them all the same: then the next holder of the lock decides, as
+            // after a death.
+            if !self.engine.is_poisoned() {
+                for slot in &claims.slots {
+                    self.view.active.buffer.retract(*slot);
+                }
             }
             return Err(Stop::at(first)(error));
         }

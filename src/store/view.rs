@@ -297,17 +297,8 @@ fn map_layers(
 /// # Errors
 /// [`Error::Locked`] if handles use it that have another file open, which had this name before.
 pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) -> Result<()> {
+    refuse_used(place)?;
     let words = shared_path(place);
-    let mut in_use = false;
-    // A killed process lets go of its files one after the other.
-    wait_until(DYING, || {
-        in_use = Coordination::is_used_by_anybody(place)?;
-        Ok(!in_use)
-    })
-    .map_err(lock_error(&words))?;
-    if in_use {
-        return Err(locked(place));
-    }
     if let Some(id) = store_id
         && let Ok(left) = Coordination::look(place, id, true)
     {
@@ -322,4 +313,24 @@ pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) ->
         }
     }
     remove_spare(place)
+}
+
+/// Refuses a name whose shared memory is in use, and so perhaps its logs: by handles of a file that had this name
+/// before.
+///
+/// # Errors
+/// [`Error::Locked`].
+pub(crate) fn refuse_used(place: &Place) -> Result<()> {
+    let words = shared_path(place);
+    let mut in_use = false;
+    // A killed process lets go of its files one after the other.
+    wait_until(DYING, || {
+        in_use = Coordination::is_used_by_anybody(place)?;
+        Ok(!in_use)
+    })
+    .map_err(lock_error(&words))?;
+    match in_use {
+        true => Err(locked(place)),
+        false => Ok(()),
+    }
 }

@@ -39,6 +39,29 @@ fn a_store_is_not_made_beside_the_log_of_one_that_was_removed() {
     assert_eq!(held(&made, &keys(0..100)), 0);
 }
 
+/// A store is moved away while it is open, and has just begun a log.
+#[test]
+fn a_store_is_not_made_beside_the_files_of_one_that_is_open() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    let next = log_of(&path, 2);
+    fs::write(&next, [&b"EVERSLOG"[..], &[7; 56], &[0; 9000]].concat()).unwrap();
+    let away = beside(&path, "-away");
+    fs::rename(&path, &away).unwrap();
+    let error = options().create(&path).unwrap_err();
+    assert!(
+        matches!(&error, Error::Locked { path: got } if *got == path),
+        "{error:?}"
+    );
+    assert!(next.exists() && log_of(&path, 1).exists());
+    drop(store);
+    // Nor beside what it left, and none of that is touched.
+    let error = options().create(&path).unwrap_err();
+    assert!(matches!(error, Error::LeftoverLog { .. }), "{error:?}");
+    assert!(next.exists() && log_of(&path, 1).exists());
+}
+
 #[test]
 fn what_an_earlier_store_left_and_holds_no_key_is_cleared() {
     let (_folder, path) = place();
