@@ -19,8 +19,8 @@ use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::loom::{File, Page};
 use crate::file::{LayerPages, Superblock};
-use crate::sys::explore;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
+use crate::sys::{FileId, explore};
 
 /// In the pages from the beginning.
 const OLD: u64 = 1;
@@ -91,7 +91,11 @@ impl Store {
             }
         };
         let shared = Coordination::private().unwrap();
-        shared.begin(&[0; 16], 0, 1, 1);
+        let file = FileId {
+            device: 0,
+            inode: 0,
+        };
+        shared.begin(&[0; 16], file, 0, (1, 1));
         Self {
             shared,
             generations: (1..=3)

@@ -127,6 +127,8 @@ impl Recovery<'_> {
         let recovered = self.read()?;
         if self.write {
             let generation = self.identity.superblock.generation;
+            // Its checkpoint was done, and the removal of its name not yet durable.
+            self.remove_log(generation - 1)?;
             let is_none = recovered.frozen.is_none() && recovered.active.is_none();
             self.refuse_later_logs(generation + u64::from(!is_none))?;
         }
@@ -136,10 +138,6 @@ impl Recovery<'_> {
     fn read(&self) -> Result<Recovered> {
         let superblock = &self.identity.superblock;
         let generation = superblock.generation;
-        if self.write {
-            // Its checkpoint was done, and the removal of its name not yet durable.
-            self.remove_log(generation - 1)?;
-        }
         let Some(first) = self.open_first(generation)? else {
             return self.outcome(None, None, generation);
         };

@@ -197,7 +197,7 @@ impl Folder {
     /// Removes a file that is Everseen's.
     ///
     /// # Errors
-    /// [`NotOurs`] inside of an error if it is not.
+    /// An error that holds `NotOurs` if it is not.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         if !self.is_ours(path)? {
             return Err(not_ours());

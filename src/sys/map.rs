@@ -27,7 +27,7 @@ static ZEROS: [AtomicU64; BLANK] = [const { AtomicU64::new(0) }; BLANK];
 ///
 /// On some systems a look at a hole through a map takes room for it, and where there is none, it ends
 /// the process the same way. There the file is kept, and what may be a hole is read with a call, which
-/// takes no room: [`copy`](Self::copy) first, and then [`words_of_copy`](Self::words_of_copy).
+/// takes no room: `copy` first, and then `words_of_copy`.
 #[derive(Debug)]
 pub struct Map {
     raw: MmapRaw,
