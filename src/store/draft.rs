@@ -71,10 +71,13 @@ impl Draft {
             false => Duration::ZERO,
         };
         wait_until(patience, || {
-            // Again: the one that was waited for has made it, perhaps.
             refuse_existing(&options, path)?;
             refuse_closed_folder(path)?;
             begun = Self::try_begin(&options, &place, making)?;
+            if begun.is_some() {
+                // Another process may have given the name to its file just before. From here on, none can.
+                refuse_existing(&options, path)?;
+            }
             Ok::<_, Error>(begun.is_some())
         })?;
         begun.ok_or_else(|| Error::Busy {

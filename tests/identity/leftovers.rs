@@ -1,8 +1,11 @@
 //! What an earlier store of the same name left beside a new one.
 
-use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+use std::{fs, io};
 
-use everseen::{Error, LogError, Options};
+use everseen::storage::{Storage, StorageFile, disk};
+use everseen::{Error, LogError, Options, Store};
 
 use crate::support::files::{beside, held, image, keys, log_of, names, place, small};
 
@@ -60,6 +63,72 @@ fn a_store_is_not_made_beside_the_files_of_one_that_is_open() {
     let error = options().create(&path).unwrap_err();
     assert!(matches!(error, Error::LeftoverLog { .. }), "{error:?}");
     assert!(next.exists() && log_of(&path, 1).exists());
+}
+
+/// A disk on which another process makes the store just after this one looked for it.
+#[derive(Debug)]
+struct Overtaken {
+    disk: Arc<dyn Storage>,
+    store: PathBuf,
+    made: Mutex<Option<Store>>,
+}
+
+impl Storage for Overtaken {
+    fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
+        self.disk.create_new(path)
+    }
+
+    fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>> {
+        self.disk.open(path, write)
+    }
+
+    fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
+        self.disk.publish(from, to)
+    }
+
+    fn remove(&self, path: &Path) -> io::Result<()> {
+        self.disk.remove(path)
+    }
+
+    fn sync_folder(&self, folder: &Path) -> io::Result<()> {
+        self.disk.sync_folder(folder)
+    }
+
+    fn exists(&self, path: &Path) -> io::Result<bool> {
+        let exists = self.disk.exists(path)?;
+        let mut made = self.made.lock().unwrap();
+        if path == self.store && made.is_none() {
+            let store = options().create(path).unwrap();
+            store.insert_batch(&keys(0..100)).unwrap();
+            *made = Some(store);
+        }
+        Ok(exists)
+    }
+}
+
+#[test]
+fn of_two_that_make_a_store_at_once_the_later_opens_the_first_ones() {
+    let overtaken = |path: &Path| {
+        let storage = Overtaken {
+            disk: disk(),
+            store: path.to_owned(),
+            made: Mutex::default(),
+        };
+        Arc::new(storage)
+    };
+    let (_folder, path) = place();
+    let storage = overtaken(&path);
+    let later = options().storage(storage.clone()).create(&path);
+    assert!(
+        matches!(&later, Err(Error::AlreadyExists { path: got }) if *got == path),
+        "{later:?}"
+    );
+    assert!(log_of(&path, 1).exists() && !beside(&path, "-new").exists());
+    let (_other_folder, path) = place();
+    let storage = overtaken(&path);
+    let later = options().storage(storage.clone());
+    let later = later.open_or_create(&path).unwrap();
+    assert_eq!(held(&later, &keys(0..100)), 100);
 }
 
 #[test]
