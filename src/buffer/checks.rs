@@ -73,8 +73,10 @@ impl Sum {
     }
 }
 
-/// How many keys there are, and the sum of their hashes: the same for two that hold the same keys. Of a
+/// How many keys there are, and a sum over their hashes: the same for two that hold the same keys. Of a
 /// counting store, each as often as it was inserted less removed.
+///
+/// Each hash is mixed before it is added. In a plain sum two changed words can make up for each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Digest {
     pub(crate) keys: u64,
@@ -86,7 +88,7 @@ impl Digest {
     pub(crate) fn add(&mut self, hash: u64, times: i64) {
         self.keys = self.keys.wrapping_add_signed(times);
         let times = times.cast_unsigned();
-        self.sum = self.sum.wrapping_add(hash.wrapping_mul(times));
+        self.sum = self.sum.wrapping_add(mixed(hash).wrapping_mul(times));
     }
 
     /// Of some keys, each once.
@@ -115,6 +117,13 @@ impl Digest {
         self.keys = self.keys.wrapping_add(keys);
         self.sum = self.sum.wrapping_add(other.sum.wrapping_mul(times));
     }
+}
+
+/// Not linear, so that differences between hashes don't stay what they are.
+#[inline]
+fn mixed(hash: u64) -> u64 {
+    let spread = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (spread ^ (spread >> 29)).wrapping_mul(0xD1B5_4A32_D192_ED03)
 }
 
 /// Where the records of a log begin; no tail but that of a buffer without a log lies before.
@@ -262,6 +271,19 @@ mod tests {
         buffer.commit_transaction(u16::MAX);
         buffer.abort_transaction(0);
         assert!(!buffer.contains(7));
+    }
+
+    #[test]
+    fn changes_that_make_up_for_each_other_change_a_digest() {
+        for n in 0..100_000_u64 {
+            let pair = [n, !n].map(|n| n.wrapping_mul(0x2545_F491_4F6C_DD1D));
+            let before = Digest::of(&pair);
+            for by in [1, 8, 1 << 32, 1 << 60, 1 << 63] {
+                let after = [pair[0].wrapping_add(by), pair[1].wrapping_sub(by)];
+                assert_ne!(Digest::of(&after), before, "{pair:x?} by {by}");
+                assert_ne!(Digest::of(&[pair[0] ^ by, pair[1] ^ by]), before);
+            }
+        }
     }
 
     #[test]
