@@ -10,7 +10,9 @@ use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
-use crate::store::{OnDamage, Options, Store};
+use crate::store::api::store::Store;
+use crate::store::check::repair::OnDamage;
+use crate::store::config::options::Options;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 

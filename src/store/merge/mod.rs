@@ -4,23 +4,23 @@
 //! the pages `f i` to `f i + f - 1` of one with `f` times as many. So the union of filters is the OR
 //! of their pages, and folding is too (FORMAT.md, "Folding and merging").
 
-mod design;
-mod exempt;
+mod exemptions;
 mod input;
-mod pack;
-mod stream;
+mod layer_packing;
+mod page_stream;
+mod plan;
 
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use super::Options;
-use super::create::make;
-use super::draft::refuse_existing;
-use super::place::Place;
 use crate::error::{Error, Result};
-use design::Design;
+use crate::store::config::options::Options;
+use crate::store::coordination::place::Place;
+use crate::store::open::create::make;
+use crate::store::storefile::atomic_file::refuse_existing;
 use input::Input;
-use stream::Stream;
+use page_stream::Stream;
+use plan::Design;
 
 /// Makes stores out of others.
 ///
@@ -194,7 +194,7 @@ impl<'a> Merge<'a> {
         let mut report = None;
         // Nobody can have it before it is closed, and it has no keys to buffer.
         let options = self.options.clone().exclusive(true).background(false);
-        let options = options.buffer(super::LEAST_BUFFER);
+        let options = options.buffer(crate::store::config::options::LEAST_BUFFER);
         let owner = Input::common_owner(&inputs)?;
         let store = make(&options, out, owner, |draft| {
             let stream = Stream::new(&inputs, &mut self.watch);

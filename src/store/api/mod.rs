@@ -1,0 +1,5 @@
+//! TODO api
+
+pub(crate) mod counting;
+pub(crate) mod program_lock;
+pub(crate) mod store;

@@ -1,0 +1,417 @@
+//! Laying a delta on a copy (FORMAT.md, "Applying a delta").
+//!
+//! Nothing is written before all of the delta has been checked, and what it will make of the copy with it. From then
+//! on the copy is no store until all is written, and its mark tells so. Whatever interrupts that, the same delta applied
+//! again brings it to its end.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::copy::{self, CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
+use crate::file::delta::{Content, number_of, to_page};
+use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::{DeltaError, FormatError, Header, Superblock};
+use crate::page::PAGE_BYTES;
+use crate::sizing::Cell;
+use crate::store::backup::delta_reader::Delta;
+use crate::store::backup::delta_writer::{check_layers, delta_error, missing};
+use crate::store::backup::snapshot::Progress;
+use crate::store::backup::snapshot::{Watched, front, mark_of};
+use crate::store::config::options::Options;
+use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
+use crate::store::coordination::place::Place;
+use crate::store::open::handle::check_exists;
+use crate::store::storefile::meta::{Identity, read_identity, read_mark};
+use crate::store::storefile::page_scan::{self as walk, Pages, numbers};
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// What [applying](Options::apply) a delta did.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyReport {
+    /// The generation of the copy before.
+    pub from: u64,
+    /// The generation of the copy now.
+    pub to: u64,
+    /// Pages written; none if the copy was there already.
+    pub pages: u64,
+    /// Keys in the copy now, as [`Stats`](crate::Stats) counts them.
+    pub keys: u64,
+    /// Whether the copy had been left half way by an earlier try.
+    pub resumed: bool,
+}
+
+impl Options {
+    /// Lays a [delta](crate::Store::snapshot_since) on a copy, which is then what a
+    /// [snapshot](crate::Store::snapshot) of the moment of the delta would be, byte for byte. A copy that is there
+    /// already is left as it is.
+    ///
+    /// The whole delta is checked first, and what it will make of the copy; the copy's other pages are taken for what
+    /// they were, which [`Store::verify`](crate::Store::verify) reads. If it is interrupted after that (a kill, a power
+    /// cut, a full disk), opening the copy is refused with [`FormatError::HalfApplied`] until the same
+    /// delta has been applied again, which can be done as often as it takes. Nobody may have the copy open: writers are
+    /// kept out, readers are not noticed and may get errors.
+    ///
+    /// # Errors
+    /// [`Error::Delta`](crate::Error::Delta), with the path of what is at fault; [`Error::Locked`](crate::Error::Locked)
+    /// if somebody has the copy open for writing; a full or failing disk.
+    pub fn apply(&self, delta: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<ApplyReport> {
+        self.apply_watched(delta, copy, |_| ControlFlow::Continue(()))
+    }
+
+    /// As [`apply`](Self::apply), and tells from time to time how far it is. `watch` may end it while the delta
+    /// is checked; from then on it is asked no more.
+    ///
+    /// # Errors
+    /// As [`apply`](Self::apply); [`Error::Cancelled`](crate::Error::Cancelled).
+    pub fn apply_watched(
+        &self,
+        delta: impl AsRef<Path>,
+        copy: impl AsRef<Path>,
+        mut watch: impl FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<ApplyReport> {
+        let (delta, path) = (delta.as_ref(), copy.as_ref());
+        check_exists(self, delta).map_err(missing(DeltaError::Missing))?;
+        check_exists(self, path).map_err(missing(DeltaError::MissingCopy))?;
+        let delta = Delta::open(self, delta)?;
+        let place = &Place::of_existing(path)?;
+        let options = self.within(place);
+        let gate = Gate::enter(place, Intention::Write, self.timeout)?;
+        let locks = gate.locks(place, Intention::Write)?;
+        let _alone = Presence::alone(&locks)?.ok_or_else(|| locked(place))?;
+        let path: &Path = place;
+        let file = options.storage.open(path, true);
+        let file = file.map_err(|error| Error::io("open", path, error))?;
+        let applying = Applying {
+            delta: &delta,
+            path,
+            file: &*file,
+        };
+        applying.run(&mut watch)
+    }
+}
+
+/// How far the copy is when the delta comes to it.
+enum Before {
+    /// It shows the moment that the delta leads on from.
+    Whole(Box<Identity>, CopyMark),
+    /// The same delta has begun to be applied.
+    Half(CopyMark),
+    /// It shows the moment that the delta leads to; the mark may not say so yet.
+    Done(Box<Identity>, CopyMark),
+}
+
+struct Applying<'a> {
+    delta: &'a Delta<'a>,
+    path: &'a Path,
+    file: &'a dyn StorageFile,
+}
+
+impl Applying<'_> {
+    fn run(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<ApplyReport> {
+        let header = self.header()?;
+        let before = self.before(&header)?;
+        let to = self.delta.header.to;
+        let report = |superblock: &Superblock, pages, resumed| ApplyReport {
+            from: self.delta.header.from.generation,
+            to: to.generation,
+            pages,
+            keys: superblock.keys(),
+            resumed,
+        };
+        if let Before::Done(identity, mark) = &before {
+            let resumed = mark.next.is_some();
+            if resumed {
+                // What tells that it is done may be in the page cache alone.
+                self.finish(&header, &identity.superblock)?;
+            }
+            return Ok(report(&identity.superblock, 0, resumed));
+        }
+        let (superblock, content) = self.delta.superblock(&header)?;
+        let digest = self.check(&before, &superblock, &content, watch)?;
+        let (mark, resumed) = match before {
+            Before::Whole(identity, mark) => {
+                self.make_room(&identity.superblock, &superblock)?;
+                (mark, false)
+            }
+            Before::Half(mark) | Before::Done(_, mark) => (mark, true),
+        };
+        self.write_mark(&CopyMark {
+            next: Some(to),
+            ..mark
+        })?;
+        self.write_pages(&superblock, content)?;
+        walk::clear_unnamed(self.file, self.path, &superblock)?;
+        self.sync()?;
+        let digest = match digest {
+            Some(digest) => digest,
+            None => self.digest(&superblock)?,
+        };
+        self.expect(digest)?;
+        self.finish(&header, &superblock)?;
+        Ok(report(&superblock, self.delta.header.pages, resumed))
+    }
+
+    /// Makes of the copy, whose pages are durable, a store again.
+    fn finish(&self, header: &Header, superblock: &Superblock) -> Result<()> {
+        let digest = self.delta.header.to.digest;
+        let front = front(header, superblock, digest);
+        let first = (SUPERBLOCK_OFFSETS[0] - INTENT_OFFSETS[0]) as usize;
+        self.write(&front[first..], SUPERBLOCK_OFFSETS[0])?;
+        self.sync()?;
+        if self.length()? > superblock.end_offset() {
+            // What the moment before had behind it.
+            self.set_length(superblock.end_offset())?;
+        }
+        self.write_mark(&mark_of(header, superblock, digest))
+    }
+
+    fn wrong(&self, source: DeltaError) -> Error {
+        delta_error(self.path, source)
+    }
+
+    fn length(&self) -> Result<u64> {
+        let length = self.file.length();
+        length.map_err(|error| Error::io("measure", self.path, error))
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(self.file, bytes, offset)
+            .map_err(|error| Error::io("apply a delta to", self.path, error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync", self.path, error))
+    }
+
+    fn write_mark(&self, mark: &CopyMark) -> Result<()> {
+        self.write(&mark.encode(), copy::OFFSET)?;
+        self.sync()
+    }
+
+    fn header(&self) -> Result<Header> {
+        let length = self.length()?;
+        let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
+        read_exact_at(self.file, &mut page, 0)
+            .map_err(|error| Error::io("read", self.path, error))?;
+        let header = Header::decode(&page, length).map_err(|source| Error::Format {
+            path: self.path.to_owned(),
+            source,
+        })?;
+        let (expected, got) = (self.delta.header.store_id, header.store_id);
+        if expected != got {
+            return Err(self.wrong(DeltaError::WrongStore { expected, got }));
+        }
+        Ok(header)
+    }
+
+    /// Finds out how far the copy is, and refuses one that the delta is not for.
+    fn before(&self, header: &Header) -> Result<Before> {
+        let mark = read_mark(self.file, self.path, header)?;
+        let identity = match read_identity(self.file, self.path) {
+            Ok(identity) => Some(Box::new(identity)),
+            // No superblock of its own counts: the mark decides.
+            Err(Error::Format {
+                source: FormatError::HalfApplied { .. },
+                ..
+            }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(mark) = mark else {
+            return Err(self.wrong(DeltaError::NotACopy));
+        };
+        let (from, to) = (self.delta.header.from, self.delta.header.to);
+        if let Some(next) = mark.next
+            && (mark.moment, next) != (from, to)
+        {
+            return Err(self.wrong(DeltaError::Unfinished {
+                from: mark.moment.generation,
+                to: next.generation,
+            }));
+        }
+        let Some(identity) = identity else {
+            return Ok(Before::Half(mark));
+        };
+        let found = &identity.superblock;
+        if mark.next.is_some() {
+            // All is written but the mark, or the newer of the superblocks too.
+            let (end, _) = self.delta.superblock(header)?;
+            let [older, newest] = superblocks_of(&end);
+            if *found == newest {
+                return Ok(Before::Done(identity, mark));
+            }
+            if *found == older {
+                return Ok(Before::Half(mark));
+            }
+        } else if mark.fits(found) {
+            if mark.moment == to {
+                return Ok(Before::Done(identity, mark));
+            }
+            self.expect_from(mark.moment)?;
+            return Ok(Before::Whole(identity, mark));
+        }
+        Err(self.wrong(DeltaError::Written {
+            expected: mark.sequence,
+            got: found.sequence,
+        }))
+    }
+
+    fn expect_from(&self, got: Moment) -> Result<()> {
+        let expected = self.delta.header.from;
+        if expected.generation != got.generation {
+            return Err(self.wrong(DeltaError::WrongGeneration {
+                expected: expected.generation,
+                got: got.generation,
+            }));
+        }
+        if expected.digest != got.digest {
+            return Err(self.wrong(DeltaError::WrongContent {
+                expected: expected.digest,
+                got: got.digest,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Refuses pages that are not those of the moment that the delta leads to.
+    fn expect(&self, got: u64) -> Result<()> {
+        let expected = self.delta.header.to.digest;
+        if expected == got {
+            return Ok(());
+        }
+        Err(self.wrong(DeltaError::WrongContent { expected, got }))
+    }
+
+    /// Checks all of the delta, and what it makes of a copy that is whole: the digest that the copy will have.
+    fn check(
+        &self,
+        before: &Before,
+        superblock: &Superblock,
+        content: &Content,
+        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<Option<u64>> {
+        let old = match before {
+            Before::Whole(identity, _) => Some(&identity.superblock),
+            _ => None,
+        };
+        if let Some(old) = old {
+            let checked = check_layers(&old.layers, &superblock.layers);
+            checked.map_err(|source| self.wrong(source))?;
+        }
+        let total = self.delta.header.pages * PAGE_BYTES as u64;
+        let mut watched = Watched::new(watch, total);
+        watched.at(0)?;
+        let mut digest = self.delta.header.from.digest;
+        let mut layers = superblock.layers.iter().peekable();
+        let mut least = 0;
+        let cell = self.cell()?;
+        let each = |piece: &mut [u8]| {
+            for record in piece.chunks_exact_mut(PAGE_BYTES) {
+                let number = number_of(record);
+                while layers.next_if(|layer| layer.end_page() <= number).is_some() {}
+                let layer = layers.peek().filter(|layer| layer.first_page <= number);
+                if number < least || layer.is_none() {
+                    return Err(self.delta.wrong(DeltaError::Field {
+                        field: "number",
+                        expected: "one of a layer, above the one before",
+                        got: number,
+                    }));
+                }
+                least = number + 1;
+                if let Some(old) = old {
+                    digest = digest.wrapping_sub(self.digest_before(old, number)?);
+                    to_page(cell, record);
+                    digest = digest.wrapping_add(digest_of(number, record));
+                }
+                watched.page()?;
+            }
+            Ok(())
+        };
+        let (delta, content) = (self.delta, content.clone());
+        delta.for_each_piece(superblock, content, each, |_, _| Ok(()))?;
+        delta.check_sections(superblock, self.file, self.path)?;
+        if old.is_none() {
+            return Ok(None);
+        }
+        self.expect(digest)?;
+        Ok(Some(digest))
+    }
+
+    /// What a page adds to the digest as it is.
+    fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
+        let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
+        if number >= end {
+            return Ok(0);
+        }
+        let mut header = [0; PAGE_HEADER];
+        read_exact_at(self.file, &mut header, page_offset(number))
+            .map_err(|error| Error::io("read pages of", self.path, error))?;
+        Ok(digest_of(number, &header))
+    }
+
+    /// What the pages of the copy are made of.
+    fn cell(&self) -> Result<Cell> {
+        Ok(self.header()?.kind.cell())
+    }
+
+    /// Makes the copy as long as it will be. What may lie behind its layers goes.
+    fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
+        let length = self.length()?;
+        let old = old.end_offset();
+        // As long as both are, until nobody takes it for the old one any more.
+        let new = new.end_offset().max(old);
+        if length > old {
+            self.set_length(old)?;
+        }
+        if length > old || length != new {
+            self.set_length(new)?;
+            // Before the mark says that this has been seen to.
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn set_length(&self, length: u64) -> Result<()> {
+        let set = self.file.set_length(length);
+        set.map_err(|error| Error::io("make room in", self.path, error))
+    }
+
+    /// Writes the pages, those that lie together in one go.
+    fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
+        let cell = self.cell()?;
+        let each = |piece: &mut [u8]| {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let first = number_of(rest);
+                let records = rest.chunks_exact(PAGE_BYTES);
+                let run = (first..).zip(records);
+                let run = run.take_while(|(number, record)| *number == number_of(record));
+                let length = run.count() * PAGE_BYTES;
+                let (run, others) = rest.split_at_mut(length);
+                let pages = run.chunks_exact_mut(PAGE_BYTES);
+                pages.for_each(|page| to_page(cell, page));
+                self.write(run, page_offset(first))?;
+                rest = others;
+            }
+            Ok(())
+        };
+        let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
+        self.delta
+            .for_each_piece(superblock, content, each, of_section)
+    }
+
+    /// The digest of all pages, read and checked.
+    fn digest(&self, superblock: &Superblock) -> Result<u64> {
+        let cell = self.cell()?;
+        let mut pages = Pages::new(self.file, self.path);
+        let mut digest = 0_u64;
+        for (index, layer, number) in numbers(&superblock.layers) {
+            let bytes = pages.page(number, layer.end_page())?;
+            walk::check(self.path, cell, index, layer, number, bytes)?;
+            digest = digest.wrapping_add(digest_of(number, bytes));
+        }
+        Ok(digest)
+    }
+}

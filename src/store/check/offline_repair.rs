@@ -1,0 +1,321 @@
+//! Repairing a store that nobody has open: first what keeps it from being opened, then its pages.
+//!
+//! Each step leaves a store that is no worse than it was, so that whatever interrupts a repair, it
+//! can be done again.
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
+use crate::log::{LogError, LogFile, log_path};
+use crate::page::{self, PAGE_BYTES};
+use crate::sizing::Cell;
+use crate::store::api::store::Store;
+use crate::store::check::repair::{OnDamage, RepairReport};
+use crate::store::check::verify::MOST_LISTED;
+use crate::store::config::options::Options;
+use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
+use crate::store::coordination::place::Place;
+use crate::store::open::handle::{check_exists, open_inside};
+use crate::store::storefile::meta::identify;
+use crate::store::storefile::page_scan::Pages;
+use crate::store::view::section_set::failed;
+use crate::sys::lock;
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// Logs are cut off at most so often: there are two, and each is cut once.
+const CUTS: usize = 4;
+
+pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
+    check_exists(options, path)?;
+    let place = &Place::of_existing(path)?;
+    let gate = Gate::enter(place, Intention::Write, options.timeout)?;
+    let place = &place.with_owner(Some(gate.state.owner))?;
+    // Inside the gate nobody comes, and those who were there would be noticed here.
+    let locks = gate.locks(place, Intention::Write)?;
+    drop(Presence::alone(&locks)?.ok_or_else(|| locked(place))?);
+    let _no_readers = locks.keep_readers_out()?.ok_or_else(|| locked(place))?;
+    let path: &Path = place;
+    let options = options.within(place).on_damage(on).background(false);
+    let file = options.storage.open(path, true);
+    let file = file.map_err(|error| Error::io("open", path, error))?;
+    let repair = Repair {
+        options: &options,
+        place,
+        path,
+        file: &*file,
+    };
+    let mut report = RepairReport {
+        header: repair.header()?,
+        ..RepairReport::default()
+    };
+    repair.superblocks(&mut report, on)?;
+    let store = repair.open(&gate, &mut report)?;
+    // The gate is free for closing.
+    drop(gate);
+    let RepairReport {
+        pages, unlisted, ..
+    } = store.repair(on)?;
+    (report.pages, report.unlisted) = (pages, unlisted);
+    store.close()?;
+    report.pages.append(&mut lock(&store.engine.repaired));
+    report
+        .pages
+        .sort_by_key(|damage| (damage.layer, damage.page));
+    Ok(report)
+}
+
+struct Repair<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    path: &'a Path,
+    file: &'a dyn StorageFile,
+}
+
+impl Repair<'_> {
+    fn length(&self) -> Result<u64> {
+        let length = self.file.length();
+        length.map_err(|error| Error::io("measure", self.path, error))
+    }
+
+    fn read(&self, bytes: &mut [u8], offset: u64) -> Result<()> {
+        read_exact_at(self.file, bytes, offset).map_err(|error| Error::io("read", self.path, error))
+    }
+
+    /// Writes and makes durable.
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(self.file, bytes, offset)
+            .map_err(|error| Error::io("repair", self.path, error))?;
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync the repair of", self.path, error))
+    }
+
+    fn exists(&self, generation: u64) -> Result<bool> {
+        let log = log_path(self.path, generation);
+        let there = self.options.storage.exists(&log);
+        there.map_err(|error| Error::io("look for the log", &log, error))
+    }
+
+    /// As much of the first page as there is.
+    fn read_header(&self) -> Result<Vec<u8>> {
+        let mut page = vec![0; self.length()?.min(PAGE_BYTES as u64) as usize];
+        self.read(&mut page, 0)?;
+        Ok(page)
+    }
+
+    /// Restores a damaged header from the newest superblock that has a copy of it.
+    fn header(&self) -> Result<bool> {
+        let length = self.length()?;
+        let page = self.read_header()?;
+        let error = match Header::decode(&page, length) {
+            Ok(_) => return Ok(false),
+            Err(error) => error,
+        };
+        let damaged = matches!(
+            error,
+            FormatError::NotAStore { .. }
+                | FormatError::HeaderChecksum { .. }
+                | FormatError::HeaderField { .. }
+        );
+        let mut newest: Option<(u64, Vec<u8>)> = None;
+        if damaged && length >= PAGES_OFFSET {
+            for offset in SUPERBLOCK_OFFSETS {
+                let mut bytes = vec![0; SUPERBLOCK_BYTES];
+                self.read(&mut bytes, offset)?;
+                if let Some((sequence, mut copy)) = Superblock::header_copy(&bytes) {
+                    copy.resize(PAGE_BYTES, 0);
+                    let valid = Header::decode(&copy, length).is_ok();
+                    if valid && newest.as_ref().is_none_or(|(held, _)| *held < sequence) {
+                        newest = Some((sequence, copy));
+                    }
+                }
+            }
+        }
+        let Some((_, copy)) = newest else {
+            return Err(Error::Format {
+                path: self.path.to_owned(),
+                source: error,
+            });
+        };
+        self.write(&copy, 0)?;
+        Ok(true)
+    }
+
+    /// Sees that the newest superblock there is tells of logs that are there, and that both are
+    /// whole.
+    fn superblocks(&self, report: &mut RepairReport, on: OnDamage) -> Result<()> {
+        let (_, identity) = identify(self.options, self.path, true)?;
+        let mut superblock = identity.superblock;
+        let lost = superblock.log_expected && !self.exists(superblock.generation)?;
+        report.superblock = identity.damaged.is_some();
+        if lost {
+            let layers = superblock.end_offset();
+            if identity.header.growth().is_some() && self.length()? > layers {
+                // A layer that nothing tells of any more.
+                return Err(Error::Log {
+                    path: log_path(self.path, superblock.generation),
+                    source: LogError::Missing {
+                        generation: superblock.generation,
+                    },
+                });
+            }
+            superblock.generation += 1;
+            superblock.log_expected = self.exists(superblock.generation)?;
+            for layer in &mut superblock.layers {
+                layer.keys = layer
+                    .keys
+                    .max(self.count(layer, identity.header.kind.cell())?);
+            }
+            report.rolled_back = true;
+        }
+        let damaged = self.damaged_sections(&superblock)?;
+        let of_sample = |section: &Section| section.kind != SectionKind::Exempt;
+        report.sample = superblock
+            .sections
+            .iter()
+            .any(|section| of_sample(section) && (lost || damaged.contains(section)));
+        // Older than the pages, exemptions would take keys back that were inserted since.
+        let given_up = |section: &Section| match of_sample(section) {
+            true => report.sample,
+            false => lost || damaged.contains(section),
+        };
+        let exempt = superblock.sections.iter();
+        let exempt = exempt.filter(|section| !of_sample(section) && given_up(section));
+        report.exemptions = exempt.map(|section| section.count).sum();
+        superblock.sections.retain(|section| !given_up(section));
+        report.blank = self.blank_holes(&mut superblock, on)?;
+        if lost || report.superblock || !damaged.is_empty() || report.blank > 0 {
+            superblock.sequence += 1;
+            let bytes = superblock.encode(&identity.header);
+            self.write(&bytes, SUPERBLOCK_OFFSETS[superblock.slot()])?;
+        }
+        Ok(())
+    }
+
+    /// Lets layers have blank pages that were written all over and of which more are holes than anybody
+    /// lists: no key is seen of those either way, and to write them all could take up any disk. Answers how
+    /// many that are.
+    fn blank_holes(&self, superblock: &mut Superblock, on: OnDamage) -> Result<u64> {
+        let generation = superblock.generation;
+        // A log that is closed tells of its layer as it is.
+        if on != OnDamage::NeverSeen || self.exists(generation)? || self.exists(generation + 1)? {
+            return Ok(0);
+        }
+        let mut blank = 0;
+        for layer in superblock
+            .layers
+            .iter_mut()
+            .filter(|layer| layer.all_written)
+        {
+            let mut pages = Pages::new(self.file, self.path);
+            let (mut at, mut holes) = (layer.first_page, 0);
+            while at < layer.end_page() {
+                let hole = pages.hole(at, layer.end_page())?;
+                holes += hole;
+                at = match hole {
+                    0 => pages.end_of_data(at, layer.end_page()),
+                    _ => at + hole,
+                };
+            }
+            if holes > MOST_LISTED {
+                layer.all_written = false;
+                blank += holes;
+            }
+        }
+        Ok(blank)
+    }
+
+    fn damaged_sections(&self, superblock: &Superblock) -> Result<Vec<Section>> {
+        let mut damaged = Vec::new();
+        for section in &superblock.sections {
+            let checked = section.check(self.file);
+            if checked.map_err(|error| failed(self.path, error))?.is_err() {
+                damaged.push(*section);
+            }
+        }
+        Ok(damaged)
+    }
+
+    /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.
+    fn count(&self, layer: &Layer, cell: Cell) -> Result<u64> {
+        let (mut bits, mut pages, mut written) = (0, 0, 0);
+        let mut held = Pages::new(self.file, self.path);
+        let mut number = layer.first_page;
+        while number < layer.end_page() {
+            let hole = held.hole(number, layer.end_page())?;
+            if hole == 0 {
+                let bytes = held.page(number, layer.end_page())?;
+                written += u64::from(!page::is_blank(bytes));
+                if page::check(number, bytes).is_ok() {
+                    bits += u64::from(page::count_occupied(cell, bytes));
+                    pages += 1;
+                }
+            }
+            pages += hole;
+            number += hole.max(1);
+        }
+        let keys = cell.keys_from_set(bits, pages, layer.probes);
+        // As many again, in proportion, for the pages that can't be counted.
+        let keys = keys * layer.pages as f64 / pages.max(1) as f64;
+        // None at all would mean that nobody need look.
+        Ok((keys as u64).max(written.min(1)))
+    }
+
+    /// Opens the store, which brings its logs into the pages.
+    fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Store> {
+        for _ in 0..CUTS {
+            match open_inside(self.options, self.place, gate) {
+                Err(Error::Log {
+                    path,
+                    source: LogError::Damaged { offset, .. },
+                }) => report.log_bytes += self.cut_off(&path, offset)?,
+                Err(Error::Log {
+                    source: LogError::Missing { generation },
+                    ..
+                }) if !report.log_missing => {
+                    self.begin_anew(generation)?;
+                    report.log_missing = true;
+                }
+                outcome => return outcome,
+            }
+        }
+        open_inside(self.options, self.place, gate)
+    }
+
+    /// Makes an empty log where one is missing, so that the one before it, which is closed and whole, can be settled.
+    fn begin_anew(&self, generation: u64) -> Result<()> {
+        let page = self.read_header()?;
+        let header = Header::decode(&page, self.length()?).map_err(|source| Error::Format {
+            path: self.path.to_owned(),
+            source,
+        })?;
+        let storage = &*self.options.storage;
+        LogFile::create(storage, self.path, &header.store_id, generation, 0).map(drop)
+    }
+
+    /// Ends a log where a damaged record begins. What lies behind it can't be believed without it:
+    /// zeros take its place.
+    fn cut_off(&self, log: &Path, offset: u64) -> Result<u64> {
+        let failed = |error| Error::io("cut off", log, error);
+        let file = self.options.storage.open(log, true).map_err(failed)?;
+        let length = file.length().map_err(failed)?;
+        let zeros = vec![0; 1 << 16];
+        let mut at = offset;
+        while at < length {
+            // What is a hole reads as zeros, and may be of any length.
+            let data = file.next_data(at).map_err(failed)?;
+            if data.is_empty() {
+                break;
+            }
+            at = at.max(data.start.min(length));
+            let length = length.min(data.end);
+            let part = (length - at).min(zeros.len() as u64) as usize;
+            write_all_at(&*file, &zeros[..part], at).map_err(failed)?;
+            at += part as u64;
+        }
+        let synced = file.sync();
+        synced.map_err(|error| Error::sync("sync the log", log, error))?;
+        Ok(length - offset)
+    }
+}

@@ -1,0 +1,152 @@
+//! What a store can tell about itself without reading its pages.
+
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::file::Layer;
+use crate::hash::Hash;
+use crate::page::Kind;
+use crate::sizing::{self, Cell};
+use crate::store::api::store::Commit;
+use crate::store::check::fullness::together;
+use crate::store::engine::Engine;
+
+/// What [`Store::stats`](crate::Store::stats) tells.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// The kind of filter.
+    pub kind: Kind,
+    /// The algorithm that turns keys into 64 bits.
+    pub hash: Hash,
+    /// Keys it was made for; `None` if it grows.
+    pub capacity: Option<u64>,
+    /// The bound of the false-positive rate, set when it was made.
+    pub fpr_target: f64,
+    /// The rate expected of its pages as full as they are now.
+    pub fpr_now: f64,
+    /// Keys it holds: in pages and in the write buffer, uncommitted ones too. Of a counting store, inserts less removes.
+    pub keys: u64,
+    /// Keys it takes at most; see [`Fullness::limit`](crate::Fullness::limit).
+    pub key_limit: u64,
+    /// Keys until then: so many may come before the rate passes its target.
+    pub keys_left: u64,
+    /// Keys that are exempt, as [`Store::exemptions`](crate::Store::exemptions) counts them.
+    pub exempt: u64,
+    /// Bytes of the store file.
+    pub bytes: u64,
+    /// Filter bits over capacity, or over the keys in pages if it grows (0 while there are none).
+    pub bits_per_key: f64,
+    /// The number of checkpoints, plus one.
+    pub generation: u64,
+    /// Bytes of records in the logs.
+    pub log_bytes: u64,
+    /// How often this handle took the writer lock since it was opened: mostly once for each batch
+    /// of up to 512 keys with a new one among them, and for each commit.
+    pub lock_taken: u64,
+    /// How long its threads together waited for the writer lock.
+    pub lock_waited: Duration,
+    /// Whether what is not committed is dropped.
+    pub transactional: bool,
+    /// The last commit of each writer, by name.
+    pub commits: Vec<Commit>,
+    /// The layers, oldest first.
+    pub layers: Vec<LayerStats>,
+    /// A random number that tells the store from all others.
+    pub store_id: [u8; 16],
+    /// When it was made, in seconds since 1970.
+    pub created: u64,
+}
+
+/// One layer of a store.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerStats {
+    /// Keys it was planned for.
+    pub capacity: u64,
+    /// Keys in it.
+    pub keys: u64,
+    /// Its pages of 4096 bytes.
+    pub pages: u64,
+    /// Its filter bits: 32,640 a page, four of which are a counter of a counting store.
+    pub bits: u64,
+    /// Bits, or counters, a key.
+    pub k: u32,
+    /// The share of bits expected to be set, or of counters above 0.
+    pub fill: f64,
+    /// The false-positive rate expected of it now.
+    pub fpr: f64,
+}
+
+impl LayerStats {
+    fn of(layer: &Layer, cell: Cell) -> Self {
+        Self {
+            capacity: layer.capacity,
+            keys: layer.keys,
+            pages: layer.pages,
+            bits: layer.pages * sizing::PAGE_BITS,
+            k: layer.probes,
+            fill: cell.expected_fill(layer.keys, layer.pages, layer.probes),
+            fpr: cell.expected_rate(layer.keys, layer.pages, layer.probes),
+        }
+    }
+}
+
+impl Engine {
+    pub(crate) fn stats(&self) -> Result<Stats> {
+        self.check_usable()?;
+        let commits = self.commits()?;
+        let view = self.view()?;
+        let fullness = self.fullness_of(&view);
+        let superblock = &view.superblock;
+        let layers: Vec<_> = superblock
+            .layers
+            .iter()
+            .map(|layer| LayerStats::of(layer, self.header.kind.cell()))
+            .collect();
+        let settled = superblock.keys();
+        let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
+        let over = if self.grows() {
+            settled
+        } else {
+            self.header.capacity
+        };
+        let buffers = || view.frozen.iter().chain([&view.active]);
+        let length = self.file.length();
+        Ok(Stats {
+            kind: self.header.kind,
+            hash: self.header.hash,
+            capacity: (!self.grows()).then_some(self.header.capacity),
+            fpr_target: self.header.fpr,
+            fpr_now: together(layers.iter().map(|layer| layer.fpr)),
+            keys: fullness.keys,
+            key_limit: fullness.limit,
+            keys_left: fullness.left(),
+            exempt: view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()),
+            bytes: length.map_err(|error| Error::io("measure", &self.place, error))?,
+            bits_per_key: if over == 0 {
+                0.0
+            } else {
+                bits as f64 / over as f64
+            },
+            generation: superblock.generation,
+            log_bytes: buffers()
+                .map(|one| one.buffer.tail().end)
+                .fold(0, u64::saturating_add),
+            lock_taken: self.writer_waits.taken(),
+            lock_waited: self.writer_waits.waited(),
+            transactional: self.header.transactional,
+            commits: commits
+                .into_iter()
+                .map(|(writer, entry)| Commit {
+                    writer,
+                    sequence: entry.sequence,
+                    tag: entry.tag,
+                })
+                .collect(),
+            layers,
+            store_id: self.header.store_id,
+            created: self.header.created,
+        })
+    }
+}

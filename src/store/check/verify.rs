@@ -1,0 +1,206 @@
+//! Reading everything and naming what is damaged.
+
+use crate::error::{Error, Result};
+use crate::file::{FormatError, SuperblockFault};
+use crate::page::{self, Content, PAGE_BYTES};
+use crate::store::check::fullness::{LayerOccupancy, Occupied, together};
+use crate::store::coordination::locks::Intention;
+use crate::store::engine::{Access, Engine, View};
+use crate::store::storefile::meta::read_identity;
+use crate::store::storefile::page_scan::{self as walk, Pages};
+use crate::store::view::section_set::failed;
+use crate::sys::{RangeLock, lock};
+
+/// What [`Store::verify`](crate::Store::verify) found.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Default)]
+pub struct VerifyReport {
+    /// Pages read.
+    pub pages: u64,
+    /// Pages that have never been written, among them.
+    pub blank: u64,
+    /// Bits set in all good pages together, or counters above 0.
+    pub bits_set: u64,
+    /// What the bits tell of each layer, oldest first: keys, and how wrong they make it.
+    pub layers: Vec<LayerOccupancy>,
+    /// The bad ones, the first 2^20 of them.
+    pub damaged: Vec<Damage>,
+    /// Bad ones beyond those.
+    pub unlisted: u64,
+    /// What is wrong with sections, hashes that are kept exactly: a
+    /// [`FormatError::SectionDamaged`] for each bad one.
+    pub sections: Vec<FormatError>,
+    /// What is wrong with one of the two superblocks, if something is: a power cut may have come
+    /// while it was written. The store lives on the other one, and nothing is lost; the next
+    /// checkpoint, or a repair, writes it anew.
+    pub superblock: Option<SuperblockFault>,
+}
+
+impl VerifyReport {
+    /// Whether no page and no section is damaged.
+    pub fn is_ok(&self) -> bool {
+        self.damaged.is_empty() && self.sections.is_empty()
+    }
+
+    /// Estimate of the different keys that the pages were shown, by the bits that are set: those wrongly taken for seen are
+    /// among them, those in the write buffer are not.
+    pub fn keys_estimate(&self) -> f64 {
+        self.layers.iter().map(|layer| layer.keys).sum()
+    }
+
+    /// The rate of wrong answers "seen" of all layers together, by the bits that are set.
+    pub fn fpr(&self) -> f64 {
+        together(self.layers.iter().map(|layer| layer.fpr))
+    }
+}
+
+/// A page that is not what was written.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Damage {
+    /// The layer, counted from 0.
+    pub layer: u32,
+    /// The page within the layer, counted from 0.
+    pub page: u64,
+    /// How many keys are concerned, about: the layer's keys over its pages.
+    pub keys: u64,
+}
+
+/// Most damaged pages that are listed: more tell nobody more.
+pub(crate) const MOST_LISTED: u64 = 1 << 20;
+
+/// Damaged pages, the first of them, and the number of the others.
+#[derive(Default)]
+pub(crate) struct Listed {
+    pub(crate) pages: Vec<Damage>,
+    pub(crate) unlisted: u64,
+}
+
+impl Listed {
+    /// Adds the first of a run of damaged pages, or all of it where none is listed any more; answers how many
+    /// it has added.
+    pub(crate) fn add(&mut self, damage: Damage, run: u64) -> u64 {
+        if (self.pages.len() as u64) < MOST_LISTED {
+            self.pages.push(damage);
+            return 1;
+        }
+        self.unlisted += run;
+        run
+    }
+}
+
+/// Good pages of a layer.
+pub(crate) enum Look<'a> {
+    /// So many blank ones.
+    Blank(usize, u64),
+    /// One, with its occupancy and its bytes.
+    Sealed(usize, u32, &'a [u8]),
+}
+
+impl Engine {
+    /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
+    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+        self.check_usable()?;
+        let _no_checkpoint = lock(&self.checkpoint);
+        let _nor_another = self.hold_checkpoints_off()?;
+        let identity = read_identity(&*self.file, &self.place)?;
+        let view = std::sync::Arc::clone(&*self.view()?);
+        let mut report = VerifyReport {
+            superblock: identity.damaged,
+            ..VerifyReport::default()
+        };
+        for section in &identity.superblock.sections {
+            let checked = section.check(&*self.file);
+            let checked = checked.map_err(|error| failed(&self.place, error))?;
+            report.sections.extend(checked.err());
+        }
+        let layers = view.superblock.layers.iter();
+        let mut layers: Vec<_> = layers.map(Occupied::new).collect();
+        report.pages = walk::count(&view.superblock.layers);
+        let look = |look: Look<'_>| match look {
+            Look::Blank(layer, pages) => {
+                report.blank += pages;
+                layers[layer].blank(pages);
+            }
+            Look::Sealed(layer, occupancy, page) => {
+                report.bits_set += u64::from(occupancy);
+                layers[layer].page(occupancy, page);
+            }
+        };
+        let mut listed = Listed::default();
+        self.for_each_page(&view, look, |damage, run| Ok(listed.add(damage, run)))?;
+        (report.damaged, report.unlisted) = (listed.pages, listed.unlisted);
+        report.layers = layers.iter().map(Occupied::result).collect();
+        Ok(report)
+    }
+
+    /// Reads all pages of a view, but for holes: `good` is told of good pages, and `bad` of a bad one that no
+    /// checkpoint is about to mend, and of how many bad ones it is the first; it answers how many of them it is
+    /// done with.
+    pub(crate) fn for_each_page(
+        &self,
+        view: &View,
+        mut good: impl FnMut(Look<'_>),
+        mut bad: impl FnMut(Damage, u64) -> Result<u64>,
+    ) -> Result<()> {
+        let window = self.shared.window();
+        let cell = self.header.kind.cell();
+        for ((index, held), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
+            let mut pages = Pages::new(&*self.file, &self.place);
+            let mut at = layer.first_page;
+            while at < layer.end_page() {
+                let hole = pages.hole(at, layer.end_page())?;
+                let found = match hole {
+                    0 => held.check_bytes(at, pages.page(at, layer.end_page())?),
+                    _ => held.check_bytes(at, &[0; PAGE_BYTES]),
+                };
+                let end = at + hole.max(1);
+                match found {
+                    Ok(Content::Blank) => good(Look::Blank(index, end - at)),
+                    Ok(Content::Sealed { occupancy, .. })
+                        if page::count_occupied(cell, pages.page(at, end)?) == occupancy =>
+                    {
+                        good(Look::Sealed(index, occupancy, pages.page(at, end)?));
+                    }
+                    _ => {
+                        let mut number = at;
+                        while number < end {
+                            let damage = Damage {
+                                layer: index as u32,
+                                page: number - layer.first_page,
+                                keys: layer.keys_a_page(),
+                            };
+                            number += match window.holds(number) {
+                                true => 1,
+                                false => bad(damage, end - number)?,
+                            };
+                        }
+                    }
+                }
+                at = end;
+            }
+        }
+        Ok(())
+    }
+
+    /// Keeps other processes from checkpoints while it is held.
+    pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<RangeLock>> {
+        if self.access == Access::Alone {
+            return Ok(None);
+        }
+        let intention = match self.writes() {
+            true => Intention::Write,
+            false => Intention::Read,
+        };
+        let timeout = self.options.timeout;
+        let taken = self.locks.hold_checkpoints_off(intention, timeout)?;
+        if taken.is_some() {
+            return Ok(taken);
+        }
+        Err(Error::Busy {
+            path: self.place.to_path_buf(),
+            what: "a checkpoint",
+            process: None,
+        })
+    }
+}

@@ -1,0 +1,386 @@
+//! Writing sections: what a checkpoint makes of them, and how they get their place.
+
+use std::io::ErrorKind;
+use std::ops::RangeInclusive;
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer::{Buffer, Presence};
+use crate::error::{Error, Result};
+use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT, page_offset};
+use crate::file::section::{Gone, Hashes, pages_for, place_for};
+use crate::file::{Layer, Section, SectionKind};
+use crate::log::{LogFile, RecordKind};
+use crate::page::PAGE_BYTES;
+use crate::page::place::{first_hash_of, last_hash_below};
+use crate::store::check::repair::OnDamage;
+use crate::store::engine::Engine;
+use crate::store::generation::count_stream::{NetSource, NetStream};
+use crate::store::generation::hash_stream::{KeySource, KeyStream};
+use crate::store::generation::log_summary::Scan;
+use crate::store::storefile::meta::Identity;
+use crate::store::view::section_set::failed;
+use crate::sys::storage::{StorageFile, write_all_at};
+
+/// Bytes written at a time.
+const PIECE: usize = 64 * PAGE_BYTES;
+
+/// Writes a section, hash after hash, where no superblock names anything.
+///
+/// Whoever still looks into what was there before is told by the stamp, which changes first.
+pub(crate) struct SectionWriter<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    section: Section,
+    hasher: crc32fast::Hasher,
+    /// The first page, which is written last.
+    front: Vec<u8>,
+    /// What is still to be written, and to which page on.
+    pending: Vec<u8>,
+    at: u64,
+}
+
+impl<'a> SectionWriter<'a> {
+    pub(crate) fn begin(
+        file: &'a dyn StorageFile,
+        path: &'a Path,
+        kind: SectionKind,
+        first_page: u64,
+        generation: u64,
+    ) -> Result<Self> {
+        let mut writer = Self {
+            file,
+            path,
+            section: Section {
+                kind,
+                rarity: 0,
+                first_page,
+                count: 0,
+                crc: 0,
+            },
+            hasher: crc32fast::Hasher::new(),
+            front: generation.to_le_bytes().to_vec(),
+            pending: vec![0; PAGE_BYTES],
+            at: first_page,
+        };
+        writer.hasher.update(&writer.front);
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Adds hashes above all before them, sorted.
+    pub(crate) fn put(&mut self, hashes: &[u64]) -> Result<()> {
+        for hash in hashes {
+            let bytes = hash.to_le_bytes();
+            self.hasher.update(&bytes);
+            match self.front.len() < PAGE_BYTES {
+                true => self.front.extend_from_slice(&bytes),
+                false => self.pending.extend_from_slice(&bytes),
+            }
+            if self.pending.len() == PIECE {
+                self.flush()?;
+            }
+        }
+        self.section.count += hashes.len() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let length = self.pending.len().next_multiple_of(PAGE_BYTES);
+        self.pending.resize(length, 0);
+        self.write(&self.pending, self.at)?;
+        self.at += (length / PAGE_BYTES) as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], page: u64) -> Result<()> {
+        write_all_at(self.file, bytes, page_offset(page))
+            .map_err(|error| Error::io("write a section of", self.path, error))
+    }
+
+    /// All has been put. It is yet to be synced.
+    pub(crate) fn finish(mut self) -> Result<Section> {
+        self.flush()?;
+        self.front.resize(PAGE_BYTES, 0);
+        self.write(&self.front, self.section.first_page)?;
+        Ok(Section {
+            crc: self.hasher.finalize(),
+            ..self.section
+        })
+    }
+}
+
+/// Which keys a log inserts.
+#[derive(Clone, Copy)]
+pub(crate) enum Inserted<'a> {
+    Keys(&'a KeySource<'a>),
+    /// Of a counting store: those that are there more often than before.
+    Nets(NetSource<'a>),
+}
+
+impl Inserted<'_> {
+    /// Hashes in the log, at most; 0 if they are in memory.
+    fn count(self) -> u64 {
+        match self {
+            Inserted::Keys(KeySource::Log { count, .. }) => *count,
+            Inserted::Nets(NetSource::Log { count, .. }) => count,
+            _ => 0,
+        }
+    }
+}
+
+/// What a section is made of at a checkpoint: the hashes there were, and those that come, without the keys
+/// that were inserted.
+struct Remade<'a> {
+    path: &'a Path,
+    old: Option<Hashes>,
+    added: &'a KeySource<'a>,
+    without: Option<Inserted<'a>>,
+    /// Hashes in memory at a time, about.
+    most: u64,
+    /// Ranges of hashes that are looked at one after the other.
+    parts: u64,
+}
+
+impl Remade<'_> {
+    /// Goes through them; answers whether they are what they were.
+    fn for_each(&self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<bool> {
+        let mut added = self.added.stream(self.most);
+        let (mut hashes, mut fresh) = (Vec::new(), Vec::new());
+        let mut leaving = self.without.map(|without| Leaving::of(without, self.most));
+        let mut same = true;
+        for part in 0..self.parts {
+            let Some(first) = first_hash_of(part, self.parts) else {
+                break;
+            };
+            let range = first..=last_hash_below(part + 1, self.parts);
+            hashes.clear();
+            if let Some(old) = &self.old {
+                let loaded = old.load(range.clone(), usize::MAX, &mut hashes);
+                // Named by the newest superblock, it stays what it is.
+                loaded.map_err(|Gone| failed(self.path, ErrorKind::InvalidData.into()))?;
+            }
+            let before = hashes.len();
+            added.load(range.clone(), &mut fresh)?;
+            hashes.append(&mut fresh);
+            hashes.sort_unstable();
+            hashes.dedup();
+            same &= hashes.len() == before;
+            let united = hashes.len();
+            if let Some(leaving) = &mut leaving {
+                leaving.leave_out(range, &mut hashes)?;
+            }
+            same &= hashes.len() == united;
+            each(&hashes)?;
+        }
+        Ok(same)
+    }
+}
+
+/// Leaves the keys that were inserted out of ranges of hashes, one after the other: what is read of a log
+/// serves the ranges after it.
+enum Leaving<'a> {
+    Keys(&'a Buffer),
+    Nets(&'a Buffer),
+    KeysOf(KeyStream<'a>),
+    NetsOf(NetStream<'a>),
+}
+
+impl<'a> Leaving<'a> {
+    fn of(inserted: Inserted<'a>, most: u64) -> Self {
+        match inserted {
+            Inserted::Keys(KeySource::Buffer(buffer)) => Leaving::Keys(buffer),
+            Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
+            Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
+            Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),
+        }
+    }
+
+    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
+        match self {
+            Leaving::Keys(buffer) => {
+                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
+            }
+            Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
+            Leaving::KeysOf(stream) => {
+                let mut keys = Vec::new();
+                stream.load(range, &mut keys)?;
+                hashes.retain(|hash| keys.binary_search(hash).is_err());
+            }
+            Leaving::NetsOf(stream) => {
+                let mut nets = Vec::new();
+                stream.load(range, &mut nets)?;
+                let net = |hash: &u64| {
+                    let place = nets.binary_search_by_key(hash, |(hash, _)| *hash);
+                    place.map_or(0, |place| nets[place].1)
+                };
+                hashes.retain(|hash| net(hash) <= 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A checkpoint, as far as sections are concerned.
+pub(crate) struct Sectioning<'a> {
+    pub(crate) engine: &'a Engine,
+    pub(crate) identity: &'a Identity,
+    /// The generation of the superblock that is to come.
+    pub(crate) generation: u64,
+    /// With the one that takes the keys.
+    pub(crate) layers: &'a [Layer],
+}
+
+impl Sectioning<'_> {
+    /// The sections as they are after the checkpoint of a log with these keys. What changes is written
+    /// where no superblock names anything, and is yet to be synced.
+    pub(crate) fn after(
+        &self,
+        log: &Arc<LogFile>,
+        found: &mut Scan,
+        inserted: Inserted<'_>,
+    ) -> Result<Vec<Section>> {
+        let mut sections = self.identity.superblock.sections.clone();
+        let exempt = KeySource::Log {
+            log: Arc::clone(log),
+            kind: RecordKind::Exempt,
+            committed: None,
+            count: found.exempt,
+        };
+        let count = found.exempt;
+        self.remake(
+            &mut sections,
+            SectionKind::Exempt,
+            &exempt,
+            count,
+            Some(inserted),
+        )?;
+        if self
+            .identity
+            .superblock
+            .section(SectionKind::Sample)
+            .is_some()
+        {
+            let comes = [
+                (SectionKind::Sample, &mut found.sampled),
+                (SectionKind::Lost, &mut found.lost),
+            ];
+            for (kind, hashes) in comes {
+                let mut hashes = std::mem::take(hashes);
+                hashes.sort_unstable();
+                let count = hashes.len() as u64;
+                let whole =
+                    self.remake(&mut sections, kind, &KeySource::Sorted(hashes), count, None)?;
+                if !whole {
+                    // Part of it would tell of losses that are none, or of too few.
+                    sections.retain(|section| section.kind == SectionKind::Exempt);
+                    break;
+                }
+            }
+        }
+        Ok(sections)
+    }
+
+    /// Puts in place of the section of a kind what becomes of it; answers `false` if it was damaged and
+    /// given up.
+    fn remake(
+        &self,
+        sections: &mut Vec<Section>,
+        kind: SectionKind,
+        added: &KeySource<'_>,
+        count: u64,
+        without: Option<Inserted<'_>>,
+    ) -> Result<bool> {
+        let engine = self.engine;
+        let old = self.identity.superblock.section(kind);
+        let full = old.filter(|old| old.count > 0);
+        if count == 0 && (full.is_none() || without.is_none()) {
+            return Ok(true);
+        }
+        let held = match full {
+            Some(old) => engine.hashes_of(old)?,
+            None => None,
+        };
+        let given_up = held.is_none() && full.is_some();
+        let from_log = without.map_or(0, Inserted::count);
+        let most = engine.options.chunk_keys();
+        let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
+        let remade = Remade {
+            path: &engine.place,
+            old: held,
+            added,
+            without,
+            most,
+            parts: total.div_ceil(most).max(1),
+        };
+        let mut count = 0;
+        let same = remade.for_each(|hashes| {
+            count += hashes.len() as u64;
+            Ok(())
+        })?;
+        if same && !given_up {
+            return Ok(true);
+        }
+        let rarity = old.map_or(0, |old| old.rarity);
+        sections.retain(|section| section.kind != kind);
+        if count > 0 {
+            let first_page = self.place(sections, count)?;
+            let (file, path) = (&*engine.file, &*engine.place);
+            let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
+            remade.for_each(|hashes| writer.put(hashes))?;
+            let section = Section {
+                rarity,
+                ..writer.finish()?
+            };
+            // What can't be read again is better known before it is named.
+            let checked = Hashes::open(&section, file).map_err(|error| failed(path, error))?;
+            checked.map_err(|source| engine.format_error(source))?;
+            sections.push(section);
+            sections.sort_by_key(|section| section.kind);
+        }
+        Ok(!given_up)
+    }
+
+    /// The first of the pages for so many hashes, which neither superblock names.
+    fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
+        let superblock = &self.identity.superblock;
+        let named = superblock
+            .sections
+            .iter()
+            .chain(&self.identity.other_sections);
+        let named = named.chain(sections).map(Section::numbers);
+        let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
+        taken.extend(self.layers.iter().map(Layer::numbers));
+        if self.engine.is_counting()
+            && let Some(layer) = self.layers.first()
+        {
+            // Its journal.
+            taken.push(FIRST_PAGE..layer.first_page);
+        }
+        let pages = pages_for(count);
+        let start = place_for(pages, &mut taken);
+        match start.checked_add(pages).filter(|end| *end <= PAGE_LIMIT) {
+            Some(_) => Ok(start),
+            None => Err(Error::NoSpace {
+                action: "find a place for a section of",
+                path: self.engine.place.to_path_buf(),
+            }),
+        }
+    }
+}
+
+impl Engine {
+    /// The hashes of a section to be written anew; `None` if it is damaged, and this handle may give up
+    /// what is.
+    fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
+        let hashes = Hashes::open(section, &*self.file);
+        match hashes.map_err(|error| failed(&self.place, error))? {
+            Ok(hashes) => Ok(Some(hashes)),
+            Err(source) if self.options.on_damage == OnDamage::Error => {
+                Err(self.format_error(source))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+}

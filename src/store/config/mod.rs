@@ -1,0 +1,3 @@
+//! TODO config
+
+pub(crate) mod options;

@@ -1,0 +1,493 @@
+//! The words that all handles of an open store share: which generation is active, who is there.
+//!
+//! In a file of its own (`NAME-shm`), or in private memory for a handle that has the store alone.
+//! The first to open a store makes it anew: what an earlier one left is never read.
+
+use std::io;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::sync::{Mutex, OnceLock};
+
+use crate::buffer::{Digest, Sum, Wrong};
+use crate::file::pages::WriteWindow;
+use crate::file::superblock::MAX_COUNTER;
+use crate::store::coordination::biased_lock::Bias;
+use crate::store::coordination::fsync_failures::Doubt;
+use crate::store::coordination::place::Place;
+use crate::store::coordination::shm_mismatch::Unfit;
+use crate::sys::sync::{AtomicU64, Ordering};
+use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
+
+pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
+pub(crate) const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
+
+/// Most handles that may have a store open at a time. (The model checker has no time for so many.)
+pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
+/// Largest buffer that any machine has room for.
+pub(crate) const MOST_BUFFER: u64 = 1 << 48;
+const SLOT_WORDS: usize = 8;
+const FIRST_SLOT: usize = 64;
+
+#[derive(Debug, Clone, Copy)]
+#[repr(usize)]
+enum Word {
+    Magic,
+    /// The first opener has come to an end with recovery.
+    Ready,
+    /// Everybody is gone: attach to the store anew.
+    Ended,
+    StoreId,
+    /// Which file the store is: a copy of it has the same id.
+    Device = Word::StoreId as usize + 2,
+    Inode,
+    BufferBytes,
+    Active,
+    Settled,
+    /// The number of the handle that is changing something under the writer lock.
+    Changing,
+    /// What memory tells and what the disk holds have parted: all handles must reopen.
+    Poisoned,
+    /// Syncs of the store file that failed, and how many of them have been made good.
+    Failures,
+    Mended,
+    NextHandle,
+    CommitSequence,
+    /// Bytes that all writers' names and tags need in a superblock, at most.
+    WritersBytes,
+    Checkpointer,
+    /// The handle that has the writer lock without the file's, and whether any may.
+    Inside,
+    Revoked,
+    /// What the last holder of the writer lock left: a sum of all words that change under it alone.
+    Seal,
+    Window,
+    End = Word::Window as usize + WriteWindow::WORDS,
+}
+
+const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
+const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
+
+/// Why all handles must reopen: the disk has lost what memory tells of.
+pub(crate) const LOST: u64 = 1;
+/// Or the memory is damaged.
+pub(crate) const DAMAGED: u64 = 2;
+
+/// The file of the shared words.
+pub(crate) fn shared_path(store: &Place) -> PathBuf {
+    store.beside("-shm")
+}
+
+/// The byte of `NAME-shm` whose lock is shared by all handles that use it.
+const SESSION: u64 = 1 << 62;
+
+/// The shared words.
+#[derive(Debug)]
+pub(crate) struct Coordination {
+    region: Region,
+    /// Bytes of each write buffer, as they were when this handle began or attached: they stay the same.
+    buffer_bytes: OnceLock<u64>,
+    /// Of a writing handle that shares it: tells that it is in use.
+    session: Mutex<Option<RangeLock>>,
+}
+
+/// A place for one handle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandleSlot<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl Coordination {
+    pub(crate) fn private() -> io::Result<Self> {
+        Ok(Self::of(Region::private(WORDS)?))
+    }
+
+    fn of(region: Region) -> Self {
+        Self {
+            region,
+            buffer_bytes: OnceLock::new(),
+            session: Mutex::default(),
+        }
+    }
+
+    pub(crate) fn create(place: &Place) -> io::Result<Self> {
+        let region = Region::create(place.folder(), &shared_path(place), WORDS)?;
+        let made = Self::of(region);
+        made.join_session()?;
+        Ok(made)
+    }
+
+    /// Attaches to what a first opener has made.
+    ///
+    /// # Errors
+    /// Why it is not the shared memory of the handles that have `file` open.
+    pub(crate) fn open(
+        place: &Place,
+        store_id: &[u8; 16],
+        file: FileId,
+        write: bool,
+    ) -> Result<Self, Unfit> {
+        let found = Self::at(place, write)?;
+        // First: what nobody uses says nothing of those who have the store open.
+        if !found.is_in_use().map_err(|_| Unfit::NotThere)? {
+            return Err(Unfit::NotInUse);
+        }
+        found.expect_layout()?;
+        if found.store_id() != *store_id || found.store_file() != file {
+            return Err(Unfit::OtherStore);
+        }
+        if write {
+            found.join_session().map_err(|_| Unfit::NotThere)?;
+        }
+        Ok(found)
+    }
+
+    /// What lies there of this store's, whether it is in use or not.
+    pub(crate) fn look(place: &Place, store_id: &[u8; 16], write: bool) -> Result<Self, Unfit> {
+        let found = Self::at(place, write)?;
+        found.expect_layout()?;
+        match found.store_id() == *store_id {
+            true => Ok(found),
+            false => Err(Unfit::OtherStore),
+        }
+    }
+
+    /// Whatever lies there.
+    fn at(place: &Place, write: bool) -> Result<Self, Unfit> {
+        let region = Region::open(place.folder(), &shared_path(place), write);
+        region.map(Self::of).map_err(|_| Unfit::NotThere)
+    }
+
+    fn expect_layout(&self) -> Result<(), Unfit> {
+        let words = self.region.words();
+        let magic = words.first().map_or(0, |word| word.load(Ordering::Acquire));
+        match (magic, words.len() as u64) {
+            (0, _) => return Err(Unfit::NotThere),
+            (MAGIC, WORDS) => {}
+            (magic, words) => {
+                return Err(Unfit::OtherLayout {
+                    magic,
+                    bytes: words * 8,
+                });
+            }
+        }
+        let bytes = self.get(Word::BufferBytes);
+        if bytes > MOST_BUFFER {
+            return Err(Unfit::Damaged { bytes });
+        }
+        let _ = self.buffer_bytes.set(bytes);
+        Ok(())
+    }
+
+    fn join_session(&self) -> io::Result<()> {
+        if let Some(file) = self.region.file() {
+            *lock(&self.session) = LockedFile::of(file.try_clone()?).try_shared(SESSION)?;
+        }
+        Ok(())
+    }
+
+    /// Tells that this handle is done with it, however long it stays mapped.
+    pub(crate) fn leave_session(&self) {
+        drop(lock(&self.session).take());
+    }
+
+    /// Whether any handle, of this store or another, uses the shared memory of this name.
+    pub(crate) fn is_used_by_anybody(place: &Place) -> io::Result<bool> {
+        match place.folder().open_file(&shared_path(place), false) {
+            Ok(file) => LockedFile::of(file).is_held_by_another(SESSION),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Whether a writing handle uses it, other than by this opening of it.
+    pub(crate) fn is_in_use(&self) -> io::Result<bool> {
+        match self.region.file() {
+            Some(file) => LockedFile::of(file.try_clone()?).is_held_by_another(SESSION),
+            None => Ok(false),
+        }
+    }
+
+    /// The lock that excludes other processes' writers; `None` where there are none.
+    pub(crate) fn writer_lock(&self) -> io::Result<Option<LockFile>> {
+        let file = self.region.file().map(std::fs::File::try_clone);
+        Ok(file.transpose()?.map(LockFile::of))
+    }
+
+    /// Fills it in; what is not told here is filled in before.
+    pub(crate) fn begin(
+        &self,
+        store_id: &[u8; 16],
+        file: FileId,
+        buffer_bytes: u64,
+        (active, settled): (u64, u64),
+    ) {
+        let (low, high) = halves(store_id);
+        self.set(Word::Device, file.device);
+        self.set(Word::Inode, file.inode);
+        let words = self.region.words();
+        words[Word::StoreId as usize].store(low, Ordering::Release);
+        words[Word::StoreId as usize + 1].store(high, Ordering::Release);
+        self.set(Word::BufferBytes, buffer_bytes);
+        let _ = self.buffer_bytes.set(buffer_bytes);
+        self.set(Word::Active, active);
+        self.set(Word::Settled, settled);
+        self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
+        self.set(Word::Magic, MAGIC);
+        self.region.words()[SECOND_MAGIC].store(MAGIC, Ordering::Release);
+    }
+
+    fn get(&self, word: Word) -> u64 {
+        self.region.words()[word as usize].load(Ordering::Acquire)
+    }
+
+    fn set(&self, word: Word, value: u64) {
+        self.region.words()[word as usize].store(value, Ordering::Release);
+    }
+
+    fn store_id(&self) -> [u8; 16] {
+        let words = self.region.words();
+        let mut id = [0; 16];
+        for (half, word) in id.chunks_exact_mut(8).zip(&words[Word::StoreId as usize..]) {
+            half.copy_from_slice(&word.load(Ordering::Acquire).to_le_bytes());
+        }
+        id
+    }
+
+    fn store_file(&self) -> FileId {
+        FileId {
+            device: self.get(Word::Device),
+            inode: self.get(Word::Inode),
+        }
+    }
+
+    /// Bytes of each write buffer, as the first opener was granted them.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        self.buffer_bytes.get().copied().unwrap_or(0)
+    }
+
+    /// The generation that takes new keys.
+    #[inline]
+    pub(crate) fn active(&self) -> u64 {
+        self.get(Word::Active)
+    }
+
+    pub(crate) fn set_active(&self, generation: u64) {
+        self.set(Word::Active, generation);
+    }
+
+    /// The pages hold all generations below this one. One behind the active generation while a
+    /// checkpoint is due or under way, else equal to it.
+    #[inline]
+    pub(crate) fn settled(&self) -> u64 {
+        self.get(Word::Settled)
+    }
+
+    pub(crate) fn set_settled(&self, generation: u64) {
+        self.set(Word::Settled, generation);
+    }
+
+    /// The handle that is changing something under the writer lock, 0 for none. Whoever gets the
+    /// lock and finds one knows that it died there.
+    pub(crate) fn changing(&self) -> u64 {
+        self.get(Word::Changing)
+    }
+
+    pub(crate) fn set_changing(&self, handle: u64) {
+        self.set(Word::Changing, handle);
+    }
+
+    pub(crate) fn set_ready(&self) {
+        self.set(Word::Ready, 1);
+    }
+
+    /// Whether another handle may join those who are there.
+    pub(crate) fn is_joinable(&self) -> bool {
+        self.get(Word::Ready) != 0 && !self.is_ended() && !self.is_poisoned()
+    }
+
+    pub(crate) fn is_ended(&self) -> bool {
+        self.get(Word::Ended) != 0
+    }
+
+    pub(crate) fn set_ended(&self) {
+        self.set(Word::Ended, 1);
+    }
+
+    #[inline]
+    pub(crate) fn is_poisoned(&self) -> bool {
+        self.poisoned() != 0
+    }
+
+    /// [Why](LOST) all handles must reopen; 0 if they need not.
+    #[inline]
+    pub(crate) fn poisoned(&self) -> u64 {
+        self.get(Word::Poisoned)
+    }
+
+    pub(crate) fn set_poisoned(&self, why: u64) {
+        if !self.region.is_read_only() {
+            self.set(Word::Poisoned, why);
+        }
+    }
+
+    /// What the last holder of the writer lock left of the [words](Self::sum) that change under it.
+    #[inline]
+    pub(crate) fn seal(&self) -> u64 {
+        self.get(Word::Seal)
+    }
+
+    #[inline]
+    pub(crate) fn set_seal(&self, sum: u64) {
+        self.set(Word::Seal, sum);
+    }
+
+    /// Adds the words that change under the writer lock alone.
+    #[inline]
+    pub(crate) fn sum(&self, sum: &mut Sum) {
+        for word in [
+            Word::BufferBytes,
+            Word::Active,
+            Word::CommitSequence,
+            Word::WritersBytes,
+        ] {
+            sum.add(self.get(word));
+        }
+    }
+
+    /// Syncs of the store file that failed.
+    pub(crate) fn doubt(&self) -> Doubt<'_> {
+        let words = self.region.words();
+        Doubt::new(
+            &words[Word::Failures as usize],
+            &words[Word::Mended as usize],
+        )
+    }
+
+    /// The writer lock while only one handle writes.
+    #[inline]
+    pub(crate) fn bias(&self) -> Bias<'_> {
+        let words = self.region.words();
+        Bias::new(
+            &words[Word::Inside as usize],
+            &words[Word::Revoked as usize],
+        )
+    }
+
+    /// A number for a new handle, unlike all before it.
+    pub(crate) fn new_handle(&self) -> u64 {
+        self.region.words()[Word::NextHandle as usize].fetch_add(1, Ordering::AcqRel)
+    }
+
+    /// Checks the number of a new handle, as far as those tell who are there.
+    pub(crate) fn check_handle(&self, handle: u64) -> Result<(), Wrong> {
+        let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
+        let last = others.max().unwrap_or(0).saturating_add(1);
+        Wrong::unless_in("next handle", last..=MAX_COUNTER, handle)
+    }
+
+    /// New handles are numbered from here on.
+    pub(crate) fn set_next_handle(&self, number: u64) {
+        self.set(Word::NextHandle, number);
+    }
+
+    pub(crate) fn commit_sequence(&self) -> u64 {
+        self.get(Word::CommitSequence)
+    }
+
+    pub(crate) fn set_commit_sequence(&self, sequence: u64) {
+        self.set(Word::CommitSequence, sequence);
+    }
+
+    pub(crate) fn writers_bytes(&self) -> u64 {
+        self.get(Word::WritersBytes)
+    }
+
+    pub(crate) fn set_writers_bytes(&self, bytes: u64) {
+        self.set(Word::WritersBytes, bytes);
+    }
+
+    /// The process that is at a checkpoint, for an error's message; 0 for none.
+    pub(crate) fn checkpointer(&self) -> u64 {
+        self.get(Word::Checkpointer)
+    }
+
+    pub(crate) fn set_checkpointer(&self, process: u64) {
+        self.set(Word::Checkpointer, process);
+    }
+
+    /// Which pages are being written.
+    #[inline]
+    pub(crate) fn window(&self) -> WriteWindow<'_> {
+        let from = Word::Window as usize;
+        WriteWindow::new(&self.region.words()[from..from + WriteWindow::WORDS])
+    }
+
+    /// The range of pages that may be torn by what an interrupted checkpoint left.
+    pub(crate) fn set_torn(&self, pages: Range<u64>) {
+        self.window().set_torn(pages);
+    }
+
+    pub(crate) fn slot(&self, index: usize) -> HandleSlot<'_> {
+        let from = FIRST_SLOT + index * SLOT_WORDS;
+        HandleSlot {
+            words: &self.region.words()[from..from + SLOT_WORDS],
+        }
+    }
+
+    /// The place of a handle that is there.
+    pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
+        (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)
+    }
+}
+
+impl HandleSlot<'_> {
+    /// The handle's number, 0 while the place is free.
+    pub(crate) fn handle(self) -> u64 {
+        self.words[0].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_handle(self, handle: u64) {
+        self.words[0].store(handle, Ordering::Release);
+    }
+
+    /// The process number, for messages alone.
+    pub(crate) fn process(self) -> u64 {
+        self.words[1].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_process(self, process: u64) {
+        self.words[1].store(process, Ordering::Release);
+    }
+
+    /// The state of its uncommitted keys in the active buffer, 0 for none yet.
+    pub(crate) fn transaction(self) -> u16 {
+        self.words[2].load(Ordering::Acquire) as u16
+    }
+
+    pub(crate) fn set_transaction(self, state: u16) {
+        self.words[2].store(u64::from(state), Ordering::Release);
+    }
+
+    /// Its keys since its last commit.
+    pub(crate) fn uncommitted(self) -> u64 {
+        self.words[3].load(Ordering::Acquire)
+    }
+
+    /// The same, and what they are.
+    pub(crate) fn digest(self) -> Digest {
+        Digest {
+            keys: self.uncommitted(),
+            sum: self.words[4].load(Ordering::Acquire),
+        }
+    }
+
+    pub(crate) fn set_digest(self, digest: Digest) {
+        self.words[3].store(digest.keys, Ordering::Release);
+        self.words[4].store(digest.sum, Ordering::Release);
+    }
+}
+
+fn halves(id: &[u8; 16]) -> (u64, u64) {
+    let half = |from: usize| crate::codec::u64_at(id, from);
+    (half(0), half(8))
+}

@@ -1,0 +1,192 @@
+//! The next write buffer, made ahead by the thread that has just come to the end of a checkpoint: to fill tens
+//! of megabytes with zeros takes longer than whoever brings the next key should have to wait.
+//!
+//! There is room for it in what the buffers were granted once the closed one has gone, which whoever looks into
+//! it may still hold for a while: then it is not made. A handle that has
+//! the store alone keeps it; else it is a file, under a name that is no generation's, for whichever handle is the
+//! next to rotate.
+
+use std::convert::Infallible;
+use std::path::PathBuf;
+use std::sync::Weak;
+use std::time::Duration;
+
+use crate::buffer::Buffer;
+use crate::error::Result;
+use crate::store::coordination::place::Place;
+use crate::store::engine::refresh::remove_if_there;
+use crate::store::engine::{Access, Engine};
+use crate::store::generation::{Generation, buffer_path};
+use crate::sys::{lock, wait_until};
+
+/// How long to wait for a closed buffer to go: most look-ups take less.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// The files of it: while it is being made, and then.
+fn paths(store: &Place) -> [PathBuf; 2] {
+    ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
+}
+
+impl Engine {
+    /// Makes the next buffer, if there is none yet, and the one that was settled has gone. By who has the checkpoint's lock, so nobody else does.
+    /// Where it can't be made, who needs it makes it then, or tells why not.
+    pub(crate) fn make_spare(&self, settled: Weak<Generation>) {
+        let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
+        if wait_until(PATIENCE, is_gone) != Ok(true) {
+            return;
+        }
+        let bytes = self.shared.buffer_bytes();
+        match self.access {
+            Access::Alone => {
+                let mut spare = lock(&self.spare);
+                if spare.is_none()
+                    && let Ok(made) = Buffer::private(bytes, self.view.load().active.number() + 1)
+                {
+                    made.populate();
+                    *spare = Some(made);
+                }
+            }
+            Access::Shared => {
+                let [making, spare] = paths(&self.place);
+                let folder = self.place.folder();
+                // Half of one was left by a process that died at it.
+                if folder.exists(&spare).is_ok_and(|there| !there)
+                    && remove_if_there(&self.place, &making).is_ok()
+                    && Buffer::blank(folder, &making, bytes).is_ok()
+                {
+                    let _ = folder.rename(&making, &spare);
+                }
+            }
+            Access::Watching | Access::Snapshot => {}
+        }
+    }
+
+    /// Takes it as the buffer of a generation, if there is one of that size. By who has the writer lock.
+    pub(crate) fn take_spare(&self, number: u64, bytes: u64) -> Option<Buffer> {
+        if bytes != self.shared.buffer_bytes() {
+            return None;
+        }
+        if self.access == Access::Alone {
+            let spare = lock(&self.spare).take();
+            return spare.filter(|spare| spare.generation() == number);
+        }
+        let [_, spare] = paths(&self.place);
+        let path = buffer_path(&self.place, number);
+        let folder = self.place.folder();
+        folder.rename(&spare, &path).ok()?;
+        Buffer::adopt(folder, &path, bytes, number).ok()
+    }
+}
+
+/// Removes what there is of it, by the first one in or the last one out.
+pub(crate) fn remove_spare(store: &Place) -> Result<()> {
+    paths(store)
+        .iter()
+        .try_for_each(|path| remove_if_there(store, path))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::{Options, Store};
+
+    fn at(path: &std::path::Path) -> [PathBuf; 2] {
+        paths(&Place::of_new(path).unwrap())
+    }
+
+    fn options() -> Options {
+        Options::new().capacity(100_000).buffer(1 << 20)
+    }
+
+    fn insert(store: &Store, keys: std::ops::Range<u64>) {
+        for key in keys {
+            assert!(store.insert(&key.to_le_bytes()).unwrap(), "{key}");
+        }
+    }
+
+    #[test]
+    fn it_is_a_file_that_the_next_rotation_takes() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let [making, spare] = at(&path);
+        let store = options().create(&path).unwrap();
+        insert(&store, 0..10);
+        std::fs::write(&making, [0; 5000]).unwrap();
+        store.engine.make_spare(Weak::new());
+        assert!(spare.exists() && !making.exists());
+        store.checkpoint().unwrap();
+        assert!(!spare.exists());
+        insert(&store, 10..20);
+        store.engine.make_spare(Weak::new());
+        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+        store.close().unwrap();
+        assert!(!spare.exists());
+    }
+
+    #[test]
+    fn one_of_another_size_is_not_taken() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let store = options().create(&path).unwrap();
+        insert(&store, 0..10);
+        let [_, spare] = at(&path);
+        std::fs::write(&spare, [0; 4096]).unwrap();
+        store.checkpoint().unwrap();
+        insert(&store, 10..20);
+        assert!(!spare.exists());
+    }
+
+    #[test]
+    fn what_a_kill_leaves_is_removed_by_the_next_to_open() {
+        for exclusive in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.ever");
+            options().create(&path).unwrap().close().unwrap();
+            for path in at(&path) {
+                std::fs::write(path, [0; 4096]).unwrap();
+            }
+            let store = Options::new().exclusive(exclusive).open(&path).unwrap();
+            assert!(at(&path).iter().all(|path| !path.exists()));
+            insert(&store, 0..10);
+        }
+    }
+
+    #[test]
+    fn there_are_never_three() {
+        for exclusive in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store.ever");
+            let store = options().exclusive(exclusive).create(&path).unwrap();
+            insert(&store, 0..10);
+            let held = Arc::clone(&store.engine.view().unwrap().active);
+            store.checkpoint().unwrap();
+            insert(&store, 10..20);
+            let is_made = || at(&path)[1].exists() || lock(&store.engine.spare).is_some();
+            store.engine.make_spare(Arc::downgrade(&held));
+            assert!(!is_made());
+            let settled = Arc::downgrade(&held);
+            drop(held);
+            store.engine.make_spare(settled);
+            assert!(is_made());
+        }
+    }
+
+    #[test]
+    fn an_exclusive_handle_keeps_its_own() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store.ever");
+        let store = options().exclusive(true).create(&path).unwrap();
+        insert(&store, 0..10);
+        store.engine.make_spare(Weak::new());
+        assert!(at(&path).iter().all(|path| !path.exists()));
+        let number = lock(&store.engine.spare).as_ref().map(Buffer::generation);
+        store.checkpoint().unwrap();
+        assert!(lock(&store.engine.spare).is_none());
+        let active = store.engine.view().unwrap().active.number();
+        assert_eq!(number, Some(active));
+        insert(&store, 10..20);
+        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+    }
+}

@@ -1,0 +1,213 @@
+//! What a log holds, found in one pass over it.
+
+use std::collections::BTreeMap;
+
+use crate::buffer::Digest;
+use crate::error::{Error, Result};
+use crate::file::layer::MAX_LAYERS;
+use crate::file::superblock::Commits;
+use crate::file::{CommitEntry, Header, Layer};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, RecordKind};
+use crate::page::Kind;
+use crate::store::generation::hash_stream::CommittedTo;
+use crate::store::generation::sampling::Sampling;
+use crate::store::storefile::meta::Identity;
+
+/// The outcome of a scan.
+#[derive(Debug)]
+pub(crate) struct Scan {
+    /// Where valid records end.
+    pub(crate) end: LogEnd,
+    /// Keys in it, committed or not.
+    pub(crate) keys: u64,
+    /// Those that are committed; in a store that is not transactional, all.
+    pub(crate) committed_keys: u64,
+    /// Keys that were removed, of a counting store.
+    pub(crate) removed: u64,
+    /// Of the keys that are committed; of a counting store, of inserts less removes.
+    pub(crate) digest: Digest,
+    /// Hashes in records of exemptions.
+    pub(crate) exempt: u64,
+    /// Of the keys that count, those that are sampled, in no order.
+    pub(crate) sampled: Vec<u64>,
+    /// What records of lost keys hold.
+    pub(crate) lost: Vec<u64>,
+    pub(crate) cut: Option<Cut>,
+    /// Where the record of the cut begins.
+    pub(crate) cut_offset: u64,
+    pub(crate) committed: CommittedTo,
+    /// Highest handle seen.
+    pub(crate) handle: u64,
+    /// The last commit of each writer that made one in this log.
+    pub(crate) commits: Commits,
+    /// The highest commit sequence in it.
+    pub(crate) commit_sequence: u64,
+}
+
+impl Scan {
+    /// Whether the layer that a cut names is the last one of the superblock or follows it.
+    pub(crate) fn fits(&self, cut: &Cut, identity: &Identity) -> bool {
+        let layers = &identity.superblock.layers;
+        let index = cut.layer_index as usize;
+        let named = identity.superblock.named();
+        let end = named.iter().map(|pages| pages.end).max().unwrap_or(0);
+        match layers.get(index) {
+            Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
+            None => {
+                index == layers.len()
+                    && index < MAX_LAYERS
+                    && self.is_planned(&cut.layer, identity)
+                    && cut.layer.keys == 0
+                    && end <= cut.layer.first_page
+            }
+        }
+    }
+}
+
+impl Scan {
+    /// Whether a growing store may have come to make this layer: as large as the last one calls
+    /// for, or as the keys of the log do, and of no more pages than a plan gives so many keys.
+    fn is_planned(&self, layer: &Layer, identity: &Identity) -> bool {
+        let Some(growth) = identity.header.growth() else {
+            return false;
+        };
+        let layers = &identity.superblock.layers;
+        let last = layers.last().map(|last| last.capacity);
+        let Ok(most) = growth.next_capacity(last, self.keys) else {
+            return false;
+        };
+        let plan = growth.layer(layers.len() as u32, layer.capacity);
+        // A later version may plan a little better.
+        layer.capacity <= most && plan.is_ok_and(|plan| layer.pages <= plan.pages.saturating_mul(2))
+    }
+}
+
+/// Reads a log through, up to where its valid records end or to the record that closes it.
+///
+/// # Errors
+/// [`LogError::Damaged`] if it breaks off before what was durable.
+pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
+    scan_sampling(log, header, None)
+}
+
+/// The same, and picks the keys that are sampled.
+pub(crate) fn scan_sampling(
+    log: &LogFile,
+    header: &Header,
+    sampling: Option<Sampling>,
+) -> Result<Scan> {
+    let mut reader = LogReader::new(log)?;
+    let mut committed = BTreeMap::new();
+    let mut pending: BTreeMap<u64, (u64, Digest)> = BTreeMap::new();
+    let mut sampled: Vec<(u64, u64, u64)> = Vec::new();
+    let begun = LogEnd::begin(log)?;
+    let mut found = Scan {
+        end: begun,
+        keys: 0,
+        committed_keys: 0,
+        removed: 0,
+        digest: Digest::default(),
+        exempt: 0,
+        sampled: Vec::new(),
+        lost: Vec::new(),
+        cut: None,
+        cut_offset: 0,
+        committed: None,
+        handle: 0,
+        commits: Commits::new(),
+        commit_sequence: 0,
+    };
+    while found.cut.is_none() {
+        let Some(record) = reader.next()? else {
+            break;
+        };
+        let offset = record.offset;
+        let nonsense = |reason| Error::Log {
+            path: log.path.clone(),
+            source: LogError::Nonsense { offset, reason },
+        };
+        found.handle = found.handle.max(record.handle);
+        match record.kind {
+            RecordKind::Open => {}
+            RecordKind::Lost => found.lost.extend(record.hashes()),
+            RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
+            RecordKind::Insert => {
+                let count = record.hashes().len() as u64;
+                if let Some(sampling) = sampling {
+                    let hashes = record.hashes().filter(|hash| sampling.has(*hash));
+                    sampled.extend(hashes.map(|hash| (record.handle, offset, hash)));
+                }
+                found.keys += count;
+                let (keys, digest) = pending.entry(record.handle).or_default();
+                *keys += count;
+                digest.add_all(record.hashes(), 1);
+            }
+            RecordKind::Remove if header.kind == Kind::Counting => {
+                found.removed += record.hashes().len() as u64;
+                found.digest.add_all(record.hashes(), -1);
+            }
+            RecordKind::Remove => {
+                return Err(nonsense("keys are removed from a filter without counters"));
+            }
+            RecordKind::Commit => {
+                let mark = Mark::decode(record.payload)
+                    .ok_or_else(|| nonsense("its commit mark can't be read"))?;
+                committed.insert(record.handle, offset);
+                let (keys, digest) = pending.remove(&record.handle).unwrap_or_default();
+                found.committed_keys += keys;
+                found.digest.merge(digest, 1);
+                found.commit_sequence = found.commit_sequence.max(mark.sequence);
+                note(mark, &mut found.commits);
+            }
+            RecordKind::Cut => {
+                let cut =
+                    Cut::decode(record.payload).ok_or_else(|| nonsense("its cut can't be read"))?;
+                found.cut = Some(cut);
+                found.cut_offset = offset;
+            }
+        }
+    }
+    if found.cut.is_none() {
+        reader.check_tail()?;
+    }
+    found.end.end = reader.end();
+    found.end.previous = reader.previous();
+    let counts = |(handle, offset): (u64, u64)| {
+        !header.transactional || committed.get(&handle).is_some_and(|end| offset < *end)
+    };
+    let sampled = sampled.into_iter();
+    let sampled = sampled.filter(|(handle, offset, _)| counts((*handle, *offset)));
+    found.sampled = sampled.map(|(_, _, hash)| hash).collect();
+    if header.transactional {
+        found.committed = Some(committed);
+    } else {
+        found.committed_keys = found.keys;
+        let rest = pending.into_values();
+        rest.for_each(|(_, digest)| found.digest.merge(digest, 1));
+    }
+    Ok(found)
+}
+
+/// Adds the marks of a log up to `end` to the commits before it.
+pub(crate) fn scan_marks(log: &LogFile, end: u64, commits: &mut Commits) -> Result<()> {
+    let mut reader = LogReader::new(log)?;
+    while reader.end() < end
+        && let Some(record) = reader.next()?
+    {
+        if record.kind == RecordKind::Commit
+            && let Some(mark) = Mark::decode(record.payload)
+        {
+            note(mark, commits);
+        }
+    }
+    Ok(())
+}
+
+/// Keeps the newest mark of each writer.
+fn note(mark: Mark, commits: &mut Commits) {
+    let entry = CommitEntry {
+        sequence: mark.sequence,
+        tag: mark.tag,
+    };
+    commits.insert(mark.writer, entry);
+}

@@ -1,0 +1,294 @@
+//! A generation: a write buffer and the log of the same operations.
+
+pub(crate) mod buffer_pool;
+pub(crate) mod count_stream;
+pub(crate) mod hash_stream;
+pub(crate) mod log_summary;
+pub(crate) mod sampling;
+
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+use crate::buffer::{Buffer, Wrong};
+use crate::error::{Error, Result};
+use crate::log::file::RECORDS_OFFSET;
+use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
+use crate::store::coordination::fsync_failures::{Doubt, Told};
+use crate::store::coordination::place::Place;
+use crate::sys::lock;
+
+/// The file of a generation's buffer.
+pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
+    store.beside(&format!("-shm.{generation}"))
+}
+
+/// As large a part of a sync's time is waited, at most, for others to share the next one: one in so many.
+const PATIENCE: u32 = 2;
+
+/// One generation, as this handle sees it.
+#[derive(Debug)]
+pub(crate) struct Generation {
+    pub(crate) buffer: Buffer,
+    /// Opened when it is first needed: readers never do.
+    log: OnceLock<Arc<LogFile>>,
+    syncing: Syncing,
+    told: Told,
+}
+
+impl Generation {
+    pub(crate) fn new(buffer: Buffer) -> Self {
+        Self {
+            buffer,
+            log: OnceLock::new(),
+            syncing: Syncing::default(),
+            told: Told::default(),
+        }
+    }
+
+    /// The generation `number` of a store, whose buffer another handle has made.
+    pub(crate) fn attach(store: &Place, number: u64, write: bool) -> Result<Self> {
+        let path = buffer_path(store, number);
+        Buffer::open(store.folder(), &path, number, write)
+            .map(Self::new)
+            .map_err(|error| Error::io("open the write buffer", &path, error))
+    }
+
+    pub(crate) fn number(&self) -> u64 {
+        self.buffer.generation()
+    }
+
+    /// Whether there is a log.
+    pub(crate) fn has_log(&self) -> bool {
+        self.buffer.tail().end != 0
+    }
+
+    /// Keeps a log that was just made or recovered.
+    pub(crate) fn set_log(&self, log: Arc<LogFile>) {
+        let _ = self.log.set(log);
+    }
+
+    /// The log, opened with `open` if it hasn't been.
+    pub(crate) fn log(&self, open: impl FnOnce() -> Result<LogFile>) -> Result<&Arc<LogFile>> {
+        if let Some(log) = self.log.get() {
+            return Ok(log);
+        }
+        let opened = Arc::new(open()?);
+        Ok(self.log.get_or_init(|| opened))
+    }
+
+    /// Where the next record goes.
+    pub(crate) fn log_end(&self) -> LogEnd {
+        let tail = self.buffer.tail();
+        LogEnd {
+            end: tail.end,
+            previous: tail.previous,
+            allocated: self.buffer.allocated(),
+        }
+    }
+
+    /// Publishes that the records up to there are complete.
+    pub(crate) fn set_log_end(&self, at: LogEnd) {
+        self.buffer.set_allocated(at.allocated);
+        self.buffer.set_tail(crate::buffer::Tail {
+            end: at.end,
+            previous: at.previous,
+        });
+    }
+
+    /// Appends to the log, whose end is `at`, by the holder of the writer lock, and publishes the new end. On an
+    /// error the end stays where it was.
+    pub(crate) fn append(
+        &self,
+        log: &LogFile,
+        at: &mut LogEnd,
+        scratch: &mut Vec<u8>,
+        write: impl FnOnce(&mut LogWriter<'_>) -> Result<()>,
+    ) -> Result<()> {
+        let mut next = *at;
+        let mut writer = LogWriter {
+            log,
+            at: &mut next,
+            scratch,
+        };
+        // What was done well is answered anew: to copy an outcome, which is as large as an error, would have
+        // to wait for all that was just stored.
+        match write(&mut writer) {
+            Ok(()) => {
+                self.set_log_end(next);
+                *at = next;
+                Ok(())
+            }
+            Err(error) => {
+                at.allocated = next.allocated;
+                self.buffer.set_allocated(next.allocated);
+                Err(error)
+            }
+        }
+    }
+
+    /// Makes the log durable up to `end`. Threads that come together share one sync.
+    pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
+        self.check_durable(log)?;
+        match self.syncing.turn(|| self.buffer.durable() >= end) {
+            None => Ok(()),
+            Some(turn) => turn.sync(|| self.sync(log)),
+        }
+    }
+
+    /// What is not there can't be durable.
+    fn check_durable(&self, log: &LogFile) -> Result<()> {
+        // In this order: the end moves on meanwhile.
+        let durable = self.buffer.durable();
+        let told = Wrong::unless_in("durable", 0..=self.buffer.tail().end, durable);
+        told.map_err(|wrong| wrong.at(&log.path))
+    }
+
+    fn sync(&self, log: &LogFile) -> Result<()> {
+        let durable = self.buffer.durable();
+        let tail = self.log_end();
+        let (failures, mended) = self.buffer.failures();
+        Doubt::new(failures, mended).sync(
+            &*log.file,
+            &self.told,
+            || write_again(log, durable, tail),
+            |error| Error::sync("sync the log", &log.path, error),
+        )?;
+        self.buffer.set_durable(tail.end);
+        Ok(())
+    }
+}
+
+/// One thread syncs, and all that came meanwhile wait for it together. A lock would hand them the
+/// same wait one after the other, and often to the thread that just had it.
+#[derive(Debug, Default)]
+struct Syncing {
+    now: Mutex<Now>,
+    over: Condvar,
+}
+
+#[derive(Debug, Default)]
+struct Now {
+    busy: bool,
+    /// Threads that have asked for a sync so far, and how many of them had when the last one began.
+    asked: u64,
+    covered: u64,
+    /// As many as were served by the last sync or came meanwhile are likely to share the next one.
+    expected: u64,
+    /// How long the last one took.
+    took: Duration,
+}
+
+/// The right to sync.
+struct Turn<'a>(&'a Syncing);
+
+impl Syncing {
+    /// Waits for a turn; `None` as soon as what it would be for has been done.
+    fn turn(&self, is_done: impl Fn() -> bool) -> Option<Turn<'_>> {
+        let mut now = lock(&self.now);
+        now.asked += 1;
+        loop {
+            if is_done() {
+                return None;
+            }
+            if !now.busy {
+                now.busy = true;
+                return Some(Turn(self));
+            }
+            let woken = self.over.wait(now);
+            now = woken.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+}
+
+impl Turn<'_> {
+    /// Syncs for all who have asked, and for those who are likely to come: the threads that the last sync served.
+    /// Else there would be two groups that wait for each other's syncs. Who is alone waits for nobody, and nobody
+    /// waits for longer than a part of a sync.
+    fn sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
+        let mut begun = Instant::now();
+        let mut now = lock(&self.0.now);
+        while now.asked - now.covered < now.expected && begun.elapsed() < now.took / PATIENCE {
+            drop(now);
+            std::thread::yield_now();
+            now = lock(&self.0.now);
+        }
+        let before = now.covered;
+        now.covered = now.asked;
+        drop(now);
+        begun = Instant::now();
+        let outcome = sync();
+        let mut now = lock(&self.0.now);
+        now.expected = now.asked - before;
+        now.took = begun.elapsed();
+        outcome
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        lock(&self.0.now).busy = false;
+        self.0.over.notify_all();
+    }
+}
+
+/// Writes the records from `durable` on once more, after a sync that failed to.
+///
+/// # Errors
+/// [`LogError::Lost`] if the system has given up what was written there before.
+fn write_again(log: &LogFile, durable: u64, tail: LogEnd) -> Result<()> {
+    let mut reader = LogReader::resume(log, durable.max(RECORDS_OFFSET), tail)?;
+    while reader.end() < tail.end {
+        if reader.next()?.is_none() {
+            return Err(reader.wrong(LogError::Lost {
+                offset: reader.end(),
+            }));
+        }
+    }
+    log.write_again(durable..tail.end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn expected(syncing: &Syncing) -> u64 {
+        lock(&syncing.now).expected
+    }
+
+    /// What each sync covers, one after the other: with another thread that asks during the first and then
+    /// stays away.
+    #[test]
+    fn who_asks_during_a_sync_shares_the_next_and_who_stays_away_is_forgotten() {
+        let syncing = Syncing::default();
+        let sync = |meanwhile: u64| {
+            let turn = syncing.turn(|| false).unwrap();
+            let synced = turn.sync(|| {
+                lock(&syncing.now).asked += meanwhile;
+                Ok(())
+            });
+            synced.unwrap();
+        };
+        sync(0);
+        assert_eq!(expected(&syncing), 1);
+        sync(1);
+        assert_eq!(expected(&syncing), 2);
+        // The one who asked is covered now; nobody else came.
+        sync(0);
+        assert_eq!(expected(&syncing), 2);
+        // It is waited for, in vain, and not for ever.
+        sync(0);
+        assert_eq!(expected(&syncing), 1);
+    }
+
+    #[test]
+    fn what_others_have_synced_needs_no_turn() {
+        let syncing = Syncing::default();
+        assert!(syncing.turn(|| true).is_none());
+        let turn = syncing.turn(|| false).unwrap();
+        let failed = turn.sync(|| Err(Error::Closed));
+        assert!(matches!(failed, Err(Error::Closed)));
+        drop(turn);
+        assert!(syncing.turn(|| false).is_some());
+    }
+}

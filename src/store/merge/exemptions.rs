@@ -1,0 +1,58 @@
+//! What is exempt in a store that is made of others.
+
+use std::path::Path;
+
+use super::input::Input;
+use crate::error::Result;
+use crate::file::layout::FIRST_PAGE;
+use crate::file::section::{pages_for, place_for};
+use crate::file::{Section, SectionKind, Superblock};
+use crate::page::place::{first_hash_of, last_hash_below};
+use crate::store::checkpoint::section_rewrite::SectionWriter;
+use crate::sys::storage::StorageFile;
+
+/// Exemptions in memory at a time, about.
+const MOST: u64 = 1 << 16;
+
+/// Writes what stays exempt behind the layers of the new store: what is in an input, unless one of them
+/// answers "seen" for it.
+pub(crate) fn keep(
+    inputs: &[Input],
+    file: &dyn StorageFile,
+    path: &Path,
+    superblock: &Superblock,
+) -> Result<Option<Section>> {
+    let counts = inputs.iter().map(Input::exempt);
+    let most: u64 = counts.sum::<Result<u64>>()?;
+    if most == 0 {
+        return Ok(None);
+    }
+    let mut taken = superblock.named();
+    taken.push(FIRST_PAGE..superblock.end_offset() / crate::page::PAGE_BYTES as u64);
+    let place = place_for(pages_for(most), &mut taken);
+    let (kind, generation) = (SectionKind::Exempt, superblock.generation);
+    let mut writer = SectionWriter::begin(file, path, kind, place, generation)?;
+    let parts = most.div_ceil(MOST);
+    let mut hashes = Vec::new();
+    for part in 0..parts {
+        let Some(first) = first_hash_of(part, parts) else {
+            break;
+        };
+        hashes.clear();
+        for input in inputs {
+            input.load_exempt(first..=last_hash_below(part + 1, parts), &mut hashes)?;
+        }
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut kept = Vec::with_capacity(hashes.len());
+        for hash in &hashes {
+            let seen = inputs.iter().map(|input| input.contains(*hash));
+            if !seen.collect::<Result<Vec<bool>>>()?.contains(&true) {
+                kept.push(*hash);
+            }
+        }
+        writer.put(&kept)?;
+    }
+    let section = writer.finish()?;
+    Ok((section.count > 0).then_some(section))
+}

@@ -1,0 +1,267 @@
+//! What the result of a merge is like: its header and layers, and which pages go into which.
+
+use std::path::Path;
+
+use super::input::Input;
+use super::layer_packing::{Group, Part, pack};
+use crate::error::{Error, Result};
+use crate::file::superblock::Superblock;
+use crate::file::{Header, Layer};
+use crate::page::Kind;
+use crate::sizing::{Cell, Growth, MAX_LAYERS, PAGE_BITS, Plan, SizingError, expected_rate};
+use crate::store::config::options::Options;
+use crate::store::open::create::{first_superblock, now, random};
+
+/// How much a sum of rates may lie above its bound because numbers are rounded.
+const ROUNDING: f64 = 1e-9;
+
+/// The store that is to be made.
+pub(crate) struct Design {
+    pub(crate) header: Header,
+    pub(crate) superblock: Superblock,
+    /// What goes into each layer.
+    pub(crate) parts: Vec<Vec<Part>>,
+}
+
+impl Design {
+    pub(crate) fn union(inputs: &[Input], options: &Options, out: &Path) -> Result<Self> {
+        check_fit(inputs)?;
+        match inputs[0].header().kind {
+            Kind::Scalable => Self::growing(inputs, options, out),
+            _ => {
+                let least = smallest(inputs).header();
+                Self::fixed(inputs, options, out, least, least.bits / PAGE_BITS)
+            }
+        }
+    }
+
+    pub(crate) fn fold(
+        inputs: &[Input],
+        options: &Options,
+        out: &Path,
+        factor: u64,
+    ) -> Result<Self> {
+        let input = &inputs[0];
+        let header = input.header();
+        if header.kind != Kind::Bloom {
+            return Err(Error::WrongKind {
+                path: input.path.clone(),
+                action: "folded",
+                // One that grows is as large as its keys need.
+                expected: "a store of fixed capacity (kind bloom)",
+                got: header.kind,
+            });
+        }
+        let pages = header.bits / PAGE_BITS;
+        if factor < 2 || !pages.is_multiple_of(factor) {
+            return Err(Error::InvalidOption {
+                option: "factor",
+                expected: format!("2 or more, and a divisor of the {pages} pages of the store"),
+                got: factor.to_string(),
+            });
+        }
+        Self::fixed(inputs, options, out, header, pages / factor)
+    }
+
+    /// A store of fixed capacity, which has `pages` pages and otherwise is like `model`.
+    fn fixed(
+        inputs: &[Input],
+        options: &Options,
+        out: &Path,
+        model: &Header,
+        pages: u64,
+    ) -> Result<Self> {
+        let fpr = options.fpr.unwrap_or(model.fpr);
+        let is_like_model = options.fpr.is_none() && pages * PAGE_BITS == model.bits;
+        let capacity = match is_like_model {
+            true => model.capacity,
+            false => Plan::most_keys(pages, model.probes, fpr)?.capacity,
+        };
+        let mut header = new_header(inputs, options, model)?;
+        header.capacity = capacity;
+        header.fpr = fpr;
+        header.bits = pages * PAGE_BITS;
+        let parts = parts_of(inputs);
+        let group = Group {
+            pages,
+            probes: model.probes,
+            capacity,
+            fpr,
+            keys: parts
+                .iter()
+                .fold(0, |sum, part| sum.saturating_add(part.layer.keys)),
+            parts,
+        };
+        // So many are certain to be in it, and it may be all.
+        let certain = group.parts.iter().map(|part| part.layer.keys).max();
+        if expected_rate(certain.unwrap_or(0), pages, model.probes) > fpr {
+            return Err(Error::Overfull {
+                path: out.to_owned(),
+                keys: group.keys,
+                expected: fpr,
+                got: expected_rate(group.keys, pages, model.probes),
+            });
+        }
+        Ok(Self::of(inputs, header, vec![group]))
+    }
+
+    fn growing(inputs: &[Input], options: &Options, out: &Path) -> Result<Self> {
+        let model = inputs[0].header();
+        let bounds = inputs.iter().map(|input| input.header().fpr);
+        let bound = options.fpr.unwrap_or(bounds.fold(0.0, f64::max));
+        // What the header may say is the library's to know.
+        Growth::new(model.capacity, bound, model.growth, model.tightening)?;
+        let groups = pack(parts_of(inputs));
+        if groups.len() > MAX_LAYERS as usize {
+            let index = groups.len() as u32 - 1;
+            return Err(SizingError::TooManyLayers { index }.into());
+        }
+        let mut header = new_header(inputs, options, model)?;
+        header.fpr = bound;
+        let design = Self::of(inputs, header, groups);
+        design.check_bound(out)?;
+        Ok(design)
+    }
+
+    fn of(inputs: &[Input], header: Header, groups: Vec<Group>) -> Self {
+        let mut layers: Vec<Layer> = Vec::with_capacity(groups.len());
+        let mut parts = Vec::with_capacity(groups.len());
+        for group in groups {
+            let plan = Plan {
+                cell: Cell::Bit,
+                capacity: group.capacity,
+                pages: group.pages,
+                probes: group.probes,
+                target: group.fpr,
+                fpr: group.fpr,
+            };
+            layers.push(Layer {
+                cell: Cell::Bit,
+                keys: group.keys,
+                ..Layer::after(layers.last(), &plan)
+            });
+            // What lies in the pages of a layer without keys says nothing.
+            let with_keys = group.parts.into_iter().filter(|part| part.layer.keys > 0);
+            parts.push(with_keys.collect());
+        }
+        let mut superblock = first_superblock(layers);
+        if let [input] = inputs {
+            superblock.commits = input.superblock.commits.clone();
+            superblock.commit_sequence = input.superblock.commit_sequence;
+        }
+        Self {
+            header,
+            superblock,
+            parts,
+        }
+    }
+
+    /// Whether the result keeps its bound with as many keys as its layers say.
+    pub(crate) fn check_bound(&self, out: &Path) -> Result<()> {
+        let layers = &self.superblock.layers;
+        let rate = |layer: &Layer| expected_rate(layer.keys, layer.pages, layer.probes);
+        let got = match self.header.kind {
+            // Layers to come may be wrong at a rate of `bound r^layers` together, and those that are
+            // there at their own, however full they are now.
+            Kind::Scalable => {
+                let own: f64 = layers.iter().map(|layer| layer.fpr.max(rate(layer))).sum();
+                own / (1.0 - self.header.tightening.powf(layers.len() as f64))
+            }
+            _ => layers.iter().map(rate).sum(),
+        };
+        // No layers at all make 0 of 0.
+        if got.is_nan() || got <= self.header.fpr * (1.0 + ROUNDING) {
+            return Ok(());
+        }
+        Err(Error::Overfull {
+            path: out.to_owned(),
+            keys: self.superblock.keys(),
+            expected: self.header.fpr,
+            got,
+        })
+    }
+}
+
+/// All layers of the inputs.
+fn parts_of(inputs: &[Input]) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for (number, input) in inputs.iter().enumerate() {
+        for (index, layer) in (0..).zip(&input.superblock.layers) {
+            parts.push(Part {
+                input: number,
+                index,
+                layer: *layer,
+            });
+        }
+    }
+    parts
+}
+
+fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
+    let all = inputs.iter().all(|input| input.header().transactional);
+    Ok(Header {
+        transactional: options.transactional == Some(true) || all,
+        store_id: random()?,
+        created: now(),
+        compatible: 0,
+        read_only_compatible: 0,
+        ..model.clone()
+    })
+}
+
+/// Refuses inputs that have a key's bits in other places than the first one.
+fn check_fit(inputs: &[Input]) -> Result<()> {
+    let first = &inputs[0];
+    let wrong =
+        |input: &Input, other: &Input, field, expected: &dyn ToString, got: &dyn ToString| {
+            Err(Error::Mismatch {
+                path: input.path.clone(),
+                other: other.path.clone(),
+                field,
+                expected: expected.to_string(),
+                got: got.to_string(),
+            })
+        };
+    let model = first.header();
+    for input in inputs {
+        let own = input.header();
+        if own.kind == Kind::Counting {
+            return Err(Error::WrongKind {
+                path: input.path.clone(),
+                action: "merged",
+                expected: "stores of kind bloom or scalable",
+                got: own.kind,
+            });
+        }
+        if own.kind != model.kind {
+            return wrong(input, first, "kind", &model.kind, &own.kind);
+        }
+        if own.hash != model.hash {
+            return wrong(input, first, "hash", &model.hash, &own.hash);
+        }
+        if own.seed != model.seed {
+            // Seeds are told to nobody.
+            return wrong(input, first, "seed", &"the other's", &"another");
+        }
+        if own.probes != model.probes {
+            return wrong(input, first, "probes", &model.probes, &own.probes);
+        }
+    }
+    let smallest = smallest(inputs);
+    // None in a store that grows: each layer has its own.
+    let fewest = smallest.header().bits / PAGE_BITS;
+    for input in inputs {
+        let pages = input.header().bits / PAGE_BITS;
+        if fewest > 0 && !pages.is_multiple_of(fewest) {
+            let expected = format!("a multiple of {fewest}");
+            return wrong(input, smallest, "pages", &expected, &pages);
+        }
+    }
+    Ok(())
+}
+
+/// The input with the fewest pages; of several the first.
+fn smallest(inputs: &[Input]) -> &Input {
+    let least = inputs.iter().min_by_key(|input| input.header().bits);
+    least.unwrap_or(&inputs[0])
+}

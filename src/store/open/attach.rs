@@ -1,0 +1,135 @@
+//! Coming in: is this the right file, who is there, and what do they share.
+
+use std::time::Instant;
+
+use crate::error::{Error, Result};
+use crate::store::config::options::Options;
+use crate::store::coordination::locks::{DYING, Gate, Presence, StoreLocks, locked};
+use crate::store::coordination::place::Place;
+use crate::store::coordination::shm::Coordination;
+use crate::store::generation::Generation;
+use crate::store::storefile::meta::{Identity, read_identity};
+use crate::sys::storage::StorageFile;
+use crate::sys::{state_of, wait_until};
+
+/// How a handle comes in.
+pub(crate) enum Part {
+    /// Nobody else is there.
+    First(Presence),
+    /// Beside others, whose shared memory it is.
+    Joining(Presence, Coordination),
+}
+
+/// Refuses a file that has just taken the place of the one whose gate is held.
+pub(crate) fn expect_same(file: &dyn StorageFile, place: &Place, gate: &Gate) -> Result<()> {
+    let Some(file) = file.as_file() else {
+        return Ok(());
+    };
+    let found = state_of(file).map_err(|error| Error::io("look at", place, error))?;
+    match found.id == gate.state.id {
+        true => Ok(()),
+        false => Err(Error::Moved {
+            path: place.to_path_buf(),
+        }),
+    }
+}
+
+/// Refuses a file that has a second name: logs lie beside one of them, and who comes by the other can't find
+/// them. What a killed publication of Everseen's left is removed.
+pub(crate) fn refuse_other_names(place: &Place, gate: &Gate) -> Result<()> {
+    if gate.state.links <= 1 {
+        return Ok(());
+    }
+    for left in ["-new", "-part"].map(|suffix| place.beside(suffix)) {
+        let found = place.state_of(&left)?;
+        if found.is_some_and(|found| found.id == gate.state.id) {
+            let removed = place.folder().remove(&left);
+            removed.map_err(|error| Error::io("remove a second name", &left, error))?;
+        }
+    }
+    match place.state()? {
+        Some(found) if found.links > 1 => Err(Error::ManyNames {
+            path: place.to_path_buf(),
+            names: found.links,
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Finds out whether this handle is the first. Waits for those who are about to go: handles that
+/// can't go on after a failed write, and a process that is dying.
+pub(crate) fn find_part(
+    options: &Options,
+    place: &Place,
+    locks: &StoreLocks,
+    store_id: &[u8; 16],
+) -> Result<Part> {
+    let mut found = None;
+    // What keeps it out, if that stays so for longer than a death takes.
+    let mut refused = None;
+    let begun = Instant::now();
+    wait_until(options.timeout, || {
+        if let Some(alone) = Presence::alone(locks)? {
+            found = Some(Part::First(alone));
+            return Ok(true);
+        }
+        let presence = Presence::join(locks)?;
+        let shared = Coordination::open(place, store_id, locks.id(), true);
+        refused = match (presence, shared) {
+            (Some(presence), Ok(shared)) if !options.exclusive => {
+                if shared.is_joinable() {
+                    found = Some(Part::Joining(presence, shared));
+                    return Ok(true);
+                }
+                None
+            }
+            (Some(_), Err(unfit)) if !options.exclusive => Some(unfit.error(place)),
+            _ => Some(locked(place)),
+        };
+        match &refused {
+            Some(_) if begun.elapsed() >= DYING => Err(refused.take().unwrap_or(Error::Closed)),
+            _ => Ok(false),
+        }
+    })?;
+    match (found, refused) {
+        (Some(part), _) => Ok(part),
+        (None, Some(refused)) => Err(refused),
+        (None, None) => Err(Error::Busy {
+            path: place.to_path_buf(),
+            what: "handles to close that can't go on after a failed write",
+            process: None,
+        }),
+    }
+}
+
+/// Opens the buffers that others have made.
+pub(crate) fn attach_all(
+    path: &Place,
+    file: &dyn StorageFile,
+    shared: &Coordination,
+    write: bool,
+) -> Result<(Generation, Option<Generation>, Identity)> {
+    // A rotation or the end of a checkpoint may come between: then look again.
+    for _ in 0..1000 {
+        let (active, settled) = (shared.active(), shared.settled());
+        let open = |number| Generation::attach(path, number, write);
+        let opened = open(active).and_then(|active_one| {
+            let frozen = (settled < active).then(|| open(settled)).transpose()?;
+            // Read last: its layers hold all that is settled.
+            Ok((active_one, frozen, read_identity(file, path)?))
+        });
+        match opened {
+            Ok(opened) if opened.2.superblock.generation < settled => std::thread::yield_now(),
+            Ok(opened) => return Ok(opened),
+            Err(error) if (active, settled) == (shared.active(), shared.settled()) => {
+                return Err(error);
+            }
+            Err(_) => std::thread::yield_now(),
+        }
+    }
+    Err(Error::Busy {
+        path: path.to_path_buf(),
+        what: "other handles to go on",
+        process: None,
+    })
+}

@@ -1,0 +1,142 @@
+//! Closing: the last one out empties log and buffer into the pages and leaves one file.
+
+use std::sync::atomic::Ordering;
+
+use crate::error::{Error, Result};
+use crate::store::coordination::locks::Gate;
+use crate::store::coordination::shm::shared_path;
+use crate::store::engine::refresh::remove_if_there;
+use crate::store::engine::{Access, Engine, Held};
+use crate::store::generation::buffer_path;
+use crate::store::generation::buffer_pool::remove_spare;
+use crate::sys::lock;
+
+impl Engine {
+    /// Ends the handle. What it has not committed in a transactional store is dropped.
+    pub(crate) fn close(&self) -> Result<()> {
+        if !self.is_own_for_certain() {
+            return Err(Error::Forked);
+        }
+        if lock(&self.writer).closed {
+            return match self.check_usable() {
+                Err(Error::Closed) => Ok(()),
+                outcome => outcome,
+            };
+        }
+        if !self.writes() {
+            self.end(None);
+            return Ok(());
+        }
+        self.join_threads();
+        if let Err(error) = self.check_usable() {
+            // What can't go on lets others go on: they recover from what is durable.
+            self.end(lock(&self.held).take());
+            return Err(error);
+        }
+        let gate = Gate::enter_again(&self.place, self.locks.id(), self.options.timeout);
+        let gate = match self.poison_on_failure(gate) {
+            Ok(gate) => gate,
+            Err(error) => {
+                if self.is_poisoned() {
+                    self.end(lock(&self.held).take());
+                }
+                return Err(error);
+            }
+        };
+        let Some(held) = lock(&self.held).take() else {
+            // Another thread closes it.
+            return Ok(());
+        };
+        let outcome = match self.access {
+            Access::Alone => self.close_last(held),
+            _ => self.close_shared(held),
+        };
+        drop(gate);
+        outcome
+    }
+
+    fn close_shared(&self, held: Held) -> Result<()> {
+        // Inside the gate: nobody comes meanwhile.
+        if held.presence.become_alone()? {
+            return self.close_last(held);
+        }
+        let left = self.leave();
+        self.end(Some(held));
+        left
+    }
+
+    /// Leaves the store to the others.
+    fn leave(&self) -> Result<()> {
+        let mut writing = self.take_writer(lock(&self.writer))?;
+        // Other threads come no more: what they claimed from here on would be nobody's.
+        writing.local.closing = true;
+        writing.give_up();
+        writing.slot().set_handle(0);
+        drop(writing);
+        // One that another thread has started since.
+        self.join_threads();
+        Ok(())
+    }
+
+    fn close_last(&self, held: Held) -> Result<()> {
+        match self.finish() {
+            Ok(()) => {
+                // Whoever settled the last generation may have died before it removed the log, and
+                // with nothing written since there was no checkpoint after it to do so. Should it
+                // stay, the next opener removes it.
+                let newest = self.view.load().superblock.generation;
+                let _ = self.remove_leftover(newest.saturating_sub(1));
+                self.remove_shared_memory();
+                self.end(Some(held));
+                Ok(())
+            }
+            // Nothing acknowledged is lost. Once there is room the handle can be closed.
+            Err(error @ (Error::NoSpace { .. } | Error::Busy { .. })) => {
+                if self.access == Access::Shared {
+                    held.presence.share()?;
+                }
+                *lock(&self.held) = Some(held);
+                Err(error)
+            }
+            Err(error) => {
+                self.end(Some(held));
+                Err(error)
+            }
+        }
+    }
+
+    /// Moves everything that counts into the pages.
+    fn finish(&self) -> Result<()> {
+        let mut writing = self.take_writer(lock(&self.writer))?;
+        writing.local.closing = true;
+        writing.give_up();
+        writing.take_up_log()?;
+        writing.turn(true)?;
+        drop(writing);
+        self.join_threads();
+        self.settle_all(self.options.timeout)
+    }
+
+    fn remove_shared_memory(&self) {
+        self.shared.set_ended();
+        // Nobody else is there and the gate is ours. What can't be removed is never believed.
+        if self.access == Access::Shared {
+            let active = self.view.load().active.number();
+            let _ = remove_if_there(&self.place, &buffer_path(&self.place, active));
+            let _ = remove_spare(&self.place);
+            let _ = remove_if_there(&self.place, &shared_path(&self.place));
+        }
+    }
+
+    fn mark_closed(&self) {
+        lock(&self.writer).closed = true;
+        self.closed.store(true, Ordering::Release);
+    }
+
+    fn end(&self, held: Option<Held>) {
+        self.mark_closed();
+        drop(held);
+        drop(lock(&self.reading).take());
+        self.shared.leave_session();
+    }
+}

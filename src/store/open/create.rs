@@ -1,0 +1,286 @@
+//! Making a store: under a temporary name, then published in one step.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::error::{Error, Result};
+use crate::file::journal::layer_behind;
+use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
+use crate::file::superblock::Commits;
+use crate::file::{Header, Layer, Section, Superblock};
+use crate::log::file::RECORDS_OFFSET;
+use crate::log::log_path;
+use crate::page::{Kind, PAGE_BYTES};
+use crate::sizing::{Growth, Plan};
+use crate::store::api::store::Store;
+use crate::store::config::options::Options;
+use crate::store::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
+use crate::store::coordination::place::Place;
+use crate::store::engine::refresh::{clear_shared_memory, refuse_used};
+use crate::store::generation::sampling::rarity_for;
+use crate::store::storefile::atomic_file::{Draft, STORE};
+use crate::sys::storage::{Owner, StorageFile, write_all_at};
+
+pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
+    let (header, mut superblock) = design(options)?;
+    // A sample knows of no removals.
+    if options.is_measured() && header.kind != Kind::Counting {
+        let sample = sample_for(&header, &superblock)?;
+        superblock.sections.push(sample);
+    }
+    make(options, path, None, |draft| {
+        begin(draft, &superblock)?;
+        finish(&*draft.file, &draft.temporary, &header, &superblock)
+    })
+}
+
+/// Makes a store with `write`, which writes and syncs all of it, and opens it. `owner` is that of the stores that it
+/// is made of.
+pub(crate) fn make(
+    options: &Options,
+    path: &Path,
+    owner: Option<Owner>,
+    write: impl FnOnce(&Draft) -> Result<()>,
+) -> Result<Store> {
+    let draft = Draft::begin(options, path, STORE, owner)?;
+    clear_leftovers(&draft.place)?;
+    write(&draft)?;
+    let (storage, place) = (draft.storage(), draft.place.clone());
+    let gate = draft.name()?;
+    // Opening makes the name durable, as it does with one that a killed maker left.
+    let opened = crate::store::open::handle::open_inside(options, &place, &gate);
+    if opened.is_err() {
+        // After an error there is no store. The gate is still ours: nobody has seen it.
+        let _ = storage.remove(&place);
+    }
+    opened
+}
+
+/// Sees that nothing beside a new store can be taken for its own: removes what an earlier store of that name left
+/// and can't matter any more, refuses what may.
+fn clear_leftovers(place: &Place) -> Result<()> {
+    // First: handles of a store that was moved away may be at work with all of it.
+    refuse_used(place)?;
+    let mut blank = Vec::new();
+    for number in place.numbers("-log.")? {
+        let path = log_path(place, number);
+        let failed = |error| Error::io("look at", &path, error);
+        if !place.is_ours(&path, number)? {
+            continue;
+        }
+        if has_records(place, &path).map_err(failed)? {
+            return Err(Error::LeftoverLog { path });
+        }
+        blank.push(path);
+    }
+    for path in blank {
+        let removed = place.folder().remove(&path);
+        removed.map_err(|error| Error::io("remove a log without a record", &path, error))?;
+    }
+    clear_shared_memory(place, None)
+}
+
+/// Whether anything was ever appended to a log, whosever it is.
+fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
+    let file = place.folder().open_file(path, false)?;
+    let mut first = Vec::new();
+    let mut rest = &file;
+    std::io::Seek::seek(&mut rest, std::io::SeekFrom::Start(RECORDS_OFFSET))?;
+    std::io::Read::read_to_end(&mut std::io::Read::take(rest, 64), &mut first)?;
+    Ok(first.iter().any(|byte| *byte != 0))
+}
+
+/// Makes a store's file as long as its layers need.
+pub(crate) fn begin(draft: &Draft, superblock: &Superblock) -> Result<()> {
+    // Room is taken as pages are first written: a store made for years to come is small at first.
+    let length = superblock.end_offset().max(PAGES_OFFSET);
+    let set = draft.file.set_length(length);
+    set.map_err(|error| Error::io(STORE.action, &draft.temporary, error))
+}
+
+/// Writes header and superblock, and makes durable all that is in the file.
+pub(crate) fn finish(
+    file: &dyn StorageFile,
+    path: &Path,
+    header: &Header,
+    superblock: &Superblock,
+) -> Result<()> {
+    write_all_at(file, &header.encode(), HEADER_OFFSET)
+        .map_err(|error| Error::io("make the store", path, error))?;
+    crate::store::engine::write_superblock(file, path, header, superblock)
+}
+
+/// What header and superblock of a new store say.
+fn design(options: &Options) -> Result<(Header, Superblock)> {
+    if let Some(like) = &options.like {
+        return crate::store::open::like::design(options, like);
+    }
+    let kind = options.kind.unwrap_or(match options.capacity {
+        Some(_) => Kind::Bloom,
+        None => Kind::Scalable,
+    });
+    let mut header = Header {
+        kind,
+        hash: options.hash,
+        transactional: options.transactional.unwrap_or(false),
+        probes: 0,
+        capacity: 0,
+        fpr: 0.0,
+        bits: 0,
+        seed: match options.seed {
+            Some(seed) => seed,
+            None => random()?,
+        },
+        store_id: random()?,
+        created: now(),
+        growth: 0,
+        tightening: 0.0,
+        compatible: 0,
+        read_only_compatible: 0,
+        locks_itself: true,
+    };
+    let mut layers = Vec::new();
+    match kind {
+        Kind::Bloom | Kind::Counting => {
+            check_transactional(options, kind)?;
+            let plan = plan_fixed(options, kind)?;
+            header.probes = plan.probes;
+            header.capacity = plan.capacity;
+            header.fpr = plan.target;
+            header.bits = plan.bits();
+            layers.push(first_layer(kind, &plan));
+        }
+        Kind::Scalable => {
+            let growth = plan_growing(options)?;
+            header.capacity = growth.first;
+            header.fpr = growth.fpr;
+            header.growth = growth.factor;
+            header.tightening = growth.tightening;
+        }
+    }
+    Ok((header, first_superblock(layers)))
+}
+
+/// The sample with which a store begins that is to be measured.
+fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
+    let (capacity, pages) = match (header.growth(), superblock.layers.first()) {
+        (Some(growth), _) => {
+            let plan = growth.layer(0, growth.first)?;
+            (plan.capacity, plan.pages)
+        }
+        (None, Some(layer)) => (layer.capacity, layer.pages),
+        (None, None) => (header.capacity, 1),
+    };
+    let rarity = rarity_for(capacity, pages.saturating_mul(PAGE_BYTES as u64));
+    Ok(Section::empty_sample(rarity))
+}
+
+/// The superblock with which a store begins.
+pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
+    Superblock {
+        sequence: 1,
+        generation: 1,
+        log_expected: false,
+        commit_sequence: 0,
+        layers,
+        sections: Vec::new(),
+        commits: Commits::new(),
+    }
+}
+
+/// Seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// The layer of a new store of fixed capacity.
+pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
+    match kind {
+        Kind::Counting => layer_behind(plan),
+        Kind::Bloom | Kind::Scalable => Layer::after(None, plan),
+    }
+}
+
+/// Refuses a transactional store of a kind that can't be one.
+pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
+    if kind == Kind::Counting && options.transactional == Some(true) {
+        return Err(Error::InvalidOption {
+            option: "transactional",
+            expected:
+                "no for kind counting: a key that two handles count is not one handle's to give up"
+                    .to_owned(),
+            got: "yes".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
+    let missing = || {
+        Error::InvalidOption {
+        option: "capacity",
+        expected: match kind {
+            Kind::Counting => "a number of keys for kind counting, which can't grow: what is removed from the wrong \
+                               layer is lost to other keys"
+                .to_owned(),
+            _ => "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
+        },
+        got: "none".to_owned(),
+    }
+    };
+    let capacity = options.capacity.ok_or_else(missing)?;
+    let cell = kind.cell();
+    let plan = match (options.fpr, options.bits_per_key) {
+        (Some(rate), None) => cell.plan_for_rate(capacity, rate)?,
+        (None, None) => cell.plan_for_rate(capacity, DEFAULT_FPR)?,
+        (None, Some(bits)) => cell.plan_for_bits_per_key(capacity, bits)?,
+        (Some(rate), Some(bits)) => {
+            return Err(Error::InvalidOption {
+                option: "bits_per_key",
+                expected: format!("none beside a rate of {rate}: one follows from the other"),
+                got: bits.to_string(),
+            });
+        }
+    };
+    Ok(plan.foldable(options.foldable)?)
+}
+
+fn plan_growing(options: &Options) -> Result<Growth> {
+    if options.foldable > 0 {
+        return Err(Error::InvalidOption {
+            option: "foldable",
+            expected: "none for kind scalable, whose layers are as large as their keys need"
+                .to_owned(),
+            got: options.foldable.to_string(),
+        });
+    }
+    if let Some(bits) = options.bits_per_key {
+        return Err(Error::InvalidOption {
+            option: "bits_per_key",
+            expected: "a rate for kind scalable, whose layers differ in bits a key".to_owned(),
+            got: bits.to_string(),
+        });
+    }
+    let growth = Growth::new(
+        options.capacity.unwrap_or(DEFAULT_FIRST_LAYER),
+        options.fpr.unwrap_or(DEFAULT_FPR),
+        options.growth,
+        options.tightening,
+    )?;
+    // A store that could not even make its first layer is refused now, not at its first key.
+    growth.layer(0, growth.first)?;
+    Ok(growth)
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::io(
+            "draw random bytes from",
+            Path::new("the operating system"),
+            error.into(),
+        )
+    })?;
+    Ok(bytes)
+}

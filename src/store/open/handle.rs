@@ -1,0 +1,429 @@
+//! Opening a store.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer;
+use crate::error::{Error, Result};
+use crate::file::FormatError;
+use crate::log::file::sync_parent;
+use crate::store::api::store::Store;
+use crate::store::config::options::Options;
+use crate::store::coordination::legacy_locks::take_over;
+use crate::store::coordination::locks::{
+    DYING, Gate, Intention, Others, Presence, Seat, StoreLocks, lock_error, locked, revoke_bias,
+};
+use crate::store::coordination::place::{Place, refuse_dangling};
+use crate::store::coordination::shm::{Coordination, shared_path};
+use crate::store::engine::recovery_report::RecoveryReport;
+use crate::store::engine::refresh::{clear_shared_memory, make_buffer, map_all, reserve_buffer};
+use crate::store::engine::{Access, Engine, Held, Parts, View};
+use crate::store::generation::Generation;
+use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
+use crate::store::open::recover::{Found, Recovered, make_superblock_durable, recover};
+use crate::store::storefile::meta::{Identity, identify, read_identity};
+use crate::store::write::rotation::room_after;
+use crate::sys::storage::StorageFile;
+use crate::sys::{LockFile, wait_until};
+
+pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
+    check_exists(options, path)?;
+    let place = Place::of_existing(path)?;
+    let gate = Gate::enter(&place, Intention::Write, options.timeout)?;
+    open_inside(options, &place, &gate)
+}
+
+/// Opens for writing, inside the gate.
+pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Result<Store> {
+    let place = place.with_owner(Some(gate.state.owner))?;
+    let options = options.within(&place);
+    let locks = gate.locks(&place, Intention::Write)?;
+    let (file, identity) = identify(&options, &place, true)?;
+    expect_same(&*file, &place, gate)?;
+    refuse_other_names(&place, gate)?;
+    let part = find_part(&options, &place, &locks, &identity.header.store_id)?;
+    // Read again: those who were there have gone on meanwhile.
+    let mut identity = read_identity(&*file, &place)?;
+    if identity.header.read_only_compatible != 0 {
+        let unknown = identity.header.read_only_compatible;
+        return Err(Error::Format {
+            path: place.to_path_buf(),
+            source: FormatError::ReadOnlyFeatures { unknown },
+        });
+    }
+    if let Part::First(_) = part
+        && !identity.header.locks_itself
+    {
+        take_over(&place, &*file, &mut identity.header)?;
+    }
+    let opening = Opening {
+        options: &options.fit_beside(&place, identity.superblock.end_offset()),
+        place: &place,
+        locks: &locks,
+        file,
+        identity,
+    };
+    match part {
+        Part::Joining(presence, shared) => opening.join(gate, presence, shared),
+        Part::First(alone) if options.exclusive => {
+            opening.first(Access::Alone, |_, _| Ok((None, alone)))
+        }
+        Part::First(alone) => opening.first(Access::Shared, |shared, handle| {
+            let seat = Seat::among(&locks, shared, handle)?;
+            alone.share()?;
+            Ok((Some(seat), alone))
+        }),
+    }
+}
+
+pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
+    check_exists(options, path)?;
+    let place = Place::of_existing(path)?;
+    let options = options.within(&place);
+    let gate = Gate::enter(&place, Intention::Read, options.timeout)?;
+    let locks = gate.locks(&place, Intention::Read)?;
+    let (file, identity) = identify(&options, &place, false)?;
+    expect_same(&*file, &place, &gate)?;
+    let opening = Opening {
+        options: &options.fit(identity.superblock.end_offset(), u64::MAX),
+        place: &place,
+        locks: &locks,
+        file,
+        identity,
+    };
+    let mut watched = Err(locked(&place));
+    wait_until(options.timeout.min(DYING), || {
+        watched = opening.watch();
+        use Error::{Locked, OtherLayout, OtherName};
+        let may_pass = matches!(
+            watched,
+            Err(Locked { .. } | OtherName { .. } | OtherLayout { .. })
+        );
+        Ok::<_, Error>(!may_pass)
+    })?;
+    match watched? {
+        Some(store) => Ok(store),
+        None => opening.snapshot(),
+    }
+}
+
+/// What a handle brings along, however it came in.
+struct Arrival {
+    access: Access,
+    handle: u64,
+    shared: Coordination,
+    active: Generation,
+    frozen: Option<Generation>,
+    writer_lock: Option<LockFile>,
+    biased: bool,
+    held: Option<Held>,
+    recovery: RecoveryReport,
+}
+
+struct Opening<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    locks: &'a StoreLocks,
+    file: Arc<dyn StorageFile>,
+    identity: Identity,
+}
+
+impl Opening<'_> {
+    /// Opens as the first: recovers, and makes the shared memory.
+    fn first(
+        self,
+        access: Access,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+    ) -> Result<Store> {
+        let (place, id) = (self.place, self.identity.header.store_id);
+        let opened = self.recover(access, hold);
+        if opened.is_err() {
+            // Nobody has joined. What can't be removed is not believed by the next.
+            let _ = clear_shared_memory(place, Some(&id));
+        }
+        opened
+    }
+
+    fn recover(
+        mut self,
+        access: Access,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+    ) -> Result<Store> {
+        let path = self.place;
+        let is_shared = access == Access::Shared;
+        clear_shared_memory(path, Some(&self.identity.header.store_id))?;
+        // What a killed process left in the page cache has just been believed: the superblock,
+        // and the names of store and logs. None of it may be gone after a power cut, when what
+        // it made obsolete has been removed.
+        make_superblock_durable(self.options, path, &*self.file, &self.identity)?;
+        sync_parent(&*self.options.storage, path)?;
+        let mut recovered = recover(self.options, path, &self.identity, true)?;
+        self.expect_logs(&recovered)?;
+        let words = shared_path(path);
+        let shared = if is_shared {
+            Coordination::create(path)
+                .map_err(|error| Error::io("make shared memory", &words, error))?
+        } else {
+            Coordination::private().map_err(|error| Error::io("reserve memory for", path, error))?
+        };
+        let bytes = self.options.buffer_bytes();
+        let frozen = match &mut recovered.frozen {
+            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+            None => None,
+        };
+        let active = match &mut recovered.active {
+            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+            None => {
+                let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
+                Some(Generation::new(memory))
+            }
+        };
+        self.begin_words(&shared, &recovered, bytes);
+        let handle = shared.new_handle();
+        let (seat, presence) = hold(&shared, handle)?;
+        let seat = match seat {
+            Some(seat) => seat,
+            None => Seat::alone(&shared, handle),
+        };
+        let overflow = active.is_none() || (frozen.is_none() && recovered.frozen.is_some());
+        let active = match active {
+            Some(active) => active,
+            // Its keys go from the log into the pages before anybody looks for them.
+            None => self.empty_generation(&recovered, is_shared, bytes)?,
+        };
+        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
+        let held = Some(Held { presence, seat });
+        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let engine = self.assemble(Arrival {
+            access,
+            handle,
+            shared,
+            active,
+            frozen,
+            writer_lock,
+            biased: is_shared,
+            held,
+            recovery,
+        })?;
+        engine.resume(recovered, overflow)?;
+        engine.shared.set_ready();
+        Ok(Store { engine })
+    }
+
+    /// Tells in the superblock that there is a log before anything is added to one whose maker died
+    /// before it told.
+    fn expect_logs(&mut self, recovered: &Recovered) -> Result<()> {
+        let found = recovered.frozen.is_some() || recovered.active.is_some();
+        let superblock = &mut self.identity.superblock;
+        if found && !superblock.log_expected {
+            superblock.sequence += 1;
+            superblock.log_expected = true;
+            let header = &self.identity.header;
+            crate::store::engine::write_superblock(&*self.file, self.place, header, superblock)?;
+        }
+        Ok(())
+    }
+
+    /// Opens beside others, who keep the shared memory.
+    fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Store> {
+        let path = self.place;
+        let words = shared_path(path);
+        let handle = shared.new_handle();
+        let checked = shared.check_handle(handle);
+        checked.map_err(|wrong| wrong.at(path))?;
+        let seat = Seat::among(self.locks, &shared, handle)?;
+        revoke_bias(self.locks, &shared, self.options.timeout)?;
+        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
+        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
+        let held = Some(Held { presence, seat });
+        let joined = Opening { identity, ..self };
+        let engine = joined.assemble(Arrival {
+            access: Access::Shared,
+            handle,
+            shared,
+            active,
+            frozen,
+            writer_lock,
+            biased: false,
+            held,
+            recovery: RecoveryReport::joined(),
+        })?;
+        engine.renew()?;
+        // Whoever died since is noticed now, and a checkpoint that died with it goes on.
+        engine.lock_writer()?.drop_the_dead()?;
+        if engine.shared.settled() < engine.shared.active() {
+            engine.resume_checkpoint()?;
+        }
+        Ok(Store { engine })
+    }
+
+    /// Opens for reading what others write; `None` if nobody has the store open for writing, or
+    /// the shared memory can't be read.
+    fn watch(&self) -> Result<Option<Store>> {
+        let path = self.place;
+        let id = &self.identity.header.store_id;
+        match self.locks.others()? {
+            Others::None => return Ok(None),
+            // What is written is in private memory.
+            Others::Alone => return Err(locked(path)),
+            Others::Shared => {}
+        }
+        let shared = Coordination::open(path, id, self.locks.id(), false)
+            .map_err(|unfit| unfit.error(path))?;
+        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
+        let again = Opening {
+            options: self.options,
+            place: path,
+            locks: self.locks,
+            file: Arc::clone(&self.file),
+            identity,
+        };
+        let engine = again.assemble(Arrival {
+            access: Access::Watching,
+            handle: 0,
+            shared,
+            active,
+            frozen,
+            writer_lock: None,
+            biased: false,
+            held: None,
+            recovery: RecoveryReport::joined(),
+        })?;
+        engine.renew()?;
+        Ok(Some(Store { engine }))
+    }
+
+    /// Opens for reading what is there now.
+    fn snapshot(self) -> Result<Store> {
+        let path = self.place;
+        let mut recovered = recover(self.options, path, &self.identity, false)?;
+        let shared = Coordination::private()
+            .map_err(|error| Error::io("reserve memory for", path, error))?;
+        let found = recovered.frozen.iter().chain(&recovered.active);
+        let keys = found.map(|found| found.scan.committed_keys);
+        let bytes = self.options.buffer_bytes();
+        let most = keys.max().unwrap_or(0);
+        self.begin_words(&shared, &recovered, bytes);
+        let load = |found: Option<&mut Found>| match found {
+            // Read-only, a log can't be emptied into the pages: it must have room in memory.
+            Some(found) => match found.load(&self.identity, path, false, bytes)? {
+                None => Err(self.too_small_for(most)),
+                loaded => Ok(loaded),
+            },
+            None => Ok(None),
+        };
+        let frozen = load(recovered.frozen.as_mut())?;
+        let active = match load(recovered.active.as_mut())? {
+            Some(active) => active,
+            None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
+        };
+        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let engine = self.assemble(Arrival {
+            access: Access::Snapshot,
+            handle: 0,
+            shared,
+            active,
+            frozen,
+            writer_lock: None,
+            biased: false,
+            held: None,
+            recovery,
+        })?;
+        Ok(Store { engine })
+    }
+
+    fn too_small_for(&self, keys: u64) -> Error {
+        let least = buffer::bytes_for(keys) / 7 * 16 + 4096;
+        Error::InvalidOption {
+            option: "buffer",
+            expected: format!("at least {least} bytes, for the {keys} keys of the log"),
+            got: self.options.buffer.to_string(),
+        }
+    }
+
+    fn begin_words(&self, shared: &Coordination, recovered: &Recovered, bytes: u64) {
+        shared.set_commit_sequence(recovered.commit_sequence);
+        shared.set_writers_bytes(recovered.writers_bytes);
+        shared.set_next_handle(recovered.next_handle);
+        if let Some(found) = &recovered.frozen
+            && let Some(intent) = &self.identity.intent
+            && intent.generation == found.log.generation
+        {
+            shared.set_torn(intent.pages.clone());
+        }
+        let settled = recovered.number - u64::from(recovered.frozen.is_some());
+        let id = &self.identity.header.store_id;
+        let numbers = (recovered.number, settled);
+        shared.begin(id, self.locks.id(), bytes, numbers);
+    }
+
+    /// A generation whose log's keys have no room in its buffer.
+    fn empty_generation(
+        &self,
+        recovered: &Recovered,
+        is_shared: bool,
+        bytes: u64,
+    ) -> Result<Generation> {
+        let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
+        let generation = Generation::new(memory);
+        if let Some(found) = &recovered.active {
+            let end = found.scan.end;
+            generation.buffer.set_durable(end.end);
+            generation.buffer.set_applied(end.end);
+            generation.set_log_end(end);
+            generation.set_log(Arc::clone(&found.log));
+        }
+        let room = room_after(&self.identity.header, &self.identity.superblock, None);
+        generation.buffer.set_room(room);
+        Ok(generation)
+    }
+
+    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
+        let superblock = self.identity.superblock;
+        let (layers, kept) = map_all(&self.file, self.place, &superblock, None)?;
+        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
+        let reading = if reads {
+            self.locks.tell_reading()?
+        } else {
+            None
+        };
+        Ok(Engine::new(Parts {
+            place: self.place.clone(),
+            locks: self.locks.clone(),
+            reading,
+            options: self.options.clone(),
+            header: self.identity.header,
+            view: View {
+                active: Arc::new(arrival.active),
+                frozen: arrival.frozen.map(Arc::new),
+                layers,
+                kept,
+                superblock,
+            },
+            file: self.file,
+            access: arrival.access,
+            handle: arrival.handle,
+            shared: arrival.shared,
+            writer_lock: arrival.writer_lock,
+            biased: arrival.biased,
+            held: arrival.held,
+            recovery: arrival.recovery,
+        }))
+    }
+}
+
+pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::IsFolder {
+            path: path.to_owned(),
+        });
+    }
+    refuse_dangling(path)?;
+    let exists = options.storage.exists(path);
+    if !exists.map_err(|error| Error::io("look for", path, error))? {
+        return Err(Error::NotFound {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}

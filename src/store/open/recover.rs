@@ -1,0 +1,438 @@
+//! Recovery by the first to open a store: what the logs say, and going on from there (FORMAT.md,
+//! "Recovery").
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::buffer::{self, Buffer, COMMITTED, Claim};
+use crate::error::{Error, Result};
+use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
+use crate::log::file::sync_parent;
+use crate::log::{LogError, LogFile, log_path};
+use crate::page::Kind;
+use crate::store::config::options::Options;
+use crate::store::coordination::place::Place;
+use crate::store::engine::refresh::make_buffer;
+use crate::store::engine::{Engine, write_superblock};
+use crate::store::generation::Generation;
+use crate::store::generation::count_stream::for_each_operation;
+use crate::store::generation::hash_stream::for_each_committed;
+use crate::store::generation::log_summary::{Scan, scan};
+use crate::store::storefile::meta::{Identity, read_identity};
+use crate::store::write::rotation::room_after;
+use crate::sys::storage::{Storage, StorageFile};
+
+impl Engine {
+    /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
+    /// before anything else with logs that memory has no room for, from the logs themselves.
+    pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
+        self.leave_sum(&self.view.load());
+        if self.is_counting() && recovered.frozen.is_some() {
+            let replayed = self.replay_journal();
+            self.poison_on_failure(replayed)?;
+        }
+        if !overflow {
+            return match self.shared.settled() < self.shared.active() {
+                true => self.resume_checkpoint(),
+                false => Ok(()),
+            };
+        }
+        match &recovered.frozen {
+            Some(found) if !found.loaded => self.settle_from_log(&found.log)?,
+            _ => self.settle_all(self.options.timeout)?,
+        }
+        if let Some(found) = &recovered.active
+            && !found.loaded
+        {
+            let mut writing = self.lock_writer()?;
+            writing
+                .view
+                .active
+                .buffer
+                .set_keys(found.scan.committed_keys);
+            writing.turn(false)?;
+            drop(writing);
+            self.settle_from_log(&found.log)?;
+        }
+        Ok(())
+    }
+
+    /// A page that is damaged keeps nobody from opening the store and looking at the others.
+    pub(crate) fn resume_checkpoint(&self) -> Result<()> {
+        match self.start_checkpoint() {
+            Err(Error::Format { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
+        let identity = read_identity(&*self.file, &self.place)?;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        self.apply(&identity, log, None, self.options.background)?;
+        self.shared.set_settled(log.generation + 1);
+        self.renew()?;
+        self.remove_generation(log.generation);
+        Ok(())
+    }
+}
+
+/// What the logs of a store hold.
+pub(crate) struct Recovered {
+    /// The closed generation whose checkpoint is due. `None` in its place for a buffer if the
+    /// grant has no room for its keys.
+    pub(crate) frozen: Option<Found>,
+    /// The generation that takes new keys, if it has a log.
+    pub(crate) active: Option<Found>,
+    /// The number of the active generation.
+    pub(crate) number: u64,
+    pub(crate) next_handle: u64,
+    pub(crate) commit_sequence: u64,
+    pub(crate) writers_bytes: u64,
+}
+
+/// A generation that was found on disk.
+pub(crate) struct Found {
+    pub(crate) log: Arc<LogFile>,
+    pub(crate) scan: Scan,
+    /// Its keys are in a buffer. Else they must go from the log into the pages.
+    loaded: bool,
+}
+
+/// Reads the logs; a writer also removes what does not count.
+pub(crate) fn recover(
+    options: &Options,
+    place: &Place,
+    identity: &Identity,
+    write: bool,
+) -> Result<Recovered> {
+    Recovery {
+        options,
+        place,
+        identity,
+        write,
+    }
+    .run()
+}
+
+struct Recovery<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    identity: &'a Identity,
+    write: bool,
+}
+
+impl Recovery<'_> {
+    fn run(&self) -> Result<Recovered> {
+        let recovered = self.read()?;
+        if self.write {
+            let generation = self.identity.superblock.generation;
+            // Its checkpoint was done, and the removal of its name not yet durable.
+            self.remove_log(generation - 1)?;
+            let is_none = recovered.frozen.is_none() && recovered.active.is_none();
+            self.refuse_later_logs(generation + u64::from(!is_none))?;
+        }
+        Ok(recovered)
+    }
+
+    fn read(&self) -> Result<Recovered> {
+        let superblock = &self.identity.superblock;
+        let generation = superblock.generation;
+        let Some(first) = self.open_first(generation)? else {
+            return self.outcome(None, None, generation);
+        };
+        let first = self.scan(first)?;
+        let Some(cut) = first.scan.cut.clone() else {
+            self.expect_no_checkpoint(&first)?;
+            self.expect_no_commits_after(&first)?;
+            if self.write {
+                // Made by a rotation that did not come to close this one: it never counted.
+                self.remove_log(generation + 1)?;
+            }
+            return self.outcome(None, Some(first), generation);
+        };
+        if !first.scan.fits(&cut, self.identity) {
+            let reason = "its layer does not fit the superblock's";
+            return Err(first.nonsense(reason));
+        }
+        if cut.last {
+            return self.outcome(Some(first), None, generation + 1);
+        }
+        let Some(second) = self.open_log(generation + 1)? else {
+            return Err(self.missing(generation + 1));
+        };
+        let second = self.scan(second)?;
+        if second.scan.cut.is_some() {
+            return Err(second.nonsense("it is closed, and the log before it is still there"));
+        }
+        self.outcome(Some(first), Some(second), generation + 1)
+    }
+
+    /// Refuses to begin beside a log that no crash of this store can have left, and whose name it would need one
+    /// day: of a store that this file has taken the place of. `last` is the last generation that may have one.
+    fn refuse_later_logs(&self, last: u64) -> Result<()> {
+        for number in self.place.numbers("-log.")? {
+            let path = log_path(self.place, number);
+            if number > last && self.place.is_ours(&path, number)? {
+                return Err(Error::LeftoverLog { path });
+            }
+        }
+        Ok(())
+    }
+
+    fn outcome(
+        &self,
+        frozen: Option<Found>,
+        active: Option<Found>,
+        number: u64,
+    ) -> Result<Recovered> {
+        let superblock = &self.identity.superblock;
+        let mut commits: Commits = superblock.commits.clone();
+        let mut commit_sequence = superblock.commit_sequence;
+        let mut handle = 0;
+        for found in frozen.iter().chain(&active) {
+            commits.extend(found.scan.commits.clone());
+            commit_sequence = commit_sequence.max(found.scan.commit_sequence);
+            handle = handle.max(found.scan.handle);
+            if writers_bytes(&commits) > WRITERS_ROOM as u64 {
+                return Err(found.nonsense("its marks name more writers than a superblock holds"));
+            }
+        }
+        Ok(Recovered {
+            frozen,
+            active,
+            number,
+            next_handle: handle.saturating_add(1),
+            commit_sequence,
+            writers_bytes: writers_bytes(&commits),
+        })
+    }
+
+    fn missing(&self, generation: u64) -> Error {
+        Error::Log {
+            path: log_path(self.place, generation),
+            source: LogError::Missing { generation },
+        }
+    }
+
+    /// The log of the superblock's own generation.
+    fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
+        // A checkpoint of it had begun: an older superblock does not know of its log.
+        let begun = self.has_begun(generation);
+        let expected = self.identity.superblock.log_expected || begun;
+        match self.open_log(generation) {
+            Ok(None) if expected => Err(self.missing(generation)),
+            // Half made when its maker died, which had told nobody yet.
+            Err(Error::Log {
+                source: LogError::Header,
+                ..
+            }) if !expected => {
+                if self.write {
+                    self.remove_log(generation)?;
+                }
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open_log(&self, generation: u64) -> Result<Option<LogFile>> {
+        let storage = &*self.options.storage;
+        let id = &self.identity.header.store_id;
+        LogFile::open(storage, self.place, id, generation, self.write)
+    }
+
+    /// Removes a log of this store's that counts no more.
+    fn remove_log(&self, generation: u64) -> Result<()> {
+        let storage: &dyn Storage = &*self.options.storage;
+        let path = log_path(self.place, generation);
+        let id = &self.identity.header.store_id;
+        if LogFile::is_of_another(storage, self.place, id, generation) {
+            return Err(Error::LeftoverLog { path });
+        }
+        let failed = |error| Error::io("remove a log that has done its service", &path, error);
+        if storage.exists(&path).map_err(failed)? {
+            match storage.remove(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                outcome => outcome.map_err(failed)?,
+            }
+            sync_parent(storage, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Whether an intent says that the checkpoint of this generation was interrupted.
+    fn has_begun(&self, generation: u64) -> bool {
+        let intent = self.identity.intent.as_ref();
+        intent.is_some_and(|intent| intent.generation == generation)
+    }
+
+    /// A checkpoint begins only when the record that closes the log is durable.
+    fn expect_no_checkpoint(&self, found: &Found) -> Result<()> {
+        if self.has_begun(self.identity.superblock.generation) {
+            return Err(Error::Log {
+                path: found.log.path.clone(),
+                source: LogError::Unsealed {
+                    end: found.scan.end.end,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    /// A commit makes the log before durable, and only then writes its mark.
+    fn expect_no_commits_after(&self, first: &Found) -> Result<()> {
+        let storage = &*self.options.storage;
+        let id = &self.identity.header.store_id;
+        let next = first.log.generation + 1;
+        let Ok(Some(next)) = LogFile::open(storage, self.place, id, next, false) else {
+            return Ok(());
+        };
+        if scan(&next, &self.identity.header)?.commit_sequence > 0 {
+            return Err(Error::Log {
+                path: first.log.path.clone(),
+                source: LogError::Unsealed {
+                    end: first.scan.end.end,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    fn scan(&self, log: LogFile) -> Result<Found> {
+        let log = Arc::new(log);
+        let scan = scan(&log, &self.identity.header)?;
+        if self.write {
+            make_durable(&log, scan.end.end)?;
+        }
+        Ok(Found {
+            log,
+            scan,
+            loaded: false,
+        })
+    }
+}
+
+impl Found {
+    fn nonsense(&self, reason: &'static str) -> Error {
+        Error::Log {
+            path: self.log.path.clone(),
+            source: LogError::Nonsense {
+                offset: self.scan.cut_offset,
+                reason,
+            },
+        }
+    }
+
+    /// A generation with the committed keys of the log in its buffer; `None` if a buffer of so many
+    /// bytes has no room for them.
+    pub(crate) fn load(
+        &mut self,
+        identity: &Identity,
+        path: &Place,
+        shared: bool,
+        bytes: u64,
+    ) -> Result<Option<Generation>> {
+        let counts = identity.header.kind == Kind::Counting;
+        // Of a counting store the same keys may come over and over.
+        if !counts && self.scan.committed_keys > buffer::limit_of(bytes) {
+            return Ok(None);
+        }
+        let memory = make_buffer(path, shared, bytes, self.log.generation)?;
+        let has_room = match counts {
+            true => fill_nets(&memory, self)?,
+            false => fill(&memory, self)?,
+        };
+        if !has_room {
+            return Ok(None);
+        }
+        self.loaded = true;
+        memory.set_room(room_after(&identity.header, &identity.superblock, None));
+        memory.set_durable(self.scan.end.end);
+        memory.set_applied(self.scan.end.end);
+        let generation = Generation::new(memory);
+        generation.set_log_end(self.scan.end);
+        generation.set_log(Arc::clone(&self.log));
+        if self.scan.cut.is_some() {
+            generation.buffer.set_sealed();
+        }
+        Ok(Some(generation))
+    }
+}
+
+/// Makes durable what has just been believed of the store file. Unless the store was closed as it
+/// should be, the superblock is written once more: the sync that was to make it durable may have
+/// failed, and what the next one says of it then is worth nothing.
+pub(crate) fn make_superblock_durable(
+    options: &Options,
+    path: &Path,
+    file: &dyn StorageFile,
+    identity: &Identity,
+) -> Result<()> {
+    let superblock = &identity.superblock;
+    let logs = [superblock.generation - 1, superblock.generation];
+    let mut closed = !superblock.log_expected;
+    for log in logs.map(|generation| log_path(path, generation)) {
+        let there = options.storage.exists(&log);
+        closed &= !there.map_err(|error| Error::io("look for the log", &log, error))?;
+    }
+    if !closed {
+        // Of failures that are past, which it may tell of once.
+        let _ = file.sync();
+        return write_superblock(file, path, &identity.header, superblock);
+    }
+    let synced = file.sync();
+    synced.map_err(|error| Error::sync("sync the store", path, error))
+}
+
+/// What a killed process left in the page cache must not count today and be gone tomorrow. It is
+/// written once more, not only synced, for it may have been killed after a sync that failed.
+fn make_durable(log: &LogFile, end: u64) -> Result<()> {
+    log.write_again(0..end)?;
+    let synced = log.file.sync();
+    synced.map_err(|error| Error::sync("sync the log", &log.path, error))
+}
+
+/// The same of a counting store.
+fn fill_nets(memory: &Buffer, found: &Found) -> Result<bool> {
+    let mut fits = true;
+    for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
+        Some(slot) => memory.count(slot, by),
+        None => fits = false,
+    })?;
+    memory.unmark_all();
+    Ok(fits)
+}
+
+/// Whether all committed keys of the log had room.
+fn fill(memory: &Buffer, found: &Found) -> Result<bool> {
+    let mut keys = 0;
+    let mut fits = true;
+    let mut claim = |hash| match memory.claim(hash) {
+        Claim::Claimed(slot) => {
+            memory.publish(slot, COMMITTED);
+            keys += 1;
+        }
+        // They crowd a few buckets, which an honest hash does not make them do.
+        Claim::NoRoom => fits = false,
+        Claim::Settled | Claim::Open(_) => {}
+    };
+    // Each is fetched some keys before it is claimed: the table is larger than any cache.
+    let mut ahead = [0; AHEAD];
+    let mut count = 0;
+    for_each_committed(&found.log, &found.scan.committed, |hash| {
+        memory.prefetch(hash);
+        let before = std::mem::replace(&mut ahead[count % AHEAD], hash);
+        if count >= AHEAD {
+            claim(before);
+        }
+        count += 1;
+    })?;
+    let rest = count.min(AHEAD);
+    (count - rest..count).for_each(|place| claim(ahead[place % AHEAD]));
+    memory.set_keys(keys);
+    Ok(fits)
+}
+
+/// Keys that are fetched before the first of them is claimed.
+const AHEAD: usize = 32;

@@ -1,0 +1,4 @@
+//! TODO prefetch
+
+pub(crate) mod readahead;
+pub(crate) mod residency;

@@ -1,0 +1,338 @@
+//! Readers while generations come and go, in every order (see docs/evidence.md).
+//!
+//! What is checked is [`look_up`], [`View`], [`Coordination`], buffers and pages as they are. What
+//! stands for the rest: files are relaxed words, and a handle's view is its own alone, as if each
+//! reader were a process: nothing tells it of a change but the shared words.
+
+use std::cell::RefCell;
+use std::sync::Arc;
+
+use ::loom::thread;
+
+use crate::buffer::{Buffer, COMMITTED};
+use crate::error::{Error, Result};
+use crate::file::layout::FIRST_PAGE;
+use crate::file::loom::{File, Page};
+use crate::file::{LayerPages, Superblock};
+use crate::store::coordination::shm::Coordination;
+use crate::store::engine::View;
+use crate::store::generation::Generation;
+use crate::store::read::point::look_up;
+use crate::store::view::section_set::KeptAll;
+use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
+use crate::sys::{FileId, explore};
+
+/// In the pages from the beginning.
+const OLD: u64 = 1;
+/// In generation 1, and in the pages once that is settled.
+const KEY: u64 = 2;
+/// Comes into generation 2.
+const NEW: u64 = 3;
+const HANDLE: u64 = 7;
+
+/// Where generation 1 is settled to.
+#[derive(Clone, Copy)]
+enum Settles {
+    Nowhere,
+    /// Into the page in which `OLD` is.
+    IntoThePage,
+    /// Into the first page, which nothing is in.
+    IntoABlankPage,
+    /// Into a layer of its own.
+    IntoANewLayer,
+}
+
+struct Store {
+    shared: Coordination,
+    /// By number, beginning with 1.
+    generations: Vec<Arc<Generation>>,
+    /// A bit for each generation whose buffer's file is gone.
+    removed: AtomicU64,
+    files: Vec<File>,
+    /// By generation, beginning with 1.
+    superblocks: Vec<Superblock>,
+    /// The generation of the newest.
+    newest: AtomicU64,
+    inserted: AtomicBool,
+}
+
+impl Store {
+    fn new(settles: Settles) -> Self {
+        let files = match settles {
+            Settles::Nowhere => Vec::new(),
+            Settles::IntoThePage => vec![File::of(
+                FIRST_PAGE,
+                &[(Page::Keys(&[OLD]), Page::Keys(&[OLD, KEY]))],
+            )],
+            Settles::IntoABlankPage => {
+                vec![File::of(FIRST_PAGE, &[(Page::Blank, Page::Keys(&[KEY]))])]
+            }
+            Settles::IntoANewLayer => vec![
+                File::of(FIRST_PAGE, &[(Page::Keys(&[OLD]), Page::Keys(&[OLD]))]),
+                File::of(FIRST_PAGE + 16, &[(Page::Blank, Page::Keys(&[KEY]))]),
+            ],
+        };
+        let superblock = |generation: u64| {
+            let mut layers: Vec<_> = files.iter().map(|file| file.layer).collect();
+            if generation == 1 {
+                layers.truncate(1);
+            } else if let Some(last) = layers.last_mut() {
+                last.all_written = true;
+                last.keys += 1;
+            }
+            Superblock {
+                sequence: generation,
+                generation,
+                log_expected: true,
+                commit_sequence: 0,
+                layers,
+                sections: Vec::new(),
+                commits: Default::default(),
+            }
+        };
+        let shared = Coordination::private().unwrap();
+        let file = FileId {
+            device: 0,
+            inode: 0,
+        };
+        shared.begin(&[0; 16], file, 0, (1, 1));
+        Self {
+            shared,
+            generations: (1..=3)
+                .map(|number| Arc::new(Generation::new(Buffer::small(number))))
+                .collect(),
+            removed: AtomicU64::new(0),
+            superblocks: (1..=2).map(superblock).collect(),
+            files,
+            newest: AtomicU64::new(1),
+            inserted: AtomicBool::new(false),
+        }
+    }
+
+    fn generation(&self, number: u64) -> &Arc<Generation> {
+        &self.generations[number as usize - 1]
+    }
+
+    fn insert(&self, generation: u64, key: u64) {
+        self.generation(generation).buffer.put(key, COMMITTED);
+    }
+
+    /// The checkpoint of generation 1, in the order of the engine's.
+    fn checkpoint(&self) {
+        if let Some(file) = self.files.last() {
+            self.shared.window().publish(file.numbers(0..1));
+            file.write(0..1);
+            self.shared.window().publish(0..0);
+        }
+        self.newest.store(2, Ordering::Relaxed);
+        self.shared.set_settled(2);
+        self.removed.store(1 << 1, Ordering::Relaxed);
+    }
+
+    fn attach(&self, number: u64) -> Result<Arc<Generation>> {
+        if self.removed.load(Ordering::Relaxed) & (1 << number) != 0 {
+            return Err(Error::Closed);
+        }
+        Ok(Arc::clone(self.generation(number)))
+    }
+
+    fn map(&self, superblock: &Superblock, held: &[Arc<LayerPages>]) -> Vec<Arc<LayerPages>> {
+        let layers = superblock.layers.iter().enumerate();
+        let mapped = layers.map(|(index, layer)| {
+            let pages = match held.get(index) {
+                Some(pages) => Arc::clone(pages),
+                None => Arc::new(self.files[index].pages()),
+            };
+            pages.update(layer);
+            pages
+        });
+        mapped.collect()
+    }
+}
+
+/// A handle, with the view it has had since generation 1 was the first.
+struct Reader<'a> {
+    store: &'a Store,
+    view: RefCell<Arc<View>>,
+}
+
+impl<'a> Reader<'a> {
+    fn of(store: &'a Store) -> Self {
+        let superblock = store.superblocks[0].clone();
+        let view = View {
+            active: Arc::clone(store.generation(1)),
+            frozen: None,
+            layers: store.map(&superblock, &[]),
+            kept: KeptAll::default(),
+            superblock,
+        };
+        Self {
+            store,
+            view: RefCell::new(Arc::new(view)),
+        }
+    }
+
+    /// The current view, made anew if need be.
+    fn view(&self) -> Result<Box<Arc<View>>> {
+        let store = self.store;
+        loop {
+            let old = Arc::clone(&self.view.borrow());
+            if old.is_current(&store.shared) {
+                return Ok(Box::new(old));
+            }
+            let (active, settled) = (store.shared.active(), store.shared.settled());
+            let newest = store.newest.load(Ordering::Relaxed);
+            let superblock = store.superblocks[newest as usize - 1].clone();
+            let find = |number| store.attach(number);
+            let map = |superblock: &Superblock| {
+                Ok((store.map(superblock, &old.layers), KeptAll::default()))
+            };
+            if let Ok(Some(view)) = old.next(active, settled, superblock, find, map) {
+                *self.view.borrow_mut() = Arc::new(view);
+            } else {
+                yield_now();
+            }
+        }
+    }
+
+    fn contains(&self, key: u64) -> bool {
+        let shared = &self.store.shared;
+        let settled =
+            |view: &View| view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
+        look_up(key, shared, || self.view(), settled)
+            .unwrap()
+            .unwrap()
+    }
+}
+
+/// All that is there for certain is found.
+fn look(reader: &Reader) {
+    let inserted = reader.store.inserted.load(Ordering::Acquire);
+    assert!(reader.contains(KEY), "a key that was there is not");
+    if inserted {
+        assert!(reader.contains(NEW), "a key that was inserted is not there");
+    }
+}
+
+/// A generation with a key that waits for its checkpoint.
+fn freeze(store: &Store) {
+    store.insert(1, KEY);
+    store.shared.set_active(2);
+}
+
+/// Checks a reader on another thread, which has seen nothing but generation 1, against `writer`.
+fn beside_a_reader(
+    preemptions: usize,
+    settles: Settles,
+    prepare: fn(&Store),
+    writer: fn(&Store),
+    look: fn(&Reader),
+) {
+    explore(preemptions, move || {
+        let store = Store::new(settles);
+        prepare(&store);
+        let store = Arc::new(store);
+        let reader = {
+            let store = Arc::clone(&store);
+            thread::spawn(move || look(&Reader::of(&store)))
+        };
+        writer(&store);
+        reader.join().unwrap();
+    });
+}
+
+/// An open transaction's key goes from the old buffer into the next; then it ends in the old one.
+#[test]
+fn a_key_that_is_carried_over_is_never_absent() {
+    let open = |store: &Store| {
+        for number in [1, 2] {
+            let buffer = &store.generation(number).buffer;
+            let state = buffer.begin_transaction(HANDLE).unwrap();
+            if number == 1 {
+                buffer.put(KEY, state);
+            }
+        }
+    };
+    let rotate = |store: &Store| {
+        let [old, next] = [1, 2].map(|number| &store.generation(number).buffer);
+        let state_in = |buffer: &Buffer| buffer.open_transactions().next().unwrap().0;
+        next.put(KEY, state_in(next));
+        store.shared.set_active(2);
+        old.abort_transaction(state_in(old));
+        next.commit_transaction(state_in(next));
+        store.inserted.store(true, Ordering::Release);
+    };
+    beside_a_reader(8, Settles::Nowhere, open, rotate, |reader| {
+        assert!(reader.contains(KEY), "a key that is carried over is lost");
+    });
+}
+
+#[test]
+fn a_key_inserted_after_a_rotation_is_found_through_the_old_view() {
+    let prepare = |store: &Store| store.insert(1, KEY);
+    let writer = |store: &Store| {
+        store.shared.set_active(2);
+        store.insert(2, NEW);
+        store.inserted.store(true, Ordering::Release);
+    };
+    beside_a_reader(8, Settles::Nowhere, prepare, writer, look);
+}
+
+#[test]
+fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_page() {
+    beside_a_reader(5, Settles::IntoThePage, freeze, Store::checkpoint, look);
+}
+
+#[test]
+fn a_key_that_is_settled_is_found_in_the_buffer_or_in_the_first_page() {
+    beside_a_reader(5, Settles::IntoABlankPage, freeze, Store::checkpoint, look);
+}
+
+#[test]
+fn a_key_that_is_settled_is_found_in_the_layer_that_was_made_for_it() {
+    beside_a_reader(5, Settles::IntoANewLayer, freeze, Store::checkpoint, look);
+}
+
+#[test]
+fn a_key_of_the_first_layer_is_found_while_another_is_made() {
+    let prepare = |store: &Store| store.shared.set_active(2);
+    let look = |reader: &Reader| {
+        assert!(reader.contains(OLD), "a key of the first layer is lost");
+    };
+    beside_a_reader(5, Settles::IntoANewLayer, prepare, Store::checkpoint, look);
+}
+
+/// Rotation, insert, checkpoint and the next rotation, while a reader has still the first view.
+#[test]
+fn a_reader_that_slept_through_it_all_finds_all() {
+    let prepare = |store: &Store| store.insert(1, KEY);
+    let writer = |store: &Store| {
+        store.shared.set_active(2);
+        store.insert(2, NEW);
+        store.inserted.store(true, Ordering::Release);
+        store.checkpoint();
+        store.shared.set_active(3);
+    };
+    beside_a_reader(3, Settles::IntoANewLayer, prepare, writer, look);
+}
+
+/// The same with the checkpoint on a thread of its own.
+#[test]
+fn so_does_one_beside_a_checkpoint_and_a_writer() {
+    explore(3, || {
+        let store = Store::new(Settles::IntoThePage);
+        store.insert(1, KEY);
+        let store = Arc::new(store);
+        let beside = |other: fn(&Store)| {
+            let store = Arc::clone(&store);
+            thread::spawn(move || other(&store))
+        };
+        let reader = beside(|store| look(&Reader::of(store)));
+        store.shared.set_active(2);
+        let checkpoint = beside(Store::checkpoint);
+        store.insert(2, NEW);
+        store.inserted.store(true, Ordering::Release);
+        checkpoint.join().unwrap();
+        reader.join().unwrap();
+    });
+}

@@ -1,0 +1,235 @@
+//! A file that gets its name when it is whole.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::file::header::MAGIC;
+use crate::log::file::sync_parent;
+use crate::store::config::options::Options;
+use crate::store::coordination::locks::{Gate, Intention, StoreLocks, lock_error};
+use crate::store::coordination::place::{Place, folder_of};
+use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
+use crate::sys::{LockFile, wait_until};
+
+/// What is made under a temporary name.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Making {
+    suffix: &'static str,
+    pub(crate) action: &'static str,
+    naming: &'static str,
+    /// Whether to wait for another process that makes the same: a store is made quickly, a copy is not.
+    waits: bool,
+}
+
+/// A store, which is opened once it has its name.
+pub(crate) const STORE: Making = Making {
+    suffix: "-new",
+    action: "make the store",
+    naming: "give its name to the new store",
+    waits: true,
+};
+
+/// A copy of a store, or a delta.
+pub(crate) const COPY: Making = Making {
+    suffix: "-part",
+    action: "make",
+    naming: "give its name to",
+    waits: false,
+};
+
+/// A file under a temporary name, removed unless it is published.
+///
+/// Its maker holds its gate: what bears the temporary name and whose gate is free was left by one that died. It
+/// begins with a magic from the first moment, so that the next one may remove it.
+#[derive(Debug)]
+pub(crate) struct Draft {
+    pub(crate) place: Place,
+    storage: Arc<dyn Storage>,
+    pub(crate) temporary: PathBuf,
+    pub(crate) file: Arc<dyn StorageFile>,
+    /// Held until it is published, and handed on then.
+    gate: Option<Gate>,
+    making: Making,
+}
+
+impl Draft {
+    /// Begins a file that is to be named `path`, which must not exist, with the owner and the mode of what it is
+    /// made of.
+    pub(crate) fn begin(
+        options: &Options,
+        path: &Path,
+        making: Making,
+        owner: Option<Owner>,
+    ) -> Result<Self> {
+        let place = Place::of_new(path)?.with_owner(owner)?;
+        let options = options.within(&place);
+        let mut begun = None;
+        let patience = match making.waits {
+            true => options.timeout,
+            false => Duration::ZERO,
+        };
+        wait_until(patience, || {
+            refuse_existing(&options, path)?;
+            refuse_closed_folder(path)?;
+            begun = Self::try_begin(&options, &place, making)?;
+            if begun.is_some() {
+                // Another process may have given the name to its file just before. From here on, none can.
+                refuse_existing(&options, path)?;
+            }
+            Ok::<_, Error>(begun.is_some())
+        })?;
+        begun.ok_or_else(|| Error::Busy {
+            path: place.beside(making.suffix),
+            what: "another process that makes the same file",
+            process: None,
+        })
+    }
+
+    /// `None` if another process is making the file.
+    fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Option<Self>> {
+        let storage = &options.storage;
+        let temporary = place.beside(making.suffix);
+        // One at a time makes names in a folder. Its own lock is taken, for a lock file would stay.
+        let folder = place.folder();
+        let failed = || lock_error(folder.path());
+        let one = LockFile::of(folder.open_itself().map_err(failed())?);
+        if !one.exclusive(options.timeout).map_err(failed())? {
+            return Err(Error::Busy {
+                path: temporary,
+                what: "another process that makes a file in the folder",
+                process: None,
+            });
+        }
+        let failed = |error| Error::io(making.action, &temporary, error);
+        if storage.exists(&temporary).map_err(failed)? {
+            match remove_leftover(&**storage, place, &temporary) {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                // Its maker has just given it its name.
+                Err(Error::NotFound { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        let made = storage.create_new(&temporary).and_then(|file| {
+            write_all_at(&*file, &MAGIC, 0)?;
+            Ok(file)
+        });
+        let made = made.map_err(failed).and_then(|file| {
+            let synced = file.sync();
+            synced.map_err(|error| Error::sync(making.action, &temporary, error))?;
+            Ok(file)
+        });
+        let remove = || {
+            let _ = storage.remove(&temporary);
+        };
+        // It may be there all the same.
+        let file = made.inspect_err(|_| remove())?;
+        let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
+            .and_then(|(locks, state)| Gate::of_draft(&locks, state));
+        let gate = gate.inspect_err(|_| remove())?;
+        Ok(Some(Self {
+            place: place.clone(),
+            storage: Arc::clone(storage),
+            file,
+            gate: Some(gate),
+            temporary,
+            making,
+        }))
+    }
+
+    /// The folder's files.
+    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
+        Arc::clone(&self.storage)
+    }
+
+    /// Turns what the system says while the file is written into an error.
+    pub(crate) fn failed(&self, error: std::io::Error) -> Error {
+        Error::io("write", &self.temporary, error)
+    }
+
+    /// Makes it durable and gives it its name, unless something has that name by now.
+    pub(crate) fn publish(self) -> Result<()> {
+        let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
+        let gate = self.name()?;
+        let synced = sync_parent(&*storage, &place);
+        drop(gate);
+        synced.inspect_err(|_| {
+            // Whoever is told of a failure finds nothing.
+            let _ = storage.remove(&place);
+        })
+    }
+
+    /// The same for one whose name is made durable by its first opening: the gate is handed on.
+    pub(crate) fn name(mut self) -> Result<Gate> {
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
+        match self.storage.publish(&self.temporary, &self.place) {
+            Ok(()) => {}
+            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+                return Err(Error::AlreadyExists {
+                    path: self.place.to_path_buf(),
+                });
+            }
+            Err(error) => return Err(Error::io(self.making.naming, &self.place, error)),
+        }
+        self.gate.take().ok_or(Error::Closed)
+    }
+}
+
+impl Drop for Draft {
+    fn drop(&mut self) {
+        if self.gate.is_some() {
+            let _ = self.storage.remove(&self.temporary);
+        }
+    }
+}
+
+/// Removes what a maker that died has left; `false` if it lives.
+fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Result<bool> {
+    let failed = |error: std::io::Error| match error.kind() {
+        std::io::ErrorKind::NotFound => Error::NotFound {
+            path: temporary.to_owned(),
+        },
+        _ => Error::io("remove what was left of", temporary, error),
+    };
+    if !place.folder().is_ours(temporary).map_err(failed)? {
+        return Err(Error::InTheWay {
+            path: temporary.to_owned(),
+        });
+    }
+    let (left, _) = StoreLocks::open_other(place, temporary, Intention::Write)?;
+    match left.gate_of_draft()? {
+        Some(_gate) => storage.remove(temporary).map_err(failed).map(|()| true),
+        None => Ok(false),
+    }
+}
+
+/// Refuses a path in a folder where this process may make nothing, for which the system would name the file.
+fn refuse_closed_folder(path: &Path) -> Result<()> {
+    let folder = folder_of(path);
+    match crate::sys::may_make_in(folder) {
+        true => Ok(()),
+        false => Err(Error::PermissionDenied {
+            action: "make a file in",
+            path: folder.to_owned(),
+        }),
+    }
+}
+
+/// Refuses a path at which something is.
+pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+    if path.is_dir() {
+        return Err(Error::IsFolder {
+            path: path.to_owned(),
+        });
+    }
+    let exists = options.storage.exists(path);
+    if exists.map_err(|error| Error::io("look for", path, error))? {
+        return Err(Error::AlreadyExists {
+            path: path.to_owned(),
+        });
+    }
+    Ok(())
+}

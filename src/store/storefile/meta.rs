@@ -1,0 +1,114 @@
+//! What a store file says of itself: header, superblock, intent.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::file::copy::{self, CopyMark};
+use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use crate::file::{FormatError, Header, Intent, Section, Superblock, SuperblockFault, intent};
+use crate::page::PAGE_BYTES;
+use crate::store::config::options::Options;
+use crate::sys::storage::{StorageFile, read_exact_at};
+
+/// Header and superblock of a store, checked.
+pub(crate) struct Identity {
+    pub(crate) header: Header,
+    pub(crate) superblock: Superblock,
+    /// Sections that the other one names, if it is good.
+    pub(crate) other_sections: Vec<Section>,
+    /// What is wrong with the other one, if it is damaged.
+    pub(crate) damaged: Option<SuperblockFault>,
+    /// The newest intent there is.
+    pub(crate) intent: Option<Intent>,
+}
+
+/// Reads and checks header and superblocks.
+pub(crate) fn identify(
+    options: &Options,
+    path: &Path,
+    write: bool,
+) -> Result<(Arc<dyn StorageFile>, Identity)> {
+    let failed = |error| Error::io("open", path, error);
+    let file = options.storage.open(path, write).map_err(failed)?;
+    let identity = read_identity(&*file, path)?;
+    Ok((file, identity))
+}
+
+pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Identity> {
+    let failed = |error| Error::io("read", path, error);
+    let wrong = |source| Error::Format {
+        path: path.to_owned(),
+        source,
+    };
+    let length = file.length().map_err(failed)?;
+    let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
+    read_exact_at(file, &mut page, 0).map_err(failed)?;
+    let header = Header::decode(&page, length).map_err(wrong)?;
+    let read = |slot: usize| {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        read_exact_at(file, &mut bytes, SUPERBLOCK_OFFSETS[slot]).map_err(failed)?;
+        Ok::<_, Error>(Superblock::decode(&bytes, &header))
+    };
+    let none = Vec::new;
+    let (superblock, other_sections, damaged) = match (read(0)?, read(1)?) {
+        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, b.sections, None),
+        (Ok(a), Ok(b)) => (b, a.sections, None),
+        // Not written yet.
+        (Ok(good), Err(SuperblockFault::Blank)) | (Err(SuperblockFault::Blank), Ok(good)) => {
+            (good, none(), None)
+        }
+        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, none(), Some(bad)),
+        (Err(a), Err(b)) => {
+            let mark = read_mark(file, path, &header)?;
+            let half = mark.and_then(|mark| mark.half_applied(None));
+            return Err(wrong(half.unwrap_or(FormatError::NoSuperblock { a, b })));
+        }
+    };
+    let mark = read_mark(file, path, &header)?;
+    if let Some(half) = mark.and_then(|mark| mark.half_applied(Some(&superblock))) {
+        return Err(wrong(half));
+    }
+    let expected = superblock.end_offset().max(PAGES_OFFSET);
+    // Longer by now, if a checkpoint has made room for a layer since.
+    if length < expected && file.length().map_err(failed)? < expected {
+        return Err(wrong(FormatError::Truncated {
+            expected,
+            got: length,
+        }));
+    }
+    Ok(Identity {
+        intent: newest_intent(file, path, &header)?,
+        header,
+        superblock,
+        other_sections,
+        damaged,
+    })
+}
+
+/// The mark of a copy, if the file is one of this store.
+pub(crate) fn read_mark(
+    file: &dyn StorageFile,
+    path: &Path,
+    header: &Header,
+) -> Result<Option<CopyMark>> {
+    let mut bytes = [0; copy::LENGTH];
+    read_exact_at(file, &mut bytes, copy::OFFSET)
+        .map_err(|error| Error::io("read", path, error))?;
+    Ok(CopyMark::decode(&bytes, header))
+}
+
+fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result<Option<Intent>> {
+    let mut newest: Option<Intent> = None;
+    for offset in INTENT_OFFSETS {
+        let mut bytes = [0; intent::LENGTH];
+        read_exact_at(file, &mut bytes, offset).map_err(|error| Error::io("read", path, error))?;
+        let age = |intent: &Intent| (intent.generation, intent.sequence);
+        if let Some(found) = Intent::decode(&bytes, header)
+            && newest.as_ref().is_none_or(|held| age(&found) > age(held))
+        {
+            newest = Some(found);
+        }
+    }
+    Ok(newest)
+}

@@ -1,0 +1,5 @@
+//! TODO storefile
+
+pub(crate) mod atomic_file;
+pub(crate) mod meta;
+pub(crate) mod page_scan;

@@ -1,0 +1,173 @@
+//! Reading many pages in their order.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::layout::page_offset;
+use crate::file::{FormatError, Layer, Section, Superblock};
+use crate::page::{self, Content, PAGE_BYTES};
+use crate::sizing::Cell;
+use crate::store::view::section_set::failed;
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// Pages that are read at a time.
+pub(crate) const PIECE: u64 = 256;
+
+/// The pages of a file, read in pieces.
+pub(crate) struct Pages<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    bytes: Vec<u8>,
+    held: Range<u64>,
+    /// Pages that may be other than blank, and between which and those asked for last all are.
+    data: Range<u64>,
+}
+
+impl<'a> Pages<'a> {
+    pub(crate) fn new(file: &'a dyn StorageFile, path: &'a Path) -> Self {
+        Self {
+            file,
+            path,
+            bytes: Vec::new(),
+            held: 0..0,
+            data: 0..0,
+        }
+    }
+
+    /// How many pages from `number` on, up to `end`, are a hole of the file, so that they need not be read:
+    /// there may be more of them than anybody has time for. The first one is, to see whether the system knows.
+    pub(crate) fn hole(&mut self, number: u64, end: u64) -> Result<u64> {
+        if !self.data.contains(&number) {
+            let data = self.file.next_data(page_offset(number));
+            let data = data.map_err(|error| Error::io("look for data of", self.path, error))?;
+            let page = PAGE_BYTES as u64;
+            self.data = match data.is_empty() {
+                true => u64::MAX..u64::MAX,
+                false => data.start / page..data.end.div_ceil(page),
+            };
+        }
+        let pages = self.data.start.min(end).saturating_sub(number);
+        if pages > 0 && !page::is_blank(self.page(number, number + 1)?) {
+            self.data = number..end;
+            return Ok(0);
+        }
+        Ok(pages)
+    }
+
+    /// Where the data ends in which page `number` lies, or `end`.
+    pub(crate) fn end_of_data(&self, number: u64, end: u64) -> u64 {
+        self.data.end.clamp(number + 1, end)
+    }
+
+    /// Page `number`, which the file has, as it has those up to `end`.
+    pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
+        if !self.held.contains(&number) {
+            let mut piece = number..end.min(number + PIECE);
+            if self.data.contains(&number) {
+                piece.end = piece.end.min(self.data.end);
+            }
+            let length = (piece.end - piece.start) as usize * PAGE_BYTES;
+            self.bytes.resize(length, 0);
+            self.held = 0..0;
+            read_exact_at(self.file, &mut self.bytes, page_offset(number))
+                .map_err(|error| Error::io("read pages of", self.path, error))?;
+            self.held = piece;
+        }
+        let at = (number - self.held.start) as usize * PAGE_BYTES;
+        Ok(&self.bytes[at..at + PAGE_BYTES])
+    }
+}
+
+/// All page numbers of some layers, with each one's layer.
+pub(crate) fn numbers(layers: &[Layer]) -> impl Iterator<Item = (u32, &Layer, u64)> {
+    (0..).zip(layers).flat_map(|(index, layer)| {
+        (layer.first_page..layer.end_page()).map(move |number| (index, layer, number))
+    })
+}
+
+/// Pages of all layers.
+pub(crate) fn count(layers: &[Layer]) -> u64 {
+    layers.iter().map(|layer| layer.pages).sum()
+}
+
+/// Checks a page as `verify` does: its CRC, its occupancy, and that it is blank only where it may be.
+pub(crate) fn check(
+    path: &Path,
+    cell: Cell,
+    index: u32,
+    layer: &Layer,
+    number: u64,
+    bytes: &[u8],
+) -> Result<()> {
+    let fault = match page::check_in_layer(number, bytes, || layer.all_written) {
+        Ok(Content::Sealed { occupancy, .. }) if page::count_occupied(cell, bytes) != occupancy => {
+            page::PageFault {
+                expected: page::checksum(number, bytes),
+                got: 0,
+            }
+        }
+        Ok(_) => return Ok(()),
+        Err(fault) => fault,
+    };
+    Err(Error::Format {
+        path: path.to_owned(),
+        source: FormatError::PageDamaged {
+            layer: index,
+            page: number - layer.first_page,
+            expected: fault.expected,
+            got: fault.got,
+        },
+    })
+}
+
+/// Checks sections as they lie in a file.
+pub(crate) fn check_sections<'a>(
+    file: &dyn StorageFile,
+    path: &Path,
+    sections: impl IntoIterator<Item = &'a Section>,
+) -> Result<()> {
+    let check = |section: &Section| {
+        let offset = page_offset(section.first_page);
+        check_section_at(file, path, section, offset)
+    };
+    sections.into_iter().try_for_each(check)
+}
+
+/// Checks a section whose pages begin there.
+pub(crate) fn check_section_at(
+    file: &dyn StorageFile,
+    path: &Path,
+    section: &Section,
+    offset: u64,
+) -> Result<()> {
+    let checked = section.check_at(file, offset);
+    let checked = checked.map_err(|error| failed(path, error))?;
+    checked.map(drop).map_err(|source| Error::Format {
+        path: path.to_owned(),
+        source,
+    })
+}
+
+/// Makes zeros of what lies between layers and sections: places of sections that are no more, so that
+/// copies of one moment are the same in every byte. What is zero already is not written.
+pub(crate) fn clear_unnamed(
+    file: &dyn StorageFile,
+    path: &Path,
+    superblock: &Superblock,
+) -> Result<()> {
+    let zeros = [0; PAGE_BYTES];
+    for run in superblock.unnamed() {
+        let mut pages = Pages::new(file, path);
+        let mut number = run.start;
+        while number < run.end {
+            let hole = pages.hole(number, run.end)?;
+            if hole == 0 && pages.page(number, run.end)? != zeros {
+                write_all_at(file, &zeros, page_offset(number))
+                    .map_err(|error| Error::io("write", path, error))?;
+            }
+            number += hole.max(1);
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,3 @@
+//! TODO view
+
+pub(crate) mod section_set;

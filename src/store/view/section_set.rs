@@ -1,0 +1,174 @@
+//! Sections as views hold them: hashes that are kept exactly (FORMAT.md, "Sections").
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use crate::error::{Error, Result};
+use crate::file::section::{Gone, Hashes};
+use crate::file::{FormatError, Section, SectionKind, Superblock};
+use crate::store::storefile::meta::read_identity;
+use crate::sys::lock;
+use crate::sys::storage::StorageFile;
+
+/// How often a section is opened again that checkpoints of others have replaced meanwhile.
+const ROUNDS: usize = 1000;
+
+/// A section, as a view holds it.
+///
+/// Who looks into it with a view that others have left behind by two checkpoints may find its pages
+/// used for something else. The newest section of the kind answers then, which is as good. Of exemptions: a
+/// key that it does not have was inserted since; and one that it has was not, as far as the pages tell.
+#[derive(Debug)]
+pub(crate) struct Kept {
+    section: Section,
+    /// Damage is told to who needs an answer.
+    hashes: Result<Hashes, FormatError>,
+    file: Arc<dyn StorageFile>,
+    path: PathBuf,
+    /// The newest one when it was needed last.
+    newer: Mutex<Option<Arc<Kept>>>,
+}
+
+impl Kept {
+    /// That of a superblock, if it has any hash; `held` is the one of an older view.
+    pub(crate) fn of(
+        file: &Arc<dyn StorageFile>,
+        path: &Path,
+        superblock: &Superblock,
+        kind: SectionKind,
+        held: Option<&Arc<Self>>,
+    ) -> Result<Option<Arc<Self>>> {
+        let mut section = named(superblock, kind);
+        for _ in 0..ROUNDS {
+            let Some(found) = section else {
+                return Ok(None);
+            };
+            if let Some(held) = held.filter(|held| held.is(&found)) {
+                return Ok(Some(Arc::clone(held)));
+            }
+            let opened = Self::open(file, path, found)?;
+            if opened.hashes.is_ok() {
+                return Ok(Some(Arc::new(opened)));
+            }
+            // Damaged, or the superblock was an old one by the time its section was read.
+            section = named(&read_identity(&**file, path)?.superblock, kind);
+            if section == Some(found) {
+                return Ok(Some(Arc::new(opened)));
+            }
+        }
+        Err(Error::Busy {
+            path: path.to_owned(),
+            what: "other handles to go on",
+            process: None,
+        })
+    }
+
+    fn open(file: &Arc<dyn StorageFile>, path: &Path, section: Section) -> Result<Self> {
+        let hashes = Hashes::open(&section, &**file);
+        Ok(Self {
+            section,
+            hashes: hashes.map_err(|error| failed(path, error))?,
+            file: Arc::clone(file),
+            path: path.to_owned(),
+            newer: Mutex::new(None),
+        })
+    }
+
+    /// Whether it is this section, and whole.
+    fn is(&self, section: &Section) -> bool {
+        let whole = self.hashes.as_ref().is_ok_and(|hashes| !hashes.is_gone());
+        whole && self.section == *section
+    }
+
+    /// Whether it has the hash; `None` if this one can't tell: then [`has`](Self::has) can.
+    #[inline]
+    pub(crate) fn tells(&self, hash: u64) -> Option<bool> {
+        let hashes = self.hashes.as_ref().ok()?;
+        hashes.contains(hash).ok()
+    }
+
+    /// Whether it has the hash.
+    ///
+    /// # Errors
+    /// A damaged section, or one that can't be read.
+    pub(crate) fn has(&self, hash: u64) -> Result<bool> {
+        self.ask(|hashes| hashes.contains(hash), false)
+    }
+
+    /// Asks the section; `none` is the answer of one that is gone, with none in its place.
+    pub(crate) fn ask<T: Copy>(
+        &self,
+        mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
+        none: T,
+    ) -> Result<T> {
+        let mut ask = |kept: &Self| match &kept.hashes {
+            Ok(hashes) => Ok(question(hashes).ok()),
+            Err(source) => Err(Error::Format {
+                path: kept.path.clone(),
+                source: source.clone(),
+            }),
+        };
+        if let Some(answer) = ask(self)? {
+            return Ok(answer);
+        }
+        let mut newer = lock(&self.newer);
+        loop {
+            if let Some(kept) = &*newer
+                && let Some(answer) = ask(kept)?
+            {
+                return Ok(answer);
+            }
+            let superblock = read_identity(&*self.file, &self.path)?.superblock;
+            let kind = self.section.kind;
+            *newer = Self::of(&self.file, &self.path, &superblock, kind, None)?;
+            if newer.is_none() {
+                return Ok(none);
+            }
+        }
+    }
+
+    pub(crate) fn is_damaged(&self) -> bool {
+        self.hashes.is_err()
+    }
+
+    pub(crate) fn count(&self) -> u64 {
+        self.section.count
+    }
+}
+
+/// All sections of a view.
+#[derive(Debug, Default)]
+pub(crate) struct KeptAll {
+    /// Keys that are not there, whatever the layers say.
+    pub(crate) exempt: Option<Arc<Kept>>,
+    /// The sampled keys of the pages, and those among the lost; neither without a hash.
+    pub(crate) sample: Option<Arc<Kept>>,
+    pub(crate) lost: Option<Arc<Kept>>,
+}
+
+impl KeptAll {
+    pub(crate) fn of(
+        file: &Arc<dyn StorageFile>,
+        path: &Path,
+        superblock: &Superblock,
+        held: Option<&Self>,
+    ) -> Result<Self> {
+        let of = |kind, held: Option<&Arc<Kept>>| Kept::of(file, path, superblock, kind, held);
+        let held =
+            |which: fn(&Self) -> &Option<Arc<Kept>>| held.and_then(|held| which(held).as_ref());
+        Ok(Self {
+            exempt: of(SectionKind::Exempt, held(|held| &held.exempt))?,
+            sample: of(SectionKind::Sample, held(|held| &held.sample))?,
+            lost: of(SectionKind::Lost, held(|held| &held.lost))?,
+        })
+    }
+}
+
+fn named(superblock: &Superblock, kind: SectionKind) -> Option<Section> {
+    let section = superblock.section(kind).copied();
+    section.filter(|section| section.count > 0)
+}
+
+pub(crate) fn failed(path: &Path, error: std::io::Error) -> Error {
+    Error::io("read a section of", path, error)
+}
