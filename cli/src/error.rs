@@ -4,7 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use crate::lines::Place;
+use crate::input::record_blocks::Place;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]

@@ -4,48 +4,22 @@
 
 #![deny(unsafe_code)]
 
-mod add;
-mod ahead;
-mod apply;
-mod begun;
-mod check;
-mod checkpoint;
-mod claims;
-mod create;
-mod dedup;
-mod deferred;
+mod commands;
 mod error;
-mod exempt;
-mod fold;
-mod fullness;
-mod handle;
-mod human;
-mod info;
 mod input;
-mod lines;
-mod memory;
-mod merging;
+mod options;
 mod output;
-mod patience;
-mod pending;
 mod pipeline;
-mod plan;
-mod policy;
-mod progress;
-mod remove;
-mod repair;
-mod side_files;
-mod signals;
-mod sink;
-mod size;
-mod snapshot;
-mod union;
-mod urls;
-mod verify;
+mod process;
 
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
+
+use commands::{
+    add, apply, check, checkpoint, create, dedup, exempt, fold, info, plan, remove, repair,
+    snapshot, union, verify,
+};
 
 /// Have I ever seen this line?
 ///

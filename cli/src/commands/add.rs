@@ -1,0 +1,74 @@
+//! `everseen add`: remember lines.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::options::memory::Memory;
+use crate::options::on_damage::Policy;
+use crate::output::{Output, tell};
+use crate::pipeline::insert_job::{Repeats, claim_all};
+use crate::pipeline::pending::Wait;
+use crate::process::side_files;
+
+/// Remember lines
+///
+/// Prints nothing but a summary, on standard error. The exit status is 3 if lines are pending in another process (--wait).
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store; `everseen create` makes one
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    /// Of a store of kind counting: add only lines that it does not have; otherwise each line counts, so that it has
+    /// to be removed as often as it was added
+    #[arg(long)]
+    unique: bool,
+
+    #[command(flatten)]
+    wait: Wait,
+
+    #[command(flatten)]
+    memory: Memory,
+
+    #[command(flatten)]
+    policy: Policy,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen add blocked.ever blocklist.txt
+  zcat old-urls.gz | everseen add visited.ever
+  everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
+    let input = Input::open(&args.items)?;
+    let options = args.policy.apply(args.memory.options());
+    let store = options.open(&args.store)?;
+
+    let repeats = match args.unique {
+        true => Repeats::LeaveOut,
+        false => Repeats::Count,
+    };
+    let claimed = claim_all(
+        store,
+        input,
+        Output::none(),
+        u64::MAX,
+        args.wait.wait,
+        repeats,
+    )?;
+    let tally = claimed.outcome.tally;
+    let urls = args.items.urls.summary(tally.strays);
+    let pending = claimed.pending_summary();
+    tell(format_args!(
+        "{} lines, {} new{pending}{urls}",
+        tally.items, tally.kept
+    ));
+    claimed.end(&args.store)
+}

@@ -1,0 +1,67 @@
+//! `everseen apply`: bring a copy up to date.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::Options;
+
+use crate::commands::snapshot::finish;
+use crate::error::CliError;
+use crate::options::timeout::Timeout;
+use crate::output::format::thousands;
+use crate::output::progress::Progress;
+use crate::process::side_files;
+use crate::process::signals::Signals;
+
+/// Lay a delta on a copy of a store, which is then as new as the delta
+///
+/// The delta must lead on from what the copy holds: apply deltas in the order in which they were made. The whole delta is
+/// checked before anything is written. If writing is interrupted (a kill, a power cut, a full disk), the copy is refused
+/// until the same delta has been applied again, which can be done as often as it takes. Nobody may have the copy open. A
+/// copy that is as new as the delta is left as it is.
+///
+/// The exit status is 0 when the copy is up to date, and 2 if it could not be brought there.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// What `everseen snapshot --since` has written
+    delta: PathBuf,
+
+    /// The copy to bring up to date
+    copy: PathBuf,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen apply tuesday.delta backup.ever
+  for delta in deltas/*; do everseen apply \"$delta\" mirror.ever || break; done
+  everseen apply tuesday.delta backup.ever && everseen verify backup.ever";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse(&[&args.copy], &[&args.delta])?;
+    let signals = Signals::catch()?;
+    let mut bar = Progress::of_bytes();
+    let watch = |progress: everseen::Progress| {
+        bar.update_bytes(progress.done, progress.total);
+        signals.go_on()
+    };
+    let options = args.timeout.apply(Options::new());
+    let applied = options.apply_watched(&args.delta, &args.copy, watch);
+    drop(bar);
+    let done = applied.map(|applied| {
+        let copy = args.copy.display();
+        let (from, to) = (applied.from, applied.to);
+        let keys = thousands(applied.keys);
+        match applied.pages {
+            0 => format!("{copy} is of generation {to} already: {keys} keys"),
+            pages => format!(
+                "{copy} went from generation {from} to {to}: {} pages, {keys} keys",
+                thousands(pages)
+            ),
+        }
+    });
+    finish(done, &signals)
+}

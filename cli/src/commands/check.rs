@@ -1,0 +1,87 @@
+//! `everseen check`: which lines were seen?
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{Options, Store};
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::options::on_damage::Policy;
+use crate::options::timeout::Timeout;
+use crate::output::Output;
+use crate::pipeline::{self, Ending, Job};
+use crate::process::side_files;
+
+/// Print the lines seen before, and remember nothing
+///
+/// Like grep, the exit status is 0 if a line was printed, 1 if none was, and 2 after an error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    /// Print the lines that were not seen before
+    #[arg(short = 'v', long)]
+    invert: bool,
+
+    #[command(flatten)]
+    policy: Policy,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen check blocked.ever hosts.txt                    the hosts that are blocked
+  everseen check -v visited.ever < links.txt > todo.txt    the links not visited yet
+  everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
+  echo example.org | everseen check blocked.ever && echo blocked";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, true)?;
+    let input = Input::open(&args.items)?;
+    let output = Output::stdout()?;
+    input.ensure_apart_from(output.file())?;
+    let options = args.policy.apply(args.timeout.apply(Options::new()));
+    let store = options.open_read_only(&args.store)?;
+
+    let mut lookup = Lookup {
+        store,
+        invert: args.invert,
+    };
+    let outcome = pipeline::run(
+        input,
+        &mut lookup,
+        output,
+        if args.invert { "unseen" } else { "seen" },
+    )?;
+    lookup.store.close()?;
+    match outcome.ending {
+        Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),
+        _ => outcome.end(&args.store),
+    }
+}
+
+struct Lookup {
+    store: Store,
+    invert: bool,
+}
+
+impl Job for Lookup {
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        let seen = self.store.contains_hashed(items)?;
+        keep.extend(seen.into_iter().map(|seen| seen != self.invert));
+        Ok(())
+    }
+}

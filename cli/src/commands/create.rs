@@ -1,0 +1,140 @@
+//! `everseen create`: make a store.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Hash, Kind, Options};
+
+use crate::error::CliError;
+use crate::options::timeout::Timeout;
+use crate::options::units as size;
+use crate::output::format as human;
+use crate::output::tell;
+use crate::process::side_files;
+
+/// Make a store; never overwrites
+///
+/// With a capacity it has its full size from the start and refuses keys beyond. Without one it grows.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store's file
+    store: PathBuf,
+
+    /// Most keys it will hold, such as 50_000_000, 50M or 5e7; if it is to grow, keys of its first layer
+    #[arg(long, value_name = "N", value_parser = size::positive_count)]
+    capacity: Option<u64>,
+
+    /// Rate at which unseen keys may be taken for seen ones [default: 1e-6]
+    #[arg(long, value_name = "P", value_parser = size::rate, conflicts_with = "bits_per_key")]
+    fpr: Option<f64>,
+
+    /// Bits to spend on a key, instead of a rate
+    #[arg(long, value_name = "B", value_parser = size::bits)]
+    bits_per_key: Option<f64>,
+
+    /// How keys are kept: bloom; scalable, which grows; or counting, which can remove them [default: bloom with a capacity, else scalable]
+    #[arg(long)]
+    kind: Option<Kind>,
+
+    /// Hash function of the keys: highway resists keys chosen by an enemy; xxh3 and murmur3 don't [default: highway]
+    #[arg(long)]
+    hash: Option<Hash>,
+
+    /// Key of the hash function, 64 hexadecimal digits [default: random]
+    #[arg(long, value_name = "HEX", value_parser = size::seed)]
+    seed: Option<[u8; 32]>,
+
+    /// Be a store that can be merged with this one (`everseen union`): its hash, seed, kind, size and rate; transactional
+    /// if it is, unless told, and with a sample if it has one
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
+    like: Option<PathBuf>,
+
+    /// With --like: so many times its pages, and room for as many more keys
+    #[arg(long, value_name = "F", value_parser = size::positive_count, requires = "like")]
+    times: Option<u64>,
+
+    /// With a capacity: round the pages up so that the store can be halved so often (`everseen fold`), 0 to 20 times
+    #[arg(long, value_name = "LEVELS")]
+    foldable: Option<u32>,
+
+    /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
+    /// [default: no; with --like: as that one]
+    #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
+    transactional: Option<bool>,
+
+    /// Keep no sample. Otherwise one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
+    #[arg(long)]
+    no_sample: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen create visited.ever --transactional             grows; for a crawler's visited set
+  everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
+  everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
+  everseen create ids.ever --capacity 1e9 --bits-per-key 16
+  everseen create tue.ever --like mon.ever                 can be merged with mon.ever
+  everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    if let Some(like) = args.like.as_deref() {
+        let both = [like, &args.store];
+        side_files::refuse(&both, &both)?;
+    }
+    let mut options = args.timeout.apply(Options::new());
+    if let Some(yes) = args.transactional {
+        options = options.transactional(yes);
+    }
+    if args.no_sample {
+        options = options.measured(false);
+    }
+    if let Some(capacity) = args.capacity {
+        options = options.capacity(capacity);
+    }
+    if let Some(fpr) = args.fpr {
+        options = options.fpr(fpr);
+    }
+    if let Some(bits) = args.bits_per_key {
+        options = options.bits_per_key(bits);
+    }
+    if let Some(kind) = args.kind {
+        options = options.kind(kind);
+    }
+    if let Some(hash) = args.hash {
+        options = options.hash(hash);
+    }
+    if let Some(seed) = args.seed {
+        options = options.seed(seed);
+    }
+    if let Some(levels) = args.foldable {
+        options = options.foldable(levels);
+    }
+    if let Some(like) = &args.like {
+        options = options.like(like)?.times(args.times.unwrap_or(1));
+    }
+    let store = options.create(&args.store)?;
+    let stats = store.stats()?;
+    store.close()?;
+
+    let capacity = stats.capacity.map_or("grows".to_owned(), |keys| {
+        format!("{} keys", human::thousands(keys))
+    });
+    tell(format_args!(
+        "made {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
+        args.store.display(),
+        stats.kind,
+        if stats.transactional {
+            ", transactional"
+        } else {
+            ""
+        },
+        human::rate(stats.fpr_target),
+        stats.hash,
+        human::bytes(stats.bytes),
+    ));
+    Ok(ExitCode::SUCCESS)
+}

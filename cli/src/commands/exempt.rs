@@ -1,0 +1,111 @@
+//! `everseen exempt`: lines that a store takes for seen, and never saw.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{ExemptReport, Store};
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::options::memory::Memory;
+use crate::options::on_damage::Policy;
+use crate::output::format::thousands;
+use crate::output::{Output, tell};
+use crate::pipeline::{self, Ending, Job};
+use crate::process::side_files;
+
+/// Lines that are exempted together: each time all exemptions are written anew.
+const MOST: usize = 1 << 20;
+
+/// Make exceptions of lines that were never added, and that the store takes for seen
+///
+/// From now on they are not seen, until they are added. Each is kept exactly, at 8 bytes. Lines that were added are
+/// forgotten, unless that was so short a time ago that the store can tell. Prints nothing but a summary, on standard
+/// error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    #[command(flatten)]
+    memory: Memory,
+
+    #[command(flatten)]
+    policy: Policy,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen check blocked.ever known-good.txt | everseen exempt blocked.ever    known-good.txt is not blocked
+  echo https://example.org/ | everseen exempt visited.ever";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
+    let input = Input::open(&args.items)?;
+    let options = args.policy.apply(args.memory.options());
+    let store = options.open(&args.store)?;
+    let mut exempting = Exempting {
+        store,
+        pending: Vec::new(),
+        report: ExemptReport::default(),
+    };
+    let outcome = pipeline::run(input, &mut exempting, Output::none(), "exempt")?;
+    if outcome.ending != Ending::Unread {
+        exempting.store.close()?;
+    }
+    let report = exempting.report;
+    let mut text = format!(
+        "{} lines, {} exempt from now on",
+        thousands(outcome.tally.items),
+        thousands(report.exempted)
+    );
+    if report.already > 0 {
+        text += &format!(", {} exempt before", thousands(report.already));
+    }
+    if report.present > 0 {
+        text += &format!(
+            ", {} left as they are: they were added since the last checkpoint",
+            thousands(report.present)
+        );
+    }
+    tell(format_args!(
+        "{text}{}",
+        args.items.urls.summary(outcome.tally.strays)
+    ));
+    outcome.end(&args.store)
+}
+
+struct Exempting {
+    store: Store,
+    pending: Vec<HashedKey>,
+    report: ExemptReport,
+}
+
+impl Job for Exempting {
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        self.pending.extend_from_slice(items);
+        if self.pending.len() >= MOST {
+            self.commit()?;
+        }
+        keep.resize(keep.len() + items.len(), false);
+        Ok(())
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        let more = self.store.exempt_hashed(&self.pending)?;
+        self.pending.clear();
+        self.report.exempted += more.exempted;
+        self.report.already += more.already;
+        self.report.present += more.present;
+        Ok(())
+    }
+}

@@ -1,0 +1,79 @@
+//! `everseen fold`: the same store in fewer pages.
+
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use everseen::{Merge, Options};
+
+use crate::commands::merge_command::{self, Terms};
+use crate::error::CliError;
+use crate::options::memory::Memory;
+use crate::options::units as size;
+use crate::process::side_files;
+
+/// Make a smaller store out of one that was made too large
+///
+/// The smaller one has fewer pages and room for as many keys as keep the same rate in them. Its number of pages must
+/// divide that of the larger one: `everseen create --foldable` makes stores that can be halved.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store, of fixed capacity; it stays as it is
+    store: PathBuf,
+
+    /// The store to make; never overwritten
+    out: PathBuf,
+
+    /// So many times fewer pages
+    #[arg(long, value_name = "F", value_parser = size::positive_count, required_unless_present = "pages")]
+    factor: Option<u64>,
+
+    /// As many pages, instead of a factor
+    #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "factor")]
+    pages: Option<u64>,
+
+    #[command(flatten)]
+    terms: Terms,
+
+    #[command(flatten)]
+    memory: Memory,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen create big.ever --capacity 1e9 --foldable 6    can be halved 6 times
+  everseen fold big.ever small.ever --factor 8
+  everseen fold big.ever small.ever --factor 16 --fpr 1e-4";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let Args {
+        store,
+        out,
+        factor,
+        pages,
+        terms,
+        memory,
+    } = args;
+    side_files::refuse(&[&store, &out], &[&store, &out])?;
+    let options = terms.apply(memory.options());
+    let factor = match (factor, pages) {
+        (Some(factor), _) => factor,
+        (None, Some(pages)) => whole_factor(&options, &store, pages)?,
+        (None, None) => return Err(CliError::Usage("give --factor or --pages")),
+    };
+    merge_command::run(&options, &terms, &out, |merge: Merge<'_>| {
+        merge.fold(&store, &out, factor)
+    })
+}
+
+/// How many times as many pages the store has.
+fn whole_factor(options: &Options, store: &Path, pages: u64) -> Result<u64, CliError> {
+    let opened = options.open_read_only(store)?;
+    let stats = opened.stats()?;
+    opened.close()?;
+    let has: u64 = stats.layers.iter().map(|layer| layer.pages).sum();
+    match has.is_multiple_of(pages) {
+        true => Ok(has / pages),
+        false => Err(CliError::NoDivisor { pages, has }),
+    }
+}

@@ -1,0 +1,450 @@
+//! `everseen info`: what is in a store?
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::sizing::Interval;
+use everseen::{Commit, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::options::timeout::Timeout;
+use crate::output::format::{bytes, hex, rate, thousands, utc};
+use crate::output::{print, print_json};
+
+/// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// Read all pages too: tell how many are damaged (verify names them), and what the bits set in them say of keys and rate
+    #[arg(long)]
+    pages: bool,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen info visited.ever
+  everseen info --pages visited.ever                    its rate by the bits that are set
+  everseen info --json visited.ever | jq .keys";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let store = args
+        .timeout
+        .apply(Options::new())
+        .open_read_only(&args.store)?;
+    let stats = store.stats()?;
+    let measured = store.measured()?;
+    let recovery = store.recovery().clone();
+    let report = args.pages.then(|| store.verify()).transpose()?;
+    store.close()?;
+    let damage = JsonDamage::of(&recovery, report.as_ref());
+    let estimate = report.as_ref().map(JsonEstimate::from);
+    let mut json = Json::of(&stats, &recovery, damage, estimate);
+    json.measured = measured.as_ref().map(JsonMeasured::from);
+    if args.json {
+        print_json(&json)?;
+    } else {
+        let name = args.store.display().to_string();
+        print(&text(&name, &stats, &recovery, &json))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Json {
+    kind: String,
+    hash: String,
+    /// Absent in a store that grows.
+    capacity: Option<u64>,
+    fpr_target: f64,
+    fpr_now: f64,
+    keys: u64,
+    /// The most keys it takes, and how many more that are.
+    key_limit: u64,
+    keys_left: u64,
+    /// Keys that are not there, whatever the pages say.
+    exempt: u64,
+    /// Absent unless all pages were read.
+    estimate: Option<JsonEstimate>,
+    /// Absent unless the store keeps a sample of its keys.
+    measured: Option<JsonMeasured>,
+    bytes: u64,
+    bits_per_key: f64,
+    generation: u64,
+    log_bytes: u64,
+    transactional: bool,
+    store_id: String,
+    /// Seconds since 1970.
+    created: u64,
+    commits: Vec<JsonCommit>,
+    layers: Vec<JsonLayer>,
+    recovery: JsonRecovery,
+    damage: JsonDamage,
+}
+
+/// What is to be done, or was, because the last user didn't close the store.
+#[derive(Serialize)]
+struct JsonRecovery {
+    /// Others have the store open, so there is nothing to recover.
+    in_use: bool,
+    logs: u64,
+    keys: u64,
+    dropped: u64,
+    checkpoint: bool,
+}
+
+/// What the bits set in the pages tell.
+#[derive(Serialize)]
+struct JsonEstimate {
+    /// Different keys shown so far, those wrongly taken for seen among them.
+    keys: u64,
+    fpr: f64,
+}
+
+impl From<&VerifyReport> for JsonEstimate {
+    fn from(report: &VerifyReport) -> Self {
+        JsonEstimate {
+            keys: report.keys_estimate().round() as u64,
+            fpr: report.fpr(),
+        }
+    }
+}
+
+/// What the sample tells of wrong answers so far.
+#[derive(Serialize)]
+struct JsonMeasured {
+    /// One key in so many is sampled.
+    one_in: u64,
+    sampled: u64,
+    false_positives: u64,
+    /// Keys lost in all.
+    lost: JsonInterval,
+    /// Lost keys over keys shown.
+    rate: JsonInterval,
+}
+
+/// Where the truth is with 95 % confidence. Without a false positive, `high` is a bound and the rest says nothing.
+#[derive(Serialize)]
+struct JsonInterval {
+    estimate: f64,
+    low: f64,
+    high: f64,
+}
+
+impl From<Interval> for JsonInterval {
+    fn from(interval: Interval) -> Self {
+        JsonInterval {
+            estimate: interval.estimate,
+            low: interval.low,
+            high: interval.high,
+        }
+    }
+}
+
+impl From<&Measured> for JsonMeasured {
+    fn from(measured: &Measured) -> Self {
+        JsonMeasured {
+            one_in: measured.one_in,
+            sampled: measured.sampled,
+            false_positives: measured.false_positives,
+            lost: measured.lost.into(),
+            rate: measured.rate.into(),
+        }
+    }
+}
+
+impl JsonMeasured {
+    fn told(&self) -> String {
+        let keys = |keys: f64| thousands(keys.round() as u64);
+        let one_in = thousands(self.one_in);
+        match self.false_positives {
+            0 if self.sampled == 0 => format!("nothing yet: one key in {one_in} is kept exactly"),
+            0 => format!(
+                "no key was lost of {} that are kept exactly (one in {one_in}): at most {} in all, fpr at most {} (95 %)",
+                thousands(self.sampled),
+                keys(self.lost.high.ceil()),
+                rate(self.rate.high)
+            ),
+            lost => format!(
+                "{} lost of {} keys that are kept exactly (one in {one_in}): about {} in all, {} to {} (95 %), fpr {}, {} to {}",
+                thousands(lost),
+                thousands(lost + self.sampled),
+                keys(self.lost.estimate),
+                keys(self.lost.low),
+                keys(self.lost.high),
+                rate(self.rate.estimate),
+                rate(self.rate.low),
+                rate(self.rate.high)
+            ),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonDamage {
+    /// What is wrong with one of the two superblocks.
+    superblock: Option<String>,
+    /// Absent unless all were read.
+    pages: Option<u64>,
+}
+
+impl JsonDamage {
+    fn of(recovery: &RecoveryReport, report: Option<&VerifyReport>) -> Self {
+        let superblock = recovery.superblock.as_ref();
+        JsonDamage {
+            superblock: superblock.map(ToString::to_string),
+            pages: report.map(|report| report.damaged.len() as u64),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct JsonCommit {
+    writer: String,
+    seq: u64,
+    /// Absent where it isn't text.
+    tag: Option<String>,
+    tag_hex: String,
+}
+
+#[derive(Serialize)]
+struct JsonLayer {
+    capacity: u64,
+    keys: u64,
+    pages: u64,
+    bits: u64,
+    k: u32,
+    fill: f64,
+    fpr: f64,
+}
+
+impl Json {
+    fn of(
+        stats: &Stats,
+        recovery: &RecoveryReport,
+        damage: JsonDamage,
+        estimate: Option<JsonEstimate>,
+    ) -> Self {
+        Json {
+            kind: stats.kind.to_string(),
+            hash: stats.hash.to_string(),
+            capacity: stats.capacity,
+            fpr_target: stats.fpr_target,
+            fpr_now: stats.fpr_now,
+            keys: stats.keys,
+            key_limit: stats.key_limit,
+            keys_left: stats.keys_left,
+            exempt: stats.exempt,
+            estimate,
+            measured: None,
+            bytes: stats.bytes,
+            bits_per_key: stats.bits_per_key,
+            generation: stats.generation,
+            log_bytes: stats.log_bytes,
+            transactional: stats.transactional,
+            store_id: hex(&stats.store_id),
+            created: stats.created,
+            commits: stats.commits.iter().map(JsonCommit::from).collect(),
+            layers: stats.layers.iter().map(JsonLayer::from).collect(),
+            recovery: JsonRecovery {
+                in_use: recovery.joined,
+                logs: recovery.logs,
+                keys: recovery.keys,
+                dropped: recovery.dropped,
+                checkpoint: recovery.checkpoint,
+            },
+            damage,
+        }
+    }
+}
+
+impl From<&Commit> for JsonCommit {
+    fn from(commit: &Commit) -> Self {
+        JsonCommit {
+            writer: commit.writer.clone(),
+            seq: commit.sequence,
+            tag: str::from_utf8(&commit.tag).ok().map(str::to_owned),
+            tag_hex: hex(&commit.tag),
+        }
+    }
+}
+
+impl From<&LayerStats> for JsonLayer {
+    fn from(layer: &LayerStats) -> Self {
+        JsonLayer {
+            capacity: layer.capacity,
+            keys: layer.keys,
+            pages: layer.pages,
+            bits: layer.bits,
+            k: layer.k,
+            fill: layer.fill,
+            fpr: layer.fpr,
+        }
+    }
+}
+
+fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> String {
+    let mut text = String::new();
+    let mut row = |label: &str, value: String| {
+        // A string takes all that is written to it.
+        let _ = writeln!(text, "{label:<12}{value}");
+    };
+    row("store", name.to_owned());
+    row("id", hex(&stats.store_id));
+    row("created", utc(stats.created));
+    row(
+        "kind",
+        format!(
+            "{}{}",
+            stats.kind,
+            if stats.transactional {
+                ", transactional"
+            } else {
+                ""
+            }
+        ),
+    );
+    row("hash", stats.hash.to_string());
+    row(
+        "capacity",
+        stats.capacity.map_or("grows".to_owned(), |keys| {
+            format!("{} keys", thousands(keys))
+        }),
+    );
+    row(
+        "keys",
+        format!(
+            "{}, room for {} more",
+            thousands(stats.keys),
+            thousands(stats.keys_left)
+        ),
+    );
+    row(
+        "fpr",
+        format!(
+            "{} now, target {}",
+            rate(stats.fpr_now),
+            rate(stats.fpr_target)
+        ),
+    );
+    if let Some(estimate) = &json.estimate {
+        let (keys, fpr) = (thousands(estimate.keys), rate(estimate.fpr));
+        row(
+            "estimate",
+            format!("{keys} keys shown, fpr {fpr}, by the bits set in pages"),
+        );
+    }
+    if let Some(measured) = &json.measured {
+        row("measured", measured.told());
+    }
+    if stats.exempt > 0 {
+        let keys = thousands(stats.exempt);
+        row(
+            "exempt",
+            format!("{keys} keys, known never to have been inserted"),
+        );
+    }
+    row(
+        "size",
+        format!(
+            "{}, {:.1} bits a key",
+            bytes(stats.bytes),
+            stats.bits_per_key
+        ),
+    );
+    row("generation", thousands(stats.generation));
+    row("log", bytes(stats.log_bytes));
+    if recovery.logs > 0 {
+        let dropped = match recovery.dropped {
+            0 => String::new(),
+            dropped => format!(", {} not committed and dropped", thousands(dropped)),
+        };
+        let keys = thousands(recovery.keys);
+        row("recovery", format!("{keys} keys from the log{dropped}"));
+    }
+    row("damage", told(&json.damage));
+    for commit in &stats.commits {
+        row(
+            "commit",
+            format!(
+                "{} by {}{}",
+                thousands(commit.sequence),
+                commit.writer.escape_debug(),
+                tag(&commit.tag)
+            ),
+        );
+    }
+    text + &table(&stats.layers)
+}
+
+fn told(damage: &JsonDamage) -> String {
+    let pages = match damage.pages {
+        None => "pages not looked at (verify reads them all)".to_owned(),
+        Some(0) => "no page".to_owned(),
+        Some(pages) => format!("{} pages (verify names them)", thousands(pages)),
+    };
+    match &damage.superblock {
+        None => pages,
+        Some(fault) => format!("one of the two superblocks: {fault}; {pages}"),
+    }
+}
+
+/// The start of a tag, as something a terminal can show.
+fn tag(tag: &[u8]) -> String {
+    const SHOWN: usize = 60;
+    match tag.len() {
+        0 => String::new(),
+        length if length <= SHOWN => format!(", tag \"{}\"", tag.escape_ascii()),
+        length => format!(
+            ", tag \"{}\"… ({length} bytes)",
+            tag[..SHOWN].escape_ascii()
+        ),
+    }
+}
+
+fn table(layers: &[LayerStats]) -> String {
+    let header = [
+        "layer", "capacity", "keys", "pages", "bits", "k", "fill", "fpr",
+    ]
+    .map(str::to_owned);
+    let rows = layers.iter().enumerate().map(|(number, layer)| {
+        [
+            number.to_string(),
+            thousands(layer.capacity),
+            thousands(layer.keys),
+            thousands(layer.pages),
+            thousands(layer.bits),
+            layer.k.to_string(),
+            format!("{:.1} %", 100.0 * layer.fill),
+            rate(layer.fpr),
+        ]
+    });
+    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
+    let widths: [usize; 8] = std::array::from_fn(|column| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    });
+    let mut text = "\n".to_owned();
+    for row in rows {
+        let cells: Vec<_> = row
+            .iter()
+            .zip(widths)
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        text += &(cells.join("  ") + "\n");
+    }
+    text
+}

@@ -1,0 +1,121 @@
+//! What `union` and `fold` share: the terms of the result, progress, Ctrl-C, and the report.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use everseen::{Error, Merge, MergeReport, Options};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::options::units as size;
+use crate::output::format::{bytes, rate, thousands};
+use crate::output::progress::{Progress, Tally};
+use crate::output::{print_json, tell};
+use crate::process::signals::Signals;
+
+/// Bytes of a page.
+const PAGE: u64 = everseen::sizing::PAGE_BYTES;
+
+/// The part of the command line that says what the result is like.
+#[derive(clap::Args)]
+pub struct Terms {
+    /// Rate at which unseen keys may be taken for seen ones by the result, if it may be another one than before
+    #[arg(long, value_name = "P", value_parser = size::rate)]
+    fpr: Option<f64>,
+
+    /// A crash takes the result back to its last commit [default: if all stores are so]
+    #[arg(long)]
+    transactional: bool,
+
+    /// Report as JSON on standard output
+    #[arg(long)]
+    json: bool,
+}
+
+impl Terms {
+    pub fn apply(&self, options: Options) -> Options {
+        let options = options.transactional(self.transactional);
+        match self.fpr {
+            Some(fpr) => options.fpr(fpr),
+            None => options,
+        }
+    }
+}
+
+/// Makes a store, shows how far it is, and ends it in order when asked to.
+pub fn run(
+    options: &Options,
+    terms: &Terms,
+    out: &Path,
+    make: impl FnOnce(Merge<'_>) -> everseen::Result<MergeReport>,
+) -> Result<ExitCode, CliError> {
+    let signals = Signals::catch()?;
+    let mut progress: Option<Progress> = None;
+    let merge = Merge::new().options(options).watch(|read, total| {
+        let shown = progress.get_or_insert_with(|| Progress::of_pages(total * PAGE));
+        shown.update(Tally {
+            items: read,
+            bytes: read * PAGE,
+            ..Tally::default()
+        });
+        signals.go_on()
+    });
+    let made = make(merge);
+    drop(progress);
+    let report = match (made, signals.ending()) {
+        (Err(Error::Cancelled), Some(status)) => {
+            let out = out.display();
+            tell(format_args!("everseen: stopped; {out} was not made"));
+            return Ok(ExitCode::from(status));
+        }
+        (made, _) => made?,
+    };
+    if terms.json {
+        print_json(&Json::from(&report))?;
+    }
+    tell(text(out, &report));
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Json {
+    keys: u64,
+    fpr_now: f64,
+    fpr_target: f64,
+    /// Absent in a store that grows.
+    capacity: Option<u64>,
+    layers: u32,
+    pages: u64,
+    pages_read: u64,
+    bytes: u64,
+}
+
+impl From<&MergeReport> for Json {
+    fn from(report: &MergeReport) -> Self {
+        Json {
+            keys: report.keys,
+            fpr_now: report.fpr_now,
+            fpr_target: report.fpr,
+            capacity: report.capacity,
+            layers: report.layers,
+            pages: report.pages,
+            pages_read: report.pages_read,
+            bytes: report.bytes,
+        }
+    }
+}
+
+fn text(out: &Path, report: &MergeReport) -> String {
+    let room = match report.capacity {
+        Some(capacity) => format!("room for {}", thousands(capacity)),
+        None => format!("{} layers, grows", report.layers),
+    };
+    format!(
+        "made {}: about {} keys, {room}, false-positive rate {} now, target {}, {}",
+        out.display(),
+        thousands(report.keys),
+        rate(report.fpr_now),
+        rate(report.fpr),
+        bytes(report.bytes),
+    )
+}

@@ -1,0 +1,167 @@
+//! `everseen plan`: how large, how exact, how many?
+
+use std::process::ExitCode;
+
+use everseen::Kind;
+use everseen::sizing::Plan;
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::options::units as size;
+use crate::output::format::{bytes, rate, thousands};
+use crate::output::{print, print_json};
+
+/// Work out what a store takes, from any two of capacity, rate, bits a key, and size
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// Keys to hold, such as 50_000_000, 50M or 5e7
+    #[arg(long, value_name = "N", value_parser = size::positive_count)]
+    capacity: Option<u64>,
+
+    /// Rate at which unseen keys may be taken for seen ones, such as 1e-6
+    #[arg(long, value_name = "P", value_parser = size::rate)]
+    fpr: Option<f64>,
+
+    /// Bits to spend on a key
+    #[arg(long, value_name = "B", value_parser = size::bits)]
+    bits_per_key: Option<f64>,
+
+    /// Bytes for the pages, such as 64M or 1GiB; the store's header comes on top
+    #[arg(long, value_name = "S", value_parser = size::size)]
+    size: Option<u64>,
+
+    /// What kind of store: bloom, or counting, which takes four times as much
+    #[arg(long, default_value_t = Kind::Bloom)]
+    kind: Kind,
+
+    /// Round the pages up so that the store can be halved so often, 0 to 20 times, and tell what it holds then
+    #[arg(long, value_name = "LEVELS", default_value_t = 0)]
+    foldable: u32,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen plan --capacity 1e9 --fpr 1e-6       how large is it?
+  everseen plan --capacity 1e9 --size 2GiB      how exact can it be?
+  everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
+  everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let cell = args.kind.cell();
+    let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
+        (Some(capacity), Some(fpr), None, None) => cell.plan_for_rate(capacity, fpr)?,
+        (Some(capacity), None, Some(bits), None) => cell.plan_for_bits_per_key(capacity, bits)?,
+        (Some(capacity), None, None, Some(size)) => cell.plan_for_size(capacity, size)?,
+        (None, Some(fpr), None, Some(size)) => cell.plan_for_rate_and_size(fpr, size)?,
+        (None, None, Some(bits), Some(size)) => cell.plan_for_bits_and_size(bits, size)?,
+        (None, Some(_), Some(_), None) => {
+            return Err(CliError::Usage(
+                "--fpr and --bits-per-key follow from each other; give one of them with --capacity or --size",
+            ));
+        }
+        _ => {
+            return Err(CliError::Usage(
+                "give two of --capacity, --fpr, --bits-per-key and --size, no more, no less",
+            ));
+        }
+    };
+    let plan = asked.foldable(args.foldable)?;
+    let folds = folds(&plan, args.foldable)?;
+    if args.json {
+        print_json(&Json::of(&plan, &folds))?;
+    } else {
+        print(&text(&plan, &folds))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What is left when it is halved once, twice and so on: keys at the rate that it was planned for.
+fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
+    let half = |level| {
+        let pages = plan.pages >> level;
+        plan.cell
+            .plan_for_most_keys(pages, plan.probes, plan.target)
+    };
+    Ok((1..=levels).map(half).collect::<Result<_, _>>()?)
+}
+
+#[derive(Serialize)]
+struct JsonFold {
+    factor: u64,
+    pages: u64,
+    bytes: u64,
+    capacity: u64,
+}
+
+#[derive(Serialize)]
+struct Json {
+    capacity: u64,
+    /// What is expected of a full store, hash collisions included.
+    fpr: f64,
+    bits: u64,
+    bits_per_key: f64,
+    k: u32,
+    pages: u64,
+    bytes: u64,
+    /// What the best possible Bloom filter takes for the same rate.
+    ideal_bits_per_key: f64,
+    /// What is left when it is halved, once and again.
+    folds: Vec<JsonFold>,
+}
+
+impl Json {
+    fn of(plan: &Plan, folds: &[Plan]) -> Self {
+        Json {
+            capacity: plan.capacity,
+            fpr: plan.fpr,
+            bits: plan.bits(),
+            bits_per_key: plan.bits_per_key(),
+            k: plan.probes,
+            pages: plan.pages,
+            bytes: plan.bytes(),
+            ideal_bits_per_key: plan.ideal_bits_per_key(),
+            folds: folds
+                .iter()
+                .map(|fold| JsonFold {
+                    factor: plan.pages / fold.pages,
+                    pages: fold.pages,
+                    bytes: fold.bytes(),
+                    capacity: fold.capacity,
+                })
+                .collect(),
+        }
+    }
+}
+
+fn text(plan: &Plan, folds: &[Plan]) -> String {
+    let mut text = format!(
+        "capacity      {} keys\n\
+         fpr           {} when full\n\
+         size          {}, {} pages, {} bytes\n\
+         bits a key    {:.2}, ideal {:.2}\n\
+         probes (k)    {}\n",
+        thousands(plan.capacity),
+        rate(plan.fpr),
+        bytes(plan.bytes()),
+        thousands(plan.pages),
+        thousands(plan.bytes()),
+        plan.bits_per_key(),
+        plan.ideal_bits_per_key(),
+        plan.probes,
+    );
+    for fold in folds {
+        text += &format!(
+            "folded by {:<4}{} keys at {}, {}\n",
+            plan.pages / fold.pages,
+            thousands(fold.capacity),
+            rate(fold.target),
+            bytes(fold.bytes()),
+        );
+    }
+    text
+}

@@ -1,0 +1,89 @@
+//! `everseen remove`: forget lines.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::Store;
+use everseen::hash::{HashedKey, KeyHasher};
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::options::memory::Memory;
+use crate::options::on_damage::Policy;
+use crate::output::{Output, tell};
+use crate::pipeline::{self, Job};
+use crate::process::side_files;
+
+/// Forget lines, of a store of kind counting
+///
+/// Each line is taken out once: one that was added twice is there until it has been removed twice. Lines that are not
+/// there change nothing. Remove only lines that were added: others are taken for seen ones at the false-positive rate, and
+/// removing such a one damages lines that were. Prints nothing but a summary, on standard error.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store; `everseen create --kind counting` makes one
+    store: PathBuf,
+
+    #[command(flatten)]
+    items: Items,
+
+    #[command(flatten)]
+    memory: Memory,
+
+    #[command(flatten)]
+    policy: Policy,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen remove blocked.ever pardoned.txt
+  echo example.org | everseen remove blocked.ever
+  everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    side_files::refuse_items(&args.store, &args.items, false)?;
+    let input = Input::open(&args.items)?;
+    let options = args.policy.apply(args.memory.options());
+    let store = options.open(&args.store)?;
+    // Refused before anything is read.
+    store.remove_hashed(&[], &mut Vec::new())?;
+
+    let mut removal = Removing { store, removed: 0 };
+    let outcome = pipeline::run(input, &mut removal, Output::none(), "removed")?;
+    removal.store.close()?;
+    let tally = outcome.tally;
+    let urls = args.items.urls.summary(tally.strays);
+    let absent = tally.items - tally.dropped - tally.kept;
+    tell(format_args!(
+        "{} lines, {} removed, {absent} not there{urls}",
+        tally.items, tally.kept
+    ));
+    outcome.end(&args.store)
+}
+
+struct Removing {
+    store: Store,
+    /// Since the last commit.
+    removed: u64,
+}
+
+impl Job for Removing {
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        let first = keep.len();
+        let outcome = self.store.remove_hashed(items, keep);
+        self.removed += keep[first..].iter().filter(|removed| **removed).count() as u64;
+        outcome
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        if std::mem::take(&mut self.removed) > 0 {
+            self.store.commit()?;
+        }
+        Ok(())
+    }
+}

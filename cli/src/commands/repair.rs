@@ -1,0 +1,145 @@
+//! `everseen repair`: make a damaged store one that can be used again.
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::RepairReport;
+use serde::Serialize;
+
+use crate::commands::verify::{JsonDamage, pages};
+use crate::error::CliError;
+use crate::options::memory::Memory;
+use crate::options::on_damage::Repair;
+use crate::output::format::{bytes, thousands};
+use crate::output::{print, print_json};
+
+/// Repair a damaged store, so far as what is left of it allows
+///
+/// A damaged header or superblock is restored from its copies. A log is cut off where a record is damaged. The keys of a
+/// damaged page can't be told any more: choose what is to become of them. Nobody may have the store open. If what is
+/// lost may matter later, copy the store and its logs first.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// What the keys of a damaged page are to be
+    #[arg(long = "as", value_name = "WHAT", default_value = "never-seen")]
+    policy: Repair,
+
+    #[command(flatten)]
+    memory: Memory,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen verify visited.ever || everseen repair visited.ever
+  everseen repair --as seen sent.ever      never send twice, at the cost of some never sent";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let report = args
+        .memory
+        .options()
+        .repair(&args.store, args.policy.into())?;
+    if args.json {
+        print_json(&Json::from(&report))?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Json {
+    /// Nothing was damaged.
+    whole: bool,
+    header: bool,
+    superblock: bool,
+    rolled_back: bool,
+    log_missing: bool,
+    log_bytes: u64,
+    exemptions: u64,
+    sample: bool,
+    pages: Vec<JsonDamage>,
+    /// Damaged pages beyond those.
+    unlisted: u64,
+    /// Damaged pages that are holes, and stay that.
+    blank: u64,
+}
+
+impl From<&RepairReport> for Json {
+    fn from(report: &RepairReport) -> Self {
+        Json {
+            whole: report.is_whole(),
+            header: report.header,
+            superblock: report.superblock,
+            rolled_back: report.rolled_back,
+            log_missing: report.log_missing,
+            log_bytes: report.log_bytes,
+            exemptions: report.exemptions,
+            sample: report.sample,
+            pages: report.pages.iter().map(JsonDamage::from).collect(),
+            unlisted: report.unlisted,
+            blank: report.blank,
+        }
+    }
+}
+
+fn text(report: &RepairReport) -> String {
+    if report.is_whole() {
+        return "nothing is damaged\n".to_owned();
+    }
+    let mut text = String::new();
+    if report.header {
+        text += "the header was restored\n";
+    }
+    if report.superblock {
+        text += "a superblock was restored\n";
+    }
+    if report.rolled_back {
+        text += "the newest superblock or its log is lost: commits and their tags are those of the one before\n";
+    }
+    if report.log_missing {
+        text += "the newest log is missing: the keys and commits in it are lost, those of the log before are kept\n";
+    }
+    if report.log_bytes > 0 {
+        // A string takes all that is written to it.
+        let _ = writeln!(
+            text,
+            "{} cut off a damaged log: keys in them are lost",
+            bytes(report.log_bytes)
+        );
+    }
+    if report.sample {
+        text += "the sample was given up: how often the store is wrong is not measured any more\n";
+    }
+    if report.exemptions > 0 {
+        let _ = writeln!(
+            text,
+            "a section was given up: {} keys that were exempt are seen again",
+            thousands(report.exemptions)
+        );
+    }
+    if report.blank > 0 {
+        let _ = writeln!(
+            text,
+            "{} pages are gone that had been written: none of their keys is seen",
+            thousands(report.blank)
+        );
+    }
+    if !report.pages.is_empty() {
+        let _ = writeln!(
+            text,
+            "{} pages repaired:",
+            thousands(report.pages.len() as u64 + report.unlisted)
+        );
+        text += &pages(&report.pages, report.unlisted);
+    }
+    text
+}

@@ -1,0 +1,101 @@
+//! `everseen snapshot`: copy a live store, or write what has changed since.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use crate::error::CliError;
+use crate::options::memory::Memory;
+use crate::output::format::{bytes, thousands};
+use crate::output::progress::Progress;
+use crate::output::tell;
+use crate::process::side_files;
+use crate::process::signals::Signals;
+
+/// Copy a store that others may be writing to, or write what has changed since the last copy
+///
+/// The copy is a store as after a clean close, in one file, with all that was inserted (in a transactional store: committed)
+/// before the command began. Each of its pages is read and checked, and it gets its name when it is durable: an interrupted
+/// snapshot leaves no copy. Where the file system shares blocks between files, it takes no time and no room to speak of.
+///
+/// With --since, only the pages that have changed are written, into a delta for `everseen apply`. PREVIOUS is an earlier
+/// snapshot, or one that deltas have brought up to date; it is read alone.
+///
+/// The exit status is 0 when it is done, and 2 if it could not be.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// The copy, or with --since the delta; must not exist
+    dest: PathBuf,
+
+    /// Write only what has changed since this copy
+    #[arg(long, value_name = "PREVIOUS")]
+    since: Option<PathBuf>,
+
+    #[command(flatten)]
+    memory: Memory,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen snapshot visited.ever backup/monday.ever
+  everseen snapshot visited.ever tuesday.delta --since backup/monday.ever
+  everseen apply tuesday.delta backup/monday.ever        the backup is Tuesday's now
+  scp tuesday.delta mirror: && ssh mirror everseen apply tuesday.delta visited.ever";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let mut all = vec![&*args.store, &*args.dest];
+    all.extend(args.since.as_deref());
+    side_files::refuse(&all, &all)?;
+    let signals = Signals::catch()?;
+    let store = args.memory.options().open(&args.store)?;
+    let mut bar = Progress::of_bytes();
+    let watch = |progress: everseen::Progress| {
+        bar.update_bytes(progress.done, progress.total);
+        signals.go_on()
+    };
+    let done = match &args.since {
+        None => store.snapshot_watched(&args.dest, watch).map(|made| {
+            let how = if made.shared { ", blocks shared" } else { "" };
+            format!(
+                "{} of generation {}: {} keys, {} pages, all whole, {}{how}",
+                args.dest.display(),
+                made.generation,
+                thousands(made.keys),
+                thousands(made.pages),
+                bytes(made.bytes),
+            )
+        }),
+        Some(previous) => store
+            .snapshot_since_watched(&args.dest, previous, watch)
+            .map(|made| {
+                format!(
+                    "{} from generation {} to {}: {} pages, {}",
+                    args.dest.display(),
+                    made.from,
+                    made.to,
+                    thousands(made.pages),
+                    bytes(made.bytes),
+                )
+            }),
+    };
+    drop(bar);
+    store.close()?;
+    finish(done, &signals)
+}
+
+/// Tells what was done, or ends as the signal asks that ended it.
+pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitCode, CliError> {
+    match (done, signals.ending()) {
+        (Err(everseen::Error::Cancelled), Some(status)) => {
+            tell(format_args!("everseen: given up; nothing was left behind"));
+            Ok(ExitCode::from(status))
+        }
+        (done, _) => {
+            tell(format_args!("{}", done?));
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}

@@ -1,0 +1,134 @@
+//! `everseen verify`: is every page of a store whole?
+
+use std::fmt::Write;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use everseen::{Damage, Options, VerifyReport};
+use serde::Serialize;
+
+use crate::error::CliError;
+use crate::options::timeout::Timeout;
+use crate::output::format::thousands;
+use crate::output::{print, print_json};
+
+/// Read all of a store and name each damaged page
+///
+/// The exit status is 0 if there is no damage, 1 if there is, and 2 if the store can't be opened.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct Args {
+    /// The store
+    store: PathBuf,
+
+    /// As JSON
+    #[arg(long)]
+    json: bool,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+const EXAMPLES: &str = "\
+Examples:
+  everseen verify visited.ever && cp visited.ever backup/
+  everseen verify --json visited.ever | jq '.damaged[].page'";
+
+pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    let store = args
+        .timeout
+        .apply(Options::new())
+        .open_read_only(&args.store)?;
+    let report = store.verify()?;
+    store.close()?;
+    if args.json {
+        print_json(&Json::from(&report))?;
+    } else {
+        print(&text(&report))?;
+    }
+    Ok(ExitCode::from(u8::from(!report.is_ok())))
+}
+
+#[derive(Serialize)]
+struct Json {
+    ok: bool,
+    pages: u64,
+    /// What is wrong with one of the two superblocks.
+    superblock: Option<String>,
+    damaged: Vec<JsonDamage>,
+    /// Damaged pages beyond those.
+    unlisted: u64,
+    /// What is wrong with sections, hashes that are kept exactly.
+    sections: Vec<String>,
+}
+
+#[derive(Serialize)]
+pub struct JsonDamage {
+    layer: u32,
+    page: u64,
+    /// How many keys may be concerned.
+    keys: u64,
+}
+
+impl From<&Damage> for JsonDamage {
+    fn from(damage: &Damage) -> Self {
+        JsonDamage {
+            layer: damage.layer,
+            page: damage.page,
+            keys: damage.keys,
+        }
+    }
+}
+
+impl From<&VerifyReport> for Json {
+    fn from(report: &VerifyReport) -> Self {
+        Json {
+            ok: report.is_ok(),
+            pages: report.pages,
+            superblock: report.superblock.as_ref().map(ToString::to_string),
+            damaged: report.damaged.iter().map(JsonDamage::from).collect(),
+            unlisted: report.unlisted,
+            sections: report.sections.iter().map(ToString::to_string).collect(),
+        }
+    }
+}
+
+fn text(report: &VerifyReport) -> String {
+    let pages = thousands(report.pages);
+    let mut text = String::new();
+    if let Some(fault) = &report.superblock {
+        // A string takes all that is written to it.
+        let _ = writeln!(
+            text,
+            "one of the two superblocks: {fault}; the other one counts, and the next checkpoint mends it"
+        );
+    }
+    if report.is_ok() {
+        return text + &format!("{pages} pages, no damage\n");
+    }
+    for fault in &report.sections {
+        // A string takes all that is written to it.
+        let _ = writeln!(text, "{fault}");
+    }
+    if report.damaged.is_empty() {
+        return text + &format!("{pages} pages, none damaged\n");
+    }
+    let damaged = thousands(report.damaged.len() as u64 + report.unlisted);
+    text += &format!("{pages} pages, {damaged} damaged:\n");
+    text += &self::pages(&report.damaged, report.unlisted);
+    text + "everseen repair makes the store whole, without the keys that are lost\n"
+}
+
+/// A line for each page, and one for those that are not listed.
+pub fn pages(damaged: &[Damage], unlisted: u64) -> String {
+    let line = |damage: &Damage| {
+        let keys = thousands(damage.keys);
+        let (layer, page) = (damage.layer, damage.page);
+        format!("  layer {layer}, page {page}: about {keys} keys\n")
+    };
+    let mut text: String = damaged.iter().map(line).collect();
+    if unlisted > 0 {
+        text += &format!("  and {} more\n", thousands(unlisted));
+    }
+    text
+}

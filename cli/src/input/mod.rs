@@ -1,0 +1,276 @@
+//! Where items come from: files and standard input, read ahead by a thread.
+
+pub(crate) mod read_ahead;
+pub(crate) mod record_blocks;
+pub(crate) mod urls;
+
+use std::fs::{File, Metadata};
+use std::io::{self, Seek};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread;
+use std::time::Duration;
+
+use everseen::hash::KeyHasher;
+
+use crate::error::CliError;
+use crate::input::record_blocks::{Block, SplitError, Splitter};
+use crate::input::urls::{Keying, Strays, Urls};
+use crate::options::units as size;
+use crate::output::format as human;
+use crate::process::handle;
+
+/// Blocks under way between the reading thread and the working one, which bounds the memory.
+const BLOCKS: usize = 3;
+
+/// The part of the command line that says what to read.
+#[derive(clap::Args)]
+pub struct Items {
+    /// Files to read, in this order; `-`, or none at all, is standard input
+    #[arg(value_name = "FILE")]
+    pub files: Vec<PathBuf>,
+
+    /// Items are separated by NUL bytes, not by line ends; so is what is printed
+    #[arg(short = '0', long)]
+    pub null: bool,
+
+    /// The longest item to take. A longer one is an error, told once all before it is done. Three that long may be in
+    /// memory at a time
+    #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
+    pub max_line: u64,
+
+    #[command(flatten)]
+    pub urls: Urls,
+}
+
+/// Inputs that were there when looked at.
+pub struct Input {
+    sources: Vec<Source>,
+    separator: u8,
+    longest: u64,
+    pub urls: Urls,
+    /// Bytes to come, where all inputs are regular files.
+    pub total: Option<u64>,
+}
+
+struct Source {
+    name: String,
+    origin: Origin,
+    metadata: Metadata,
+}
+
+enum Origin {
+    Open(File),
+    /// A regular file is opened again when its turn comes, so that many thousands can be named.
+    Path(PathBuf),
+}
+
+impl Input {
+    /// Opens every input, so that a wrong name is told before any work is done.
+    pub fn open(items: &Items) -> Result<Self, CliError> {
+        let mut input = Input {
+            sources: Vec::new(),
+            separator: if items.null { 0 } else { b'\n' },
+            longest: items.max_line,
+            urls: items.urls,
+            total: Some(0),
+        };
+        for path in &items.files {
+            input.add(path)?;
+        }
+        if items.files.is_empty() {
+            input.add(Path::new("-"))?;
+        }
+        Ok(input)
+    }
+
+    fn add(&mut self, path: &Path) -> Result<(), CliError> {
+        let is_stdin = path == Path::new("-");
+        let name = if is_stdin {
+            "standard input".to_owned()
+        } else {
+            path.display().to_string()
+        };
+        let fail = |source| CliError::Input {
+            name: name.clone(),
+            source,
+        };
+
+        let mut file = if is_stdin {
+            handle::file_of(&io::stdin())
+        } else {
+            File::open(path)
+        }
+        .map_err(fail)?;
+        let metadata = file.metadata().map_err(fail)?;
+        if metadata.is_dir() {
+            return Err(CliError::InputIsFolder { name });
+        }
+        self.total = self
+            .total
+            .zip(bytes_to_come(&mut file, &metadata))
+            .map(|(sum, bytes)| sum + bytes);
+        let origin = if metadata.is_file() && !is_stdin {
+            Origin::Path(path.to_owned())
+        } else {
+            Origin::Open(file)
+        };
+        self.sources.push(Source {
+            name,
+            origin,
+            metadata,
+        });
+        Ok(())
+    }
+
+    /// Refuses to print into one of the inputs, which would grow as it is read.
+    pub fn ensure_apart_from(&self, output: Option<&Metadata>) -> Result<(), CliError> {
+        let is_output = |source: &&Source| {
+            output.is_some_and(|output| handle::is_same_file(output, &source.metadata))
+        };
+        match self.sources.iter().find(is_output) {
+            Some(source) => Err(CliError::InputIsOutput {
+                name: source.name.clone(),
+            }),
+            None => Ok(()),
+        }
+    }
+
+    /// Starts the thread that reads, normalises and hashes.
+    pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
+        let (events, feed_events) = channel();
+        let (feed_free, free) = channel();
+        let keying = Keying::new(hasher, &self.urls);
+        for _ in 1..BLOCKS {
+            // Can't fail: its receiver stands above. The reader starts with the one block more.
+            let _ = feed_free.send(Block::default());
+        }
+        thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn(move || {
+                let last = match self.read(keying, &events, &free) {
+                    Ok(()) => Event::End,
+                    Err(error) => Event::Failed(error),
+                };
+                // A failure means that the other side has stopped listening.
+                let _ = events.send(last);
+            })
+            .map_err(|source| CliError::System {
+                action: "start a thread",
+                source,
+            })?;
+        Ok(Feed {
+            events: feed_events,
+            free: feed_free,
+        })
+    }
+
+    fn read(
+        self,
+        mut keying: Keying,
+        events: &Sender<Event>,
+        free: &Receiver<Block>,
+    ) -> Result<(), CliError> {
+        for Source { name, origin, .. } in self.sources {
+            let fail = |source| CliError::Input {
+                name: name.clone(),
+                source,
+            };
+            let mut file = match origin {
+                Origin::Open(file) => file,
+                Origin::Path(path) => File::open(path).map_err(fail)?,
+            };
+            let origin: Arc<str> = name.as_str().into();
+            let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
+            let mut splitter = Splitter::new(self.separator, longest);
+            let (mut more, mut line) = (true, 0);
+            while more {
+                more = splitter.fill(&mut file).map_err(|error| match error {
+                    SplitError::Read(source) => fail(source),
+                    SplitError::ItemTooLong => CliError::ItemTooLong {
+                        name: name.clone(),
+                        line: line + 1,
+                        limit: human::bytes(self.longest),
+                    },
+                })?;
+                if !splitter.has_items() {
+                    continue;
+                }
+                let Ok(next) = free.recv() else { return Ok(()) };
+                let mut block = splitter.take(next);
+                let mut strays = Strays::default();
+                let lines = block.len() as u64;
+                block.come_from(&origin, line);
+                keying.key(&mut block, (&name, line), &mut strays);
+                line += lines;
+                if events.send(Event::Block(block, strays)).is_err() {
+                    return Ok(());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a regular file still holds.
+fn bytes_to_come(file: &mut File, metadata: &Metadata) -> Option<u64> {
+    let position = metadata.is_file().then(|| file.stream_position().ok())??;
+    Some(metadata.len().saturating_sub(position))
+}
+
+enum Event {
+    Block(Block, Strays),
+    Failed(CliError),
+    End,
+}
+
+/// What the reading thread has to say next.
+pub enum Next {
+    Block(Block, Strays),
+    /// Nothing yet.
+    Wait,
+    End,
+}
+
+/// The working side of the reading thread.
+pub struct Feed {
+    events: Receiver<Event>,
+    free: Sender<Block>,
+}
+
+impl Feed {
+    /// What is there already.
+    pub fn poll(&self) -> Result<Next, CliError> {
+        match self.events.try_recv() {
+            Ok(event) => event.into_next(),
+            Err(TryRecvError::Empty) => Ok(Next::Wait),
+            Err(TryRecvError::Disconnected) => Err(CliError::ReaderDied),
+        }
+    }
+
+    /// What comes within some time.
+    pub fn wait(&self, timeout: Duration) -> Result<Next, CliError> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => event.into_next(),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Wait),
+            Err(RecvTimeoutError::Disconnected) => Err(CliError::ReaderDied),
+        }
+    }
+
+    /// Gives a block back to be filled again.
+    pub fn recycle(&self, block: Block) {
+        // A reader that is through needs no more.
+        let _ = self.free.send(block);
+    }
+}
+
+impl Event {
+    fn into_next(self) -> Result<Next, CliError> {
+        match self {
+            Event::Block(block, strays) => Ok(Next::Block(block, strays)),
+            Event::End => Ok(Next::End),
+            Event::Failed(error) => Err(error),
+        }
+    }
+}

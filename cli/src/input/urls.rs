@@ -1,0 +1,155 @@
+//! `--url`, of every command that takes items.
+
+use clap::ValueEnum;
+use everseen::hash::KeyHasher;
+use everseen::url::{Normalizer, UrlError};
+
+use crate::input::record_blocks::Block;
+
+/// So many items that are no URLs are told one by one; of the others only the number.
+pub const TOLD: u64 = 5;
+
+/// Of an item that is told, so many bytes are shown.
+const SHOWN: usize = 60;
+
+/// The part of the command line that makes items URLs.
+#[derive(clap::Args, Clone, Copy, Default)]
+pub struct Urls {
+    /// Items are URLs, and known whatever their spelling: case of scheme and host, default ports, /a/../b and the like,
+    /// by the standard of WHATWG, and without the fragment. Printed as they were given. The store doesn't know: use the
+    /// same options with it every time
+    #[arg(long, help_heading = "URLs")]
+    url: bool,
+
+    /// The order of a query's names makes no difference: ?b=2&a=1 is ?a=1&b=2
+    #[arg(long, requires = "url", help_heading = "URLs")]
+    sort_query: bool,
+
+    /// www.example.org is example.org
+    #[arg(long, requires = "url", help_heading = "URLs")]
+    drop_www: bool,
+
+    /// What becomes of items that are no URLs: pass them, as the bytes they are, or drop them. They are counted, and
+    /// the first ones told
+    #[arg(
+        long,
+        value_name = "WHAT",
+        default_value = "pass",
+        requires = "url",
+        help_heading = "URLs"
+    )]
+    not_url: NotUrl,
+}
+
+#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
+enum NotUrl {
+    #[default]
+    Pass,
+    Drop,
+}
+
+impl NotUrl {
+    fn told(self) -> &'static str {
+        match self {
+            NotUrl::Pass => "taken as it is",
+            NotUrl::Drop => "dropped",
+        }
+    }
+}
+
+impl Urls {
+    /// What a summary says of items that were no URLs; nothing where they need not be.
+    pub fn summary(&self, strays: u64) -> String {
+        match (self.url, self.not_url) {
+            (false, _) => String::new(),
+            (true, NotUrl::Pass) => format!(", {strays} of them no URL"),
+            (true, NotUrl::Drop) => format!(", {strays} no URL and dropped"),
+        }
+    }
+
+    /// What is told at the end of those that were not told one by one.
+    pub fn rest(&self, strays: u64) -> Option<String> {
+        let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
+        Some(format!("{rest} more no URL, {}", self.not_url.told()))
+    }
+}
+
+/// Items of one block that were no URLs.
+#[derive(Default)]
+pub struct Strays {
+    pub count: u64,
+    /// How many of them were dropped.
+    pub dropped: u64,
+    /// What to tell of the first ones.
+    pub notices: Vec<String>,
+}
+
+impl Strays {
+    /// Adds those of the block behind.
+    pub fn append(&mut self, other: Strays) {
+        self.count += other.count;
+        self.dropped += other.dropped;
+        self.notices.extend(other.notices);
+    }
+}
+
+/// What items are known by: their bytes, or those of their URL.
+pub struct Keying {
+    hasher: KeyHasher,
+    urls: Option<Normalizer>,
+    not_url: NotUrl,
+    /// How many may still be told one by one.
+    untold: u64,
+}
+
+impl Keying {
+    pub fn new(hasher: KeyHasher, urls: &Urls) -> Self {
+        let normalizer = || {
+            Normalizer::new()
+                .sort_query(urls.sort_query)
+                .drop_www(urls.drop_www)
+        };
+        Keying {
+            hasher,
+            urls: urls.url.then(normalizer),
+            not_url: urls.not_url,
+            untold: TOLD,
+        }
+    }
+
+    /// Works out the keys of a block's items, and drops those that are to be dropped. So many lines of the input
+    /// `name` came before it.
+    pub fn key(&mut self, block: &mut Block, (name, before): (&str, u64), strays: &mut Strays) {
+        let Some(urls) = &mut self.urls else {
+            return block.key_all(&self.hasher);
+        };
+        let mut line = before;
+        block.key_by(|item| {
+            line += 1;
+            match urls.normalize(item) {
+                Ok(url) => Some(self.hasher.key(url)),
+                Err(error) => {
+                    strays.count += 1;
+                    if self.untold > 0 {
+                        self.untold -= 1;
+                        let what = self.not_url.told();
+                        strays.notices.push(notice((name, line), what, error, item));
+                    }
+                    match self.not_url {
+                        NotUrl::Pass => Some(self.hasher.key(item)),
+                        NotUrl::Drop => {
+                            strays.dropped += 1;
+                            None
+                        }
+                    }
+                }
+            }
+        });
+    }
+}
+
+fn notice((name, line): (&str, u64), what: &str, error: UrlError, item: &[u8]) -> String {
+    let start = item[..item.len().min(SHOWN)].escape_ascii();
+    let more = if item.len() > SHOWN { "…" } else { "" };
+    format!("{name}:{line}: no URL, {what}: {error}: \"{start}\"{more}")
+}

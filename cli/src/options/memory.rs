@@ -1,0 +1,30 @@
+//! `--buffer`, of every command that writes, and `--timeout`.
+
+use everseen::Options;
+
+use crate::options::timeout::Timeout;
+use crate::options::units as size;
+
+/// The part of the command line that grants memory.
+#[derive(clap::Args)]
+pub struct Memory {
+    /// Memory for what is not in the filter file yet, and to work in, such as 512M; unless told, as much as the filter
+    /// has, between 64M and 256M, but at most a fourth of what is free on the disk: most of it is two files beside the
+    /// store while it is open
+    #[arg(long, value_name = "SIZE", value_parser = size::size)]
+    buffer: Option<u64>,
+
+    #[command(flatten)]
+    timeout: Timeout,
+}
+
+impl Memory {
+    /// How to open a store with this much memory, and patience.
+    pub fn options(&self) -> Options {
+        let options = self.timeout.apply(Options::new());
+        match self.buffer {
+            Some(bytes) => options.buffer(bytes),
+            None => options,
+        }
+    }
+}

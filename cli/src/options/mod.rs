@@ -1,0 +1,6 @@
+//! TODO options
+
+pub(crate) mod memory;
+pub(crate) mod on_damage;
+pub(crate) mod timeout;
+pub(crate) mod units;

@@ -1,0 +1,22 @@
+//! `--timeout`, of every command that waits for others.
+
+use std::time::Duration;
+
+use everseen::Options;
+
+use crate::options::units as size;
+
+/// The part of the command line that says how long to wait.
+#[derive(clap::Args)]
+pub struct Timeout {
+    /// How long to wait for other processes at opening, closing, and where they are in the way, such as 500ms or 5m
+    #[arg(long, value_name = "TIME", default_value = "30s", value_parser = size::duration)]
+    timeout: Duration,
+}
+
+impl Timeout {
+    /// Has a store opened so.
+    pub fn apply(&self, options: Options) -> Options {
+        options.timeout(self.timeout)
+    }
+}

@@ -1,0 +1,173 @@
+//! Output that notices every failure, and standard error that can't fail.
+
+pub(crate) mod exact_file;
+pub(crate) mod format;
+pub(crate) mod progress;
+
+use std::fmt::Display;
+use std::fs::{File, Metadata};
+use std::io::{self, BufWriter, Write};
+
+use crate::error::CliError;
+use crate::input::record_blocks::Block;
+use crate::output::exact_file::Sink;
+use crate::process::at_start as begun;
+use crate::process::handle::{byte_before, file_of};
+
+/// Longer runs of items go to the system straight from their block.
+const BUFFER: usize = 128 << 10;
+
+/// Where printed items go.
+pub struct Output {
+    to: Option<BufWriter<File>>,
+    /// Given for a regular file: only that can be synced, and need be.
+    regular: Option<Metadata>,
+    unsynced: bool,
+    /// What the file ends with so far, until something is printed.
+    before: Option<u8>,
+    /// Given for a file that was named: it takes note of how far it is.
+    sink: Option<Sink>,
+}
+
+impl Output {
+    /// Prints to standard output.
+    pub fn stdout() -> Result<Self, CliError> {
+        begun::check_stdout()?;
+        file_of(&io::stdout())
+            .and_then(|file| Self::file_output(file, None))
+            .map_err(CliError::Output)
+    }
+
+    /// Appends to a file that was named.
+    pub fn to_file(sink: Sink) -> Result<Self, CliError> {
+        let output = sink.file();
+        let output = output.and_then(|file| Self::file_output(file, Some(sink.clone())));
+        output.map_err(|error| failure(Some(&sink), error))
+    }
+
+    fn file_output(file: File, sink: Option<Sink>) -> io::Result<Self> {
+        let regular = Some(file.metadata()?).filter(Metadata::is_file);
+        let before = regular.as_ref().and_then(|_| byte_before(&file));
+        Ok(Output {
+            before,
+            to: Some(BufWriter::with_capacity(BUFFER, file)),
+            regular,
+            unsynced: false,
+            sink,
+        })
+    }
+
+    /// Prints nothing.
+    pub fn none() -> Self {
+        Output {
+            before: None,
+            to: None,
+            regular: None,
+            unsynced: false,
+            sink: None,
+        }
+    }
+
+    pub fn prints(&self) -> bool {
+        self.to.is_some()
+    }
+
+    /// Whether that is to standard output.
+    pub fn is_stdout(&self) -> bool {
+        self.prints() && self.sink.is_none()
+    }
+
+    /// The regular file that printing makes grow.
+    pub fn file(&self) -> Option<&Metadata> {
+        self.regular.as_ref()
+    }
+
+    /// The file that was named.
+    pub fn sink(&self) -> Option<&Sink> {
+        self.sink.as_ref()
+    }
+
+    /// Prints those of the items from `first` on that are kept, in as few writes as they allow.
+    ///
+    /// An item that a killed run has left unfinished at the end of a file is ended first, so that the next one is not
+    /// taken for its rest.
+    pub fn print(&mut self, block: &Block, first: usize, keep: &[bool]) -> Result<(), CliError> {
+        let Some(to) = &mut self.to else {
+            return Ok(());
+        };
+        let mut at = 0;
+        for run in keep.chunk_by(|a, b| a == b) {
+            let range = first + at..first + at + run.len();
+            at += run.len();
+            if run[0] {
+                let items = block.run(range);
+                let separator = items.last().copied();
+                if self
+                    .before
+                    .take()
+                    .is_some_and(|byte| Some(byte) != separator)
+                {
+                    to.write_all(separator.as_slice())
+                        .map_err(|error| failure(self.sink.as_ref(), error))?;
+                }
+                to.write_all(items)
+                    .map_err(|error| failure(self.sink.as_ref(), error))?;
+                self.unsynced = true;
+            }
+        }
+        Ok(())
+    }
+
+    /// Hands everything printed so far to the system.
+    pub fn flush(&mut self) -> Result<(), CliError> {
+        let flushed = self.to.as_mut().map_or(Ok(()), BufWriter::flush);
+        flushed.map_err(|error| failure(self.sink.as_ref(), error))
+    }
+
+    /// Makes everything printed so far durable, as far as what it is printed to lends itself to that.
+    pub fn sync(&mut self) -> Result<(), CliError> {
+        self.flush()?;
+        let synced = match &self.to {
+            Some(to) if self.regular.is_some() && self.unsynced => {
+                let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
+                to.get_ref().sync_data().and_then(|()| noted())
+            }
+            _ => Ok(()),
+        };
+        synced.map_err(|error| failure(self.sink.as_ref(), error))?;
+        self.unsynced = false;
+        Ok(())
+    }
+}
+
+fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
+    match sink {
+        Some(sink) => CliError::OutputFile {
+            path: sink.path().to_owned(),
+            source,
+        },
+        None => CliError::Output(source),
+    }
+}
+
+/// Prints a text in one piece. Nobody reading it is no error.
+pub fn print(text: &str) -> Result<(), CliError> {
+    begun::check_stdout()?;
+    let written = file_of(&io::stdout()).and_then(|mut stdout| stdout.write_all(text.as_bytes()));
+    match written.map_err(CliError::Output) {
+        Err(error) if error.is_closed_output() => Ok(()),
+        other => other,
+    }
+}
+
+/// Prints a value as indented JSON.
+pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text =
+        serde_json::to_string_pretty(value).map_err(|error| CliError::Output(error.into()))?;
+    print(&(text + "\n"))
+}
+
+/// Tells something on standard error, in one line. If that is closed, there is nobody to tell.
+pub fn tell(message: impl Display) {
+    let _ = writeln!(io::stderr(), "{message}");
+}

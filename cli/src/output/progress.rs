@@ -1,0 +1,167 @@
+//! The line on the terminal that says how far a long job is.
+
+use std::fmt::Write;
+use std::io::{self, IsTerminal};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+
+use crate::output::format::{per_second, thousands};
+use crate::output::tell;
+
+/// Between two redraws.
+const REDRAW: Duration = Duration::from_millis(100);
+
+/// The bar takes the width that the rest leaves.
+const BAR: &str = "{wide_bar} {percent} %, {counts}, {eta} left";
+const SPINNER: &str = "{spinner} {counts}";
+/// Of a job whose bytes are the store's own.
+const BYTES: &str = "{wide_bar} {percent} %, {bytes} of {total_bytes}, {eta} left";
+
+/// What has been done so far.
+#[derive(Clone, Copy, Default)]
+pub struct Tally {
+    pub items: u64,
+    /// Items that the command looks for: new ones, or those to print.
+    pub kept: u64,
+    pub bytes: u64,
+    /// Items that are no URLs, where they should be, and those of them that were dropped.
+    pub strays: u64,
+    pub dropped: u64,
+}
+
+/// A bar when the end is known, else a spinner; nothing at all where no one would see it.
+pub struct Progress {
+    shown: Option<Shown>,
+}
+
+/// What is counted beside the bar.
+#[derive(Clone, Copy)]
+enum Said {
+    /// Lines, and those of them that are something.
+    Lines(&'static str),
+    Pages,
+}
+
+struct Shown {
+    bar: ProgressBar,
+    counts: Arc<Counts>,
+    drawn: Instant,
+}
+
+/// What the bar's style shows besides the bar's own numbers.
+#[derive(Default)]
+struct Counts {
+    items: AtomicU64,
+    kept: AtomicU64,
+}
+
+impl Progress {
+    /// `prints` says that items go to standard output, which a bar must not be mixed with.
+    pub fn new(total: Option<u64>, label: &'static str, prints: bool) -> Self {
+        let visible = io::stderr().is_terminal() && !(prints && io::stdout().is_terminal());
+        Progress {
+            shown: visible.then(|| Shown::new(total, Said::Lines(label))),
+        }
+    }
+
+    /// A bar for so many bytes of pages.
+    pub fn of_pages(total: u64) -> Self {
+        let visible = io::stderr().is_terminal();
+        Progress {
+            shown: visible.then(|| Shown::new(Some(total), Said::Pages)),
+        }
+    }
+
+    /// Tells something on standard error, above the bar.
+    pub fn tell(&self, message: &str) {
+        let tell = || tell(format_args!("everseen: {message}"));
+        match &self.shown {
+            Some(shown) => shown.bar.suspend(tell),
+            None => tell(),
+        }
+    }
+
+    /// A bar of bytes, whose number is told as it goes.
+    pub fn of_bytes() -> Self {
+        let visible = io::stderr().is_terminal();
+        let progress = Progress {
+            shown: visible.then(|| Shown::new(Some(0), Said::Pages)),
+        };
+        if let (Some(shown), Ok(style)) = (&progress.shown, ProgressStyle::with_template(BYTES)) {
+            shown.bar.set_style(style);
+        }
+        progress
+    }
+
+    /// Shows how many of all bytes are done, unless it has just been shown.
+    pub fn update_bytes(&mut self, done: u64, total: u64) {
+        if let Some(shown) = &mut self.shown {
+            shown.bar.set_length(total);
+            shown.update(Tally {
+                bytes: done,
+                ..Tally::default()
+            });
+        }
+    }
+
+    /// Shows how far it is, unless it has just been shown.
+    pub fn update(&mut self, tally: Tally) {
+        if let Some(shown) = &mut self.shown {
+            shown.update(tally);
+        }
+    }
+}
+
+impl Shown {
+    fn new(total: Option<u64>, said: Said) -> Self {
+        let counts = Arc::new(Counts::default());
+        let (bar, template) = match total {
+            Some(bytes) => (ProgressBar::new(bytes), BAR),
+            None => (ProgressBar::new_spinner(), SPINNER),
+        };
+        if let Ok(style) = ProgressStyle::with_template(template) {
+            let counts = Arc::clone(&counts);
+            let write = move |state: &ProgressState, out: &mut dyn Write| {
+                let items = counts.items.load(Ordering::Relaxed);
+                let (kept, speed) = (
+                    counts.kept.load(Ordering::Relaxed),
+                    per_second(items, state.elapsed()),
+                );
+                let [items, kept, speed] = [items, kept, speed].map(thousands);
+                // What can't be drawn is not drawn.
+                let _ = match said {
+                    Said::Lines(label) => {
+                        write!(out, "{items} lines, {kept} {label}, {speed}/s")
+                    }
+                    Said::Pages => write!(out, "{items} pages, {speed}/s"),
+                };
+            };
+            bar.set_style(style.with_key("counts", write));
+        }
+        Shown {
+            bar,
+            counts,
+            drawn: Instant::now(),
+        }
+    }
+
+    fn update(&mut self, tally: Tally) {
+        if self.drawn.elapsed() < REDRAW {
+            return;
+        }
+        self.drawn = Instant::now();
+        self.counts.items.store(tally.items, Ordering::Relaxed);
+        self.counts.kept.store(tally.kept, Ordering::Relaxed);
+        // The one thing here that draws.
+        self.bar.set_position(tally.bytes);
+    }
+}
+
+impl Drop for Shown {
+    fn drop(&mut self) {
+        self.bar.finish_and_clear();
+    }
+}

@@ -1,0 +1,317 @@
+//! The job of `dedup` and `add`: to claim items in a store, and to commit the claims.
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{Kind, Store, Verdict};
+
+use crate::error::CliError;
+use crate::input::Input;
+use crate::output::exact_file::Sink;
+use crate::output::progress::Tally;
+use crate::output::{Output, tell};
+use crate::pipeline::deferred_claims::{self, Deferred};
+use crate::pipeline::fullness::Warnings;
+use crate::pipeline::pending::{self, PassedBy};
+use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
+
+/// What came of claiming all items of an input.
+pub struct Claimed {
+    pub outcome: Outcome,
+    /// The time it took, until the store was closed.
+    pub elapsed: Duration,
+    /// Items that another process has claimed and not committed yet.
+    pub pending: u64,
+}
+
+impl Claimed {
+    /// Tells of items that are pending, and says how the command ends.
+    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
+        if self.pending > 0 {
+            tell(format_args!(
+                "everseen: {} lines are pending: another process has claimed them and not committed; \
+                 run this again to be sure of them (--wait waits longer)",
+                self.pending
+            ));
+        }
+        match self.outcome.ending {
+            Ending::Done | Ending::Unread if self.pending > 0 => {
+                Ok(ExitCode::from(pending::STATUS))
+            }
+            _ => self.outcome.end(store),
+        }
+    }
+
+    /// What a summary says of items that are pending; nothing where there are none.
+    pub fn pending_summary(&self) -> String {
+        match self.pending {
+            0 => String::new(),
+            pending => format!(", {pending} pending in another process"),
+        }
+    }
+
+    /// Items that were known.
+    pub fn seen(&self) -> u64 {
+        let tally = self.outcome.tally;
+        tally.items - tally.dropped - tally.kept - self.pending
+    }
+}
+
+/// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, closes the store.
+///
+/// Where something is printed, a store that is not transactional must have been kept from others with
+/// [`alone`](deferred::alone).
+pub fn claim_all(
+    store: Store,
+    input: Input,
+    output: Output,
+    commit_every: u64,
+    wait: Duration,
+    repeats: Repeats,
+) -> Result<Claimed, CliError> {
+    let started = Instant::now();
+    let prints = output.prints();
+    let mut claims = Claims::new(store, &output, commit_every, wait, repeats)?;
+    let mut outcome = match pipeline::run(input, &mut claims, output, "new") {
+        Ok(outcome) => outcome,
+        Err(error) => {
+            // The first error is the one to tell.
+            let _ = claims.end();
+            return Err(error);
+        }
+    };
+    // First: what is claimed after it is not to be committed with it.
+    claims.end()?;
+    let pending = claims.settle(&mut outcome.tally, prints)?;
+    // Unread items are not committed: dropping the store gives them up.
+    if outcome.ending != Ending::Unread {
+        claims.store.close()?;
+    }
+    Ok(Claimed {
+        outcome,
+        elapsed: started.elapsed(),
+        pending,
+    })
+}
+
+/// What a counting store does with an item that it has already. Other kinds do nothing with it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Repeats {
+    Count,
+    LeaveOut,
+}
+
+struct Claims {
+    store: Store,
+    repeats: Repeats,
+    transactional: bool,
+    /// Given where lines are printed and what is inserted is remembered at once.
+    deferred: Option<Deferred>,
+    /// Given where lines are printed to a file that was named.
+    sink: Option<Sink>,
+    commit_every: u64,
+    /// Most new items that may be uncommitted.
+    quota: u64,
+    /// Items, and those among them that are to be committed, since the last commit.
+    items: u64,
+    new: u64,
+    /// When the first of those came.
+    since: Option<Instant>,
+    wait: Duration,
+    /// Whether an item that is pending ends a batch. Otherwise it is passed by.
+    stops: bool,
+    passed_by: PassedBy,
+    /// The verdicts of one batch, kept for their memory.
+    verdicts: Vec<Verdict>,
+    warnings: Warnings,
+}
+
+impl Claims {
+    fn new(
+        store: Store,
+        output: &Output,
+        commit_every: u64,
+        wait: Duration,
+        repeats: Repeats,
+    ) -> everseen::Result<Self> {
+        let stats = store.stats()?;
+        let defers = output.prints() && !stats.transactional;
+        let deferred = defers.then(|| Deferred::new(&store, &stats)).transpose()?;
+        Ok(Claims {
+            repeats: match stats.kind {
+                Kind::Counting => repeats,
+                _ => Repeats::LeaveOut,
+            },
+            transactional: stats.transactional,
+            warnings: Warnings::new(&stats),
+            quota: match deferred {
+                Some(_) => deferred_claims::MOST,
+                None => store.transaction_quota(),
+            },
+            deferred,
+            sink: output.sink().cloned(),
+            store,
+            commit_every,
+            items: 0,
+            new: 0,
+            since: None,
+            wait,
+            stops: false,
+            passed_by: PassedBy::default(),
+            verdicts: Vec::new(),
+        })
+    }
+
+    /// Notes that the run left its output as it is to be, if so: all that was printed is committed.
+    fn end(&mut self) -> everseen::Result<()> {
+        match &self.sink {
+            Some(sink) if self.new == 0 => self.store.commit_with(&sink.tag(true)).map(drop),
+            _ => Ok(()),
+        }
+    }
+}
+
+impl Claims {
+    /// Claims once more what was passed by, and answers how much of it is nobody's for good.
+    fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
+        let settled = self.passed_by.claim(&self.store);
+        if prints {
+            // Others have been printed that came later. So they are left for another run, by not being committed.
+            return Ok(settled.pending + settled.new);
+        }
+        if settled.new > 0 {
+            self.store.commit()?;
+            tally.kept += settled.new;
+        }
+        Ok(settled.pending)
+    }
+}
+
+impl Job for Claims {
+    fn hasher(&self) -> KeyHasher {
+        self.store.hasher().clone()
+    }
+
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        if let Some(deferred) = &mut self.deferred {
+            let first = keep.len();
+            let judged = deferred.judge(&self.store, items, keep);
+            self.items += (keep.len() - first) as u64;
+            self.new += keep[first..].iter().filter(|is_new| **is_new).count() as u64;
+            self.since = self.since.or((self.new > 0).then(Instant::now));
+            return judged;
+        }
+        self.verdicts.clear();
+        let claimed = match self.repeats {
+            Repeats::Count => self.store.claim_hashed(items, &mut self.verdicts),
+            Repeats::LeaveOut if self.stops => self
+                .store
+                .claim_hashed_until_pending(items, &mut self.verdicts),
+            Repeats::LeaveOut => self.store.claim_unique_hashed(items, &mut self.verdicts),
+        };
+        if self.stops {
+            self.verdicts.pop_if(|verdict| *verdict == Verdict::Pending);
+        }
+        self.items += self.verdicts.len() as u64;
+        for (item, verdict) in items.iter().zip(&self.verdicts) {
+            let is_new = *verdict == Verdict::New;
+            self.new += u64::from(is_new || self.repeats == Repeats::Count);
+            if *verdict == Verdict::Pending {
+                self.passed_by.push(*item);
+            }
+            keep.push(is_new);
+        }
+        if self.new > 0 && self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
+        claimed
+    }
+
+    fn wait(&self) -> Duration {
+        self.wait
+    }
+
+    fn stop_at_pending(&mut self, stop: bool) {
+        // No other store has pending items; a counting one has its own ways of claiming.
+        self.stops = stop && self.transactional;
+    }
+
+    fn room(&self) -> usize {
+        let left = self.quota.saturating_sub(self.new);
+        // Batches are not to shrink toward the quota: many a batch brings nothing new.
+        let left = if self.new > 0 && left < BATCH as u64 {
+            0
+        } else {
+            left.max(1)
+        };
+        let room = left.min(self.commit_every.saturating_sub(self.items));
+        usize::try_from(room).unwrap_or(usize::MAX)
+    }
+
+    fn uncommitted_since(&self) -> Option<Instant> {
+        self.since
+    }
+
+    fn is_transactional(&self) -> bool {
+        self.transactional || self.deferred.is_some()
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        // What others have just added counts as done here too, and may be in the log alone, not yet durable.
+        if self.new > 0 || self.items > 0 && self.store.stats()?.log_bytes > 0 {
+            if let Some(deferred) = &mut self.deferred {
+                deferred.settle(&self.store)?;
+            }
+            let tag = self.sink.as_ref().map(|sink| sink.tag(false));
+            self.store.commit_with(&tag.unwrap_or_default())?;
+        }
+        (self.items, self.new, self.since) = (0, 0, None);
+        Ok(())
+    }
+
+    fn warning(&mut self) -> everseen::Result<Option<String>> {
+        let mut fullness = self.store.fullness()?;
+        if let Some(deferred) = &self.deferred {
+            fullness = deferred.fullness(fullness);
+        }
+        Ok(self.warnings.next(fullness))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use everseen::Options;
+
+    #[test]
+    fn a_plain_store_learns_at_a_commit_what_was_printed_before() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        for kind in [Kind::Bloom, Kind::Counting] {
+            let options = Options::new().capacity(1000).kind(kind);
+            let store = options.create(folder.path().join(kind.to_string()));
+            let output = Output::stdout().expect("tests have one");
+            let claims = Claims::new(
+                store.expect("made"),
+                &output,
+                10,
+                Duration::ZERO,
+                Repeats::LeaveOut,
+            );
+            let mut claims = claims.expect("nothing fails");
+            // So the output is made durable before the commit.
+            assert!(claims.is_transactional());
+            let items = [b"a", b"b", b"a"].map(|item| claims.hasher().key(item));
+            let mut keep = Vec::new();
+            claims.judge(&items, &mut keep).expect("nothing fails");
+            assert_eq!(keep, [true, true, false]);
+            let known = |claims: &Claims| claims.store.contains_hashed(&items[..2]).expect("looks");
+            assert_eq!(known(&claims), [false, false]);
+            assert!(claims.uncommitted_since().is_some());
+            claims.commit().expect("nothing fails");
+            assert_eq!(known(&claims), [true, true]);
+            assert!(claims.uncommitted_since().is_none());
+        }
+    }
+}

@@ -1,0 +1,464 @@
+//! The one loop behind `dedup`, `add` and `check`: read a block, judge its items, print those that are kept.
+//!
+//! What is printed is handed to the system block by block, and made durable before the job commits. So a run that is
+//! killed anywhere and started again prints an item twice at worst, and loses none.
+
+pub(crate) mod deferred_claims;
+pub(crate) mod fullness;
+pub(crate) mod insert_job;
+pub(crate) mod pending;
+
+use std::path::Path;
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+use everseen::hash::{HashedKey, KeyHasher};
+
+use crate::error::CliError;
+use crate::input::read_ahead::Ahead;
+use crate::input::record_blocks::{Block, Place};
+use crate::input::urls::Strays;
+use crate::input::{Input, Next};
+use crate::output::Output;
+use crate::output::progress::{Progress, Tally};
+use crate::pipeline::pending::Patience;
+use crate::process::signals::Signals;
+
+/// Most items that are judged at once: enough to hide the latency of memory, few enough for a processor's cache.
+pub const BATCH: usize = 16 << 10;
+
+/// While there is no input, signals are looked for this often.
+const PAUSE: Duration = Duration::from_millis(50);
+
+/// When there is no input to go on with, and something has been uncommitted for this long, it is committed.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// What other processes have not committed may leave no room. For so long they are waited for.
+const CROWDED: Duration = Duration::from_secs(30);
+
+/// What a command does with items.
+pub trait Job {
+    /// What its items are to be hashed with.
+    fn hasher(&self) -> KeyHasher;
+
+    /// Pushes for each item whether it is kept. On an error `keep` tells of the items before the one that failed,
+    /// which are done.
+    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
+
+    /// How long to wait for items that another process has claimed and not committed.
+    fn wait(&self) -> Duration {
+        Duration::ZERO
+    }
+
+    /// Whether `judge` is to end before the first such item, without an error. Otherwise such items are not kept, and the
+    /// job remembers that it has passed them by.
+    fn stop_at_pending(&mut self, _stop: bool) {}
+
+    /// How many items may be judged before a commit. After one, at least one may.
+    fn room(&self) -> usize {
+        usize::MAX
+    }
+
+    /// Since when something has been waiting for a commit.
+    fn uncommitted_since(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Whether what is not committed comes again after a crash, so that the output has to be durable before.
+    fn is_transactional(&self) -> bool {
+        false
+    }
+
+    fn commit(&mut self) -> everseen::Result<()> {
+        Ok(())
+    }
+
+    /// What the user should hear of now, once.
+    fn warning(&mut self) -> everseen::Result<Option<String>> {
+        Ok(None)
+    }
+}
+
+/// Why a job that did not fail ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Ending {
+    /// The input did.
+    Done,
+    /// A signal asked for it; the exit status says which.
+    Stopped(u8),
+    /// Nobody reads the output any more. What was printed since the last commit is not committed.
+    Unread,
+    /// The store had no room for an item. All before it is done.
+    Full,
+}
+
+/// The item that a store had no room for.
+struct Refused {
+    place: Place,
+    capacity: u64,
+}
+
+/// What came of a job that did not fail.
+pub struct Outcome {
+    pub ending: Ending,
+    pub tally: Tally,
+    refused: Option<Refused>,
+}
+
+impl Outcome {
+    /// How the command ends, after all else has been told.
+    pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
+        if let Some(Refused { place, capacity }) = self.refused {
+            return Err(CliError::Full {
+                store: store.to_owned(),
+                capacity,
+                place,
+            });
+        }
+        Ok(match self.ending {
+            Ending::Stopped(status) => ExitCode::from(status),
+            _ => ExitCode::SUCCESS,
+        })
+    }
+}
+
+/// Puts all of the input through a job. `label` is what kept items are called on a terminal.
+pub fn run(
+    input: Input,
+    job: &mut impl Job,
+    output: Output,
+    label: &'static str,
+) -> Result<Outcome, CliError> {
+    let signals = Signals::catch()?;
+    let progress = Progress::new(input.total, label, output.is_stdout());
+    let urls = input.urls;
+    let mut feed = Ahead::new(input.start(job.hasher())?);
+    let mut run = Run {
+        patience: Patience::new(job.wait()),
+        job,
+        output,
+        progress,
+        tally: Tally::default(),
+        keep: Vec::new(),
+        crowded_since: None,
+        refused: None,
+    };
+
+    let ending = match run.consume(&mut feed, &signals) {
+        Ok(ending) => run.commit().map(|()| ending),
+        // What can't be printed must not be remembered.
+        Err(error) if error.is_output() => Err(error),
+        Err(error) => {
+            // Everything before the failure is done. Should this fail too, the first error is the one to tell.
+            let _ = run.commit();
+            Err(error)
+        }
+    };
+    let ending = match ending {
+        Err(error) if error.is_closed_output() => Ending::Unread,
+        other => other?,
+    };
+    if let Some(rest) = urls.rest(run.tally.strays) {
+        run.progress.tell(&rest);
+    }
+    Ok(Outcome {
+        ending,
+        tally: run.tally,
+        refused: run.refused,
+    })
+}
+
+struct Run<'a, J> {
+    job: &'a mut J,
+    output: Output,
+    progress: Progress,
+    tally: Tally,
+    /// The judgement of one batch, kept for its memory.
+    keep: Vec<bool>,
+    /// Since when there has been no room, all of it being taken by what others have not committed.
+    crowded_since: Option<Instant>,
+    patience: Patience,
+    /// Nothing more is judged once there is one.
+    refused: Option<Refused>,
+}
+
+impl<J: Job> Run<'_, J> {
+    fn consume(&mut self, feed: &mut Ahead, signals: &Signals) -> Result<Ending, CliError> {
+        loop {
+            if let Some(status) = signals.ending() {
+                return Ok(Ending::Stopped(status));
+            }
+            let next = match feed.poll()? {
+                Next::Wait => {
+                    self.commit_if_due()?;
+                    feed.wait(PAUSE)?
+                }
+                ready => ready,
+            };
+            match next {
+                Next::Block(block, strays) => {
+                    self.stray(&strays);
+                    self.block(&block, feed, signals)?;
+                    if self.refused.is_some() {
+                        return Ok(Ending::Full);
+                    }
+                    self.warn()?;
+                    if self.job.is_transactional() {
+                        // Others may be waiting for it, and the reader of the output may be slow.
+                        self.commit_if_due()?;
+                    }
+                    feed.recycle(block);
+                }
+                Next::Wait => {}
+                Next::End => return Ok(Ending::Done),
+            }
+            self.progress.update(self.tally);
+        }
+    }
+
+    fn warn(&mut self) -> Result<(), CliError> {
+        if let Some(warning) = self.job.warning()? {
+            self.progress.tell(&warning);
+        }
+        Ok(())
+    }
+
+    fn stray(&mut self, strays: &Strays) {
+        for notice in &strays.notices {
+            self.progress.tell(notice);
+        }
+        self.tally.items += strays.dropped;
+        self.tally.strays += strays.count;
+        self.tally.dropped += strays.dropped;
+    }
+
+    /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
+    fn block(
+        &mut self,
+        block: &Block,
+        feed: &mut Ahead,
+        signals: &Signals,
+    ) -> Result<(), CliError> {
+        let mut first = 0;
+        while first < block.len() {
+            let room = self.job.room();
+            if room == 0 {
+                self.commit()?;
+                continue;
+            }
+            let stop = self.is_to_stop();
+            let most = if self.patience.is_waiting() { 1 } else { BATCH };
+            let end = block.len().min(first + room.min(most));
+            self.keep.clear();
+            self.job.stop_at_pending(stop);
+            let judged = self.job.judge(&block.keys()[first..end], &mut self.keep);
+            self.output.print(block, first, &self.keep)?;
+            self.tally.items += self.keep.len() as u64;
+            self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
+            first += self.keep.len();
+            match judged {
+                Err(error @ everseen::Error::TransactionTooLarge { .. }) => {
+                    if signals.ending().is_some() {
+                        return self.output.flush();
+                    }
+                    self.make_room(error)?;
+                }
+                Err(everseen::Error::Full { capacity }) => {
+                    let place = block.place(first);
+                    self.refused = Some(Refused { place, capacity });
+                    return self.output.flush();
+                }
+                judged => {
+                    judged?;
+                    self.crowded_since = None;
+                    if first == end {
+                        self.patience.over();
+                        continue;
+                    }
+                    if signals.ending().is_some() {
+                        return self.output.flush();
+                    }
+                    self.wait_for_others(feed)?;
+                }
+            }
+        }
+        self.tally.bytes += block.bytes() as u64;
+        self.output.flush()
+    }
+
+    /// Whether an item that is pending is to be waited for.
+    fn is_to_stop(&mut self) -> bool {
+        let is_left = self.patience.is_left(Instant::now());
+        if let Some(notice) = self.patience.notice() {
+            self.progress.tell(&notice);
+        }
+        is_left
+    }
+
+    /// Gives others some time to settle what they have claimed. They may be waiting for what is uncommitted here.
+    fn wait_for_others(&mut self, feed: &mut Ahead) -> Result<(), CliError> {
+        if self.patience.met(Instant::now()) {
+            self.commit()?;
+        }
+        feed.read_for(self.patience.pause());
+        Ok(())
+    }
+
+    /// Gives room to what is uncommitted here and in other processes, after it has taken all there is.
+    fn make_room(&mut self, error: everseen::Error) -> Result<(), CliError> {
+        if self.job.uncommitted_since().is_some() {
+            self.crowded_since = None;
+            return self.commit();
+        }
+        let since = *self.crowded_since.get_or_insert_with(Instant::now);
+        if since.elapsed() >= CROWDED {
+            return Err(error.into());
+        }
+        self.output.flush()?;
+        std::thread::sleep(PAUSE);
+        Ok(())
+    }
+
+    fn commit_if_due(&mut self) -> Result<(), CliError> {
+        match self.job.uncommitted_since() {
+            Some(since) if since.elapsed() >= PATIENCE => self.commit(),
+            _ => Ok(()),
+        }
+    }
+
+    fn commit(&mut self) -> Result<(), CliError> {
+        if self.job.is_transactional() {
+            self.output.sync()?;
+        } else {
+            self.output.flush()?;
+        }
+        Ok(self.job.commit()?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::input::Items;
+    use crate::input::urls::Urls;
+
+    /// Keeps every item, and notes how many came between commits.
+    #[derive(Default)]
+    struct Notes {
+        room: usize,
+        since: Option<Instant>,
+        uncommitted: usize,
+        commits: Vec<usize>,
+        /// Fails at this item.
+        last: Option<usize>,
+    }
+
+    impl Job for Notes {
+        fn hasher(&self) -> KeyHasher {
+            KeyHasher::new(everseen::Hash::Xxh3, &[0; 32])
+        }
+
+        fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+            assert!(items.len() <= self.room(), "more than there was room for");
+            let before = self.commits.iter().sum::<usize>() + self.uncommitted;
+            let until = self
+                .last
+                .map_or(items.len(), |last| items.len().min(last - before));
+            keep.extend(vec![true; until]);
+            self.uncommitted += until;
+            if until < items.len() {
+                Err(everseen::Error::Full { capacity: 0 })
+            } else {
+                Ok(())
+            }
+        }
+
+        fn room(&self) -> usize {
+            self.room - self.uncommitted
+        }
+
+        fn uncommitted_since(&self) -> Option<Instant> {
+            self.since
+        }
+
+        fn commit(&mut self) -> everseen::Result<()> {
+            self.commits.push(std::mem::take(&mut self.uncommitted));
+            self.since = None;
+            Ok(())
+        }
+    }
+
+    fn run_lines(count: usize, job: &mut Notes) -> Result<Outcome, CliError> {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let path = folder.path().join("input");
+        std::fs::write(&path, "line\n".repeat(count)).expect("a file to read from");
+        let items = Items {
+            files: vec![path],
+            null: false,
+            max_line: 64 << 20,
+            urls: Urls::default(),
+        };
+        run(Input::open(&items)?, job, Output::none(), "new")
+    }
+
+    #[test]
+    fn a_commit_comes_when_there_is_no_room_and_at_the_end() {
+        let mut job = Notes {
+            room: 20_000,
+            ..Notes::default()
+        };
+        let outcome = run_lines(50_000, &mut job).expect("nothing fails");
+        assert!(outcome.ending == Ending::Done);
+        assert_eq!(
+            (outcome.tally.items, outcome.tally.kept, outcome.tally.bytes),
+            (50_000, 50_000, 250_000)
+        );
+        assert_eq!(job.commits, [20_000, 20_000, 10_000]);
+    }
+
+    #[test]
+    fn what_came_before_a_failure_is_committed() {
+        let mut job = Notes {
+            room: usize::MAX,
+            last: Some(30_000),
+            ..Notes::default()
+        };
+        let ended = run_lines(50_000, &mut job).expect("all before is done");
+        assert!(ended.ending == Ending::Full);
+        match ended.end(Path::new("store")) {
+            Err(CliError::Full {
+                place, capacity, ..
+            }) => assert_eq!((place.line, capacity), (30_001, 0)),
+            _ => panic!("no error"),
+        }
+        assert_eq!(job.commits, [30_000]);
+    }
+
+    #[test]
+    fn only_what_has_waited_is_committed_in_a_pause() {
+        let mut job = Notes {
+            uncommitted: 1,
+            ..Notes::default()
+        };
+        for (since, commits) in [
+            (None, 0),
+            (Some(Instant::now()), 0),
+            (Instant::now().checked_sub(PATIENCE), 1),
+        ] {
+            job.since = since;
+            let (output, progress) = (Output::none(), Progress::new(None, "new", false));
+            let mut run = Run {
+                job: &mut job,
+                output,
+                progress,
+                tally: Tally::default(),
+                keep: Vec::new(),
+                crowded_since: None,
+                patience: Patience::new(Duration::ZERO),
+                refused: None,
+            };
+            run.commit_if_due().expect("nothing fails");
+            assert_eq!(job.commits.len(), commits);
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Names that a store may give to files of its own, which it replaces and removes: nobody else's input or output may
+//! have one.
+
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::error::CliError;
+use crate::input::Items;
+use crate::process::handle::is_same_file;
+
+/// What follows a store's name in those of its files; a dot is followed by a number.
+const ENDINGS: [&str; 8] = [
+    "-log.", "-shm", "-shm.", "-new", "-part", "-gate", "-lock", "-handle.",
+];
+
+/// A file by its name and its folder, both without links; the name may be one of several.
+struct Place {
+    folder: PathBuf,
+    name: Vec<u8>,
+}
+
+/// Refuses files that have the name of a file of one of the stores. Nothing is opened.
+pub fn refuse(stores: &[&Path], files: &[&Path]) -> Result<(), CliError> {
+    refuse_named(stores, files.iter().map(|file| (file.display(), *file)))
+}
+
+/// Refuses to read what has the name of a file of the store, or to print into it.
+pub fn refuse_items(store: &Path, items: &Items, prints: bool) -> Result<(), CliError> {
+    let is_stdin = |path: &&PathBuf| *path == Path::new("-");
+    let named = items.files.iter().filter(|path| !is_stdin(path));
+    refuse_named(&[store], named.map(|path| (path.display(), path.as_path())))?;
+    let reads_stdin = items.files.is_empty() || items.files.iter().any(|path| is_stdin(&path));
+    let streams = [
+        ("standard input", "/proc/self/fd/0", reads_stdin),
+        ("standard output", "/proc/self/fd/1", prints),
+    ];
+    for (name, link, used) in streams {
+        // Where that can't be told, or for a pipe, there is no name.
+        if let (true, Ok(path)) = (used, fs::read_link(link)) {
+            refuse_named(&[store], [(name, path.as_path())].into_iter())?;
+        }
+    }
+    Ok(())
+}
+
+fn refuse_named<'a>(
+    stores: &[&Path],
+    files: impl Iterator<Item = (impl ToString, &'a Path)>,
+) -> Result<(), CliError> {
+    let owned: Vec<(&Path, Vec<Place>)> =
+        stores.iter().map(|store| (*store, places(store))).collect();
+    for (name, file) in files {
+        let files = places(file);
+        let is_side_file = |(_, stores): &&(&Path, Vec<Place>)| {
+            let mut pairs = stores
+                .iter()
+                .flat_map(|store| files.iter().map(move |file| (store, file)));
+            pairs.any(|(store, file)| file.is_side_file_of(store))
+        };
+        if let Some((store, _)) = owned.iter().find(is_side_file) {
+            return Err(CliError::SideFile {
+                name: name.to_string(),
+                store: store.to_path_buf(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// Where a file lies: by its own name, and if that is a link, where it leads.
+fn places(path: &Path) -> Vec<Place> {
+    let place = |path: &Path| {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        Some(Place {
+            name: bytes(path.file_name()?).to_vec(),
+            folder: folder.canonicalize().ok()?,
+        })
+    };
+    let target = match path.is_symlink() {
+        true => path.canonicalize().ok(),
+        false => None,
+    };
+    place(path)
+        .into_iter()
+        .chain(target.and_then(|target| place(&target)))
+        .collect()
+}
+
+impl Place {
+    fn is_side_file_of(&self, store: &Place) -> bool {
+        is_side_name(&self.name, &store.name) && is_one_folder(&self.folder, &store.folder)
+    }
+}
+
+fn is_side_name(name: &[u8], store: &[u8]) -> bool {
+    let Some(rest) = name.strip_prefix(store) else {
+        return false;
+    };
+    ENDINGS.iter().any(|ending| {
+        rest.strip_prefix(ending.as_bytes())
+            .is_some_and(|rest| match ending.ends_with('.') {
+                true => !rest.is_empty() && rest.iter().all(u8::is_ascii_digit),
+                false => rest.is_empty(),
+            })
+    })
+}
+
+/// Whether two folders are one, which may be mounted at several places.
+fn is_one_folder(a: &Path, b: &Path) -> bool {
+    let same = |a, b| Some(is_same_file(&fs::metadata(a).ok()?, &fs::metadata(b).ok()?));
+    a == b || same(a, b).unwrap_or(false)
+}
+
+/// Names are compared as they are: two that look alike may differ.
+fn bytes(name: &OsStr) -> &[u8] {
+    name.as_encoded_bytes()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn which_names_are_a_store_s() {
+        let side = [
+            "-log.0",
+            "-log.17",
+            "-shm",
+            "-shm.3",
+            "-new",
+            "-part",
+            "-gate",
+            "-lock",
+            "-handle.9",
+        ];
+        for ending in side {
+            let name = format!("seen{ending}");
+            assert!(is_side_name(name.as_bytes(), b"seen"), "{name}");
+            assert!(!is_side_name(name.as_bytes(), b"see"), "{name}");
+            assert!(!is_side_name(name.as_bytes(), b"seen-"), "{name}");
+        }
+        for ending in [
+            "", "-log", "-log.", "-log.x", "-log.1x", "-shm.", "-news", "-newer", ".new",
+        ] {
+            let name = format!("seen{ending}");
+            assert!(!is_side_name(name.as_bytes(), b"seen"), "{name}");
+        }
+        assert!(!is_side_name(b"caf\xe8-new", b"caf\xe9"));
+        assert!(is_side_name(b"caf\xe9-new", b"caf\xe9"));
+    }
+}

@@ -1,0 +1,59 @@
+//! Ctrl-C, `kill` and a terminal that is closed: the first asks for an orderly end, the second ends at once.
+
+use std::io;
+use std::ops::ControlFlow;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::flag;
+
+use crate::error::CliError;
+use crate::process::at_start as begun;
+
+/// Each signal that asks for an end, and the exit status that says so, by the shells' custom of 128 and the number.
+const ENDINGS: [(i32, u8); 3] = [(SIGHUP, 129), (SIGINT, 130), (SIGTERM, 143)];
+
+/// Catches the signals that ask for an end, from its making on.
+pub struct Signals {
+    status: Arc<AtomicUsize>,
+}
+
+impl Signals {
+    pub fn catch() -> Result<Self, CliError> {
+        Self::register().map_err(|source| CliError::System {
+            action: "catch signals",
+            source,
+        })
+    }
+
+    fn register() -> io::Result<Self> {
+        let again = Arc::new(AtomicBool::new(false));
+        let status = Arc::new(AtomicUsize::new(0));
+        for (signal, ending) in ENDINGS {
+            // Under `nohup` it is to go on.
+            if signal == SIGHUP && begun::ignores_hangup() {
+                continue;
+            }
+            // In this order: the first signal finds `again` unset, and sets it.
+            flag::register_conditional_shutdown(signal, ending.into(), Arc::clone(&again))?;
+            flag::register_usize(signal, Arc::clone(&status), ending.into())?;
+            flag::register(signal, Arc::clone(&again))?;
+        }
+        Ok(Signals { status })
+    }
+
+    /// Whether a long call is to go on.
+    pub fn go_on(&self) -> ControlFlow<()> {
+        match self.ending() {
+            Some(_) => ControlFlow::Break(()),
+            None => ControlFlow::Continue(()),
+        }
+    }
+
+    /// The exit status to end with, once a signal has asked for an end.
+    pub fn ending(&self) -> Option<u8> {
+        let status = self.status.load(Ordering::Relaxed);
+        u8::try_from(status).ok().filter(|status| *status != 0)
+    }
+}
