@@ -150,7 +150,7 @@ impl Store {
     /// As [`insert`](Self::insert).
     pub fn insert_unique(&self, key: &[u8]) -> Result<bool> {
         let hash = self.engine.hasher.hash(key);
-        if !self.engine.is_counting() {
+        if !self.engine.file.is_counting() {
             return Ok(self.engine.claim_single(hash)? == Verdict::New);
         }
         let counted = self.engine.count_single(Operation::InsertUnique, hash)?;
@@ -166,7 +166,7 @@ impl Store {
         keys: &[HashedKey],
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        if !self.engine.is_counting() {
+        if !self.engine.file.is_counting() {
             return self.claim_hashed(keys, verdicts);
         }
         self.in_parts(

@@ -21,7 +21,8 @@ impl Store {
     /// [`Error::NoLocks`](crate::Error::NoLocks), [`Error::Moved`](crate::Error::Moved), and what the operating system
     /// says.
     pub fn try_lock(&self) -> Result<Option<StoreLock>> {
-        let taken = StoreLocks::for_programs(&self.engine.place, self.engine.locks.id())?;
+        let taken =
+            StoreLocks::for_programs(&self.engine.file.place, self.engine.handle.locks.id())?;
         Ok(taken.map(|lock| StoreLock { _lock: lock }))
     }
 }

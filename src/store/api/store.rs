@@ -247,13 +247,13 @@ impl Store {
         hash: impl Fn([&K; 2]) -> [u64; 2],
         mut each: impl FnMut(&dyn Keys) -> Result<()>,
     ) -> Result<()> {
-        let Engine { options, cold, .. } = &*self.engine;
+        let (options, residency) = (&self.engine.options, &self.engine.hints.residency);
         let most = options.part_keys();
         let mut hashes = Vec::with_capacity(keys.len().min(most));
         let mut rest = keys;
         while !rest.is_empty() {
             let sweep = if rest.len() > most {
-                cold.sweep()
+                residency.sweep()
             } else {
                 None
             };
@@ -383,7 +383,7 @@ impl Store {
 
 impl Drop for Store {
     fn drop(&mut self) {
-        if !self.engine.is_own_for_certain() {
+        if !self.engine.handle.is_own_for_certain() {
             // The locks are the parent's; a drop would let go of them.
             std::mem::forget(Arc::clone(&self.engine));
         } else if !std::thread::panicking() {

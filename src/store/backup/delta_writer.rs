@@ -138,17 +138,17 @@ impl Engine {
         previous: &Path,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<DeltaReport> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         let copy = Copy::open(&self.options, previous)?;
         let of_copy = |source| delta_error(previous, source);
-        let ids = (self.header.store_id, copy.identity.header.store_id);
-        if !copy.identity.header.is_same_store(&self.header) {
+        let ids = (self.file.header.store_id, copy.identity.header.store_id);
+        if !copy.identity.header.is_same_store(&self.file.header) {
             return Err(of_copy(DeltaError::WrongStore {
                 expected: ids.0,
                 got: ids.1,
             }));
         }
-        let draft = Draft::begin(&self.options, dest, COPY, self.owner()?)?;
+        let draft = Draft::begin(&self.options, dest, COPY, self.file.owner()?)?;
         let still = self.hold_still()?;
         let [_, superblock] = superblocks_of(&still.identity.superblock);
         if copy.moment.generation > superblock.generation {
@@ -184,10 +184,10 @@ impl Engine {
         let mut watched = Watched::new(watch, total);
         watched.at(0)?;
         let mut out = Writer::new(draft);
-        out.put(&superblock_bytes(superblock, &self.header))?;
+        out.put(&superblock_bytes(superblock, &self.file.header))?;
         let superblock_length = (out.at + out.pending.len() as u64 - HEADER_BYTES as u64) as u32;
-        let cell = self.header.kind.cell();
-        let mut new = Pages::new(&*self.file, &self.place);
+        let cell = self.file.header.kind.cell();
+        let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let mut old = Pages::new(&*copy.file, copy.path);
         let (mut count, mut from, mut to) = (0, 0_u64, 0_u64);
         for (index, layer, number) in numbers(&superblock.layers) {
@@ -199,7 +199,7 @@ impl Engine {
             from = from.wrapping_add(digest_of(number, before));
             to = to.wrapping_add(digest_of(number, page));
             if page[..PAGE_HEADER] != *before {
-                walk::check(&self.place, cell, index, layer, number, page)?;
+                walk::check(&self.file.place, cell, index, layer, number, page)?;
                 out.put_page(number, page)?;
                 count += 1;
             }
@@ -210,7 +210,7 @@ impl Engine {
             if copy.identity.superblock.sections.contains(section) {
                 continue;
             }
-            walk::check_sections(&*self.file, &self.place, [section])?;
+            walk::check_sections(&*self.file.raw, &self.file.place, [section])?;
             let numbers = section.numbers();
             for number in numbers.clone() {
                 out.put(new.page(number, numbers.end)?)?;
@@ -229,7 +229,7 @@ impl Engine {
         }
         let header = DeltaHeader {
             superblock_length,
-            store_id: self.header.store_id,
+            store_id: self.file.header.store_id,
             from: copy.moment,
             to: Moment {
                 generation: superblock.generation,

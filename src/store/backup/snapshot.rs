@@ -134,7 +134,7 @@ impl Writing<'_> {
         if !active.has_log() {
             return Ok(false);
         }
-        let log = Arc::clone(self.engine.log_of(active)?);
+        let log = Arc::clone(self.engine.logs.of(active)?);
         let mut reader = LogReader::resume(&log, RECORDS_OFFSET, active.log_end())?;
         while let Some(record) = reader.next()? {
             if record.kind != RecordKind::Open {
@@ -155,9 +155,9 @@ impl Engine {
             }
             drop(writing);
             self.settle_all(self.options.timeout)?;
-            let one_thread = lock(&self.checkpoint);
+            let one_thread = lock(&self.checkpoints.running);
             let one_process = self.hold_checkpoints_off()?;
-            let identity = read_identity(&*self.file, &self.place)?;
+            let identity = read_identity(&*self.file.raw, &self.file.place)?;
             let generation = identity.superblock.generation;
             let intent = identity.intent.as_ref();
             // Another one may have begun since, and its process died at it.
@@ -170,7 +170,7 @@ impl Engine {
             }
         }
         Err(Error::Busy {
-            path: self.place.to_path_buf(),
+            path: self.file.place.to_path_buf(),
             what: "a checkpoint that comes to its end",
             process: None,
         })
@@ -181,13 +181,13 @@ impl Engine {
         dest: &Path,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<SnapshotReport> {
-        self.check_writable()?;
-        let draft = Draft::begin(&self.options, dest, COPY, self.owner()?)?;
+        self.handle.check_writable()?;
+        let draft = Draft::begin(&self.options, dest, COPY, self.file.owner()?)?;
         let still = self.hold_still()?;
         let superblock = still.identity.superblock.clone();
         self.refuse_logs(&draft.place, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
-        walk::check_sections(&*self.file, &self.place, &superblock.sections)?;
+        walk::check_sections(&*self.file.raw, &self.file.place, &superblock.sections)?;
         let pages = walk::count(&superblock.layers);
         let mut watched = Watched::new(watch, length.saturating_add(pages * PAGE_BYTES as u64));
         let mut ended = Ok(());
@@ -198,7 +198,7 @@ impl Engine {
                 Err(_) => Err(io::ErrorKind::Other.into()),
             }
         };
-        let copied = draft.file.copy_from(&*self.file, length, &mut each);
+        let copied = draft.file.copy_from(&*self.file.raw, length, &mut each);
         ended?;
         let shared = copied.map_err(|error| Error::io("copy to", dest, error))?;
         drop(still);
@@ -206,7 +206,7 @@ impl Engine {
         let digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
         walk::check_sections(&*draft.file, dest, &superblock.sections)?;
         walk::clear_unnamed(&*draft.file, dest, &superblock)?;
-        let front = front(&self.header, &superblock, digest);
+        let front = front(&self.file.header, &superblock, digest);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;
         draft.publish()?;
@@ -242,23 +242,23 @@ impl Engine {
         let mut page = [0; PAGE_BYTES];
         read_exact_at(file, &mut page, 0).map_err(|error| Error::io("read", path, error))?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
-        if Header::decode(&page, length).as_ref() != Ok(&self.header) {
+        if Header::decode(&page, length).as_ref() != Ok(&self.file.header) {
             return Err(Error::Io {
                 action: "find the store's header in",
                 path: path.to_owned(),
                 source: io::ErrorKind::InvalidData.into(),
             });
         }
-        let cell = self.header.kind.cell();
+        let cell = self.file.header.kind.cell();
         let mut pages = Pages::new(file, path);
         let mut digest = 0_u64;
         for (index, layer, number) in numbers(&superblock.layers) {
             let bytes = pages.page(number, layer.end_page())?;
             if let Err(error) = walk::check(path, cell, index, layer, number, bytes) {
                 // The store's own, more likely.
-                let mut own = Pages::new(&*self.file, &self.place);
+                let mut own = Pages::new(&*self.file.raw, &self.file.place);
                 let bytes = own.page(number, number + 1)?;
-                walk::check(&self.place, cell, index, layer, number, bytes)?;
+                walk::check(&self.file.place, cell, index, layer, number, bytes)?;
                 return Err(error);
             }
             digest = digest.wrapping_add(digest_of(number, bytes));

@@ -4,7 +4,8 @@ use crate::error::Result;
 use crate::file::Layer;
 use crate::page::{bloom, counting};
 use crate::sizing::{self, Cell};
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
+use crate::store::view::View;
 
 /// How full a store is; what [`Store::fullness`](crate::Store::fullness) tells.
 #[non_exhaustive]
@@ -119,19 +120,19 @@ pub(crate) fn together(rates: impl Iterator<Item = f64>) -> f64 {
 
 impl Engine {
     pub(crate) fn fullness(&self) -> Result<Fullness> {
-        self.check_usable()?;
-        Ok(self.fullness_of(&*self.view()?))
+        self.handle.check_usable()?;
+        Ok(self.fullness_of(&*self.views.current()?))
     }
 
     pub(crate) fn fullness_of(&self, view: &View) -> Fullness {
         Fullness {
-            keys: match self.is_counting() {
+            keys: match self.file.is_counting() {
                 true => self.net_keys(view),
                 false => view
                     .settled_keys()
                     .saturating_add(view.active.buffer.keys()),
             },
-            limit: self.key_limit,
+            limit: self.file.key_limit,
         }
     }
 }

@@ -59,7 +59,9 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     } = store.repair(on)?;
     (report.pages, report.unlisted) = (pages, unlisted);
     store.close()?;
-    report.pages.append(&mut lock(&store.engine.repaired));
+    report
+        .pages
+        .append(&mut lock(&store.engine.checkpoints.repaired));
     report
         .pages
         .sort_by_key(|damage| (damage.layer, damage.page));

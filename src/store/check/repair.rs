@@ -96,7 +96,7 @@ impl RepairReport {
 impl Engine {
     /// Rewrites damaged pages. Holds checkpoints off meanwhile.
     pub(crate) fn repair(&self, on: OnDamage) -> Result<RepairReport> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         if on == OnDamage::Error {
             return Err(Error::InvalidOption {
                 option: "repair",
@@ -104,9 +104,9 @@ impl Engine {
                 got: "error".to_owned(),
             });
         }
-        let _no_checkpoint = lock(&self.checkpoint);
+        let _no_checkpoint = lock(&self.checkpoints.running);
         let _nor_another = self.hold_checkpoints_off()?;
-        let view = std::sync::Arc::clone(&*self.view()?);
+        let view = std::sync::Arc::clone(&*self.views.current()?);
         let mut listed = Listed::default();
         let rewrite = |damage: Damage, _| {
             let layer = &view.superblock.layers[damage.layer as usize];
@@ -116,10 +116,10 @@ impl Engine {
         let outcome = self.for_each_page(&view, |_| {}, rewrite);
         let outcome = outcome.and_then(|()| match listed.pages.is_empty() {
             true => Ok(()),
-            false => self.sync_file("sync the repaired pages of"),
+            false => self.file.sync("sync the repaired pages of"),
         });
         self.shared.window().publish(0..0);
-        self.poison_on_failure(outcome)?;
+        self.handle.poison_on_failure(outcome)?;
         Ok(RepairReport {
             pages: listed.pages,
             unlisted: listed.unlisted,
@@ -130,16 +130,16 @@ impl Engine {
     fn rewrite(&self, layer: &Layer, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {
         let number = layer.first_page + damage.page;
         let mut bytes = [0; PAGE_BYTES];
-        on.replace(self.header.kind.cell(), number, generation, &mut bytes);
+        on.replace(self.file.header.kind.cell(), number, generation, &mut bytes);
         // Half of it may be seen by who reads it now: to them it is as damaged as it was.
         self.shared.window().publish(number..number + 1);
-        write_all_at(&*self.file, &bytes, page_offset(number))
-            .map_err(|error| Error::io("repair a page of", &self.place, error))
+        write_all_at(&*self.file.raw, &bytes, page_offset(number))
+            .map_err(|error| Error::io("repair a page of", &self.file.place, error))
     }
 
     /// Keeps in mind that a checkpoint has written a damaged page anew.
     pub(crate) fn note_repair(&self, layer: u32, page: u64, keys: u64) {
-        lock(&self.repaired).push(Damage { layer, page, keys });
+        lock(&self.checkpoints.repaired).push(Damage { layer, page, keys });
     }
 
     /// Whether the handle's policy has an answer for this error.

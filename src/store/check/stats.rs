@@ -94,36 +94,36 @@ impl LayerStats {
 
 impl Engine {
     pub(crate) fn stats(&self) -> Result<Stats> {
-        self.check_usable()?;
+        self.handle.check_usable()?;
         let commits = self.commits()?;
-        let view = self.view()?;
+        let view = self.views.current()?;
         let fullness = self.fullness_of(&view);
         let superblock = &view.superblock;
         let layers: Vec<_> = superblock
             .layers
             .iter()
-            .map(|layer| LayerStats::of(layer, self.header.kind.cell()))
+            .map(|layer| LayerStats::of(layer, self.file.header.kind.cell()))
             .collect();
         let settled = superblock.keys();
         let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
-        let over = if self.grows() {
+        let over = if self.file.grows() {
             settled
         } else {
-            self.header.capacity
+            self.file.header.capacity
         };
         let buffers = || view.frozen.iter().chain([&view.active]);
-        let length = self.file.length();
+        let length = self.file.raw.length();
         Ok(Stats {
-            kind: self.header.kind,
-            hash: self.header.hash,
-            capacity: (!self.grows()).then_some(self.header.capacity),
-            fpr_target: self.header.fpr,
+            kind: self.file.header.kind,
+            hash: self.file.header.hash,
+            capacity: (!self.file.grows()).then_some(self.file.header.capacity),
+            fpr_target: self.file.header.fpr,
             fpr_now: together(layers.iter().map(|layer| layer.fpr)),
             keys: fullness.keys,
             key_limit: fullness.limit,
             keys_left: fullness.left(),
             exempt: view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()),
-            bytes: length.map_err(|error| Error::io("measure", &self.place, error))?,
+            bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
             bits_per_key: if over == 0 {
                 0.0
             } else {
@@ -133,9 +133,9 @@ impl Engine {
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)
                 .fold(0, u64::saturating_add),
-            lock_taken: self.writer_waits.taken(),
-            lock_waited: self.writer_waits.waited(),
-            transactional: self.header.transactional,
+            lock_taken: self.writer.waits.taken(),
+            lock_waited: self.writer.waits.waited(),
+            transactional: self.file.header.transactional,
             commits: commits
                 .into_iter()
                 .map(|(writer, entry)| Commit {
@@ -145,8 +145,8 @@ impl Engine {
                 })
                 .collect(),
             layers,
-            store_id: self.header.store_id,
-            created: self.header.created,
+            store_id: self.file.header.store_id,
+            created: self.file.header.created,
         })
     }
 }

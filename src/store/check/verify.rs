@@ -4,10 +4,12 @@ use crate::error::{Error, Result};
 use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::store::check::fullness::{LayerOccupancy, Occupied, together};
+use crate::store::coordination::handle::Access;
 use crate::store::coordination::locks::Intention;
-use crate::store::engine::{Access, Engine, View};
+use crate::store::engine::Engine;
 use crate::store::storefile::meta::read_identity;
 use crate::store::storefile::page_scan::{self as walk, Pages};
+use crate::store::view::View;
 use crate::store::view::section_set::failed;
 use crate::sys::{RangeLock, lock};
 
@@ -100,18 +102,18 @@ pub(crate) enum Look<'a> {
 impl Engine {
     /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
-        self.check_usable()?;
-        let _no_checkpoint = lock(&self.checkpoint);
+        self.handle.check_usable()?;
+        let _no_checkpoint = lock(&self.checkpoints.running);
         let _nor_another = self.hold_checkpoints_off()?;
-        let identity = read_identity(&*self.file, &self.place)?;
-        let view = std::sync::Arc::clone(&*self.view()?);
+        let identity = read_identity(&*self.file.raw, &self.file.place)?;
+        let view = std::sync::Arc::clone(&*self.views.current()?);
         let mut report = VerifyReport {
             superblock: identity.damaged,
             ..VerifyReport::default()
         };
         for section in &identity.superblock.sections {
-            let checked = section.check(&*self.file);
-            let checked = checked.map_err(|error| failed(&self.place, error))?;
+            let checked = section.check(&*self.file.raw);
+            let checked = checked.map_err(|error| failed(&self.file.place, error))?;
             report.sections.extend(checked.err());
         }
         let layers = view.superblock.layers.iter();
@@ -144,9 +146,9 @@ impl Engine {
         mut bad: impl FnMut(Damage, u64) -> Result<u64>,
     ) -> Result<()> {
         let window = self.shared.window();
-        let cell = self.header.kind.cell();
+        let cell = self.file.header.kind.cell();
         for ((index, held), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
-            let mut pages = Pages::new(&*self.file, &self.place);
+            let mut pages = Pages::new(&*self.file.raw, &self.file.place);
             let mut at = layer.first_page;
             while at < layer.end_page() {
                 let hole = pages.hole(at, layer.end_page())?;
@@ -185,20 +187,20 @@ impl Engine {
 
     /// Keeps other processes from checkpoints while it is held.
     pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<RangeLock>> {
-        if self.access == Access::Alone {
+        if self.handle.access == Access::Alone {
             return Ok(None);
         }
-        let intention = match self.writes() {
+        let intention = match self.handle.writes() {
             true => Intention::Write,
             false => Intention::Read,
         };
         let timeout = self.options.timeout;
-        let taken = self.locks.hold_checkpoints_off(intention, timeout)?;
+        let taken = self.handle.locks.hold_checkpoints_off(intention, timeout)?;
         if taken.is_some() {
             return Ok(taken);
         }
         Err(Error::Busy {
-            path: self.place.to_path_buf(),
+            path: self.file.place.to_path_buf(),
             what: "a checkpoint",
             process: None,
         })

@@ -190,9 +190,9 @@ impl<'a> Sweep<'a> {
     /// Gives up the memory of pages that are durable, where the filter is larger than memory: the write buffers
     /// are to stay.
     fn leave(&self, pages: Range<u64>) {
-        if self.engine.cold.is_tight() {
+        if self.engine.hints.residency.is_tight() {
             let numbers = self.numbers(pages);
-            let file = &self.engine.file;
+            let file = &self.engine.file.raw;
             file.leave(page_offset(numbers.start)..page_offset(numbers.end));
         }
     }
@@ -222,7 +222,7 @@ impl<'a> Sweep<'a> {
             pages,
         };
         let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
-        let bytes = intent.encode(&self.engine.header);
+        let bytes = intent.encode(&self.engine.file.header);
         self.write(&bytes, offset)?;
         self.next_intent += 1;
         self.named = intent.pages;
@@ -296,8 +296,8 @@ impl<'a> Sweep<'a> {
             bytes.fill(0);
             return Ok(bytes);
         }
-        let path = &self.engine.place;
-        read_exact_at(&*self.engine.file, &mut bytes, offset)
+        let path = &self.engine.file.place;
+        read_exact_at(&*self.engine.file.raw, &mut bytes, offset)
             .map_err(|error| Error::io("read pages of", path, error))?;
         Ok(bytes)
     }
@@ -387,7 +387,7 @@ impl<'a> Sweep<'a> {
     fn replace(&self, page: u64, bytes: &mut [u8], fault: PageFault) -> Result<()> {
         let number = self.layer.first_page + page;
         let on = self.engine.options.on_damage;
-        let cell = self.engine.header.kind.cell();
+        let cell = self.engine.file.header.kind.cell();
         if !on.replace(cell, number, self.task.generation + 1, bytes) {
             return Err(self.damaged(page, fault));
         }
@@ -409,7 +409,7 @@ impl<'a> Sweep<'a> {
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> Error {
-        self.engine.format_error(FormatError::PageDamaged {
+        self.engine.file.format_error(FormatError::PageDamaged {
             layer: self.task.cut.layer_index,
             page,
             expected: fault.expected,
@@ -418,12 +418,12 @@ impl<'a> Sweep<'a> {
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        write_all_at(&*self.engine.file, bytes, offset)
-            .map_err(|error| Error::io("write pages of", &self.engine.place, error))
+        write_all_at(&*self.engine.file.raw, bytes, offset)
+            .map_err(|error| Error::io("write pages of", &self.engine.file.place, error))
     }
 
     fn sync(&self) -> Result<()> {
-        self.engine.sync_file("sync the pages of")
+        self.engine.file.sync("sync the pages of")
     }
 }
 

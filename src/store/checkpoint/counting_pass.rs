@@ -28,7 +28,7 @@ impl Engine {
     /// Makes the pages of a counting store whole that an interrupted checkpoint has left torn, before
     /// anybody looks at them.
     pub(crate) fn replay_journal(&self) -> Result<()> {
-        let identity = read_identity(&*self.file, &self.place)?;
+        let identity = read_identity(&*self.file.raw, &self.file.place)?;
         let generation = identity.superblock.generation;
         let intent = identity
             .intent
@@ -43,10 +43,10 @@ impl Engine {
     /// Writes again what the journal of an interrupted checkpoint of this generation has.
     fn replay(&self, journal: &Journal, generation: u64, intended: &Range<u64>) -> Result<()> {
         let replayed = journal
-            .replay(&*self.file, &self.header, generation, intended)
-            .map_err(|error| Error::io("write journalled pages of", &self.place, error))?;
+            .replay(&*self.file.raw, &self.file.header, generation, intended)
+            .map_err(|error| Error::io("write journalled pages of", &self.file.place, error))?;
         if replayed > 0 {
-            self.sync_file("sync journalled pages of")?;
+            self.file.sync("sync journalled pages of")?;
         }
         Ok(())
     }
@@ -74,10 +74,10 @@ impl<'a> Tally<'a> {
         let layer = task.cut.layer;
         // The superblock was checked, and the cut against it.
         let journal = Journal::of(&layer).ok_or_else(|| {
-            engine.format_error(FormatError::HeaderField {
+            engine.file.format_error(FormatError::HeaderField {
                 field: "kind",
                 expected: "a layer behind a journal",
-                got: engine.header.kind.to_string(),
+                got: engine.file.header.kind.to_string(),
             })
         })?;
         Ok(Self {
@@ -115,7 +115,7 @@ impl<'a> Tally<'a> {
         // it was what the log has. Of memory that nobody shares there is no doubt.
         let mut digests = Vec::new();
         if let NetSource::Buffer(buffer) = nets
-            && engine.writer_lock.is_some()
+            && engine.writer.lock.is_some()
         {
             let mut all = Digest::default();
             for (first, last) in self.ranges(step) {
@@ -128,7 +128,7 @@ impl<'a> Tally<'a> {
                 digests.clear();
             }
         }
-        let mut pages = Pages::new(&*engine.file, &engine.place);
+        let mut pages = Pages::new(&*engine.file.raw, &engine.file.place);
         let mut counted = Vec::new();
         for (part, (first, last)) in self.ranges(step).enumerate() {
             stream.load(first..=last, &mut counted)?;
@@ -191,7 +191,7 @@ impl<'a> Tally<'a> {
             let image = &mut self.images[at..];
             if on == OnDamage::Error || !on.replace(Cell::Counter, number, generation, image) {
                 self.images.truncate(at);
-                return Err(self.engine.format_error(FormatError::PageDamaged {
+                return Err(self.engine.file.format_error(FormatError::PageDamaged {
                     layer: self.task.cut.layer_index,
                     page,
                     expected: fault.expected,
@@ -216,12 +216,12 @@ impl<'a> Tally<'a> {
         };
         let engine = self.engine;
         let chunk = *first..*last + 1;
-        let failed = |error| Error::io("write pages of", &engine.place, error);
-        let (header, generation) = (&engine.header, self.task.generation);
-        let file = &*engine.file;
+        let failed = |error| Error::io("write pages of", &engine.file.place, error);
+        let (header, generation) = (&engine.file.header, self.task.generation);
+        let file = &*engine.file.raw;
         self.journal
             .write(file, header, generation, &self.numbers, &self.images)
-            .map_err(|error| Error::io("write the journal of", &engine.place, error))?;
+            .map_err(|error| Error::io("write the journal of", &engine.file.place, error))?;
         let intent = Intent {
             generation,
             sequence: self.next_intent,
@@ -230,7 +230,7 @@ impl<'a> Tally<'a> {
         let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
         write_all_at(file, &intent.encode(header), offset).map_err(failed)?;
         self.next_intent += 1;
-        engine.sync_file("sync the journal of")?;
+        engine.file.sync("sync the journal of")?;
         self.named = chunk.clone();
         engine.shared.window().publish(chunk);
         let mut done = 0;
@@ -240,7 +240,7 @@ impl<'a> Tally<'a> {
             done += run.len();
         }
         // The next chunk takes the place of this one's images.
-        engine.sync_file("sync the pages of")?;
+        engine.file.sync("sync the pages of")?;
         self.numbers.clear();
         self.images.clear();
         Ok(())

@@ -12,13 +12,15 @@ use crate::log::{LogError, LogFile, RecordKind, log_path};
 use crate::store::checkpoint::bloom_pass::{Sweep, Task};
 use crate::store::checkpoint::counting_pass::Tally;
 use crate::store::checkpoint::section_rewrite::{Inserted, Sectioning};
-use crate::store::engine::refresh::remove_if_there;
-use crate::store::engine::{Access, Engine};
+use crate::store::coordination::handle::Access;
+use crate::store::coordination::shm_files::buffer_path;
+use crate::store::coordination::shm_files::remove_if_there;
+use crate::store::engine::Engine;
+use crate::store::generation::Generation;
 use crate::store::generation::count_stream::NetSource;
 use crate::store::generation::hash_stream::KeySource;
 use crate::store::generation::log_summary::{Scan, scan_sampling};
 use crate::store::generation::sampling::Sampling;
-use crate::store::generation::{Generation, buffer_path};
 use crate::store::storefile::meta::{Identity, read_identity};
 use crate::sys::{RangeLock, lock, wait_until};
 
@@ -33,8 +35,9 @@ impl Drop for AtCheckpoint<'_> {
         self.engine.shared.set_checkpointer(0);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
-            let path = &self.engine.place;
+            let path = &self.engine.file.place;
             self.engine
+                .handle
                 .poison(Error::sync("finish the checkpoint of", path, cause));
         }
     }
@@ -55,10 +58,12 @@ impl Engine {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
                 // Another process that is at it needs no help.
-                let _ = engine.settle_and(Duration::ZERO, false, Self::make_spare);
+                let _ = engine.settle_and(Duration::ZERO, false, |engine, settled| {
+                    engine.buffers.make_spare(&settled);
+                });
             });
             if let Ok(thread) = spawned {
-                let mut threads = lock(&self.threads);
+                let mut threads = lock(&self.checkpoints.threads);
                 threads.retain(|thread| !thread.is_finished());
                 threads.push(thread);
                 return Ok(());
@@ -85,21 +90,21 @@ impl Engine {
         awaited: bool,
         after: impl FnOnce(&Self, Weak<Generation>),
     ) -> Result<()> {
-        self.check_usable()?;
+        self.handle.check_usable()?;
         if !self.is_due() {
             return Ok(());
         }
-        let _one_thread = lock(&self.checkpoint);
-        let file = if self.access == Access::Shared {
+        let _one_thread = lock(&self.checkpoints.running);
+        let file = if self.handle.access == Access::Shared {
             let mut taken = None;
             wait_until(patience, || {
-                taken = self.locks.try_checkpoint()?;
+                taken = self.handle.locks.try_checkpoint()?;
                 Ok::<_, Error>(taken.is_some() || !self.is_due())
             })?;
             if taken.is_none() && self.is_due() {
                 let process = self.shared.checkpointer();
                 return Err(Error::Busy {
-                    path: self.place.to_path_buf(),
+                    path: self.file.place.to_path_buf(),
                     what: "a checkpoint",
                     process: (process != 0).then_some(process),
                 });
@@ -124,7 +129,7 @@ impl Engine {
             // It can be tried again once the page is repaired, or by who knows what to do with it.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
-                let settled = self.poison_on_failure(outcome)?;
+                let settled = self.handle.poison_on_failure(outcome)?;
                 after(self, settled);
                 Ok(())
             }
@@ -133,37 +138,37 @@ impl Engine {
 
     /// The checkpoint of the one generation that is due, by whoever has its lock.
     fn settle(&self, awaited: bool) -> Result<Weak<Generation>> {
-        self.mend_file()?;
+        self.file.mend()?;
         // Else the pages would go to a file that nobody finds again, and the log that has them would be removed.
-        self.check_names(None)?;
+        self.handle.check_names(None)?;
         let number = self.shared.settled();
-        let identity = read_identity(&*self.file, &self.place)?;
+        let identity = read_identity(&*self.file.raw, &self.file.place)?;
         // Before anything is removed: the superblock tells which log has done its service.
         let newest = identity.superblock.generation;
         let told = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
-        told.map_err(|wrong| self.distrust(wrong))?;
+        told.map_err(|wrong| self.handle.distrust(wrong))?;
         // Whoever was at the one before may have died before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
         self.remove_leftover(number.saturating_sub(1))?;
         let mut settled = Weak::new();
         if identity.superblock.generation == number {
-            self.renew()?;
-            let view = self.view.load_full();
+            self.views.renew()?;
+            let view = self.views.cell.load_full();
             let frozen = view.frozen.as_ref();
             let Some(frozen) = frozen.filter(|frozen| frozen.number() == number) else {
                 return Ok(settled);
             };
             settled = Arc::downgrade(frozen);
-            let log = Arc::clone(self.log_of(frozen)?);
+            let log = Arc::clone(self.logs.of(frozen)?);
             frozen.sync_to(&log, frozen.buffer.tail().end)?;
             self.apply(&identity, &log, Some(&frozen.buffer), awaited)?;
         } else {
             // Who died here had come as far as the superblock, and perhaps not to its sync. It must
             // not be gone after a power cut, when the log that it makes needless has been removed.
-            self.sync_file("sync the superblock of")?;
+            self.file.sync("sync the superblock of")?;
         }
         self.shared.set_settled(number + 1);
-        self.renew()?;
+        self.views.renew()?;
         self.remove_generation(number);
         Ok(settled)
     }
@@ -209,7 +214,7 @@ impl Engine {
             Some(buffer) => NetSource::Buffer(buffer),
             None => NetSource::Log { log, count },
         };
-        let inserted = match self.is_counting() {
+        let inserted = match self.file.is_counting() {
             true => Inserted::Nets(nets),
             false => Inserted::Keys(&keys),
         };
@@ -224,17 +229,17 @@ impl Engine {
             let mut layer = cut.layer;
             let task = Task::new(identity, log.generation, cut.clone(), count, awaited);
             self.shared.set_torn(task.torn.clone());
-            match self.is_counting() {
+            match self.file.is_counting() {
                 true => self.tally(&task, nets, log, &found, &mut layer)?,
                 false => self.sweep_all(&task, &keys, log, &found, &mut layer)?,
             }
             layers.pop();
             layers.push(layer);
-            self.sync_file("sync the pages of")?;
+            self.file.sync("sync the pages of")?;
             self.shared.window().publish(0..0);
             self.shared.set_torn(0..0);
         } else if sections != old.sections {
-            self.sync_file("sync the sections of")?;
+            self.file.sync("sync the sections of")?;
         }
         let mut commits = old.commits.clone();
         commits.extend(found.commits);
@@ -254,12 +259,12 @@ impl Engine {
             sections,
         };
         // A map that can't be made is better known before than after.
-        let held = &self.view.load().layers;
+        let held = &self.views.cell.load().layers;
         for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
-            LayerPages::map(index, layer, &*self.file)
-                .map_err(|error| Error::io("map a layer of", &self.place, error))?;
+            LayerPages::map(index, layer, &*self.file.raw)
+                .map_err(|error| Error::io("map a layer of", &self.file.place, error))?;
         }
-        self.write_superblock(&superblock)?;
+        self.file.write_superblock(&superblock)?;
         Ok(superblock)
     }
 
@@ -274,13 +279,13 @@ impl Engine {
     ) -> Result<()> {
         let before = *layer;
         let taken = self.sweep(task, keys, layer)?;
-        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.writer_lock.is_none();
+        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.writer.lock.is_none();
         if is_sure || taken == found.digest {
             return Ok(());
         }
         // Bits are only ever added, so it can be done once more, as after an interruption.
         *layer = before;
-        let identity = read_identity(&*self.file, &self.place)?;
+        let identity = read_identity(&*self.file.raw, &self.file.place)?;
         let task = Task::new(
             &identity,
             task.generation,
@@ -329,11 +334,24 @@ impl Engine {
         Ok(())
     }
 
+    /// Whether the closed buffer holds what its log does, as far as that must be known before any of it is
+    /// used, for exemptions. Of memory that nobody shares there is no doubt.
+    pub(crate) fn agrees(&self, buffer: &Buffer, found: &Scan, has_exemptions: bool) -> bool {
+        if self.writer.lock.is_none() {
+            return true;
+        }
+        let digest = || match self.file.is_counting() {
+            true => buffer.net_digest(0..=u64::MAX),
+            false => buffer.digest(),
+        };
+        buffer.tail().end == found.end.end && (!has_exemptions || digest() == found.digest)
+    }
+
     /// Makes the file long enough for a new layer.
     fn make_room(&self, end: u64) -> Result<()> {
-        let failed = |error| Error::io("make room for a layer in", &self.place, error);
-        if self.file.length().map_err(failed)? < end {
-            self.file.set_length(end).map_err(failed)?;
+        let failed = |error| Error::io("make room for a layer in", &self.file.place, error);
+        if self.file.raw.length().map_err(failed)? < end {
+            self.file.raw.set_length(end).map_err(failed)?;
         }
         Ok(())
     }
@@ -341,16 +359,16 @@ impl Engine {
     /// Removes the log and the buffer of a generation that is past, if they are still there. The one
     /// who left them had made durable what makes them needless, and this does not lean on it.
     pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
-        let path = log_path(&self.place, number);
+        let path = log_path(&self.file.place, number);
         let storage = &*self.options.storage;
         let there = storage.exists(&path).is_ok_and(|there| there);
         // Somebody may have put another store's there.
-        let id = &self.header.store_id;
-        if there && !LogFile::is_of_another(storage, &self.place, id, number) {
-            self.sync_file("sync the superblock of")?;
+        let id = &self.file.header.store_id;
+        if there && !LogFile::is_of_another(storage, &self.file.place, id, number) {
+            self.file.sync("sync the superblock of")?;
             self.remove_generation(number);
-        } else if self.access == Access::Shared {
-            let _ = remove_if_there(&self.place, &buffer_path(&self.place, number));
+        } else if self.handle.access == Access::Shared {
+            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, number));
         }
         Ok(())
     }
@@ -359,18 +377,18 @@ impl Engine {
     /// first opener finds that their generation is past and removes them.
     pub(crate) fn remove_generation(&self, number: u64) {
         let storage = &*self.options.storage;
-        let path = log_path(&self.place, number);
+        let path = log_path(&self.file.place, number);
         if storage.remove(&path).is_ok() {
             let _ = sync_parent(storage, &path);
         }
-        if self.access == Access::Shared {
-            let _ = remove_if_there(&self.place, &buffer_path(&self.place, number));
+        if self.handle.access == Access::Shared {
+            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, number));
         }
     }
 
     /// Moves everything committed into the pages, and waits until it is there.
     pub(crate) fn checkpoint_now(&self) -> Result<()> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         let mut writing = self.lock_writer()?;
         // Without a thread: this one has nothing else to do.
         writing.turn(false)?;
@@ -380,7 +398,7 @@ impl Engine {
 
     /// Waits for this handle's own threads.
     pub(crate) fn join_threads(&self) {
-        let threads = std::mem::take(&mut *lock(&self.threads));
+        let threads = std::mem::take(&mut *lock(&self.checkpoints.threads));
         for thread in threads {
             // A panic has poisoned the handle.
             let _ = thread.join();

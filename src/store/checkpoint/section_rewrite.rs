@@ -307,7 +307,7 @@ impl Sectioning<'_> {
         let most = engine.options.chunk_keys();
         let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {
-            path: &engine.place,
+            path: &engine.file.place,
             old: held,
             added,
             without,
@@ -326,7 +326,7 @@ impl Sectioning<'_> {
         sections.retain(|section| section.kind != kind);
         if count > 0 {
             let first_page = self.place(sections, count)?;
-            let (file, path) = (&*engine.file, &*engine.place);
+            let (file, path) = (&*engine.file.raw, &*engine.file.place);
             let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
             remade.for_each(|hashes| writer.put(hashes))?;
             let section = Section {
@@ -335,7 +335,7 @@ impl Sectioning<'_> {
             };
             // What can't be read again is better known before it is named.
             let checked = Hashes::open(&section, file).map_err(|error| failed(path, error))?;
-            checked.map_err(|source| engine.format_error(source))?;
+            checked.map_err(|source| engine.file.format_error(source))?;
             sections.push(section);
             sections.sort_by_key(|section| section.kind);
         }
@@ -352,7 +352,7 @@ impl Sectioning<'_> {
         let named = named.chain(sections).map(Section::numbers);
         let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
         taken.extend(self.layers.iter().map(Layer::numbers));
-        if self.engine.is_counting()
+        if self.engine.file.is_counting()
             && let Some(layer) = self.layers.first()
         {
             // Its journal.
@@ -364,7 +364,7 @@ impl Sectioning<'_> {
             Some(_) => Ok(start),
             None => Err(Error::NoSpace {
                 action: "find a place for a section of",
-                path: self.engine.place.to_path_buf(),
+                path: self.engine.file.place.to_path_buf(),
             }),
         }
     }
@@ -374,11 +374,11 @@ impl Engine {
     /// The hashes of a section to be written anew; `None` if it is damaged, and this handle may give up
     /// what is.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
-        let hashes = Hashes::open(section, &*self.file);
-        match hashes.map_err(|error| failed(&self.place, error))? {
+        let hashes = Hashes::open(section, &*self.file.raw);
+        match hashes.map_err(|error| failed(&self.file.place, error))? {
             Ok(hashes) => Ok(Some(hashes)),
             Err(source) if self.options.on_damage == OnDamage::Error => {
-                Err(self.format_error(source))
+                Err(self.file.format_error(source))
             }
             Err(_) => Ok(None),
         }

@@ -7,30 +7,57 @@
 //! next to rotate.
 
 use std::convert::Infallible;
-use std::path::PathBuf;
-use std::sync::Weak;
+use std::io;
+use std::path::Path;
+use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
 use crate::buffer::Buffer;
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::store::coordination::handle::Access;
 use crate::store::coordination::place::Place;
-use crate::store::engine::refresh::remove_if_there;
-use crate::store::engine::{Access, Engine};
-use crate::store::generation::{Generation, buffer_path};
-use crate::sys::{lock, wait_until};
+use crate::store::coordination::shm::Coordination;
+use crate::store::coordination::shm_files::{buffer_path, remove_if_there, spare_paths};
+use crate::store::generation::Generation;
+use crate::sys::{Folder, lock, wait_until};
 
 /// How long to wait for a closed buffer to go: most look-ups take less.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// The files of it: while it is being made, and then.
-fn paths(store: &Place) -> [PathBuf; 2] {
-    ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
+/// Makes the write buffers of an open store.
+#[derive(Debug)]
+pub(crate) struct BufferPool {
+    pub(crate) place: Place,
+    pub(crate) access: Access,
+    pub(crate) shared: Arc<Coordination>,
+    /// Of a handle that has the store alone: its next buffer, made ahead.
+    pub(crate) spare: Mutex<Option<Buffer>>,
 }
 
-impl Engine {
+impl BufferPool {
+    /// A buffer for a new generation, where the others can open it.
+    pub(crate) fn make(&self, number: u64, bytes: u64) -> Result<Buffer> {
+        if let Some(spare) = self.take_spare(number, bytes) {
+            return Ok(spare);
+        }
+        make_buffer(&self.place, self.access == Access::Shared, bytes, number)
+    }
+
+    /// Makes a buffer without a key ready for many.
+    pub(crate) fn fill(&self, generation: &Generation) -> Result<()> {
+        if self.access != Access::Shared {
+            return Ok(());
+        }
+        generation.buffer.fill().map_err(|error| {
+            let path = buffer_path(&self.place, generation.number());
+            let bytes = self.shared.buffer_bytes();
+            no_buffer("make room in the write buffer", &path, bytes, error)
+        })
+    }
+
     /// Makes the next buffer, if there is none yet, and the one that was settled has gone. By who has the checkpoint's lock, so nobody else does.
     /// Where it can't be made, who needs it makes it then, or tells why not.
-    pub(crate) fn make_spare(&self, settled: Weak<Generation>) {
+    pub(crate) fn make_spare(&self, settled: &Weak<Generation>) {
         let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
         if wait_until(PATIENCE, is_gone) != Ok(true) {
             return;
@@ -40,14 +67,14 @@ impl Engine {
             Access::Alone => {
                 let mut spare = lock(&self.spare);
                 if spare.is_none()
-                    && let Ok(made) = Buffer::private(bytes, self.view.load().active.number() + 1)
+                    && let Ok(made) = Buffer::private(bytes, self.shared.active() + 1)
                 {
                     made.populate();
                     *spare = Some(made);
                 }
             }
             Access::Shared => {
-                let [making, spare] = paths(&self.place);
+                let [making, spare] = spare_paths(&self.place);
                 let folder = self.place.folder();
                 // Half of one was left by a process that died at it.
                 if folder.exists(&spare).is_ok_and(|there| !there)
@@ -70,7 +97,7 @@ impl Engine {
             let spare = lock(&self.spare).take();
             return spare.filter(|spare| spare.generation() == number);
         }
-        let [_, spare] = paths(&self.place);
+        let [_, spare] = spare_paths(&self.place);
         let path = buffer_path(&self.place, number);
         let folder = self.place.folder();
         folder.rename(&spare, &path).ok()?;
@@ -78,22 +105,60 @@ impl Engine {
     }
 }
 
-/// Removes what there is of it, by the first one in or the last one out.
-pub(crate) fn remove_spare(store: &Place) -> Result<()> {
-    paths(store)
-        .iter()
-        .try_for_each(|path| remove_if_there(store, path))
+/// A buffer for a generation that has no log yet, made without delay: its first log fills it.
+pub(crate) fn reserve_buffer(
+    store: &Place,
+    shared: bool,
+    bytes: u64,
+    number: u64,
+) -> Result<Buffer> {
+    new_buffer(store, shared, bytes, number, Buffer::reserve)
+}
+
+/// A buffer for a generation, ready for many keys.
+pub(crate) fn make_buffer(store: &Place, shared: bool, bytes: u64, number: u64) -> Result<Buffer> {
+    new_buffer(store, shared, bytes, number, Buffer::create)
+}
+
+/// A buffer of this process, or in a file that `make` makes; what an earlier one left under its name
+/// is removed.
+fn new_buffer(
+    store: &Place,
+    shared: bool,
+    bytes: u64,
+    number: u64,
+    make: fn(&Folder, &Path, u64, u64) -> io::Result<Buffer>,
+) -> Result<Buffer> {
+    if !shared {
+        let made = Buffer::private(bytes, number);
+        return made.map_err(|error| Error::io("reserve memory for", store, error));
+    }
+    let path = buffer_path(store, number);
+    remove_if_there(store, &path)?;
+    let made = make(store.folder(), &path, bytes, number);
+    made.map_err(|error| no_buffer("make the write buffer", &path, bytes, error))
+}
+
+/// Why there is no buffer of so many bytes.
+fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) -> Error {
+    match Error::io(action, path, error) {
+        // The words alone that the last one out needs are no buffer.
+        Error::NoSpace { path, .. } if bytes > 0 => Error::NoRoomForBuffer { path, bytes },
+        other => other,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
 
+    use std::path::PathBuf;
+
     use super::*;
     use crate::{Options, Store};
 
     fn at(path: &std::path::Path) -> [PathBuf; 2] {
-        paths(&Place::of_new(path).unwrap())
+        spare_paths(&Place::of_new(path).unwrap())
     }
 
     fn options() -> Options {
@@ -114,12 +179,12 @@ mod tests {
         let store = options().create(&path).unwrap();
         insert(&store, 0..10);
         std::fs::write(&making, [0; 5000]).unwrap();
-        store.engine.make_spare(Weak::new());
+        store.engine.buffers.make_spare(&Weak::new());
         assert!(spare.exists() && !making.exists());
         store.checkpoint().unwrap();
         assert!(!spare.exists());
         insert(&store, 10..20);
-        store.engine.make_spare(Weak::new());
+        store.engine.buffers.make_spare(&Weak::new());
         assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
         store.close().unwrap();
         assert!(!spare.exists());
@@ -160,15 +225,15 @@ mod tests {
             let path = folder.path().join("store.ever");
             let store = options().exclusive(exclusive).create(&path).unwrap();
             insert(&store, 0..10);
-            let held = Arc::clone(&store.engine.view().unwrap().active);
+            let held = Arc::clone(&store.engine.views.current().unwrap().active);
             store.checkpoint().unwrap();
             insert(&store, 10..20);
-            let is_made = || at(&path)[1].exists() || lock(&store.engine.spare).is_some();
-            store.engine.make_spare(Arc::downgrade(&held));
+            let is_made = || at(&path)[1].exists() || lock(&store.engine.buffers.spare).is_some();
+            store.engine.buffers.make_spare(&Arc::downgrade(&held));
             assert!(!is_made());
             let settled = Arc::downgrade(&held);
             drop(held);
-            store.engine.make_spare(settled);
+            store.engine.buffers.make_spare(&settled);
             assert!(is_made());
         }
     }
@@ -179,12 +244,14 @@ mod tests {
         let path = folder.path().join("store.ever");
         let store = options().exclusive(true).create(&path).unwrap();
         insert(&store, 0..10);
-        store.engine.make_spare(Weak::new());
+        store.engine.buffers.make_spare(&Weak::new());
         assert!(at(&path).iter().all(|path| !path.exists()));
-        let number = lock(&store.engine.spare).as_ref().map(Buffer::generation);
+        let number = lock(&store.engine.buffers.spare)
+            .as_ref()
+            .map(Buffer::generation);
         store.checkpoint().unwrap();
-        assert!(lock(&store.engine.spare).is_none());
-        let active = store.engine.view().unwrap().active.number();
+        assert!(lock(&store.engine.buffers.spare).is_none());
+        let active = store.engine.views.current().unwrap().active.number();
         assert_eq!(number, Some(active));
         insert(&store, 10..20);
         assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));

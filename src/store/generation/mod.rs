@@ -3,10 +3,10 @@
 pub(crate) mod buffer_pool;
 pub(crate) mod count_stream;
 pub(crate) mod hash_stream;
+pub(crate) mod log_files;
 pub(crate) mod log_summary;
 pub(crate) mod sampling;
 
-use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -16,12 +16,8 @@ use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
 use crate::store::coordination::fsync_failures::{Doubt, Told};
 use crate::store::coordination::place::Place;
+use crate::store::coordination::shm_files::buffer_path;
 use crate::sys::lock;
-
-/// The file of a generation's buffer.
-pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
-    store.beside(&format!("-shm.{generation}"))
-}
 
 /// As large a part of a sync's time is waited, at most, for others to share the next one: one in so many.
 const PATIENCE: u32 = 2;

@@ -63,7 +63,7 @@ impl Input {
                 }
             }
         };
-        let superblock = store.engine.view()?.superblock.clone();
+        let superblock = store.engine.views.current()?.superblock.clone();
         Ok(Self {
             path: path.to_owned(),
             store,
@@ -72,13 +72,13 @@ impl Input {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        &self.store.engine.header
+        &self.store.engine.file.header
     }
 
     /// The most keys whose bits may be in a layer by now. The last one may be at a checkpoint, whose
     /// keys nothing but the buffers tells of.
     pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {
-        let view = self.store.engine.view()?;
+        let view = self.store.engine.views.current()?;
         let layers = &view.superblock.layers;
         let keys = layers.get(index as usize).map_or(0, |layer| layer.keys);
         drop(view);
@@ -99,7 +99,7 @@ impl Input {
     ) -> Result<()> {
         let engine = &self.store.engine;
         let read = |number, bytes: &mut [u8]| {
-            let read = read_exact_at(&*engine.file, bytes, page_offset(number));
+            let read = read_exact_at(&*engine.file.raw, bytes, page_offset(number));
             read.map_err(|error| Error::io("read pages of", &self.path, error))
         };
         read(layer.first_page + pages.start, bytes)?;
@@ -122,7 +122,7 @@ impl Input {
                 return Err(error);
             }
             if let Err(fault) = checked {
-                return Err(engine.format_error(FormatError::PageDamaged {
+                return Err(engine.file.format_error(FormatError::PageDamaged {
                     layer: index,
                     page,
                     expected: fault.expected,
@@ -141,7 +141,7 @@ impl Input {
         let mut common: Option<Owner> = None;
         let mut alike = true;
         for input in inputs {
-            let Some(owner) = input.store.engine.owner()? else {
+            let Some(owner) = input.store.engine.file.owner()? else {
                 continue;
             };
             match &mut common {
@@ -167,7 +167,7 @@ impl Input {
 
     /// Adds the exemptions in a range of hashes, sorted.
     pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
-        let view = std::sync::Arc::clone(&*self.store.engine.view()?);
+        let view = std::sync::Arc::clone(&*self.store.engine.views.current()?);
         let Some(exempt) = &view.kept.exempt else {
             return Ok(());
         };
@@ -201,7 +201,7 @@ fn open_writable(options: &Options, path: &Path) -> Result<Option<Store>> {
 
 /// Keys that are in logs and buffers, and not in the pages.
 fn waiting(store: &Store) -> Result<u64> {
-    let view = store.engine.view()?;
+    let view = store.engine.views.current()?;
     let keys = view.settled_keys() - view.superblock.keys();
     Ok(keys.saturating_add(view.active.buffer.keys()))
 }

@@ -1,53 +1,57 @@
 //! Closing: the last one out empties log and buffer into the pages and leaves one file.
 
-use std::sync::atomic::Ordering;
-
 use crate::error::{Error, Result};
+use crate::store::coordination::handle::Access;
+use crate::store::coordination::handle::Held;
 use crate::store::coordination::locks::Gate;
 use crate::store::coordination::shm::shared_path;
-use crate::store::engine::refresh::remove_if_there;
-use crate::store::engine::{Access, Engine, Held};
-use crate::store::generation::buffer_path;
-use crate::store::generation::buffer_pool::remove_spare;
+use crate::store::coordination::shm_files::buffer_path;
+use crate::store::coordination::shm_files::remove_if_there;
+use crate::store::coordination::shm_files::remove_spare;
+use crate::store::engine::Engine;
 use crate::sys::lock;
 
 impl Engine {
     /// Ends the handle. What it has not committed in a transactional store is dropped.
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.is_own_for_certain() {
+        if !self.handle.is_own_for_certain() {
             return Err(Error::Forked);
         }
-        if lock(&self.writer).closed {
-            return match self.check_usable() {
+        if lock(&self.writer.state).closed {
+            return match self.handle.check_usable() {
                 Err(Error::Closed) => Ok(()),
                 outcome => outcome,
             };
         }
-        if !self.writes() {
+        if !self.handle.writes() {
             self.end(None);
             return Ok(());
         }
         self.join_threads();
-        if let Err(error) = self.check_usable() {
+        if let Err(error) = self.handle.check_usable() {
             // What can't go on lets others go on: they recover from what is durable.
-            self.end(lock(&self.held).take());
+            self.end(lock(&self.handle.held).take());
             return Err(error);
         }
-        let gate = Gate::enter_again(&self.place, self.locks.id(), self.options.timeout);
-        let gate = match self.poison_on_failure(gate) {
+        let gate = Gate::enter_again(
+            &self.file.place,
+            self.handle.locks.id(),
+            self.options.timeout,
+        );
+        let gate = match self.handle.poison_on_failure(gate) {
             Ok(gate) => gate,
             Err(error) => {
-                if self.is_poisoned() {
-                    self.end(lock(&self.held).take());
+                if self.handle.is_poisoned() {
+                    self.end(lock(&self.handle.held).take());
                 }
                 return Err(error);
             }
         };
-        let Some(held) = lock(&self.held).take() else {
+        let Some(held) = lock(&self.handle.held).take() else {
             // Another thread closes it.
             return Ok(());
         };
-        let outcome = match self.access {
+        let outcome = match self.handle.access {
             Access::Alone => self.close_last(held),
             _ => self.close_shared(held),
         };
@@ -67,7 +71,7 @@ impl Engine {
 
     /// Leaves the store to the others.
     fn leave(&self) -> Result<()> {
-        let mut writing = self.take_writer(lock(&self.writer))?;
+        let mut writing = self.take_writer(lock(&self.writer.state))?;
         // Other threads come no more: what they claimed from here on would be nobody's.
         writing.local.closing = true;
         writing.give_up();
@@ -84,7 +88,7 @@ impl Engine {
                 // Whoever settled the last generation may have died before it removed the log, and
                 // with nothing written since there was no checkpoint after it to do so. Should it
                 // stay, the next opener removes it.
-                let newest = self.view.load().superblock.generation;
+                let newest = self.views.cell.load().superblock.generation;
                 let _ = self.remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
                 self.end(Some(held));
@@ -92,10 +96,10 @@ impl Engine {
             }
             // Nothing acknowledged is lost. Once there is room the handle can be closed.
             Err(error @ (Error::NoSpace { .. } | Error::Busy { .. })) => {
-                if self.access == Access::Shared {
+                if self.handle.access == Access::Shared {
                     held.presence.share()?;
                 }
-                *lock(&self.held) = Some(held);
+                *lock(&self.handle.held) = Some(held);
                 Err(error)
             }
             Err(error) => {
@@ -107,7 +111,7 @@ impl Engine {
 
     /// Moves everything that counts into the pages.
     fn finish(&self) -> Result<()> {
-        let mut writing = self.take_writer(lock(&self.writer))?;
+        let mut writing = self.take_writer(lock(&self.writer.state))?;
         writing.local.closing = true;
         writing.give_up();
         writing.take_up_log()?;
@@ -120,23 +124,23 @@ impl Engine {
     fn remove_shared_memory(&self) {
         self.shared.set_ended();
         // Nobody else is there and the gate is ours. What can't be removed is never believed.
-        if self.access == Access::Shared {
-            let active = self.view.load().active.number();
-            let _ = remove_if_there(&self.place, &buffer_path(&self.place, active));
-            let _ = remove_spare(&self.place);
-            let _ = remove_if_there(&self.place, &shared_path(&self.place));
+        if self.handle.access == Access::Shared {
+            let active = self.views.cell.load().active.number();
+            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, active));
+            let _ = remove_spare(&self.file.place);
+            let _ = remove_if_there(&self.file.place, &shared_path(&self.file.place));
         }
     }
 
     fn mark_closed(&self) {
-        lock(&self.writer).closed = true;
-        self.closed.store(true, Ordering::Release);
+        lock(&self.writer.state).closed = true;
+        self.handle.mark_closed();
     }
 
     fn end(&self, held: Option<Held>) {
         self.mark_closed();
         drop(held);
-        drop(lock(&self.reading).take());
+        drop(lock(&self.handle.reading).take());
         self.shared.leave_session();
     }
 }

@@ -16,7 +16,8 @@ use crate::store::api::store::Store;
 use crate::store::config::options::Options;
 use crate::store::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use crate::store::coordination::place::Place;
-use crate::store::engine::refresh::{clear_shared_memory, refuse_used};
+use crate::store::coordination::shm_files::clear_shared_memory;
+use crate::store::coordination::shm_files::refuse_used;
 use crate::store::generation::sampling::rarity_for;
 use crate::store::storefile::atomic_file::{Draft, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
@@ -107,7 +108,7 @@ pub(crate) fn finish(
 ) -> Result<()> {
     write_all_at(file, &header.encode(), HEADER_OFFSET)
         .map_err(|error| Error::io("make the store", path, error))?;
-    crate::store::engine::write_superblock(file, path, header, superblock)
+    crate::store::storefile::store_file::write_superblock(file, path, header, superblock)
 }
 
 /// What header and superblock of a new store say.

@@ -9,19 +9,25 @@ use crate::file::FormatError;
 use crate::log::file::sync_parent;
 use crate::store::api::store::Store;
 use crate::store::config::options::Options;
+use crate::store::coordination::handle::Access;
+use crate::store::coordination::handle::Held;
 use crate::store::coordination::legacy_locks::take_over;
 use crate::store::coordination::locks::{
     DYING, Gate, Intention, Others, Presence, Seat, StoreLocks, lock_error, locked, revoke_bias,
 };
 use crate::store::coordination::place::{Place, refuse_dangling};
 use crate::store::coordination::shm::{Coordination, shared_path};
+use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::engine::recovery_report::RecoveryReport;
-use crate::store::engine::refresh::{clear_shared_memory, make_buffer, map_all, reserve_buffer};
-use crate::store::engine::{Access, Engine, Held, Parts, View};
+use crate::store::engine::{Engine, Parts};
 use crate::store::generation::Generation;
+use crate::store::generation::buffer_pool::make_buffer;
+use crate::store::generation::buffer_pool::reserve_buffer;
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::store::open::recover::{Found, Recovered, make_superblock_durable, recover};
 use crate::store::storefile::meta::{Identity, identify, read_identity};
+use crate::store::view::View;
+use crate::store::view::map_all;
 use crate::store::write::rotation::room_after;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
@@ -219,7 +225,12 @@ impl Opening<'_> {
             superblock.sequence += 1;
             superblock.log_expected = true;
             let header = &self.identity.header;
-            crate::store::engine::write_superblock(&*self.file, self.place, header, superblock)?;
+            crate::store::storefile::store_file::write_superblock(
+                &*self.file,
+                self.place,
+                header,
+                superblock,
+            )?;
         }
         Ok(())
     }
@@ -248,7 +259,7 @@ impl Opening<'_> {
             held,
             recovery: RecoveryReport::joined(),
         })?;
-        engine.renew()?;
+        engine.views.renew()?;
         // Whoever died since is noticed now, and a checkpoint that died with it goes on.
         engine.lock_writer()?.drop_the_dead()?;
         if engine.shared.settled() < engine.shared.active() {
@@ -289,7 +300,7 @@ impl Opening<'_> {
             held: None,
             recovery: RecoveryReport::joined(),
         })?;
-        engine.renew()?;
+        engine.views.renew()?;
         Ok(Some(Store { engine }))
     }
 

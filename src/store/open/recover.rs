@@ -12,13 +12,14 @@ use crate::log::{LogError, LogFile, log_path};
 use crate::page::Kind;
 use crate::store::config::options::Options;
 use crate::store::coordination::place::Place;
-use crate::store::engine::refresh::make_buffer;
-use crate::store::engine::{Engine, write_superblock};
+use crate::store::engine::Engine;
 use crate::store::generation::Generation;
+use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::for_each_committed;
 use crate::store::generation::log_summary::{Scan, scan};
 use crate::store::storefile::meta::{Identity, read_identity};
+use crate::store::storefile::store_file::write_superblock;
 use crate::store::write::rotation::room_after;
 use crate::sys::storage::{Storage, StorageFile};
 
@@ -26,10 +27,10 @@ impl Engine {
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
-        self.leave_sum(&self.view.load());
-        if self.is_counting() && recovered.frozen.is_some() {
+        self.views.cell.load().leave_sum(&self.shared);
+        if self.file.is_counting() && recovered.frozen.is_some() {
             let replayed = self.replay_journal();
-            self.poison_on_failure(replayed)?;
+            self.handle.poison_on_failure(replayed)?;
         }
         if !overflow {
             return match self.shared.settled() < self.shared.active() {
@@ -66,12 +67,12 @@ impl Engine {
     }
 
     fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
-        let identity = read_identity(&*self.file, &self.place)?;
+        let identity = read_identity(&*self.file.raw, &self.file.place)?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
         self.apply(&identity, log, None, self.options.background)?;
         self.shared.set_settled(log.generation + 1);
-        self.renew()?;
+        self.views.renew()?;
         self.remove_generation(log.generation);
         Ok(())
     }

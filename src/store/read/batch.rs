@@ -8,9 +8,10 @@ use std::time::Instant;
 use crate::buffer::Presence;
 use crate::error::Result;
 use crate::hash::in_pairs;
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
 use crate::store::prefetch::readahead::{Ahead, is_sweep};
 use crate::store::read::staged::{BATCH, Places, Settled, Stages, Unsure};
+use crate::store::view::View;
 
 /// From so many keys on it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
@@ -185,14 +186,14 @@ impl Engine {
         counts: Option<C>,
         found: &mut [bool],
     ) -> Result<Result<u64, Unsure>> {
-        let view = Arc::clone(&*self.view()?);
+        let view = Arc::clone(&*self.views.current()?);
         let generation = view.active.number();
         let order = Order::of(keys);
         let mut stages = Stages::new(self.shared.window(), counts);
         if order.places.is_some() {
             stages = stages.in_order(keys.count());
         }
-        let walks: &[Walk] = match order.places.is_some() && self.cold.asks() {
+        let walks: &[Walk] = match order.places.is_some() && self.hints.residency.asks() {
             // Long: a buffer that is past would be kept in memory meanwhile.
             true => &[Walk::Buffers, Walk::Pages],
             false => &[Walk::Both],
@@ -226,13 +227,17 @@ impl Engine {
     ) -> Result<(), Unsure> {
         let count = order.keys.count();
         let sweeps = walk != Walk::Buffers && is_sweep(order, settled.layers);
-        let counted = sweeps.then(|| self.cold.begin_walk(|offset| self.file.is_cached(offset)));
+        let counted = sweeps.then(|| {
+            self.hints
+                .residency
+                .begin_walk(|offset| self.file.raw.is_cached(offset))
+        });
         let leaves = counted.as_ref().is_some_and(|walk| walk.leaves);
-        let mut ahead = Ahead::new(settled.layers, count, leaves, &*self.file);
+        let mut ahead = Ahead::new(settled.layers, count, leaves, &*self.file.raw);
         let mut hashes = [0; BATCH];
         let mut look_from = |first: usize| -> Result<(), Unsure> {
             let end = count.min(first + BATCH);
-            let asks = walk != Walk::Buffers && self.cold.asks();
+            let asks = walk != Walk::Buffers && self.hints.residency.asks();
             if asks {
                 ahead.ask(order, first);
             }
@@ -254,7 +259,9 @@ impl Engine {
                 crate::store::read::staged::probe_layers(
                     settled, hashes, stages, &mut rest, there,
                 )?;
-                self.cold.note(asks, begun.elapsed(), hashes.len());
+                self.hints
+                    .residency
+                    .note(asks, begun.elapsed(), hashes.len());
             }
             for (turn, there) in (first..).zip(there) {
                 found[order.place(turn)] |= *there;
@@ -264,7 +271,7 @@ impl Engine {
         let walked = (0..count).step_by(BATCH).try_for_each(&mut look_from);
         if let Some(counted) = counted {
             // However it went.
-            self.cold.end_walk(&counted, ahead.sample);
+            self.hints.residency.end_walk(&counted, ahead.sample);
         }
         walked
     }
@@ -323,8 +330,12 @@ mod tests {
 
     /// Has the next look-ups go the way for pages that come from the disk.
     fn make_cold(store: &Store) {
-        while !store.engine.cold.asks() {
-            store.engine.cold.note(false, Duration::from_secs(1), BATCH);
+        while !store.engine.hints.residency.asks() {
+            store
+                .engine
+                .hints
+                .residency
+                .note(false, Duration::from_secs(1), BATCH);
         }
     }
 
@@ -337,20 +348,20 @@ mod tests {
         store.checkpoint().unwrap();
         let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
         let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
-        let view = store.engine.view().unwrap();
+        let view = store.engine.views.current().unwrap();
         let rest = Rest {
             keys: &keys,
             first: 0,
         };
         let order = Order::of(&rest);
         assert!(is_sweep(&order, &view.layers));
-        let mut ahead = Ahead::new(&view.layers, keys.len(), false, &*store.engine.file);
+        let mut ahead = Ahead::new(&view.layers, keys.len(), false, &*store.engine.file.raw);
         for first in (0..keys.len()).step_by(BATCH) {
             ahead.ask(&order, first);
         }
         let mut sample = ahead.sample;
         sample.sort_unstable();
-        let length = store.engine.file.length().unwrap();
+        let length = store.engine.file.raw.length().unwrap();
         assert!((60..70).contains(&sample.len()), "{}", sample.len());
         assert!(sample[0] < length / 10 && sample[59] > length / 10 * 8);
         assert!(sample.iter().all(|offset| *offset < length));
@@ -389,7 +400,7 @@ mod tests {
                 assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
             }
             // However slow look-ups were: what they read is still in memory.
-            assert!(!store.engine.cold.is_tight());
+            assert!(!store.engine.hints.residency.is_tight());
         }
         assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
     }

@@ -9,7 +9,9 @@ use crate::error::{Error, Result};
 use crate::file::{FormatError, LayerPages};
 use crate::page::Kind;
 use crate::page::counting::{STUCK, after};
-use crate::store::engine::{Access, Engine, View};
+use crate::store::coordination::handle::Access;
+use crate::store::engine::Engine;
+use crate::store::view::View;
 
 /// How often a page that is being written is looked up again for its number. A writer that has been
 /// stopped in the midst of it is not waited for.
@@ -64,13 +66,9 @@ impl Buffered {
 impl Engine {
     /// Whether it is a counting store.
     #[inline]
-    pub(crate) fn is_counting(&self) -> bool {
-        self.header.kind == Kind::Counting
-    }
-
     /// Refuses what only a counting store can do.
     pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
-        match self.header.kind {
+        match self.file.header.kind {
             Kind::Counting => Ok(()),
             kind => Err(Error::NotCounting { action, kind }),
         }
@@ -90,7 +88,7 @@ impl Engine {
     fn count_patiently(&self, hash: u64, mut patience: u32) -> Result<u8> {
         self.check_readable()?;
         loop {
-            let view = self.view()?;
+            let view = self.views.current()?;
             let told = self.tell(&view, hash)?;
             if told.at_least && patience > 0 {
                 patience -= 1;
@@ -101,7 +99,7 @@ impl Engine {
                 return Ok(told.count());
             }
             if self.shared.is_ended() {
-                return Err(match self.access {
+                return Err(match self.handle.access {
                     Access::Watching => Error::Ended,
                     _ => Error::Closed,
                 });
@@ -142,7 +140,7 @@ impl Engine {
     ) -> Result<Tell, FormatError> {
         let window = self.shared.window();
         // A snapshot's buffers may be older than the pages, which a later writer has gone on with.
-        let is_late = self.access == Access::Snapshot && buffered.active != 0;
+        let is_late = self.handle.access == Access::Snapshot && buffered.active != 0;
         if buffered.frozen == 0 && !is_late {
             return Ok(buffered.with(layer.count(hash, window)?, false));
         }

@@ -8,10 +8,12 @@ use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, Intent, LayerPages};
 use crate::store::check::repair::OnDamage;
+use crate::store::coordination::handle::Access;
 use crate::store::coordination::shm::Coordination;
-use crate::store::engine::{Access, Engine, View};
+use crate::store::engine::Engine;
 use crate::store::read::batch::{Keys, Rest};
 use crate::store::storefile::meta::read_identity;
+use crate::store::view::View;
 
 /// How often many keys are looked up together while views change.
 const TRIES: usize = 3;
@@ -184,16 +186,16 @@ impl Engine {
         torn: impl FnOnce() -> T,
         mut again: impl FnMut() -> Result<T, FormatError>,
     ) -> Result<T> {
-        match self.access {
-            Access::Alone | Access::Shared => return Err(self.format_error(source)),
+        match self.handle.access {
+            Access::Alone | Access::Shared => return Err(self.file.format_error(source)),
             Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
-            Access::Watching => return Err(self.format_error(source)),
+            Access::Watching => return Err(self.file.format_error(source)),
             Access::Snapshot => {}
         }
         let names = |intent: &Intent| {
             intent.generation >= view.superblock.generation && intent.pages.contains(&number)
         };
-        let newest = || Ok::<_, Error>(read_identity(&*self.file, &self.place)?.intent);
+        let newest = || Ok::<_, Error>(read_identity(&*self.file.raw, &self.file.place)?.intent);
         let mut intent = newest()?;
         loop {
             if intent.as_ref().is_some_and(names) {
@@ -206,7 +208,7 @@ impl Engine {
             };
             let before = std::mem::replace(&mut intent, newest()?);
             if intent == before {
-                return Err(self.format_error(source));
+                return Err(self.file.format_error(source));
             }
         }
     }
@@ -217,7 +219,7 @@ impl Engine {
     pub(crate) fn is_seen(&self, presence: Presence) -> bool {
         match presence {
             Presence::Settled => true,
-            Presence::Open(handle) => handle == self.handle,
+            Presence::Open(handle) => handle == self.handle.number,
             Presence::Absent => false,
         }
     }
@@ -231,16 +233,16 @@ impl Engine {
     /// Looks up one key.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
-        if self.is_counting() {
+        if self.file.is_counting() {
             return self.counts_any(hash);
         }
         self.check_readable()?;
-        let view = || self.view().inspect(|view| view.prefetch(hash));
+        let view = || self.views.current().inspect(|view| view.prefetch(hash));
         let settled = |view: &View| self.probe_settled(view, hash);
         match look_up(hash, &self.shared, view, settled)? {
             Some(found) => Ok(found),
             // What the view does not show can't be looked at any more.
-            None => Err(match self.access {
+            None => Err(match self.handle.access {
                 Access::Watching => Error::Ended,
                 _ => Error::Closed,
             }),
@@ -253,7 +255,7 @@ impl Engine {
         let done = out.len();
         out.resize(done + keys.count(), false);
         let found = &mut out[done..];
-        if self.is_counting() {
+        if self.file.is_counting() {
             return self.counts_each(keys, found);
         }
         if self.contains_part(keys, found) {
@@ -295,8 +297,8 @@ impl Engine {
     /// so that it would not see what later ones do.
     #[inline]
     pub(crate) fn check_readable(&self) -> Result<()> {
-        self.check_usable()?;
-        if self.access == Access::Watching && self.shared.is_ended() {
+        self.handle.check_usable()?;
+        if self.handle.access == Access::Watching && self.shared.is_ended() {
             return Err(Error::Ended);
         }
         Ok(())

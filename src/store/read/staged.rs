@@ -9,8 +9,8 @@ use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
 use crate::page::drawn::EIGHT;
-use crate::store::engine::View;
 use crate::store::read::point::with_keys;
+use crate::store::view::View;
 use crate::store::view::section_set::Kept;
 
 /// Keys that are looked up together: enough to keep the memory busy, few enough for the cache.

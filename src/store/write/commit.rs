@@ -6,9 +6,10 @@ use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes, writers_bytes};
 use crate::log::{LogError, Mark};
 use crate::store::api::store::Commit;
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
 use crate::store::generation::Generation;
 use crate::store::generation::log_summary::scan_marks;
+use crate::store::view::View;
 use crate::store::write::guard::{Writing, finish_commit};
 
 /// How often the logs are looked into again because others went on meanwhile.
@@ -17,7 +18,7 @@ const ROUNDS: usize = 1000;
 impl Engine {
     /// Commits with a tag; when it returns, everything covered is durable.
     pub(crate) fn commit(&self, tag: &[u8]) -> Result<u64> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         if tag.len() > MAX_TAG {
             return Err(Error::TagTooLarge {
                 expected: MAX_TAG,
@@ -33,7 +34,7 @@ impl Engine {
                 Some(frozen) if frozen.buffer.durable() < frozen.buffer.tail().end => {
                     drop(writing);
                     let outcome = self.sync_frozen(&frozen);
-                    self.poison_on_failure(outcome)?;
+                    self.handle.poison_on_failure(outcome)?;
                 }
                 _ => {
                     let sequence = writing.mark(tag)?;
@@ -45,16 +46,16 @@ impl Engine {
         };
         // Outside of the writer lock: others insert on, and commits that come meanwhile share the
         // next sync.
-        let log = self.log_of(&active)?;
+        let log = self.logs.of(&active)?;
         let outcome = active.sync_to(log, end);
-        self.poison_on_failure(outcome)?;
+        self.handle.poison_on_failure(outcome)?;
         // What is durable in a file that has lost its name is gone with its last handle.
-        self.check_names(Some(log))?;
+        self.handle.check_names(Some(log))?;
         Ok(sequence)
     }
 
     fn sync_frozen(&self, frozen: &Generation) -> Result<()> {
-        match self.log_of(frozen) {
+        match self.logs.of(frozen) {
             Ok(log) => frozen.sync_to(log, frozen.buffer.tail().end),
             // Its checkpoint is done, and with it everything in it is durable.
             Err(Error::Log {
@@ -68,15 +69,15 @@ impl Engine {
     /// The last commit of each writer, from the superblock and the logs since.
     pub(crate) fn commits(&self) -> Result<Commits> {
         for _ in 0..ROUNDS {
-            let view = Arc::clone(&*self.view()?);
+            let view = Arc::clone(&*self.views.current()?);
             match self.commits_of(&view) {
                 // Settled meanwhile: look again.
-                Err(_) if !self.is_current(&view) => {}
+                Err(_) if !view.is_current(&self.shared) => {}
                 outcome => return outcome,
             }
         }
         Err(Error::Busy {
-            path: self.place.to_path_buf(),
+            path: self.file.place.to_path_buf(),
             what: "other handles to go on",
             process: None,
         })
@@ -86,7 +87,7 @@ impl Engine {
         let mut commits = view.superblock.commits.clone();
         for generation in view.frozen.iter().chain([&view.active]) {
             if generation.has_log() {
-                let log = self.log_of(generation)?;
+                let log = self.logs.of(generation)?;
                 scan_marks(log, generation.buffer.tail().end, &mut commits)?;
             }
         }
@@ -95,7 +96,7 @@ impl Engine {
 
     /// The last commit of a writer.
     pub(crate) fn last_commit(&self, name: &str) -> Result<Option<Commit>> {
-        self.check_usable()?;
+        self.handle.check_usable()?;
         Ok(self.commits()?.remove(name).map(|entry| Commit {
             writer: name.to_owned(),
             sequence: entry.sequence,
@@ -119,8 +120,8 @@ impl Writing<'_> {
     /// Appends the mark that commits this handle's keys.
     fn mark(&mut self, tag: &[u8]) -> Result<u64> {
         let engine = self.engine;
-        let last = engine.check_sequence(&self.view);
-        let sequence = last.map_err(|wrong| engine.distrust(wrong))? + 1;
+        let last = self.view.check_sequence(&engine.shared);
+        let sequence = last.map_err(|wrong| engine.handle.distrust(wrong))? + 1;
         let needed = writer_bytes(&engine.options.writer, tag.len());
         let writers_bytes = self.writers_bytes_with(needed)?;
         let slot = self.slot();

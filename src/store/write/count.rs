@@ -7,10 +7,11 @@ use crate::buffer::Slot;
 use crate::error::{Error, Result};
 use crate::page::counting::after;
 use crate::store::api::store::Verdict;
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
 use crate::store::read::batch::Keys;
 use crate::store::read::count::Tell;
 use crate::store::read::staged::{ALL_GROUP, BATCH, GROUP};
+use crate::store::view::View;
 use crate::store::write::guard::Writing;
 
 /// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
@@ -112,7 +113,7 @@ impl Engine {
         keys: &dyn Keys,
         out: &mut Vec<Counted>,
     ) -> Result<()> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         let mut hashes = [0; BATCH];
         for at in (0..keys.count()).step_by(BATCH) {
             let batch = &mut hashes[..BATCH.min(keys.count() - at)];
@@ -166,7 +167,7 @@ impl Engine {
     /// Looks up the keys of a batch, each fetched a group before. `None` if there is a damaged page, which
     /// is to be met in its turn, or if a buffer was not looked into that may have had a word to say.
     fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
-        let view = self.view()?;
+        let view = self.views.current()?;
         let group = |first| batch.iter().skip(first).take(GROUP);
         fetch(&view, group(0));
         // Of keys that are there, as the last one was, all lines are needed.
@@ -306,7 +307,7 @@ impl Writing<'_> {
         let by = operation.by();
         if by > 0 && self.is_full_with(undone.net) {
             return Err(Error::Full {
-                capacity: self.engine.key_limit,
+                capacity: self.engine.file.key_limit,
             });
         }
         match undone.of(hash) {
@@ -336,7 +337,7 @@ impl Writing<'_> {
         }
         // Who was repairing the page has died at it.
         Err(Error::Busy {
-            path: self.engine.place.to_path_buf(),
+            path: self.engine.file.place.to_path_buf(),
             what: "a page that is being written",
             process: None,
         })
@@ -344,7 +345,7 @@ impl Writing<'_> {
 
     fn is_full_with(&self, more: i64) -> bool {
         let keys = self.engine.net_keys(&self.view);
-        keys.saturating_add_signed(more) >= self.engine.key_limit
+        keys.saturating_add_signed(more) >= self.engine.file.key_limit
     }
 
     /// Puts what was decided into the log, and then shows it to readers.
@@ -358,7 +359,7 @@ impl Writing<'_> {
         if let Err(error) = logged {
             // A handle that can't go on leaves the marks to the next holder of the lock, who sees whether
             // the record came to be in the log.
-            if !self.engine.is_poisoned() {
+            if !self.engine.handle.is_poisoned() {
                 for marked in &undone.marked {
                     buffer.unmark(marked.slot);
                 }

@@ -70,8 +70,8 @@ impl Store {
     /// # Errors
     /// A handle that can't go on.
     pub fn exemptions(&self) -> Result<u64> {
-        self.engine.check_usable()?;
-        let view = self.engine.view()?;
+        self.engine.handle.check_usable()?;
+        let view = self.engine.views.current()?;
         Ok(view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()))
     }
 
@@ -89,7 +89,7 @@ impl Store {
 impl Engine {
     /// Exempts keys, and waits until that is durable and known to all.
     fn exempt(&self, mut hashes: Vec<u64>) -> Result<ExemptReport> {
-        self.check_writable()?;
+        self.handle.check_writable()?;
         hashes.sort_unstable();
         hashes.dedup();
         let mut writing = self.lock_writer()?;
@@ -105,8 +105,8 @@ impl Engine {
     }
 
     fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
-        self.check_usable()?;
-        let view = Arc::clone(&*self.view()?);
+        self.handle.check_usable()?;
+        let view = Arc::clone(&*self.views.current()?);
         let Some(exempt) = &view.kept.exempt else {
             return Ok(());
         };
@@ -156,7 +156,7 @@ impl Writing<'_> {
     /// Whether the key is in a buffer, where it is for certain.
     fn is_buffered(&self, hash: u64) -> bool {
         let view = &self.view;
-        if self.engine.is_counting() {
+        if self.engine.file.is_counting() {
             let frozen = view.frozen.as_ref();
             let frozen = frozen.map_or(0, |frozen| frozen.buffer.net(hash));
             return frozen + view.active.buffer.net(hash) > 0;

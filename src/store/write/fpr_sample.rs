@@ -12,7 +12,8 @@ use crate::log::LogWriter;
 use crate::sizing::{Interval, poisson_interval, share_interval};
 use crate::store::api::store::Store;
 use crate::store::api::store::Verdict;
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
+use crate::store::view::View;
 use crate::store::write::guard::Writing;
 use crate::sys::lock;
 
@@ -42,8 +43,8 @@ impl Store {
     /// # Errors
     /// A handle that can't go on.
     pub fn measured(&self) -> Result<Option<Measured>> {
-        self.engine.check_usable()?;
-        let view = self.engine.view()?;
+        self.engine.handle.check_usable()?;
+        let view = self.engine.views.current()?;
         let Some(sample) = view.superblock.section(SectionKind::Sample) else {
             return Ok(None);
         };
@@ -68,7 +69,7 @@ impl Engine {
     /// Looks into the sample for sampled keys that an insert has answered "seen" for.
     #[inline]
     pub(crate) fn check_seen(&self, hashes: &[u64], verdicts: &[Verdict]) {
-        let Some(sampling) = self.sampling else {
+        let Some(sampling) = self.sample.sampling else {
             return;
         };
         for (hash, verdict) in hashes.iter().zip(verdicts) {
@@ -81,7 +82,7 @@ impl Engine {
 
     #[cold]
     fn check_sampled(&self, hash: u64) -> Result<()> {
-        let view = Arc::clone(&*self.view()?);
+        let view = Arc::clone(&*self.views.current()?);
         if !self.is_lost(&view, hash)? {
             return Ok(());
         }
@@ -90,7 +91,7 @@ impl Engine {
         let view = Arc::clone(&writing.view);
         if self.is_lost(&view, hash)? {
             writing.append_noted(|log, handle| log.lost(handle, &[hash]))?;
-            lock(&self.noted).insert(hash);
+            lock(&self.sample.noted).insert(hash);
         }
         Ok(())
     }
@@ -106,7 +107,7 @@ impl Engine {
                 return Ok(false);
             }
         }
-        Ok(!lock(&self.noted).contains(&hash))
+        Ok(!lock(&self.sample.noted).contains(&hash))
     }
 }
 

@@ -12,9 +12,12 @@ use crate::log::{LogEnd, LogReader, LogWriter, Mark, Record, RecordKind, log_pat
 use crate::store::coordination::biased_lock::Bias;
 use crate::store::coordination::locks::lock_error;
 use crate::store::coordination::shm::{DAMAGED, HandleSlot, MAX_HANDLES};
-use crate::store::engine::refresh::remove_if_there;
-use crate::store::engine::{Engine, Local, View};
-use crate::store::generation::{Generation, buffer_path};
+use crate::store::coordination::shm_files::buffer_path;
+use crate::store::coordination::shm_files::remove_if_there;
+use crate::store::engine::Engine;
+use crate::store::engine::writer_state::Local;
+use crate::store::generation::Generation;
+use crate::store::view::View;
 use crate::sys::LockFile;
 
 /// The writer lock, held. One holder in all threads and processes.
@@ -39,7 +42,10 @@ enum WriterLock<'a> {
 impl Drop for Writing<'_> {
     fn drop(&mut self) {
         // A handle that can't go on leaves its work as if it had died, and the next holder mends it.
-        if self.sound && !self.engine.is_poisoned() && !std::thread::panicking() && self.leave_sum()
+        if self.sound
+            && !self.engine.handle.is_poisoned()
+            && !std::thread::panicking()
+            && self.leave_sum()
         {
             self.engine.shared.set_changing(0);
         }
@@ -54,8 +60,8 @@ impl Drop for Writing<'_> {
 impl Engine {
     /// Takes the writer lock.
     pub(crate) fn lock_writer(&self) -> Result<Writing<'_>> {
-        let local = self.writer_waits.mutex(&self.writer);
-        self.check_usable()?;
+        let local = self.writer.waits.mutex(&self.writer.state);
+        self.handle.check_usable()?;
         if local.closed || local.closing {
             return Err(Error::Closed);
         }
@@ -67,11 +73,11 @@ impl Engine {
         &'a self,
         mut local: MutexGuard<'a, Local>,
     ) -> Result<Writing<'a>> {
-        if self.biased {
+        if self.writer.biased {
             let is_revoked = self.shared.bias().is_revoked();
             if local.revoked && !is_revoked {
                 // Others would be let in beside this one.
-                return Err(self.distrust(Wrong {
+                return Err(self.handle.distrust(Wrong {
                     word: "revoked",
                     expected: "1".to_owned(),
                     got: 0,
@@ -80,53 +86,53 @@ impl Engine {
             local.revoked = is_revoked;
         }
         let lock = self.exclude_writers()?;
-        self.writer_waits.count();
+        self.writer.waits.count();
         let died = self.shared.changing();
         let is_damaged = self.shared.poisoned() == DAMAGED;
         let mut writing = Writing {
             engine: self,
             local,
-            view: self.view.load(),
+            view: self.views.cell.load(),
             lock,
             sound: false,
         };
         if is_damaged {
-            self.check_usable()?;
+            self.handle.check_usable()?;
         }
         if died != 0 {
             let mended = self.mend();
-            self.poison_on_failure(mended)?;
+            self.handle.poison_on_failure(mended)?;
         }
         writing.refresh()?;
         if died != 0 {
-            self.leave_sum(&writing.view);
+            writing.view.leave_sum(&self.shared);
         }
         writing.check_memory()?;
         writing.sound = true;
-        self.shared.set_changing(self.handle);
+        self.shared.set_changing(self.handle.number);
         Ok(writing)
     }
 
     /// Whether no other handle writes, as far as can be told without the lock.
     pub(crate) fn is_sole_writer(&self) -> bool {
-        self.writer_lock.is_none() || self.biased && !self.shared.bias().is_revoked()
+        self.writer.lock.is_none() || self.writer.biased && !self.shared.bias().is_revoked()
     }
 
     fn exclude_writers(&self) -> Result<WriterLock<'_>> {
-        let Some(file) = &self.writer_lock else {
+        let Some(file) = &self.writer.lock else {
             return Ok(WriterLock::Alone);
         };
         let bias = self.shared.bias();
-        if self.biased && bias.enter(self.handle) {
+        if self.writer.biased && bias.enter(self.handle.number) {
             return Ok(WriterLock::Bias(bias));
         }
-        let taken = self.writer_waits.exclusive(file, self.options.timeout);
-        if taken.map_err(lock_error(&self.place))? {
+        let taken = self.writer.waits.exclusive(file, self.options.timeout);
+        if taken.map_err(lock_error(&self.file.place))? {
             return Ok(WriterLock::File(file));
         }
         let holder = self.shared.slot_of(self.shared.changing());
         Err(Error::Busy {
-            path: self.place.to_path_buf(),
+            path: self.file.place.to_path_buf(),
             what: "the writer lock",
             process: holder.map(|slot| self.shared.slot(slot).process()),
         })
@@ -135,15 +141,15 @@ impl Engine {
     /// Puts right what a holder of the writer lock left half done when it died. Whatever it is
     /// interrupted at, it can be done again from the beginning.
     fn mend(&self) -> Result<()> {
-        self.renew()?;
-        let view = self.view.load_full();
+        self.views.renew()?;
+        let view = self.views.cell.load_full();
         let active = &view.active;
         self.hand_transactions_over(view.frozen.as_deref(), active);
         if !active.has_log() {
             return self.remove_successor(active);
         }
-        let sequence = self.check_sequence(&view);
-        let sequence = sequence.map_err(|wrong| self.distrust(wrong))?;
+        let sequence = view.check_sequence(&self.shared);
+        let sequence = sequence.map_err(|wrong| self.handle.distrust(wrong))?;
         let logged = self.apply_rest(active)?;
         self.shared
             .set_commit_sequence(sequence.max(logged.sequence));
@@ -168,7 +174,7 @@ impl Engine {
     /// Brings into the buffer what the log has and it has not, and tells what is in the log. Read from its
     /// beginning: where it ends, only the log itself tells for certain.
     fn apply_rest(&self, active: &Generation) -> Result<Logged> {
-        let log = self.log_of(active)?;
+        let log = self.logs.of(active)?;
         let (tail, applied) = (active.log_end(), active.buffer.applied());
         let mut logged = Logged {
             end: LogEnd::begin(log)?,
@@ -192,7 +198,7 @@ impl Engine {
                         finish_commit(active, self.shared.slot(slot));
                     }
                 }
-                RecordKind::Insert | RecordKind::Remove if self.is_counting() => {
+                RecordKind::Insert | RecordKind::Remove if self.file.is_counting() => {
                     let by = if record.kind == RecordKind::Insert {
                         1
                     } else {
@@ -214,7 +220,7 @@ impl Engine {
             }
         }
         let told = Wrong::unless_in("tail", 0..=reader.end(), tail.end);
-        told.map_err(|wrong| self.distrust(wrong))?;
+        told.map_err(|wrong| self.handle.distrust(wrong))?;
         logged.end.end = reader.end();
         logged.end.previous = reader.previous();
         Ok(logged)
@@ -222,7 +228,7 @@ impl Engine {
 
     /// Gives up what was begun and is not in the log, and counts anew.
     fn retract(&self, active: &Buffer) {
-        match self.is_counting() {
+        match self.file.is_counting() {
             true => active.unmark_all(),
             false => active.retract_claimed(),
         }
@@ -242,7 +248,7 @@ impl Engine {
                     &mut keys,
                 );
                 let logged = pending.get(&handle).copied().unwrap_or_default();
-                self.expect_keys(handle, logged, &keys)?;
+                self.handle.expect_keys(handle, logged, &keys)?;
             }
             slot.set_digest(Digest::of(&keys));
         }
@@ -252,7 +258,7 @@ impl Engine {
     /// The state of keys that a handle claims; `None` if it has no transaction, so that they can't
     /// come to count.
     fn state_of(&self, handle: u64) -> Option<u16> {
-        if !self.header.transactional {
+        if !self.file.header.transactional {
             return Some(crate::buffer::COMMITTED);
         }
         let slot = self.shared.slot_of(handle)?;
@@ -263,9 +269,9 @@ impl Engine {
     /// Removes what a rotation made that did not come to close the log before.
     fn remove_successor(&self, active: &Generation) -> Result<()> {
         let next = active.number() + 1;
-        remove_if_there(&self.place, &buffer_path(&self.place, next))?;
+        remove_if_there(&self.file.place, &buffer_path(&self.file.place, next))?;
         let storage = &*self.options.storage;
-        let path = log_path(&self.place, next);
+        let path = log_path(&self.file.place, next);
         let failed = |error| Error::io("remove a log that was never used", &path, error);
         if storage.exists(&path).map_err(failed)? {
             storage.remove(&path).map_err(failed)?;
@@ -312,16 +318,16 @@ impl Writing<'_> {
     /// Makes the view current. Other writers are kept out, so only checkpoints go on.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let engine = self.engine;
-        if !engine.is_current(&self.view) {
-            engine.renew()?;
-            self.view = engine.view.load();
+        if !self.view.is_current(&engine.shared) {
+            engine.views.renew()?;
+            self.view = engine.views.cell.load();
         }
         Ok(())
     }
 
     /// This handle's words among those of all handles.
     pub(crate) fn slot(&self) -> HandleSlot<'_> {
-        self.engine.shared.slot(self.engine.seat)
+        self.engine.shared.slot(self.engine.handle.seat)
     }
 
     /// Announces this handle in the active log, if it hasn't yet.
@@ -347,10 +353,10 @@ impl Writing<'_> {
     ) -> Result<()> {
         let engine = self.engine;
         let active = &self.view.active;
-        let log = engine.log_of(active)?;
+        let log = engine.logs.of(active)?;
         let Local { end, scratch, .. } = &mut *self.local;
-        let outcome = active.append(log, end, scratch, |log| write(log, engine.handle));
-        engine.poison_on_failure(outcome)
+        let outcome = active.append(log, end, scratch, |log| write(log, engine.handle.number));
+        engine.handle.poison_on_failure(outcome)
     }
 
     /// Gives up what this handle has not committed.
@@ -359,7 +365,7 @@ impl Writing<'_> {
         let active = &self.view.active.buffer;
         let state = slot.transaction();
         // Unless it is no longer what it was: then it is not this handle's to give up.
-        if state != 0 && active.is_open(state, self.engine.handle) {
+        if state != 0 && active.is_open(state, self.engine.handle.number) {
             active.abort_transaction(state);
             active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
         }
@@ -370,15 +376,15 @@ impl Writing<'_> {
     /// Gives up what handles that died left uncommitted, and frees their places.
     pub(crate) fn drop_the_dead(&self) -> Result<()> {
         let engine = self.engine;
-        if engine.writer_lock.is_none() {
+        if engine.writer.lock.is_none() {
             return Ok(());
         }
         let active = &self.view.active.buffer;
         for index in 0..MAX_HANDLES {
             let slot = engine.shared.slot(index);
             let handle = slot.handle();
-            let lives = |handle| engine.locks.is_alive(&engine.shared, handle);
-            if handle == 0 || handle == engine.handle || lives(handle)? {
+            let lives = |handle| engine.handle.locks.is_alive(&engine.shared, handle);
+            if handle == 0 || handle == engine.handle.number || lives(handle)? {
                 continue;
             }
             if slot.transaction() != 0 && active.is_open(slot.transaction(), handle) {

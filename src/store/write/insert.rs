@@ -5,9 +5,10 @@ use std::sync::atomic::Ordering;
 use crate::buffer::{Buffer, COMMITTED, Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 use crate::store::api::store::Verdict;
-use crate::store::engine::{Engine, View};
+use crate::store::engine::Engine;
 use crate::store::read::batch::{Keys, Rest};
 use crate::store::read::staged::{BATCH, GROUP, Places, Stages, probe_layers};
+use crate::store::view::View;
 use crate::store::write::claims::{Behind, Claims, Stop};
 use crate::store::write::count::Operation;
 use crate::store::write::freshness::Since;
@@ -40,11 +41,11 @@ enum Outcome {
 impl Engine {
     /// Inserts one key.
     pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
-        if self.is_counting() {
+        if self.file.is_counting() {
             return Ok(self.count_single(Operation::Insert, hash)?.verdict());
         }
-        self.check_writable()?;
-        let view = self.view()?;
+        self.handle.check_writable()?;
+        let view = self.views.current()?;
         view.prefetch(hash);
         let mut verdict = [Verdict::Seen];
         if self.probe_seen(&view, hash)? {
@@ -73,10 +74,10 @@ impl Engine {
         behind: Behind,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        if self.is_counting() {
+        if self.file.is_counting() {
             return self.count_verdicts(Operation::Insert, keys, verdicts);
         }
-        self.check_writable()?;
+        self.handle.check_writable()?;
         verdicts.reserve(keys.count());
         let mut probed = self.probe(Rest { keys, first: 0 })?;
         let mut hashes = [0; BATCH];
@@ -127,7 +128,7 @@ impl Engine {
     /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
     /// from it, and looks there once more to claim them: then once is enough.
     fn counts(&self) -> Option<impl Fn(Presence) -> bool> {
-        let looks = !self.mostly_new.load(Ordering::Relaxed);
+        let looks = !self.hints.mostly_new.load(Ordering::Relaxed);
         looks.then_some(|presence| self.is_seen(presence))
     }
 
@@ -146,7 +147,7 @@ impl Engine {
                 (generation, absent.collect(), Ok(()))
             }
             None => {
-                let view = self.view().map_err(Stop::at(0))?;
+                let view = self.views.current().map_err(Stop::at(0))?;
                 let (absent, outcome) = self.find_absent(&view, batch);
                 (view.active.number(), absent, outcome)
             }
@@ -159,7 +160,7 @@ impl Engine {
         if let Some(first_absent) = absent.first() {
             if !self.is_sole_writer() {
                 // Others wait for the lock: what it takes to wait for memory is done before.
-                let view = self.view.load();
+                let view = self.views.cell.load();
                 for place in &absent {
                     view.active.buffer.prefetch(batch[*place]);
                 }
@@ -173,7 +174,7 @@ impl Engine {
         let new = verdicts[first..].iter().filter(is_new).count();
         if batch.len() >= MANY {
             let mostly = new * 4 > batch.len() * 3;
-            self.mostly_new.store(mostly, Ordering::Relaxed);
+            self.hints.mostly_new.store(mostly, Ordering::Relaxed);
         }
         if behind.ends(&verdicts[first..]) {
             return Ok(());
@@ -318,7 +319,7 @@ impl Writing<'_> {
         if !self.view.active.has_log() {
             self.start_log()?;
         }
-        if !self.engine.header.transactional {
+        if !self.engine.file.header.transactional {
             return Ok(COMMITTED);
         }
         let slot = self.slot();
@@ -327,7 +328,7 @@ impl Writing<'_> {
                 .view
                 .active
                 .buffer
-                .begin_transaction(self.engine.handle);
+                .begin_transaction(self.engine.handle.number);
             // As many as there are states; with as many handles as may be there, most are over.
             let state = begun.ok_or(Error::TransactionTooLarge { quota: 0 })?;
             slot.set_transaction(state);
@@ -358,14 +359,14 @@ impl Writing<'_> {
         }
         let slot = match buffer.claim(hash) {
             Claim::Settled => return Ok(Outcome::Verdict(Verdict::Seen)),
-            Claim::Open(handle) if handle == engine.handle => {
+            Claim::Open(handle) if handle == engine.handle.number => {
                 return Ok(Outcome::Verdict(Verdict::Seen));
             }
             Claim::Open(handle) => {
                 if claims.alive.contains(&handle) {
                     return Ok(Outcome::Verdict(Verdict::Pending));
                 }
-                if engine.locks.is_alive(&engine.shared, handle)? {
+                if engine.handle.locks.is_alive(&engine.shared, handle)? {
                     claims.alive.push(handle);
                     return Ok(Outcome::Verdict(Verdict::Pending));
                 }
@@ -400,12 +401,13 @@ impl Writing<'_> {
         }
         let buffer = &self.view.active.buffer;
         let held = self.view.settled_keys().saturating_add(buffer.keys());
-        let room = match self.engine.header.transactional {
+        let room = match self.engine.file.header.transactional {
             // What is pending is not committed, so that it makes no difference.
             true => u64::MAX,
             false => buffer.room().saturating_sub(buffer.keys()),
         };
         self.engine
+            .file
             .key_limit
             .saturating_sub(held)
             .min(
@@ -419,12 +421,12 @@ impl Writing<'_> {
     /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
     fn is_full(&self, pending: u64) -> bool {
         let buffered = self.view.active.buffer.keys().saturating_add(pending);
-        self.view.settled_keys().saturating_add(buffered) >= self.engine.key_limit
+        self.view.settled_keys().saturating_add(buffered) >= self.engine.file.key_limit
     }
 
     fn full(&self) -> Error {
         Error::Full {
-            capacity: self.engine.key_limit,
+            capacity: self.engine.file.key_limit,
         }
     }
 
@@ -434,7 +436,7 @@ impl Writing<'_> {
         if self.log_is_long() {
             return true;
         }
-        if !self.engine.header.transactional {
+        if !self.engine.file.header.transactional {
             return buffer.keys().saturating_add(pending) >= buffer.room();
         }
         // Only what is committed goes to the pages.
@@ -455,7 +457,7 @@ impl Writing<'_> {
         if let Err(error) = self.append_inserts(&claims.hashes) {
             // After a failed write the log may have them all the same: then the next holder of the lock decides, as
             // after a death.
-            if !self.engine.is_poisoned() {
+            if !self.engine.handle.is_poisoned() {
                 for slot in &claims.slots {
                     self.view.active.buffer.retract(*slot);
                 }
@@ -471,7 +473,7 @@ impl Writing<'_> {
         active
             .buffer
             .set_keys(active.buffer.keys().saturating_add(count));
-        if self.engine.header.transactional {
+        if self.engine.file.header.transactional {
             let slot = self.slot();
             let mut digest = slot.digest();
             digest.merge(Digest::of(&claims.hashes), 1);

@@ -9,3 +9,4 @@ pub(crate) mod freshness;
 pub(crate) mod guard;
 pub(crate) mod insert;
 pub(crate) mod rotation;
+pub(crate) mod shm_checks;

@@ -1,6 +1,5 @@
 //! Rotation: close the active generation, begin the next.
 
-use std::io::ErrorKind;
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Claim, Presence, Wrong};
@@ -11,7 +10,8 @@ use crate::log::file::sync_parent;
 use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, log_path};
 use crate::page::PAGE_BYTES;
 use crate::store::coordination::shm::MAX_HANDLES;
-use crate::store::engine::{Engine, Local};
+use crate::store::engine::Engine;
+use crate::store::engine::writer_state::Local;
 use crate::store::generation::Generation;
 use crate::store::write::guard::Writing;
 use crate::sys::lock;
@@ -27,36 +27,6 @@ struct Carried {
 }
 
 impl Engine {
-    fn create_log(&self, generation: u64, length: u64) -> Result<Arc<LogFile>> {
-        let storage = &*self.options.storage;
-        let id = &self.header.store_id;
-        let create = || LogFile::create(storage, &self.place, id, generation, length).map(Arc::new);
-        match create() {
-            // Made once and never used, by a rotation that was given up and could not remove it.
-            Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
-                match LogFile::open(storage, &self.place, id, generation, false) {
-                    Err(
-                        error @ Error::Log {
-                            source: LogError::Foreign { .. },
-                            ..
-                        },
-                    ) => {
-                        return Err(error);
-                    }
-                    _ => self.remove_unused_log(generation)?,
-                }
-                create()
-            }
-            outcome => outcome,
-        }
-    }
-
-    fn remove_unused_log(&self, generation: u64) -> Result<()> {
-        let path = log_path(&self.place, generation);
-        let removed = self.options.storage.remove(&path);
-        removed.map_err(|error| Error::io("remove an unused log", &path, error))
-    }
-
     /// Committed keys that the next buffer may take until the last layer is full, when `settling`
     /// keys are on their way into the layer `target`.
     pub(crate) fn room_after(
@@ -64,7 +34,7 @@ impl Engine {
         superblock: &Superblock,
         settling: Option<(u64, &Layer)>,
     ) -> u64 {
-        room_after(&self.header, superblock, settling)
+        room_after(&self.file.header, superblock, settling)
     }
 
     /// Makes the generation after `old` the active one, once the log of `old` is closed. Done again
@@ -73,21 +43,21 @@ impl Engine {
         let next = old.number() + 1;
         if made.is_some() {
             // Before it is announced: from then on readers look for it.
-            *lock(&self.renewal) = made;
+            *lock(&self.views.renewal) = made;
         }
         if self.shared.active() < next {
             self.shared.set_active(next);
         }
-        self.renew()?;
-        lock(&self.renewal).take();
-        let active = Arc::clone(&self.view.load().active);
+        self.views.renew()?;
+        lock(&self.views.renewal).take();
+        let active = Arc::clone(&self.views.cell.load().active);
         self.hand_transactions_over(Some(old), &active);
         Ok(())
     }
 
     /// Tells each handle its transaction in the active buffer, and ends those in the one before.
     pub(crate) fn hand_transactions_over(&self, old: Option<&Generation>, active: &Generation) {
-        if !self.header.transactional {
+        if !self.file.header.transactional {
             return;
         }
         for index in 0..MAX_HANDLES {
@@ -116,11 +86,11 @@ impl Writing<'_> {
         let engine = self.engine;
         engine.settle_all(engine.options.timeout)?;
         self.refresh()?;
-        let mended = engine.mend_file();
-        engine.poison_on_failure(mended)?;
+        let mended = engine.file.mend();
+        engine.handle.poison_on_failure(mended)?;
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
-        engine.fill_buffer(&active)?;
+        engine.buffers.fill(&active)?;
         let log = self.first_log(active.number())?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,
@@ -128,9 +98,9 @@ impl Writing<'_> {
             ..self.view.superblock.clone()
         };
         let begun = LogEnd::begin(&log)
-            .and_then(|begun| engine.write_superblock(&superblock).map(|()| begun));
+            .and_then(|begun| engine.file.write_superblock(&superblock).map(|()| begun));
         // On a failure the log stays for the next try: what reached the disk may expect it.
-        let begun = engine.poison_on_failure(begun)?;
+        let begun = engine.handle.poison_on_failure(begun)?;
         active.set_log(log);
         active.buffer.set_room(engine.room_after(&superblock, None));
         active.buffer.set_durable(begun.end);
@@ -147,7 +117,7 @@ impl Writing<'_> {
         if active.has_log() {
             return Ok(());
         }
-        let path = log_path(&engine.place, active.number());
+        let path = log_path(&engine.file.place, active.number());
         let there = engine.options.storage.exists(&path);
         match there.map_err(|error| Error::io("look for the log", &path, error))? {
             true => self.start_log(),
@@ -161,15 +131,15 @@ impl Writing<'_> {
         let storage = &*engine.options.storage;
         match LogFile::open(
             storage,
-            &engine.place,
-            &engine.header.store_id,
+            &engine.file.place,
+            &engine.file.header.store_id,
             number,
             true,
         ) {
             Ok(Some(log)) => {
                 if LogReader::new(&log)?.next()?.is_some() {
                     // The words know of no log, and there are keys in it.
-                    return Err(engine.distrust(Wrong {
+                    return Err(engine.handle.distrust(Wrong {
                         word: "tail",
                         expected: "that of a log with records".to_owned(),
                         got: 0,
@@ -180,17 +150,17 @@ impl Writing<'_> {
                 let synced = synced
                     .map_err(|error| Error::sync("sync the log", &log.path, error))
                     .and_then(|()| sync_parent(storage, &log.path));
-                engine.poison_on_failure(synced)?;
+                engine.handle.poison_on_failure(synced)?;
                 Ok(Arc::new(log))
             }
-            Ok(None) => engine.create_log(number, LEAST_LOG),
+            Ok(None) => engine.logs.create(number, LEAST_LOG),
             // Half made.
             Err(Error::Log {
                 source: LogError::Header,
                 ..
             }) => {
-                engine.remove_unused_log(number)?;
-                engine.create_log(number, LEAST_LOG)
+                engine.logs.remove_unused(number)?;
+                engine.logs.create(number, LEAST_LOG)
             }
             Err(error) => Err(error),
         }
@@ -228,7 +198,9 @@ impl Writing<'_> {
         if !self.view.active.has_log() {
             return Ok(false);
         }
-        engine.check_names(Some(engine.log_of(&self.view.active)?))?;
+        engine
+            .handle
+            .check_names(Some(engine.logs.of(&self.view.active)?))?;
         self.drop_the_dead()?;
         self.announce()?;
         let old = Arc::clone(&self.view.active);
@@ -241,7 +213,7 @@ impl Writing<'_> {
         };
         self.check_view()?;
         self.check_size(engine.shared.buffer_bytes())?;
-        let buffer = engine.make_buffer(next, bytes)?;
+        let buffer = engine.buffers.make(next, bytes)?;
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
         let count = old.buffer.keys().saturating_sub(moved);
@@ -279,7 +251,7 @@ impl Writing<'_> {
         let layers = &self.view.superblock.layers;
         let last = layers.last();
         let index = layers.len() as u32;
-        let Some(growth) = engine.header.growth() else {
+        let Some(growth) = engine.file.header.growth() else {
             let Some(layer) = last else {
                 unreachable!("a fixed store has its layer from the beginning");
             };
@@ -290,26 +262,26 @@ impl Writing<'_> {
         {
             return Ok((index - 1, *layer));
         }
-        let capacity = engine.key_limit;
+        let capacity = engine.file.key_limit;
         let full = |_| Error::Full { capacity };
         let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
         let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
-        let length = engine.file.length();
-        let length = length.map_err(|error| Error::io("measure", &engine.place, error))?;
+        let length = engine.file.raw.length();
+        let length = length.map_err(|error| Error::io("measure", &engine.file.place, error))?;
         let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
         Ok((index, Layer::behind(end, &plan)))
     }
 
     /// Takes all keys of open transactions over into the next buffer.
     fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
-        if !self.engine.header.transactional {
+        if !self.engine.file.header.transactional {
             return Ok(Vec::new());
         }
         let mut all = Vec::new();
         for (_, handle) in old.open_transactions() {
             let Some(slot) = self.engine.shared.slot_of(handle) else {
                 // Those of the dead were given up before.
-                return Err(self.engine.distrust(Wrong {
+                return Err(self.engine.handle.distrust(Wrong {
                     word: "transaction",
                     expected: "one of a handle that is there".to_owned(),
                     got: handle,
@@ -319,7 +291,7 @@ impl Writing<'_> {
             let own = |found| found == Presence::Open(handle);
             old.collect(0..=u64::MAX, own, &mut keys);
             let logged = self.engine.shared.slot(slot).digest();
-            self.engine.expect_keys(handle, logged, &keys)?;
+            self.engine.handle.expect_keys(handle, logged, &keys)?;
             let quota = keys.len() as u64;
             let too_large = || Error::TransactionTooLarge { quota };
             let state = next.begin_transaction(handle).ok_or_else(too_large)?;
@@ -346,27 +318,27 @@ impl Writing<'_> {
         carried: &[Carried],
     ) -> Result<LogEnd> {
         let engine = self.engine;
-        let log = Arc::clone(engine.log_of(old)?);
+        let log = Arc::clone(engine.logs.of(old)?);
         let mut next_end = LogEnd::default();
         if !cut.last {
             let length = self.local.end.end.clamp(LEAST_LOG, MOST_LOG);
-            let next = engine.create_log(made.number(), length)?;
+            let next = engine.logs.create(made.number(), length)?;
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
             if begun.is_err() {
                 // It never counted. Should the removal fail as well, the next opener does it.
                 let _ = engine.options.storage.remove(&path);
             }
-            next_end = engine.poison_on_failure(begun)?;
+            next_end = engine.handle.poison_on_failure(begun)?;
         }
         let Local { end, scratch, .. } = &mut *self.local;
-        let closed = old.append(&log, end, scratch, |log| log.cut(engine.handle, cut));
+        let closed = old.append(&log, end, scratch, |log| log.cut(engine.handle.number, cut));
         // After any other failure the cut may have reached the disk, and then this log must be there.
         if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
-            let path = log_path(&engine.place, made.number());
+            let path = log_path(&engine.file.place, made.number());
             let _ = engine.options.storage.remove(&path);
         }
-        engine.poison_on_failure(closed)?;
+        engine.handle.poison_on_failure(closed)?;
         Ok(next_end)
     }
 
@@ -381,7 +353,7 @@ impl Writing<'_> {
         made.buffer.set_durable(end.end);
         made.set_log_end(end);
         made.append(&log, &mut end, &mut self.local.scratch, |log| {
-            log.open(engine.handle)?;
+            log.open(engine.handle.number)?;
             carried
                 .iter()
                 .try_for_each(|open| log.insert(open.handle, &open.keys))

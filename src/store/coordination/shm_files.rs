@@ -1,0 +1,81 @@
+//! The files of the shared memory, which nothing durable is in: removing what a session left.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::error::{Error, Result};
+use crate::store::coordination::locks::{DYING, lock_error, locked};
+use crate::store::coordination::place::Place;
+use crate::store::coordination::shm::{Coordination, shared_path};
+use crate::sys::wait_until;
+
+/// The file of a generation's buffer.
+pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
+    store.beside(&format!("-shm.{generation}"))
+}
+
+/// The files of the write buffer that is made ahead: while it is being made, and then.
+pub(crate) fn spare_paths(store: &Place) -> [PathBuf; 2] {
+    ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
+}
+
+/// Removes a file of the shared memory. Those hold nothing that must be durable.
+pub(crate) fn remove_if_there(store: &Place, path: &Path) -> Result<()> {
+    match store.folder().remove(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(Error::io("remove old shared memory", path, error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Removes what an earlier session's processes left: it is never believed. For the first one in, whom nobody can
+/// have joined.
+///
+/// # Errors
+/// [`Error::Locked`] if handles use it that have another file open, which had this name before.
+pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) -> Result<()> {
+    refuse_used(place)?;
+    let words = shared_path(place);
+    if let Some(id) = store_id
+        && let Ok(left) = Coordination::look(place, id, true)
+    {
+        // Readers may be watching what died without a word.
+        left.set_ended();
+    }
+    remove_if_there(place, &words)?;
+    for number in place.numbers("-shm.")? {
+        let path = buffer_path(place, number);
+        if place.is_ours(&path, number)? {
+            remove_if_there(place, &path)?;
+        }
+    }
+    remove_spare(place)
+}
+
+/// Refuses a name whose shared memory is in use, and so perhaps its logs: by handles of a file that had this name
+/// before.
+///
+/// # Errors
+/// [`Error::Locked`].
+pub(crate) fn refuse_used(place: &Place) -> Result<()> {
+    let words = shared_path(place);
+    let mut in_use = false;
+    // A killed process lets go of its files one after the other.
+    wait_until(DYING, || {
+        in_use = Coordination::is_used_by_anybody(place)?;
+        Ok(!in_use)
+    })
+    .map_err(lock_error(&words))?;
+    match in_use {
+        true => Err(locked(place)),
+        false => Ok(()),
+    }
+}
+
+/// Removes the write buffer that was made ahead, if there is one, by the first one in or the last one out.
+pub(crate) fn remove_spare(store: &Place) -> Result<()> {
+    spare_paths(store)
+        .iter()
+        .try_for_each(|path| remove_if_there(store, path))
+}

@@ -1,0 +1,51 @@
+//! What a handle keeps for its turns as the writer.
+
+use std::sync::Mutex;
+
+use crate::log::LogEnd;
+use crate::store::write::claims::Claims;
+use crate::sys::{LockFile, LockWaits};
+
+/// What this handle keeps from one use of the writer lock to the next.
+#[derive(Debug, Default)]
+pub(crate) struct Local {
+    /// The generation in whose log this handle has announced itself.
+    pub(crate) announced: u64,
+    /// Others have joined, so that the writer lock is the file's.
+    pub(crate) revoked: bool,
+    pub(crate) scratch: Vec<u8>,
+    /// While the writer lock is held: where the active log ends.
+    pub(crate) end: LogEnd,
+    /// Of the last batch, for its memory.
+    pub(crate) claims: Option<Box<Claims>>,
+    /// What this handle's writer needs in a superblock for its last commit.
+    pub(crate) writer_bytes: Option<u64>,
+    /// What all writers needed after a commit of this handle: its sequence, and how many bytes.
+    pub(crate) all_bytes: Option<(u64, u64)>,
+    /// The handle is closed, or a close that failed for want of room has given up what was
+    /// uncommitted: nothing is left but to close it.
+    pub(crate) closing: bool,
+    pub(crate) closed: bool,
+}
+
+/// The writer lock, as this handle knows it.
+#[derive(Debug)]
+pub(crate) struct WriterState {
+    pub(crate) state: Mutex<Local>,
+    /// What excludes other processes' writers.
+    pub(crate) lock: Option<LockFile>,
+    /// Whether this handle made the shared memory, and does without that lock while it is alone there.
+    pub(crate) biased: bool,
+    pub(crate) waits: LockWaits,
+}
+
+impl WriterState {
+    pub(crate) fn new(lock: Option<LockFile>, biased: bool) -> Self {
+        Self {
+            state: Mutex::default(),
+            lock,
+            biased,
+            waits: LockWaits::default(),
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The file of an open store: its header, its superblocks, and what makes them durable.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::file::layout::SUPERBLOCK_OFFSETS;
+use crate::file::{FormatError, Header, Superblock};
+use crate::page::Kind;
+use crate::store::coordination::fsync_failures::Told;
+use crate::store::coordination::place::Place;
+use crate::store::coordination::shm::Coordination;
+use crate::store::storefile::meta::{Identity, read_identity};
+use crate::sys::storage::{Owner, StorageFile, write_all_at};
+
+/// The store's file, as one handle has it open.
+#[derive(Debug)]
+pub(crate) struct StoreFile {
+    pub(crate) place: Place,
+    pub(crate) header: Header,
+    /// Most keys the store may hold.
+    pub(crate) key_limit: u64,
+    pub(crate) raw: Arc<dyn StorageFile>,
+    shared: Arc<Coordination>,
+    /// Failed syncs of the file that this handle has been told of.
+    told: Told,
+}
+
+impl StoreFile {
+    pub(crate) fn new(
+        place: Place,
+        header: Header,
+        raw: Arc<dyn StorageFile>,
+        shared: Arc<Coordination>,
+    ) -> Self {
+        let key_limit = match header.growth() {
+            Some(growth) => growth.limit(),
+            None => header.capacity,
+        };
+        Self {
+            place,
+            header,
+            key_limit,
+            raw,
+            shared,
+            told: Told::default(),
+        }
+    }
+
+    /// What header and superblocks say now.
+    pub(crate) fn read_meta(&self) -> Result<Identity> {
+        read_identity(&*self.raw, &self.place)
+    }
+
+    pub(crate) fn is_counting(&self) -> bool {
+        self.header.kind == Kind::Counting
+    }
+
+    /// The owner and mode of the store file: what is made of a store gets them.
+    pub(crate) fn owner(&self) -> Result<Option<Owner>> {
+        Ok(self.place.state()?.map(|state| state.owner))
+    }
+
+    /// Makes a superblock durable.
+    pub(crate) fn write_superblock(&self, superblock: &Superblock) -> Result<()> {
+        let outcome = write_superblock(&*self.raw, &self.place, &self.header, superblock);
+        if outcome.is_err() {
+            self.shared.doubt().raise();
+        }
+        outcome
+    }
+
+    /// Makes durable what was written to the store file.
+    pub(crate) fn sync(&self, action: &'static str) -> Result<()> {
+        self.raw.sync().map_err(|error| {
+            self.shared.doubt().raise();
+            Error::sync(action, &self.place, error)
+        })
+    }
+
+    /// Makes the newest superblock durable if a sync of the store file failed, whoever made it.
+    /// Pages need no such care: until there is a superblock that tells of a checkpoint, all of it is
+    /// done again.
+    pub(crate) fn mend(&self) -> Result<()> {
+        if !self.shared.doubt().is_open() {
+            return Ok(());
+        }
+        self.shared.doubt().sync(
+            &*self.raw,
+            &self.told,
+            || {
+                let superblock = self.read_meta()?.superblock;
+                write_superblock(&*self.raw, &self.place, &self.header, &superblock)
+            },
+            |error| Error::sync("sync the store", &self.place, error),
+        )
+    }
+
+    /// An error about the store file's bytes.
+    pub(crate) fn format_error(&self, source: FormatError) -> Error {
+        Error::Format {
+            path: self.place.to_path_buf(),
+            source,
+        }
+    }
+
+    pub(crate) fn grows(&self) -> bool {
+        self.header.kind == Kind::Scalable
+    }
+}
+
+/// Makes a superblock durable, with whatever else of the file is not yet.
+pub(crate) fn write_superblock(
+    file: &dyn StorageFile,
+    path: &Path,
+    header: &Header,
+    superblock: &Superblock,
+) -> Result<()> {
+    let bytes = superblock.encode(header);
+    let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
+    write_all_at(file, &bytes, offset)
+        .map_err(|error| Error::io("write the superblock of", path, error))?;
+    file.sync()
+        .map_err(|error| Error::sync("sync the superblock of", path, error))
+}
