@@ -1,7 +1,6 @@
 //! An open store, and what became of its keys.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher, in_pairs};
@@ -10,8 +9,8 @@ use crate::store::check::repair::{OnDamage, RepairReport};
 use crate::store::check::stats::Stats;
 use crate::store::check::verify::VerifyReport;
 use crate::store::config::options::Options;
-use crate::store::engine::Engine;
 use crate::store::engine::recovery_report::RecoveryReport;
+use crate::store::open::session::Session;
 use crate::store::read::batch::{Keys, Unhashed};
 
 /// What became of a key that was to be inserted.
@@ -61,10 +60,14 @@ pub struct Commit {
 /// answer wrongly.
 #[derive(Debug)]
 pub struct Store {
-    pub(crate) engine: Arc<Engine>,
+    pub(crate) engine: Session,
 }
 
 impl Store {
+    pub(crate) fn of(engine: Session) -> Self {
+        Self { engine }
+    }
+
     /// Opens a store with the default [`Options`].
     ///
     /// # Errors
@@ -378,18 +381,6 @@ impl Store {
     /// any error nothing acknowledged is lost, and the next open goes on from the log.
     pub fn close(&self) -> Result<()> {
         self.engine.close()
-    }
-}
-
-impl Drop for Store {
-    fn drop(&mut self) {
-        if !self.engine.handle.is_own_for_certain() {
-            // The locks are the parent's; a drop would let go of them.
-            std::mem::forget(Arc::clone(&self.engine));
-        } else if !std::thread::panicking() {
-            // A panic may have come in the middle of anything: then the log has to do.
-            let _ = self.engine.close();
-        }
     }
 }
 

@@ -11,13 +11,13 @@ use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
 use crate::log::{LogError, LogFile, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
-use crate::store::api::store::Store;
 use crate::store::check::repair::{OnDamage, RepairReport};
 use crate::store::check::verify::MOST_LISTED;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
 use crate::store::coordination::place::Place;
 use crate::store::open::handle::{check_exists, open_inside};
+use crate::store::open::session::Session;
 use crate::store::storefile::meta::identify;
 use crate::store::storefile::page_scan::Pages;
 use crate::store::view::section_set::failed;
@@ -59,9 +59,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     } = store.repair(on)?;
     (report.pages, report.unlisted) = (pages, unlisted);
     store.close()?;
-    report
-        .pages
-        .append(&mut lock(&store.engine.checkpoints.repaired));
+    report.pages.append(&mut lock(&store.checkpoints.repaired));
     report
         .pages
         .sort_by_key(|damage| (damage.layer, damage.page));
@@ -265,7 +263,7 @@ impl Repair<'_> {
     }
 
     /// Opens the store, which brings its logs into the pages.
-    fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Store> {
+    fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Session> {
         for _ in 0..CUTS {
             match open_inside(self.options, self.place, gate) {
                 Err(Error::Log {

@@ -1,6 +1,5 @@
 //! How a store is made and opened.
 
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,11 +7,9 @@ use crate::error::{Error, Result};
 use crate::file::superblock::MAX_WRITER_NAME;
 use crate::hash::Hash;
 use crate::page::Kind;
-use crate::store::api::store::Store;
 use crate::store::check::repair::OnDamage;
-use crate::store::check::repair::RepairReport;
+use crate::store::config::template::Template;
 use crate::store::coordination::place::Place;
-use crate::store::open::like::Like;
 use crate::sys::storage::{self, Storage};
 
 /// Memory for the write buffer and all scratch, unless told otherwise: 64 MiB. A larger filter gets
@@ -59,7 +56,7 @@ pub struct Options {
     pub(crate) transactional: Option<bool>,
     pub(crate) foldable: u32,
     pub(crate) measured: Option<bool>,
-    pub(crate) like: Option<Arc<Like>>,
+    pub(crate) like: Option<Arc<Template>>,
     pub(crate) times: u64,
     pub(crate) buffer: u64,
     /// Whether `buffer` was told, or is to be found when the filter's size is known.
@@ -230,68 +227,24 @@ impl Options {
         self
     }
 
-    /// Makes a store and opens it.
-    ///
-    /// # Errors
-    /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
-    /// [`Error::Sizing`] and [`Error::InvalidOption`] for parameters that don't fit, and what the
-    /// operating system says. After an error there is no store.
-    pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
-        self.check()?;
-        crate::store::open::create::create(self, path.as_ref())
+    /// For a new store that is [`like`](Self::like) another of fixed capacity: so many times its
+    /// pages, 1 or more, and room for as many keys as keep the same rate in them. It can be merged with
+    /// the other one all the same, which folds it.
+    pub fn times(mut self, factor: u64) -> Self {
+        self.times = factor;
+        self
     }
 
-    /// Opens a store for reading and writing, and recovers it if its last user was killed.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Locked`] while another handle has it open,
-    /// [`Error::Format`] and [`Error::Log`] for damage. After an error nothing has changed.
-    pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
-        self.check()?;
-        crate::store::open::handle::open(self, path.as_ref())
+    /// For a new store of fixed capacity: its number of pages is rounded up to a multiple of
+    /// 2^`levels`, so that it can be [folded](crate::Merge::fold) in half so many times; 0 to 20, 0
+    /// unless told.
+    pub fn foldable(mut self, levels: u32) -> Self {
+        self.foldable = levels;
+        self
     }
 
-    /// Opens a store, or makes it when there is none. What is for new stores counts only then.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open) and [`create`](Self::create).
-    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
-        match self.open(&path) {
-            Err(Error::NotFound { .. }) => match self.create(&path) {
-                // By somebody else, meanwhile.
-                Err(Error::AlreadyExists { .. }) => self.open(path),
-                outcome => outcome,
-            },
-            outcome => outcome,
-        }
-    }
-
-    /// Opens a store for reading what it held when it was opened, logs included. Writes nothing.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open); [`Error::Locked`] while somebody has it open for writing. A log of
-    /// more keys than the buffer takes is [`Error::InvalidOption`]: read-only, it can't be emptied
-    /// into the filter.
-    pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
-        self.check()?;
-        crate::store::open::handle::open_read_only(self, path.as_ref())
-    }
-
-    /// Repairs a store that nobody has open, so far as what is left of it allows: restores a damaged
-    /// header or superblock from its copies, cuts damaged logs off at the damage, brings what they
-    /// hold into the pages, and makes of each damaged page one of which no key is seen, or every
-    /// one. Copy the store first if what is lost matters.
-    ///
-    /// # Errors
-    /// As [`open`](Self::open), for damage that can't be repaired: both superblocks, a log's header,
-    /// a superblock that told of a layer which no other tells of.
-    /// [`Error::InvalidOption`] for [`OnDamage::Error`].
-    pub fn repair(&self, path: impl AsRef<Path>, policy: OnDamage) -> Result<RepairReport> {
-        self.check()?;
-        crate::store::check::offline_repair::repair(self, path.as_ref(), policy)
-    }
-
-    fn check(&self) -> Result<()> {
+    /// Refuses what no store can be opened with.
+    pub(crate) fn check(&self) -> Result<()> {
         let wrong = |option, expected: &str, got: String| {
             Err(Error::InvalidOption {
                 option,
@@ -322,56 +275,5 @@ impl Options {
     pub(crate) fn is_measured(&self) -> bool {
         let like = self.like.as_ref().is_none_or(|like| like.is_measured());
         self.measured.unwrap_or(like)
-    }
-
-    /// The same for a store file of so many bytes, on a disk that has room for so many more. Both buffers are
-    /// files there, and logs and pages need room as well.
-    pub(crate) fn fit(&self, file: u64, room: u64) -> Self {
-        let mut options = self.clone();
-        if !self.granted {
-            let buffer = file.clamp(DEFAULT_BUFFER, MOST_DEFAULT_BUFFER);
-            options.buffer = buffer.min(room / 4).max(LEAST_BUFFER);
-        }
-        options
-    }
-
-    /// The same for buffers that are files beside the store, unless it is for this handle alone.
-    pub(crate) fn fit_beside(&self, store: &Place, file: u64) -> Self {
-        let room = match self.exclusive {
-            true => None,
-            false => store.folder().room(),
-        };
-        self.fit(file, room.unwrap_or(u64::MAX))
-    }
-
-    /// Bytes of the buffer of one generation, of which there are two.
-    pub(crate) fn buffer_bytes(&self) -> u64 {
-        self.buffer / 16 * 7
-    }
-
-    /// Pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest is for
-    /// the checkpoint's keys, and for a part of a large batch.
-    pub(crate) fn chunk_pages(&self) -> u64 {
-        (self.buffer / 16 / crate::sizing::PAGE_BYTES).clamp(1, 1024)
-    }
-
-    /// Keys that a checkpoint holds in memory at a time.
-    pub(crate) fn chunk_keys(&self) -> u64 {
-        (self.buffer / 32 / 8).clamp(64, 1 << 18)
-    }
-
-    /// Keys of a large batch that are looked up together. Each takes its hash, its place and whether
-    /// it was found.
-    pub(crate) fn part_keys(&self) -> usize {
-        (self.buffer / 32 / 24).clamp(4096, 1 << 18) as usize
-    }
-
-    /// The same where pages come from the disk: all that tables and a checkpoint leave, for their places
-    /// and whether they were found.
-    pub(crate) fn sweep_keys(&self) -> usize {
-        let tables = 2 * self.buffer_bytes();
-        let checkpoint = self.chunk_pages() * crate::sizing::PAGE_BYTES + self.chunk_keys() * 8;
-        let room = self.buffer.saturating_sub(tables + checkpoint);
-        ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
     }
 }

@@ -1,8 +1,6 @@
 //! What opening a store found.
 
 use crate::file::SuperblockFault;
-use crate::store::open::recover::Recovered;
-use crate::store::storefile::meta::Identity;
 
 /// What [opening](crate::Options::open) found, and did about it. Of a read-only handle: what the
 /// next one to open it for writing will do.
@@ -29,21 +27,6 @@ impl RecoveryReport {
     /// Whether the last user closed the store, and nothing is damaged as far as opening looks.
     pub fn is_clean(&self) -> bool {
         self.logs == 0 && self.superblock.is_none()
-    }
-
-    pub(crate) fn of(recovered: &Recovered, identity: &Identity) -> Self {
-        let mut report = Self {
-            checkpoint: recovered.frozen.is_some(),
-            superblock: identity.damaged.clone(),
-            ..Self::default()
-        };
-        for found in recovered.frozen.iter().chain(&recovered.active) {
-            report.logs += 1;
-            report.log_bytes += found.scan.end.end;
-            report.keys += found.scan.committed_keys;
-            report.dropped += found.scan.keys.saturating_sub(found.scan.committed_keys);
-        }
-        report
     }
 
     pub(crate) fn joined() -> Self {

@@ -10,16 +10,18 @@ use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
-use crate::store::api::store::Store;
 use crate::store::check::repair::OnDamage;
 use crate::store::config::options::Options;
+use crate::store::engine::Engine;
+use crate::store::open::handle;
+use crate::store::open::session::Session;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
 /// A store whose pages hold everything that it had acknowledged when the merge began.
 pub(crate) struct Input {
     pub(crate) path: PathBuf,
-    store: Store,
+    store: Session,
     /// As it was when it was opened: its commits are none that the pages don't hold.
     pub(crate) superblock: Superblock,
 }
@@ -35,9 +37,10 @@ impl Input {
             .background(false)
             .exclusive(false)
             .on_damage(OnDamage::Error);
+        options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {
-                store.checkpoint()?;
+                store.checkpoint_now()?;
                 store.close()?;
             }
         }
@@ -51,7 +54,7 @@ impl Input {
         let store = match open_writable(options, path)? {
             Some(store) => store,
             None => {
-                let store = options.open_read_only(path)?;
+                let store = handle::open_read_only(options, path)?;
                 match waiting(&store)? {
                     0 => store,
                     keys => {
@@ -63,7 +66,7 @@ impl Input {
                 }
             }
         };
-        let superblock = store.engine.views.current()?.superblock.clone();
+        let superblock = store.views.current()?.superblock.clone();
         Ok(Self {
             path: path.to_owned(),
             store,
@@ -72,13 +75,13 @@ impl Input {
     }
 
     pub(crate) fn header(&self) -> &Header {
-        &self.store.engine.file.header
+        &self.store.file.header
     }
 
     /// The most keys whose bits may be in a layer by now. The last one may be at a checkpoint, whose
     /// keys nothing but the buffers tells of.
     pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {
-        let view = self.store.engine.views.current()?;
+        let view = self.store.views.current()?;
         let layers = &view.superblock.layers;
         let keys = layers.get(index as usize).map_or(0, |layer| layer.keys);
         drop(view);
@@ -97,7 +100,7 @@ impl Input {
         pages: Range<u64>,
         bytes: &mut [u8],
     ) -> Result<()> {
-        let engine = &self.store.engine;
+        let engine = &self.store;
         let read = |number, bytes: &mut [u8]| {
             let read = read_exact_at(&*engine.file.raw, bytes, page_offset(number));
             read.map_err(|error| Error::io("read pages of", &self.path, error))
@@ -141,7 +144,7 @@ impl Input {
         let mut common: Option<Owner> = None;
         let mut alike = true;
         for input in inputs {
-            let Some(owner) = input.store.engine.file.owner()? else {
+            let Some(owner) = input.store.file.owner()? else {
                 continue;
             };
             match &mut common {
@@ -162,12 +165,13 @@ impl Input {
 
     /// How many keys are exempt in it.
     pub(crate) fn exempt(&self) -> Result<u64> {
-        self.store.exemptions()
+        let view = self.store.views.current()?;
+        Ok(view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()))
     }
 
     /// Adds the exemptions in a range of hashes, sorted.
     pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
-        let view = std::sync::Arc::clone(&*self.store.engine.views.current()?);
+        let view = std::sync::Arc::clone(&*self.store.views.current()?);
         let Some(exempt) = &view.kept.exempt else {
             return Ok(());
         };
@@ -180,13 +184,13 @@ impl Input {
 
     /// Whether it answers "seen" for a hash.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
-        self.store.engine.contains(hash)
+        self.store.contains(hash)
     }
 }
 
 /// Opens a store for writing; `None` if that is not allowed.
-fn open_writable(options: &Options, path: &Path) -> Result<Option<Store>> {
-    match options.open(path) {
+fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
+    match handle::open(options, path) {
         Ok(store) => Ok(Some(store)),
         Err(
             Error::PermissionDenied { .. }
@@ -200,8 +204,8 @@ fn open_writable(options: &Options, path: &Path) -> Result<Option<Store>> {
 }
 
 /// Keys that are in logs and buffers, and not in the pages.
-fn waiting(store: &Store) -> Result<u64> {
-    let view = store.engine.views.current()?;
+fn waiting(store: &Engine) -> Result<u64> {
+    let view = store.views.current()?;
     let keys = view.settled_keys() - view.superblock.keys();
     Ok(keys.saturating_add(view.active.buffer.keys()))
 }

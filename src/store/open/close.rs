@@ -11,47 +11,56 @@ use crate::store::coordination::shm_files::remove_spare;
 use crate::store::engine::Engine;
 use crate::sys::lock;
 
-impl Engine {
+/// Closes a handle.
+pub(crate) struct Closer<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Closer<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self { engine }
+    }
+
     /// Ends the handle. What it has not committed in a transactional store is dropped.
     pub(crate) fn close(&self) -> Result<()> {
-        if !self.handle.is_own_for_certain() {
+        if !self.engine.handle.is_own_for_certain() {
             return Err(Error::Forked);
         }
-        if lock(&self.writer.state).closed {
-            return match self.handle.check_usable() {
+        if lock(&self.engine.writer.state).closed {
+            return match self.engine.handle.check_usable() {
                 Err(Error::Closed) => Ok(()),
                 outcome => outcome,
             };
         }
-        if !self.handle.writes() {
+        if !self.engine.handle.writes() {
             self.end(None);
             return Ok(());
         }
-        self.join_threads();
-        if let Err(error) = self.handle.check_usable() {
+        self.engine.join_threads();
+        if let Err(error) = self.engine.handle.check_usable() {
             // What can't go on lets others go on: they recover from what is durable.
-            self.end(lock(&self.handle.held).take());
+            self.end(lock(&self.engine.handle.held).take());
             return Err(error);
         }
         let gate = Gate::enter_again(
-            &self.file.place,
-            self.handle.locks.id(),
-            self.options.timeout,
+            &self.engine.file.place,
+            self.engine.handle.locks.id(),
+            self.engine.options.timeout,
         );
-        let gate = match self.handle.poison_on_failure(gate) {
+        let gate = match self.engine.handle.poison_on_failure(gate) {
             Ok(gate) => gate,
             Err(error) => {
-                if self.handle.is_poisoned() {
-                    self.end(lock(&self.handle.held).take());
+                if self.engine.handle.is_poisoned() {
+                    self.end(lock(&self.engine.handle.held).take());
                 }
                 return Err(error);
             }
         };
-        let Some(held) = lock(&self.handle.held).take() else {
+        let Some(held) = lock(&self.engine.handle.held).take() else {
             // Another thread closes it.
             return Ok(());
         };
-        let outcome = match self.handle.access {
+        let outcome = match self.engine.handle.access {
             Access::Alone => self.close_last(held),
             _ => self.close_shared(held),
         };
@@ -71,14 +80,14 @@ impl Engine {
 
     /// Leaves the store to the others.
     fn leave(&self) -> Result<()> {
-        let mut writing = self.take_writer(lock(&self.writer.state))?;
+        let mut writing = self.engine.take_writer(lock(&self.engine.writer.state))?;
         // Other threads come no more: what they claimed from here on would be nobody's.
         writing.local.closing = true;
         writing.give_up();
         writing.slot().set_handle(0);
         drop(writing);
         // One that another thread has started since.
-        self.join_threads();
+        self.engine.join_threads();
         Ok(())
     }
 
@@ -88,18 +97,18 @@ impl Engine {
                 // Whoever settled the last generation may have died before it removed the log, and
                 // with nothing written since there was no checkpoint after it to do so. Should it
                 // stay, the next opener removes it.
-                let newest = self.views.cell.load().superblock.generation;
-                let _ = self.remove_leftover(newest.saturating_sub(1));
+                let newest = self.engine.views.cell.load().superblock.generation;
+                let _ = self.engine.remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
                 self.end(Some(held));
                 Ok(())
             }
             // Nothing acknowledged is lost. Once there is room the handle can be closed.
             Err(error @ (Error::NoSpace { .. } | Error::Busy { .. })) => {
-                if self.handle.access == Access::Shared {
+                if self.engine.handle.access == Access::Shared {
                     held.presence.share()?;
                 }
-                *lock(&self.handle.held) = Some(held);
+                *lock(&self.engine.handle.held) = Some(held);
                 Err(error)
             }
             Err(error) => {
@@ -111,36 +120,42 @@ impl Engine {
 
     /// Moves everything that counts into the pages.
     fn finish(&self) -> Result<()> {
-        let mut writing = self.take_writer(lock(&self.writer.state))?;
+        let mut writing = self.engine.take_writer(lock(&self.engine.writer.state))?;
         writing.local.closing = true;
         writing.give_up();
         writing.take_up_log()?;
         writing.turn(true)?;
         drop(writing);
-        self.join_threads();
-        self.settle_all(self.options.timeout)
+        self.engine.join_threads();
+        self.engine.settle_all(self.engine.options.timeout)
     }
 
     fn remove_shared_memory(&self) {
-        self.shared.set_ended();
+        self.engine.shared.set_ended();
         // Nobody else is there and the gate is ours. What can't be removed is never believed.
-        if self.handle.access == Access::Shared {
-            let active = self.views.cell.load().active.number();
-            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, active));
-            let _ = remove_spare(&self.file.place);
-            let _ = remove_if_there(&self.file.place, &shared_path(&self.file.place));
+        if self.engine.handle.access == Access::Shared {
+            let active = self.engine.views.cell.load().active.number();
+            let _ = remove_if_there(
+                &self.engine.file.place,
+                &buffer_path(&self.engine.file.place, active),
+            );
+            let _ = remove_spare(&self.engine.file.place);
+            let _ = remove_if_there(
+                &self.engine.file.place,
+                &shared_path(&self.engine.file.place),
+            );
         }
     }
 
     fn mark_closed(&self) {
-        lock(&self.writer.state).closed = true;
-        self.handle.mark_closed();
+        lock(&self.engine.writer.state).closed = true;
+        self.engine.handle.mark_closed();
     }
 
     fn end(&self, held: Option<Held>) {
         self.mark_closed();
         drop(held);
-        drop(lock(&self.handle.reading).take());
-        self.shared.leave_session();
+        drop(lock(&self.engine.handle.reading).take());
+        self.engine.shared.leave_session();
     }
 }

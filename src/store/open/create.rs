@@ -12,17 +12,17 @@ use crate::log::file::RECORDS_OFFSET;
 use crate::log::log_path;
 use crate::page::{Kind, PAGE_BYTES};
 use crate::sizing::{Growth, Plan};
-use crate::store::api::store::Store;
 use crate::store::config::options::Options;
 use crate::store::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::coordination::shm_files::refuse_used;
 use crate::store::generation::sampling::rarity_for;
+use crate::store::open::session::Session;
 use crate::store::storefile::atomic_file::{Draft, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
-pub(crate) fn create(options: &Options, path: &Path) -> Result<Store> {
+pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
     let (header, mut superblock) = design(options)?;
     // A sample knows of no removals.
     if options.is_measured() && header.kind != Kind::Counting {
@@ -42,7 +42,7 @@ pub(crate) fn make(
     path: &Path,
     owner: Option<Owner>,
     write: impl FnOnce(&Draft) -> Result<()>,
-) -> Result<Store> {
+) -> Result<Session> {
     let draft = Draft::begin(options, path, STORE, owner)?;
     clear_leftovers(&draft.place)?;
     write(&draft)?;

@@ -7,7 +7,6 @@ use crate::buffer;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::log::file::sync_parent;
-use crate::store::api::store::Store;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::Access;
 use crate::store::coordination::handle::Held;
@@ -24,7 +23,8 @@ use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::buffer_pool::reserve_buffer;
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
-use crate::store::open::recover::{Found, Recovered, make_superblock_durable, recover};
+use crate::store::open::recover::{Found, Recovered, Resumption, make_superblock_durable, recover};
+use crate::store::open::session::Session;
 use crate::store::storefile::meta::{Identity, identify, read_identity};
 use crate::store::view::View;
 use crate::store::view::map_all;
@@ -32,7 +32,7 @@ use crate::store::write::rotation::room_after;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
 
-pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
+pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let gate = Gate::enter(&place, Intention::Write, options.timeout)?;
@@ -40,7 +40,7 @@ pub(crate) fn open(options: &Options, path: &Path) -> Result<Store> {
 }
 
 /// Opens for writing, inside the gate.
-pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Result<Store> {
+pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Result<Session> {
     let place = place.with_owner(Some(gate.state.owner))?;
     let options = options.within(&place);
     let locks = gate.locks(&place, Intention::Write)?;
@@ -82,7 +82,7 @@ pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Resu
     }
 }
 
-pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Store> {
+pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let options = options.within(&place);
@@ -140,7 +140,7 @@ impl Opening<'_> {
         self,
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
-    ) -> Result<Store> {
+    ) -> Result<Session> {
         let (place, id) = (self.place, self.identity.header.store_id);
         let opened = self.recover(access, hold);
         if opened.is_err() {
@@ -154,7 +154,7 @@ impl Opening<'_> {
         mut self,
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
-    ) -> Result<Store> {
+    ) -> Result<Session> {
         let path = self.place;
         let is_shared = access == Access::Shared;
         clear_shared_memory(path, Some(&self.identity.header.store_id))?;
@@ -199,7 +199,7 @@ impl Opening<'_> {
         };
         let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
         let held = Some(Held { presence, seat });
-        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let recovery = recovered.report(&self.identity);
         let engine = self.assemble(Arrival {
             access,
             handle,
@@ -211,9 +211,9 @@ impl Opening<'_> {
             held,
             recovery,
         })?;
-        engine.resume(recovered, overflow)?;
+        Resumption::of(&engine).resume(recovered, overflow)?;
         engine.shared.set_ready();
-        Ok(Store { engine })
+        Ok(Session::of(engine))
     }
 
     /// Tells in the superblock that there is a log before anything is added to one whose maker died
@@ -236,7 +236,7 @@ impl Opening<'_> {
     }
 
     /// Opens beside others, who keep the shared memory.
-    fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Store> {
+    fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Session> {
         let path = self.place;
         let words = shared_path(path);
         let handle = shared.new_handle();
@@ -263,14 +263,14 @@ impl Opening<'_> {
         // Whoever died since is noticed now, and a checkpoint that died with it goes on.
         engine.lock_writer()?.drop_the_dead()?;
         if engine.shared.settled() < engine.shared.active() {
-            engine.resume_checkpoint()?;
+            Resumption::of(&engine).resume_checkpoint()?;
         }
-        Ok(Store { engine })
+        Ok(Session::of(engine))
     }
 
     /// Opens for reading what others write; `None` if nobody has the store open for writing, or
     /// the shared memory can't be read.
-    fn watch(&self) -> Result<Option<Store>> {
+    fn watch(&self) -> Result<Option<Session>> {
         let path = self.place;
         let id = &self.identity.header.store_id;
         match self.locks.others()? {
@@ -301,11 +301,11 @@ impl Opening<'_> {
             recovery: RecoveryReport::joined(),
         })?;
         engine.views.renew()?;
-        Ok(Some(Store { engine }))
+        Ok(Some(Session::of(engine)))
     }
 
     /// Opens for reading what is there now.
-    fn snapshot(self) -> Result<Store> {
+    fn snapshot(self) -> Result<Session> {
         let path = self.place;
         let mut recovered = recover(self.options, path, &self.identity, false)?;
         let shared = Coordination::private()
@@ -328,7 +328,7 @@ impl Opening<'_> {
             Some(active) => active,
             None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
         };
-        let recovery = RecoveryReport::of(&recovered, &self.identity);
+        let recovery = recovered.report(&self.identity);
         let engine = self.assemble(Arrival {
             access: Access::Snapshot,
             handle: 0,
@@ -340,7 +340,7 @@ impl Opening<'_> {
             held: None,
             recovery,
         })?;
-        Ok(Store { engine })
+        Ok(Session::of(engine))
     }
 
     fn too_small_for(&self, keys: u64) -> Error {

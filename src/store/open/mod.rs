@@ -6,3 +6,4 @@ pub(crate) mod create;
 pub(crate) mod handle;
 pub(crate) mod like;
 pub(crate) mod recover;
+pub(crate) mod session;

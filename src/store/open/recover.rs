@@ -13,6 +13,7 @@ use crate::page::Kind;
 use crate::store::config::options::Options;
 use crate::store::coordination::place::Place;
 use crate::store::engine::Engine;
+use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
@@ -23,29 +24,38 @@ use crate::store::storefile::store_file::write_superblock;
 use crate::store::write::rotation::room_after;
 use crate::sys::storage::{Storage, StorageFile};
 
-impl Engine {
+/// Goes on with what recovery has found.
+pub(crate) struct Resumption<'a> {
+    engine: &'a Engine,
+}
+
+impl<'a> Resumption<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self { engine }
+    }
+
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
-        self.views.cell.load().leave_sum(&self.shared);
-        if self.file.is_counting() && recovered.frozen.is_some() {
-            let replayed = self.replay_journal();
-            self.handle.poison_on_failure(replayed)?;
+        self.engine.views.cell.load().leave_sum(&self.engine.shared);
+        if self.engine.file.is_counting() && recovered.frozen.is_some() {
+            let replayed = self.engine.replay_journal();
+            self.engine.handle.poison_on_failure(replayed)?;
         }
         if !overflow {
-            return match self.shared.settled() < self.shared.active() {
+            return match self.engine.shared.settled() < self.engine.shared.active() {
                 true => self.resume_checkpoint(),
                 false => Ok(()),
             };
         }
         match &recovered.frozen {
             Some(found) if !found.loaded => self.settle_from_log(&found.log)?,
-            _ => self.settle_all(self.options.timeout)?,
+            _ => self.engine.settle_all(self.engine.options.timeout)?,
         }
         if let Some(found) = &recovered.active
             && !found.loaded
         {
-            let mut writing = self.lock_writer()?;
+            let mut writing = self.engine.lock_writer()?;
             writing
                 .view
                 .active
@@ -60,20 +70,21 @@ impl Engine {
 
     /// A page that is damaged keeps nobody from opening the store and looking at the others.
     pub(crate) fn resume_checkpoint(&self) -> Result<()> {
-        match self.start_checkpoint() {
+        match self.engine.start_checkpoint() {
             Err(Error::Format { .. }) => Ok(()),
             outcome => outcome,
         }
     }
 
     fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
-        let identity = read_identity(&*self.file.raw, &self.file.place)?;
+        let identity = read_identity(&*self.engine.file.raw, &self.engine.file.place)?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.apply(&identity, log, None, self.options.background)?;
-        self.shared.set_settled(log.generation + 1);
-        self.views.renew()?;
-        self.remove_generation(log.generation);
+        self.engine
+            .apply(&identity, log, None, self.engine.options.background)?;
+        self.engine.shared.set_settled(log.generation + 1);
+        self.engine.views.renew()?;
+        self.engine.remove_generation(log.generation);
         Ok(())
     }
 }
@@ -90,6 +101,23 @@ pub(crate) struct Recovered {
     pub(crate) next_handle: u64,
     pub(crate) commit_sequence: u64,
     pub(crate) writers_bytes: u64,
+}
+
+impl Recovered {
+    pub(crate) fn report(&self, identity: &Identity) -> RecoveryReport {
+        let mut report = RecoveryReport {
+            checkpoint: self.frozen.is_some(),
+            superblock: identity.damaged.clone(),
+            ..RecoveryReport::default()
+        };
+        for found in self.frozen.iter().chain(&self.active) {
+            report.logs += 1;
+            report.log_bytes += found.scan.end.end;
+            report.keys += found.scan.committed_keys;
+            report.dropped += found.scan.keys.saturating_sub(found.scan.committed_keys);
+        }
+        report
+    }
 }
 
 /// A generation that was found on disk.

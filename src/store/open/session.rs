@@ -1,0 +1,42 @@
+//! An open store that closes itself.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::store::engine::Engine;
+use crate::store::open::close::Closer;
+
+/// An engine that is closed when this is dropped.
+#[derive(Debug)]
+pub(crate) struct Session(Arc<Engine>);
+
+impl Session {
+    pub(crate) fn of(engine: Arc<Engine>) -> Self {
+        Self(engine)
+    }
+
+    pub(crate) fn close(&self) -> Result<()> {
+        Closer::of(&self.0).close()
+    }
+}
+
+impl Deref for Session {
+    type Target = Engine;
+
+    fn deref(&self) -> &Engine {
+        &self.0
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if !self.0.handle.is_own_for_certain() {
+            // The locks are the parent's; a drop would let go of them.
+            std::mem::forget(Arc::clone(&self.0));
+        } else if !std::thread::panicking() {
+            // A panic may have come in the middle of anything: then the log has to do.
+            let _ = self.close();
+        }
+    }
+}
