@@ -26,7 +26,7 @@ const UNSAFE: [&str; 4] = [
     "src/sys/",
     "benches/src/mapped.rs",
     "peers/src/sys.rs",
-    "cli/src/begun.rs",
+    "cli/src/process/at_start.rs",
 ];
 
 fn root() -> PathBuf {

@@ -4,22 +4,22 @@
 //! words about that generation's log, then come the transactions, then the table of keys.
 
 mod bucket;
-mod checks;
+mod count_table;
+mod integrity;
 #[cfg(all(test, loom))]
 mod loom;
-mod nets;
+#[cfg(test)]
+mod model;
 mod slot;
 mod table;
 mod transactions;
-#[cfg(test)]
-mod twin;
 
 use std::io;
 use std::path::Path;
 
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
-pub(crate) use checks::{Digest, Sum, Wrong};
+pub(crate) use integrity::{Digest, Sum, Wrong};
 pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
 pub(crate) use transactions::COMMITTED;

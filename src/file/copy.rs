@@ -2,13 +2,11 @@
 //!
 //! A file that bears it and was not written to since can be the base of a delta, and have one applied.
 
-use super::superblock::MAX_COUNTER;
+use super::layout::MAX_COUNTER;
 use super::{FormatError, Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::hash::finalise;
 
-/// Where the mark lies.
-pub(crate) const OFFSET: u64 = 12_288;
 pub(crate) const MAGIC: [u8; 8] = *b"EVERCOPY";
 const CRC_OFFSET: usize = 8;
 pub(crate) const LENGTH: usize = 96;

@@ -2,8 +2,9 @@
 
 use super::copy::Moment;
 use super::delta_error::DeltaError;
+use super::layout::MAX_COUNTER;
 use super::layout::{PAGE_LIMIT, SUPERBLOCK_BYTES};
-use super::superblock::{FIXED_BYTES, LENGTH_OFFSET, MAX_COUNTER};
+use super::superblock::{FIXED_BYTES, LENGTH_OFFSET};
 use super::{Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, put_u64, u32_at, u64_at};
 use crate::page::{self, GENERATION_OFFSET, PAGE_BYTES};

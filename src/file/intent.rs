@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Header;
-use super::superblock::MAX_COUNTER;
+use super::layout::MAX_COUNTER;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVERINTT";

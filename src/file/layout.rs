@@ -22,9 +22,16 @@ pub(crate) const LAYER_ALIGNMENT: u64 = 16;
 pub(crate) const PAGE_LIMIT: u64 = 1 << 50;
 
 const _: () = assert!(HEADER_OFFSET + PAGE_BYTES as u64 == INTENT_OFFSETS[0]);
+/// Highest value of a number that counts up by one: none gets there in an age, and one above it
+/// would overflow.
+pub(crate) const MAX_COUNTER: u64 = 1 << 60;
+
+/// Where the mark lies.
+pub(crate) const COPY_MARK_OFFSET: u64 = 12_288;
+
 const _: () = assert!(INTENT_OFFSETS[0] + PAGE_BYTES as u64 == INTENT_OFFSETS[1]);
-const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 == super::copy::OFFSET);
-const _: () = assert!(super::copy::OFFSET + PAGE_BYTES as u64 == SUPERBLOCK_OFFSETS[0]);
+const _: () = assert!(INTENT_OFFSETS[1] + PAGE_BYTES as u64 == COPY_MARK_OFFSET);
+const _: () = assert!(COPY_MARK_OFFSET + PAGE_BYTES as u64 == SUPERBLOCK_OFFSETS[0]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_BYTES as u64 == SUPERBLOCK_OFFSETS[1]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_OFFSET);
 const _: () = assert!(PAGES_OFFSET.is_multiple_of(65_536));

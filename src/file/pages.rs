@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
-use crate::page::drawn::{Drawn, first_of, first_runs};
+use crate::page::probe_batch::{Drawn, first_of, first_runs};
 use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};

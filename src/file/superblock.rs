@@ -1,5 +1,6 @@
 //! The superblock: what changes at a checkpoint (FORMAT.md, "Superblocks").
 
+use super::layout::MAX_COUNTER;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
@@ -17,9 +18,6 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
 const FLAG_LOG_EXPECTED: u32 = 1;
-/// Highest value of a number that counts up by one: none gets there in an age, and one above it
-/// would overflow.
-pub(crate) const MAX_COUNTER: u64 = 1 << 60;
 /// Most bytes of a commit's tag.
 pub(crate) const MAX_TAG: usize = 4096;
 /// Most bytes of a writer's name.

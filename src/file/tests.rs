@@ -3,8 +3,9 @@
 use proptest::prelude::*;
 
 use super::intent;
+use super::layout::MAX_COUNTER;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
-use super::superblock::{Commits, LENGTH_OFFSET, MAX_COUNTER, MAX_TAG};
+use super::superblock::{Commits, LENGTH_OFFSET, MAX_TAG};
 use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
 use crate::hash::Hash;

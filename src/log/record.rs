@@ -2,7 +2,8 @@
 
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::file::Layer;
-use crate::file::superblock::{MAX_COUNTER, MAX_TAG, MAX_WRITER_NAME};
+use crate::file::layout::MAX_COUNTER;
+use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
 
 pub(crate) const CRC_OFFSET: usize = 0;
 pub(crate) const PREVIOUS_OFFSET: usize = 4;

@@ -3,10 +3,10 @@
 //! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
 //! by applying the same keys again.
 
-use super::drawn::{Drawn, EIGHT, all_of_first, draws_eight};
-use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, count_bits, runs};
+use super::probe_batch::{Drawn, EIGHT, all_of_first, draws_eight};
+use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
 use crate::sizing::{Cell, LINE_BITS};
-use crate::sys::modern::{self, Work};
+use crate::sys::cpu_dispatch::{self, Work};
 
 const WORDS: usize = PAGE_BYTES / 8;
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
@@ -14,14 +14,14 @@ const LINE_BYTES: usize = LINE_BITS as usize / 8;
 /// Whether all bits of the key are set, where `word` gives the page's 64-bit words.
 #[inline]
 pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
-    runs::all(hash, probes, is_set(word))
+    blocked_probes::all(hash, probes, is_set(word))
 }
 
 /// Whether the bits of the key's first so many runs are set. In a page that is half full, most absent
 /// keys are known by those of the first.
 #[inline]
 pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, runs: u32, hash: u64) -> bool {
-    runs::begins(hash, probes, runs, is_set(word))
+    blocked_probes::begins(hash, probes, runs, is_set(word))
 }
 
 #[inline(always)]
@@ -29,7 +29,7 @@ fn is_set(word: impl Fn(usize) -> u64) -> impl Fn(usize) -> bool {
     move |bit| word(bit / 64) & (1 << (bit % 64)) != 0
 }
 
-/// Whether the bits of the key's first run, as [drawn](super::drawn::first_runs), are set.
+/// Whether the bits of the key's first run, as [drawn](super::probe_batch::first_runs), are set.
 #[inline]
 pub(crate) fn begins_drawn(word: impl Fn(usize) -> u64, probes: u32, run: u64) -> bool {
     all_of_first(probes, run, is_set(word))
@@ -38,13 +38,13 @@ pub(crate) fn begins_drawn(word: impl Fn(usize) -> u64, probes: u32, run: u64) -
 /// The word of its page in which the key's first bit lies, for a prefetch.
 #[inline]
 pub(crate) fn first_word(hash: u64) -> usize {
-    runs::first(hash) / 64
+    blocked_probes::first(hash) / 64
 }
 
 /// The same of its second run.
 #[inline]
 pub(crate) fn second_word(hash: u64, probes: u32) -> usize {
-    runs::second(hash, probes) / 64
+    blocked_probes::second(hash, probes) / 64
 }
 
 /// The same as [`contains`], of one of the keys that were drawn for.
@@ -56,7 +56,7 @@ pub(crate) fn contains_drawn(word: impl Fn(usize) -> u64, drawn: &Drawn, key: us
 /// A word of its page in each line in which the key has bits, for a prefetch.
 #[inline]
 pub(crate) fn each_line(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
-    runs::each_first(hash, probes, |bit| each(bit / 64));
+    blocked_probes::each_first(hash, probes, |bit| each(bit / 64));
 }
 
 /// The share of absent keys of the page that find all their bits set, by the very bits that are: the
@@ -83,7 +83,7 @@ pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
 /// Sets the bits of each key and answers how many bits of the page are set afterwards. They are
 /// counted: the page's own count is as its writer left it, which no CRC makes true.
 pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
-    modern::run(Apply {
+    cpu_dispatch::run(Apply {
         page,
         probes,
         hashes,
@@ -120,7 +120,7 @@ impl Work for Apply<'_> {
                 }
             }
             for hash in rest {
-                runs::each(*hash, self.probes, &mut set);
+                blocked_probes::each(*hash, self.probes, &mut set);
             }
         }
         count_bits(self.page)
@@ -132,7 +132,7 @@ mod tests {
     use super::*;
     use crate::codec::u64_at;
     use crate::hash::finalise;
-    use crate::page::runs::twin::bits;
+    use crate::page::blocked_probes::twin::bits;
     use crate::page::seal;
     use proptest::prelude::*;
     use std::collections::HashSet;

@@ -5,7 +5,7 @@
 //! known any more. Counting twice is not counting once, so nothing here may be applied to a page
 //! again; its generation tells whether it has been. Bytes: FORMAT.md, "Counting".
 
-use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, probes};
+use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, uniform_probes};
 use crate::codec::u64_at;
 
 /// Counters of a page.
@@ -24,7 +24,7 @@ const _: () = assert!(COUNTERS * 4 == PAYLOAD_BITS && COUNTERS <= u16::MAX as u6
 pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
     let mut least = STUCK;
     // Most absent keys are known by their first counters.
-    let is_there = probes::all(COUNTERS, hash, probes, |counter| {
+    let is_there = uniform_probes::all(COUNTERS, hash, probes, |counter| {
         let at = FIRST + counter;
         let counted = (word(at / 16) >> (at % 16 * 4)) as u8 & 0xF;
         least = least.min(counted);
@@ -42,7 +42,7 @@ pub(crate) fn rate(occupancy: u32, probes: u32) -> f64 {
 /// The words of its page in which the key's counters lie, for a prefetch.
 #[inline]
 pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
-    probes::each(COUNTERS, hash, probes, |counter| {
+    uniform_probes::each(COUNTERS, hash, probes, |counter| {
         each((FIRST + counter) / 16)
     });
 }
@@ -52,7 +52,7 @@ pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
 pub(crate) fn first_words(hash: u64) -> [usize; 2] {
     let mut words = [0; 2];
     let mut next = words.iter_mut();
-    probes::each(COUNTERS, hash, 2, |counter| {
+    uniform_probes::each(COUNTERS, hash, 2, |counter| {
         if let Some(word) = next.next() {
             *word = (FIRST + counter) / 16;
         }
@@ -91,7 +91,7 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
 /// A key's counters, each once: draws may repeat.
 fn distinct(hash: u64, probes: u32, drawn: &mut [u16; MOST_PROBES]) -> &[u16] {
     let mut count = 0;
-    probes::each(COUNTERS, hash, probes, |counter| {
+    uniform_probes::each(COUNTERS, hash, probes, |counter| {
         let counter = counter as u16;
         if count < MOST_PROBES && !drawn[..count].contains(&counter) {
             drawn[count] = counter;
@@ -123,7 +123,7 @@ fn count_where(page: &[u8], test: impl Fn(u64) -> u64) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::probes::twin::cells;
+    use crate::page::uniform_probes::twin::cells;
     use proptest::prelude::*;
     use std::collections::BTreeSet;
 

@@ -3,14 +3,14 @@
 //! Nothing here does I/O or takes a lock. A kind is a pure function on one page.
 //! Bytes: FORMAT.md, "Pages".
 
+mod blocked_probes;
 pub(crate) mod bloom;
 pub(crate) mod counting;
-pub(crate) mod drawn;
 mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;
-mod probes;
-mod runs;
+pub(crate) mod probe_batch;
+mod uniform_probes;
 
 pub use kind::{Kind, UnknownKind};
 

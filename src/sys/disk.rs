@@ -5,7 +5,7 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::appending::Appending;
+use super::append_map::Appending;
 use super::copy::copy_plainly;
 #[cfg(target_os = "linux")]
 use super::copy::linux::{self, Copied};

@@ -2,23 +2,23 @@
 //! `unsafe`.
 
 mod access;
-mod appending;
+mod append_map;
 mod copy;
+pub(crate) mod cpu_dispatch;
 mod disk;
 mod folder;
 mod highway;
 mod lock;
+#[cfg(all(test, loom))]
+mod loom_memory;
 #[cfg(not(all(test, loom)))]
 mod map;
-#[cfg(all(test, loom))]
-mod modelled;
-pub(crate) mod modern;
 mod prefetch;
+pub(crate) mod probes_avx512;
 mod process;
 mod range_lock;
 #[cfg(not(all(test, loom)))]
 mod region;
-pub(crate) mod runs;
 pub mod storage;
 pub(crate) mod sync;
 
@@ -27,14 +27,14 @@ pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use highway::Pairs;
 pub(crate) use lock::{LockFile, LockWaits, wait_until};
+#[cfg(all(test, loom))]
+pub use loom_memory::Map;
+#[cfg(all(test, loom))]
+pub(crate) use loom_memory::{Region, Words, explore};
 #[cfg(not(all(test, loom)))]
 pub use map::Map;
 #[cfg(not(all(test, loom)))]
 pub(crate) use map::Words;
-#[cfg(all(test, loom))]
-pub use modelled::Map;
-#[cfg(all(test, loom))]
-pub(crate) use modelled::{Region, Words, explore};
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
 pub(crate) use range_lock::{LockedFile, RangeLock};

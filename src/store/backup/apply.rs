@@ -8,8 +8,9 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::file::copy::{self, CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
+use crate::file::copy::{CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
 use crate::file::delta::{Content, number_of, to_page};
+use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
 use crate::page::PAGE_BYTES;
@@ -187,7 +188,7 @@ impl Applying<'_> {
     }
 
     fn write_mark(&self, mark: &CopyMark) -> Result<()> {
-        self.write(&mark.encode(), copy::OFFSET)?;
+        self.write(&mark.encode(), COPY_MARK_OFFSET)?;
         self.sync()
     }
 

@@ -9,7 +9,8 @@ use std::path::Path;
 use std::sync::{Arc, MutexGuard};
 
 use crate::error::{Error, Result};
-use crate::file::copy::{self, CopyMark, Moment, digest_of, superblocks_of};
+use crate::file::copy::{CopyMark, Moment, digest_of, superblocks_of};
+use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
 use crate::file::{Header, Superblock};
 use crate::log::file::RECORDS_OFFSET;
@@ -281,7 +282,10 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
         let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
         put(offset, &superblock.encode(header));
     }
-    put(copy::OFFSET, &mark_of(header, &both[1], digest).encode());
+    put(
+        COPY_MARK_OFFSET,
+        &mark_of(header, &both[1], digest).encode(),
+    );
     bytes
 }
 

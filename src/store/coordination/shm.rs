@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::{Mutex, OnceLock};
 
 use crate::buffer::{Digest, Sum, Wrong};
+use crate::file::layout::MAX_COUNTER;
 use crate::file::pages::WriteWindow;
-use crate::file::superblock::MAX_COUNTER;
 use crate::store::coordination::biased_lock::Bias;
 use crate::store::coordination::fsync_failures::Doubt;
 use crate::store::coordination::place::Place;

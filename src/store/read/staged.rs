@@ -8,7 +8,7 @@ use std::sync::Arc;
 use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
-use crate::page::drawn::EIGHT;
+use crate::page::probe_batch::EIGHT;
 use crate::store::read::point::with_keys;
 use crate::store::view::View;
 use crate::store::view::section_set::Kept;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark};
+use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Intent, Section, Superblock, SuperblockFault, intent};
 use crate::page::PAGE_BYTES;
@@ -93,7 +94,7 @@ pub(crate) fn read_mark(
     header: &Header,
 ) -> Result<Option<CopyMark>> {
     let mut bytes = [0; copy::LENGTH];
-    read_exact_at(file, &mut bytes, copy::OFFSET)
+    read_exact_at(file, &mut bytes, COPY_MARK_OFFSET)
         .map_err(|error| Error::io("read", path, error))?;
     Ok(CopyMark::decode(&bytes, header))
 }

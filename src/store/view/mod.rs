@@ -9,7 +9,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::buffer::{Sum, Wrong};
 use crate::error::{Error, Result};
-use crate::file::superblock::MAX_COUNTER;
+use crate::file::layout::MAX_COUNTER;
 use crate::file::{LayerPages, Superblock};
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;

@@ -11,7 +11,7 @@
 
 use crate::buffer::{Wrong, limit_of};
 use crate::error::Error;
-use crate::file::superblock::MAX_COUNTER;
+use crate::file::layout::MAX_COUNTER;
 use crate::store::storefile::meta::read_identity;
 use crate::store::write::guard::Writing;
 

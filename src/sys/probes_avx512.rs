@@ -1,6 +1,6 @@
 //! Runs of probes of eight keys at once, on processors with AVX-512.
 //!
-//! What they are is told in `page::runs`, where its portable twin is too: here each lane is a key's. Vectors are
+//! What they are is told in `page::blocked_probes`, where its portable twin is too: here each lane is a key's. Vectors are
 //! of 256 bits: with 512 the processor lowers its clock, for everything else as well (docs/performance.md).
 
 /// Keys that are drawn for at once.

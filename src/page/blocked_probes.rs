@@ -7,7 +7,7 @@
 //! Draws stay independent: the first of a run falls anywhere in the page, each other one anywhere in
 //! the line of the first where none before it fell. FORMAT.md, "Probes".
 
-use super::probes::STEP;
+use super::uniform_probes::STEP;
 use super::{PAYLOAD_BITS, PAYLOAD_OFFSET};
 use crate::hash::finalise;
 use crate::sizing::{Cell, LINE_BITS as LINE};
@@ -159,7 +159,7 @@ fn anywhere(draw: u64) -> u64 {
 #[cfg(test)]
 pub(crate) mod twin {
     use crate::page::PAYLOAD_BITS;
-    use crate::page::probes::twin::draws;
+    use crate::page::uniform_probes::twin::draws;
 
     /// The slow twin: by lists, and without arithmetic that fits them to words.
     pub(crate) fn bits(hash: u64, probes: u32) -> Vec<usize> {

@@ -1,12 +1,12 @@
 //! The runs of eight keys, drawn together: once, to be fetched now and looked at a little later.
 
 use super::PAYLOAD_BITS;
-use super::probes::STEP;
-use super::runs::{self, HEADER};
+use super::blocked_probes::{self, HEADER};
+use super::uniform_probes::STEP;
 use crate::sizing::{Cell, LINE_BITS, MAX_PROBES};
-use crate::sys::runs::{Scheme, draw};
+use crate::sys::probes_avx512::{Scheme, draw};
 
-pub(crate) use crate::sys::runs::{EIGHT, draws_eight};
+pub(crate) use crate::sys::probes_avx512::{EIGHT, draws_eight};
 
 const SCHEME: Scheme = Scheme {
     step: STEP,
@@ -45,7 +45,7 @@ impl Runs {
                 rows[runs][key] = 0;
             }
             let mut row = 0;
-            runs::each_run_of(*hash, self.length, self.probes, |run| {
+            blocked_probes::each_run_of(*hash, self.length, self.probes, |run| {
                 let bits = run
                     .iter()
                     .rev()
@@ -196,7 +196,7 @@ impl Iterator for Bits {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::runs::twin::bits;
+    use crate::page::blocked_probes::twin::bits;
     use proptest::prelude::*;
 
     proptest! {
