@@ -1,6 +1,6 @@
-//! The command `everseen`: one file a subcommand, each with `Args` and `run`.
+//! The command `everseen`: one file for each subcommand in `commands`, each with `Args` and `run`.
 //!
-//! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest ask the library one question.
+//! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest call the library once.
 
 #![deny(unsafe_code)]
 

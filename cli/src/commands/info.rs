@@ -165,7 +165,7 @@ impl From<&Measured> for JsonMeasured {
 }
 
 impl JsonMeasured {
-    fn told(&self) -> String {
+    fn describe(&self) -> String {
         let keys = |keys: f64| thousands(keys.round() as u64);
         let one_in = thousands(self.one_in);
         match self.false_positives {
@@ -346,7 +346,7 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
         );
     }
     if let Some(measured) = &json.measured {
-        row("measured", measured.told());
+        row("measured", measured.describe());
     }
     if stats.exempt > 0 {
         let keys = thousands(stats.exempt);
@@ -373,7 +373,7 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
         let keys = thousands(recovery.keys);
         row("recovery", format!("{keys} keys from the log{dropped}"));
     }
-    row("damage", told(&json.damage));
+    row("damage", describe(&json.damage));
     for commit in &stats.commits {
         row(
             "commit",
@@ -388,7 +388,7 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
     text + &table(&stats.layers)
 }
 
-fn told(damage: &JsonDamage) -> String {
+fn describe(damage: &JsonDamage) -> String {
     let pages = match damage.pages {
         None => "pages not looked at (verify reads them all)".to_owned(),
         Some(0) => "no page".to_owned(),

@@ -1,4 +1,4 @@
-//! TODO commands
+//! One file for each subcommand, each with `Args` and `run`.
 
 pub(crate) mod add;
 pub(crate) mod apply;

@@ -49,7 +49,7 @@ enum NotUrl {
 }
 
 impl NotUrl {
-    fn told(self) -> &'static str {
+    fn describe(self) -> &'static str {
         match self {
             NotUrl::Pass => "taken as it is",
             NotUrl::Drop => "dropped",
@@ -70,7 +70,7 @@ impl Urls {
     /// What is told at the end of those that were not told one by one.
     pub fn rest(&self, strays: u64) -> Option<String> {
         let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
-        Some(format!("{rest} more no URL, {}", self.not_url.told()))
+        Some(format!("{rest} more no URL, {}", self.not_url.describe()))
     }
 }
 
@@ -132,7 +132,7 @@ impl Keying {
                     strays.count += 1;
                     if self.untold > 0 {
                         self.untold -= 1;
-                        let what = self.not_url.told();
+                        let what = self.not_url.describe();
                         strays.notices.push(notice((name, line), what, error, item));
                     }
                     match self.not_url {

@@ -1,4 +1,4 @@
-//! TODO options
+//! Arguments that several subcommands share, and the units they are typed in.
 
 pub(crate) mod memory;
 pub(crate) mod on_damage;

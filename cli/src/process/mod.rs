@@ -1,4 +1,4 @@
-//! TODO process
+//! How this process stands to the system: descriptors, signals, names of files that belong to a store.
 
 pub(crate) mod at_start;
 pub(crate) mod handle;

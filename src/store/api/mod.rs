@@ -1,4 +1,6 @@
-//! TODO api
+//! The public `Store` and `Options::{create, open, repair}`: thin calls into the rooms below.
+//!
+//! It promises what the rustdoc says, touches nothing by itself, and takes no lock.
 
 pub(crate) mod counting;
 pub(crate) mod entry;

@@ -1,4 +1,7 @@
-//! TODO open
+//! A handle's life: create, open or join, recover, close.
+//!
+//! It promises that what was acknowledged is there after any kill or power cut. Everything here runs inside the gate, so
+//! that the first handle in and the last one out are known without a race.
 
 pub(crate) mod attach;
 pub(crate) mod close;
