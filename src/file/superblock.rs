@@ -236,18 +236,10 @@ impl Superblock {
         if section_count as usize > MAX_SECTIONS {
             return wrong("section_count", "at most 8", section_count.into());
         }
-        let mut layers: Vec<Layer> = Vec::with_capacity(layer_count as usize);
-        for _ in 0..layer_count {
-            let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
-            match Layer::decode(input, least)? {
-                Ok(layer) if layer.cell != header.kind.cell() => {
-                    let (expected, got) = ("that of the kind", layer.cell.run_length(layer.probes));
-                    return wrong("run_length", expected, got.into());
-                }
-                Ok(layer) => layers.push(layer),
-                Err(fault) => return Some(Err(fault)),
-            }
-        }
+        let layers = match take_layers(input, layer_count, header.kind)? {
+            Ok(layers) => layers,
+            Err(fault) => return Some(Err(fault)),
+        };
         let sections = match take_sections(input, section_count, &layers)? {
             Ok(sections) => sections,
             Err(fault) => return Some(Err(fault)),
@@ -293,6 +285,26 @@ impl Superblock {
             }),
         }
     }
+}
+
+fn take_layers(
+    input: &mut Decoder<'_>,
+    count: u32,
+    kind: Kind,
+) -> Option<Result<Vec<Layer>, SuperblockFault>> {
+    let mut layers: Vec<Layer> = Vec::with_capacity(count as usize);
+    for _ in 0..count {
+        let least = layers.last().map_or(FIRST_PAGE, Layer::end_page);
+        match Layer::decode(input, least)? {
+            Ok(layer) if layer.cell != kind.cell() => {
+                let (expected, got) = ("that of the kind", layer.cell.run_length(layer.probes));
+                return wrong("run_length", expected, got.into());
+            }
+            Ok(layer) => layers.push(layer),
+            Err(fault) => return Some(Err(fault)),
+        }
+    }
+    Some(Ok(layers))
 }
 
 fn take_sections(

@@ -296,96 +296,85 @@ impl From<&LayerStats> for JsonLayer {
 
 fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> String {
     let mut text = String::new();
-    let mut row = |label: &str, value: String| {
+    let rows = [
+        what_it_is(name, stats),
+        how_full_it_is(stats, json),
+        how_it_lies(stats, recovery, json),
+    ];
+    for (label, value) in rows.into_iter().flatten() {
         // A string takes all that is written to it.
         let _ = writeln!(text, "{label:<12}{value}");
+    }
+    text + &table(&stats.layers)
+}
+
+/// Lines of the answer: a label and a value.
+type Rows = Vec<(&'static str, String)>;
+
+fn what_it_is(name: &str, stats: &Stats) -> Rows {
+    let transactional = match stats.transactional {
+        true => ", transactional",
+        false => "",
     };
-    row("store", name.to_owned());
-    row("id", hex(&stats.store_id));
-    row("created", utc(stats.created));
-    row(
-        "kind",
-        format!(
-            "{}{}",
-            stats.kind,
-            if stats.transactional {
-                ", transactional"
-            } else {
-                ""
-            }
-        ),
-    );
-    row("hash", stats.hash.to_string());
-    row(
-        "capacity",
-        stats.capacity.map_or("grows".to_owned(), |keys| {
-            format!("{} keys", thousands(keys))
-        }),
-    );
-    row(
-        "keys",
-        format!(
-            "{}, room for {} more",
-            thousands(stats.keys),
-            thousands(stats.keys_left)
-        ),
-    );
-    row(
-        "fpr",
-        format!(
-            "{} now, target {}",
-            rate(stats.fpr_now),
-            rate(stats.fpr_target)
-        ),
-    );
+    vec![
+        ("store", name.to_owned()),
+        ("id", hex(&stats.store_id)),
+        ("created", utc(stats.created)),
+        ("kind", format!("{}{transactional}", stats.kind)),
+        ("hash", stats.hash.to_string()),
+    ]
+}
+
+fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
+    let capacity = match stats.capacity {
+        Some(keys) => format!("{} keys", thousands(keys)),
+        None => "grows".to_owned(),
+    };
+    let (keys, left) = (thousands(stats.keys), thousands(stats.keys_left));
+    let (now, target) = (rate(stats.fpr_now), rate(stats.fpr_target));
+    let mut rows = vec![
+        ("capacity", capacity),
+        ("keys", format!("{keys}, room for {left} more")),
+        ("fpr", format!("{now} now, target {target}")),
+    ];
     if let Some(estimate) = &json.estimate {
         let (keys, fpr) = (thousands(estimate.keys), rate(estimate.fpr));
-        row(
-            "estimate",
-            format!("{keys} keys shown, fpr {fpr}, by the bits set in pages"),
-        );
+        let shown = format!("{keys} keys shown, fpr {fpr}, by the bits set in pages");
+        rows.push(("estimate", shown));
     }
     if let Some(measured) = &json.measured {
-        row("measured", measured.describe());
+        rows.push(("measured", measured.describe()));
     }
     if stats.exempt > 0 {
         let keys = thousands(stats.exempt);
-        row(
-            "exempt",
-            format!("{keys} keys, known never to have been inserted"),
-        );
+        let known = format!("{keys} keys, known never to have been inserted");
+        rows.push(("exempt", known));
     }
-    row(
-        "size",
-        format!(
-            "{}, {:.1} bits a key",
-            bytes(stats.bytes),
-            stats.bits_per_key
-        ),
-    );
-    row("generation", thousands(stats.generation));
-    row("log", bytes(stats.log_bytes));
+    rows
+}
+
+fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
+    let (size, per_key) = (bytes(stats.bytes), stats.bits_per_key);
+    let mut rows = vec![
+        ("size", format!("{size}, {per_key:.1} bits a key")),
+        ("generation", thousands(stats.generation)),
+        ("log", bytes(stats.log_bytes)),
+    ];
     if recovery.logs > 0 {
         let dropped = match recovery.dropped {
             0 => String::new(),
             dropped => format!(", {} not committed and dropped", thousands(dropped)),
         };
         let keys = thousands(recovery.keys);
-        row("recovery", format!("{keys} keys from the log{dropped}"));
+        rows.push(("recovery", format!("{keys} keys from the log{dropped}")));
     }
-    row("damage", describe(&json.damage));
+    rows.push(("damage", describe(&json.damage)));
     for commit in &stats.commits {
-        row(
-            "commit",
-            format!(
-                "{} by {}{}",
-                thousands(commit.sequence),
-                commit.writer.escape_debug(),
-                tag(&commit.tag)
-            ),
-        );
+        let sequence = thousands(commit.sequence);
+        let (writer, tag) = (commit.writer.escape_debug(), tag(&commit.tag));
+        rows.push(("commit", format!("{sequence} by {writer}{tag}")));
     }
-    text + &table(&stats.layers)
+    rows
 }
 
 fn describe(damage: &JsonDamage) -> String {

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::file::layer::MAX_LAYERS;
 use crate::file::superblock::Commits;
 use crate::file::{CommitEntry, Header, Layer};
-use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, RecordKind};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};
 use crate::page::Kind;
 use crate::store::generation::hash_stream::CommittedTo;
 use crate::store::generation::sampling::Sampling;
@@ -45,6 +45,26 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// Of a log without a record.
+    fn empty(end: LogEnd) -> Self {
+        Self {
+            end,
+            keys: 0,
+            committed_keys: 0,
+            removed: 0,
+            digest: Digest::default(),
+            exempt: 0,
+            sampled: Vec::new(),
+            lost: Vec::new(),
+            cut: None,
+            cut_offset: 0,
+            committed: None,
+            handle: 0,
+            commits: Commits::new(),
+            commit_sequence: 0,
+        }
+    }
+
     /// Whether the layer that a cut names is the last one of the superblock or follows it.
     pub(crate) fn fits(&self, cut: &Cut, identity: &Identity) -> bool {
         let layers = &identity.superblock.layers;
@@ -97,95 +117,127 @@ pub(crate) fn scan_sampling(
     sampling: Option<Sampling>,
 ) -> Result<Scan> {
     let mut reader = LogReader::new(log)?;
-    let mut committed = BTreeMap::new();
-    let mut pending: BTreeMap<u64, (u64, Digest)> = BTreeMap::new();
-    let mut sampled: Vec<(u64, u64, u64)> = Vec::new();
-    let begun = LogEnd::begin(log)?;
-    let mut found = Scan {
-        end: begun,
-        keys: 0,
-        committed_keys: 0,
-        removed: 0,
-        digest: Digest::default(),
-        exempt: 0,
+    let mut scanner = Scanner {
+        log,
+        header,
+        sampling,
+        found: Scan::empty(LogEnd::begin(log)?),
+        committed: BTreeMap::new(),
+        pending: BTreeMap::new(),
         sampled: Vec::new(),
-        lost: Vec::new(),
-        cut: None,
-        cut_offset: 0,
-        committed: None,
-        handle: 0,
-        commits: Commits::new(),
-        commit_sequence: 0,
     };
-    while found.cut.is_none() {
+    while scanner.found.cut.is_none() {
         let Some(record) = reader.next()? else {
             break;
         };
-        let offset = record.offset;
-        let nonsense = |reason| Error::Log {
-            path: log.path.clone(),
-            source: LogError::Nonsense { offset, reason },
-        };
+        scanner.take(&record)?;
+    }
+    if scanner.found.cut.is_none() {
+        reader.check_tail()?;
+    }
+    scanner.found.end.end = reader.end();
+    scanner.found.end.previous = reader.previous();
+    Ok(scanner.finish())
+}
+
+/// A scan under way.
+struct Scanner<'a> {
+    log: &'a LogFile,
+    header: &'a Header,
+    sampling: Option<Sampling>,
+    found: Scan,
+    committed: BTreeMap<u64, u64>,
+    /// Each handle's keys since its last mark.
+    pending: BTreeMap<u64, (u64, Digest)>,
+    /// Sampled hashes, each with its handle and the offset of its record.
+    sampled: Vec<(u64, u64, u64)>,
+}
+
+impl Scanner<'_> {
+    fn take(&mut self, record: &Record<'_>) -> Result<()> {
+        let found = &mut self.found;
         found.handle = found.handle.max(record.handle);
         match record.kind {
             RecordKind::Open => {}
             RecordKind::Lost => found.lost.extend(record.hashes()),
             RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
-            RecordKind::Insert => {
-                let count = record.hashes().len() as u64;
-                if let Some(sampling) = sampling {
-                    let hashes = record.hashes().filter(|hash| sampling.has(*hash));
-                    sampled.extend(hashes.map(|hash| (record.handle, offset, hash)));
-                }
-                found.keys += count;
-                let (keys, digest) = pending.entry(record.handle).or_default();
-                *keys += count;
-                digest.add_all(record.hashes(), 1);
-            }
-            RecordKind::Remove if header.kind == Kind::Counting => {
+            RecordKind::Insert => self.take_insert(record),
+            RecordKind::Remove if self.header.kind == Kind::Counting => {
                 found.removed += record.hashes().len() as u64;
                 found.digest.add_all(record.hashes(), -1);
             }
             RecordKind::Remove => {
-                return Err(nonsense("keys are removed from a filter without counters"));
+                let reason = "keys are removed from a filter without counters";
+                return Err(self.nonsense(record, reason));
             }
             RecordKind::Commit => {
-                let mark = Mark::decode(record.payload)
-                    .ok_or_else(|| nonsense("its commit mark can't be read"))?;
-                committed.insert(record.handle, offset);
-                let (keys, digest) = pending.remove(&record.handle).unwrap_or_default();
-                found.committed_keys += keys;
-                found.digest.merge(digest, 1);
-                found.commit_sequence = found.commit_sequence.max(mark.sequence);
-                note(mark, &mut found.commits);
+                let mark = Mark::decode(record.payload);
+                let unreadable = "its commit mark can't be read";
+                self.take_mark(
+                    record,
+                    mark.ok_or_else(|| self.nonsense(record, unreadable))?,
+                );
             }
             RecordKind::Cut => {
-                let cut =
-                    Cut::decode(record.payload).ok_or_else(|| nonsense("its cut can't be read"))?;
-                found.cut = Some(cut);
-                found.cut_offset = offset;
+                let cut = Cut::decode(record.payload);
+                let cut = cut.ok_or_else(|| self.nonsense(record, "its cut can't be read"))?;
+                self.found.cut = Some(cut);
+                self.found.cut_offset = record.offset;
             }
         }
+        Ok(())
     }
-    if found.cut.is_none() {
-        reader.check_tail()?;
+
+    fn take_insert(&mut self, record: &Record<'_>) {
+        let count = record.hashes().len() as u64;
+        if let Some(sampling) = self.sampling {
+            let hashes = record.hashes().filter(|hash| sampling.has(*hash));
+            let placed = hashes.map(|hash| (record.handle, record.offset, hash));
+            self.sampled.extend(placed);
+        }
+        self.found.keys += count;
+        let (keys, digest) = self.pending.entry(record.handle).or_default();
+        *keys += count;
+        digest.add_all(record.hashes(), 1);
     }
-    found.end.end = reader.end();
-    found.end.previous = reader.previous();
-    let counts = |(handle, offset): (u64, u64)| {
-        !header.transactional || committed.get(&handle).is_some_and(|end| offset < *end)
-    };
-    let sampled = sampled.into_iter();
-    let sampled = sampled.filter(|(handle, offset, _)| counts((*handle, *offset)));
-    found.sampled = sampled.map(|(_, _, hash)| hash).collect();
-    if header.transactional {
-        found.committed = Some(committed);
-    } else {
-        found.committed_keys = found.keys;
-        let rest = pending.into_values();
-        rest.for_each(|(_, digest)| found.digest.merge(digest, 1));
+
+    fn take_mark(&mut self, record: &Record<'_>, mark: Mark) {
+        self.committed.insert(record.handle, record.offset);
+        let (keys, digest) = self.pending.remove(&record.handle).unwrap_or_default();
+        self.found.committed_keys += keys;
+        self.found.digest.merge(digest, 1);
+        self.found.commit_sequence = self.found.commit_sequence.max(mark.sequence);
+        note(mark, &mut self.found.commits);
     }
-    Ok(found)
+
+    fn nonsense(&self, record: &Record<'_>, reason: &'static str) -> Error {
+        Error::Log {
+            path: self.log.path.clone(),
+            source: LogError::Nonsense {
+                offset: record.offset,
+                reason,
+            },
+        }
+    }
+
+    fn finish(self) -> Scan {
+        let (mut found, committed) = (self.found, self.committed);
+        let transactional = self.header.transactional;
+        let counts = |handle: u64, offset: u64| {
+            !transactional || committed.get(&handle).is_some_and(|end| offset < *end)
+        };
+        let sampled = self.sampled.into_iter();
+        let sampled = sampled.filter(|(handle, offset, _)| counts(*handle, *offset));
+        found.sampled = sampled.map(|(_, _, hash)| hash).collect();
+        if transactional {
+            found.committed = Some(committed);
+        } else {
+            found.committed_keys = found.keys;
+            let rest = self.pending.into_values();
+            rest.for_each(|(_, digest)| found.digest.merge(digest, 1));
+        }
+        found
+    }
 }
 
 /// Adds the marks of a log up to `end` to the commits before it.

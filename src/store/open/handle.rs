@@ -165,13 +165,7 @@ impl Opening<'_> {
         sync_parent(&*self.options.storage, path)?;
         let mut recovered = recover(self.options, path, &self.identity, true)?;
         self.expect_logs(&recovered)?;
-        let words = shared_path(path);
-        let shared = if is_shared {
-            Coordination::create(path)
-                .map_err(|error| Error::io("make shared memory", &words, error))?
-        } else {
-            Coordination::private().map_err(|error| Error::io("reserve memory for", path, error))?
-        };
+        let shared = make_shared_memory(path, is_shared)?;
         let bytes = self.options.buffer_bytes();
         let frozen = match &mut recovered.frozen {
             Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
@@ -197,7 +191,9 @@ impl Opening<'_> {
             // Its keys go from the log into the pages before anybody looks for them.
             None => self.empty_generation(&recovered, is_shared, bytes)?,
         };
-        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
+        let writer_lock = shared
+            .writer_lock()
+            .map_err(lock_error(&shared_path(path)))?;
         let held = Some(Held { presence, seat });
         let recovery = recovered.report(&self.identity);
         let engine = self.assemble(Arrival {
@@ -420,6 +416,16 @@ impl Opening<'_> {
             held: arrival.held,
             recovery: arrival.recovery,
         }))
+    }
+}
+
+fn make_shared_memory(place: &Place, is_shared: bool) -> Result<Coordination> {
+    match is_shared {
+        true => Coordination::create(place)
+            .map_err(|error| Error::io("make shared memory", &shared_path(place), error)),
+        false => {
+            Coordination::private().map_err(|error| Error::io("reserve memory for", place, error))
+        }
     }
 }
 
