@@ -1,5 +1,6 @@
 //! What one look-up sees: the buffers, the layers and the sections of one moment.
 
+pub(crate) mod lookup;
 pub(crate) mod section_set;
 
 use std::path::Path;
@@ -15,7 +16,7 @@ use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::storefile::store_file::StoreFile;
-use crate::store::view::section_set::KeptAll;
+use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
@@ -23,7 +24,7 @@ use crate::sys::storage::StorageFile;
 const LEAST_MARK: u64 = 48;
 
 /// What is mapped of a store file: its layers and its sections.
-pub(crate) type Mapped = (Vec<Arc<LayerPages>>, KeptAll);
+pub(crate) type Mapped = (Vec<Arc<LayerPages>>, SectionSet);
 
 /// How often a renewal begins again because others went on meanwhile.
 const ROUNDS: usize = 1000;
@@ -39,7 +40,7 @@ pub(crate) struct View {
     pub(crate) frozen: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
     /// Its sections.
-    pub(crate) kept: KeptAll,
+    pub(crate) sections: SectionSet,
     /// The newest superblock when the view was made.
     pub(crate) superblock: Superblock,
 }
@@ -97,12 +98,12 @@ impl View {
             None
         };
         let active = find(active)?;
-        let (layers, kept) = map(&superblock)?;
+        let (layers, sections) = map(&superblock)?;
         Ok(Some(Self {
             active,
             frozen,
             layers,
-            kept,
+            sections,
             superblock,
         }))
     }
@@ -248,8 +249,8 @@ pub(crate) fn map_all(
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
-    let held = old.map(|old| &old.kept);
-    Ok((layers, KeptAll::of(file, path, superblock, held)?))
+    let held = old.map(|old| &old.sections);
+    Ok((layers, SectionSet::of(file, path, superblock, held)?))
 }
 
 fn map_layers(

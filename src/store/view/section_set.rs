@@ -19,17 +19,17 @@ const ROUNDS: usize = 1000;
 /// used for something else. The newest section of the kind answers then, which is as good. Of exemptions: a
 /// key that it does not have was inserted since; and one that it has was not, as far as the pages tell.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SectionReader {
     section: Section,
     /// Damage is told to who needs an answer.
     hashes: Result<Hashes, FormatError>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
     /// The newest one when it was needed last.
-    newer: Mutex<Option<Arc<Kept>>>,
+    newer: Mutex<Option<Arc<SectionReader>>>,
 }
 
-impl Kept {
+impl SectionReader {
     /// That of a superblock, if it has any hash; `held` is the one of an older view.
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
@@ -80,9 +80,9 @@ impl Kept {
         whole && self.section == *section
     }
 
-    /// Whether it has the hash; `None` if this one can't tell: then [`has`](Self::has) can.
+    /// Whether it has the hash; `None` if this one can't tell: then [`contains`](Self::contains) can.
     #[inline]
-    pub(crate) fn tells(&self, hash: u64) -> Option<bool> {
+    pub(crate) fn try_contains(&self, hash: u64) -> Option<bool> {
         let hashes = self.hashes.as_ref().ok()?;
         hashes.contains(hash).ok()
     }
@@ -91,20 +91,20 @@ impl Kept {
     ///
     /// # Errors
     /// A damaged section, or one that can't be read.
-    pub(crate) fn has(&self, hash: u64) -> Result<bool> {
-        self.ask(|hashes| hashes.contains(hash), false)
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
+        self.query(|hashes| hashes.contains(hash), false)
     }
 
     /// Asks the section; `none` is the answer of one that is gone, with none in its place.
-    pub(crate) fn ask<T: Copy>(
+    pub(crate) fn query<T: Copy>(
         &self,
         mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
         none: T,
     ) -> Result<T> {
-        let mut ask = |kept: &Self| match &kept.hashes {
+        let mut ask = |reader: &Self| match &reader.hashes {
             Ok(hashes) => Ok(question(hashes).ok()),
             Err(source) => Err(Error::Format {
-                path: kept.path.clone(),
+                path: reader.path.clone(),
                 source: source.clone(),
             }),
         };
@@ -113,8 +113,8 @@ impl Kept {
         }
         let mut newer = lock(&self.newer);
         loop {
-            if let Some(kept) = &*newer
-                && let Some(answer) = ask(kept)?
+            if let Some(reader) = &*newer
+                && let Some(answer) = ask(reader)?
             {
                 return Ok(answer);
             }
@@ -138,24 +138,27 @@ impl Kept {
 
 /// All sections of a view.
 #[derive(Debug, Default)]
-pub(crate) struct KeptAll {
+pub(crate) struct SectionSet {
     /// Keys that are not there, whatever the layers say.
-    pub(crate) exempt: Option<Arc<Kept>>,
+    pub(crate) exempt: Option<Arc<SectionReader>>,
     /// The sampled keys of the pages, and those among the lost; neither without a hash.
-    pub(crate) sample: Option<Arc<Kept>>,
-    pub(crate) lost: Option<Arc<Kept>>,
+    pub(crate) sample: Option<Arc<SectionReader>>,
+    pub(crate) lost: Option<Arc<SectionReader>>,
 }
 
-impl KeptAll {
+impl SectionSet {
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
         superblock: &Superblock,
         held: Option<&Self>,
     ) -> Result<Self> {
-        let of = |kind, held: Option<&Arc<Kept>>| Kept::of(file, path, superblock, kind, held);
-        let held =
-            |which: fn(&Self) -> &Option<Arc<Kept>>| held.and_then(|held| which(held).as_ref());
+        let of = |kind, held: Option<&Arc<SectionReader>>| {
+            SectionReader::of(file, path, superblock, kind, held)
+        };
+        let held = |which: fn(&Self) -> &Option<Arc<SectionReader>>| {
+            held.and_then(|held| which(held).as_ref())
+        };
         Ok(Self {
             exempt: of(SectionKind::Exempt, held(|held| &held.exempt))?,
             sample: of(SectionKind::Sample, held(|held| &held.sample))?,
