@@ -1,4 +1,4 @@
-//! Sections as views hold them: hashes that are kept exactly (FORMAT.md, "Sections").
+//! The sections of a view: sets of hashes that are stored exactly (FORMAT.md, "Sections").
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -6,31 +6,31 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::file::section::{Gone, Hashes};
 use crate::file::{FormatError, Section, SectionKind, Superblock};
-use crate::store::storefile::meta::read_identity;
+use crate::store::storefile::meta::{read_identity, section_error};
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// How often a section is opened again that checkpoints of others have replaced meanwhile.
-const ROUNDS: usize = 1000;
+/// How often a section is opened again if other handles' checkpoints replace it meanwhile.
+const MOST_REOPENS: usize = 1000;
 
-/// A section, as a view holds it.
+/// One section of a view.
 ///
-/// Who looks into it with a view that others have left behind by two checkpoints may find its pages
-/// used for something else. The newest section of the kind answers then, which is as good. Of exemptions: a
-/// key that it does not have was inserted since; and one that it has was not, as far as the pages tell.
+/// Two checkpoints later its pages may be reused; then it asks the newest section of its kind, whose answer is
+/// as good. For exemptions: a key that the newest section lacks was inserted since, and one that it
+/// has was not, as far as the pages say.
 #[derive(Debug)]
 pub(crate) struct SectionReader {
     section: Section,
-    /// Damage is told to who needs an answer.
+    /// Damage is an error only if an answer is needed.
     hashes: Result<Hashes, FormatError>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
-    /// The newest one when it was needed last.
+    /// The newest section of this kind, as of the last time it was needed.
     newer: Mutex<Option<Arc<SectionReader>>>,
 }
 
 impl SectionReader {
-    /// That of a superblock, if it has any hash; `held` is the one of an older view.
+    /// The section that a superblock names; `None` if it has no hashes. `held` is that of an older view.
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
@@ -39,7 +39,7 @@ impl SectionReader {
         held: Option<&Arc<Self>>,
     ) -> Result<Option<Arc<Self>>> {
         let mut section = named(superblock, kind);
-        for _ in 0..ROUNDS {
+        for _ in 0..MOST_REOPENS {
             let Some(found) = section else {
                 return Ok(None);
             };
@@ -67,7 +67,7 @@ impl SectionReader {
         let hashes = Hashes::open(&section, &**file);
         Ok(Self {
             section,
-            hashes: hashes.map_err(|error| failed(path, error))?,
+            hashes: hashes.map_err(|error| section_error(path, error))?,
             file: Arc::clone(file),
             path: path.to_owned(),
             newer: Mutex::new(None),
@@ -80,14 +80,14 @@ impl SectionReader {
         whole && self.section == *section
     }
 
-    /// Whether it has the hash; `None` if this one can't tell: then [`contains`](Self::contains) can.
+    /// Whether the section has the hash; `None` if only [`contains`](Self::contains) can tell.
     #[inline]
     pub(crate) fn try_contains(&self, hash: u64) -> Option<bool> {
         let hashes = self.hashes.as_ref().ok()?;
         hashes.contains(hash).ok()
     }
 
-    /// Whether it has the hash.
+    /// Whether the section has the hash.
     ///
     /// # Errors
     /// A damaged section, or one that can't be read.
@@ -95,7 +95,8 @@ impl SectionReader {
         self.query(|hashes| hashes.contains(hash), false)
     }
 
-    /// Asks the section; `none` is the answer of one that is gone, with none in its place.
+    /// Asks the section, or the newest of its kind if its pages were reused. `none` is the answer if there is
+    /// none any more.
     pub(crate) fn query<T: Copy>(
         &self,
         mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
@@ -139,9 +140,9 @@ impl SectionReader {
 /// All sections of a view.
 #[derive(Debug, Default)]
 pub(crate) struct SectionSet {
-    /// Keys that are not there, whatever the layers say.
+    /// Keys that are absent, whatever the layers say.
     pub(crate) exempt: Option<Arc<SectionReader>>,
-    /// The sampled keys of the pages, and those among the lost; neither without a hash.
+    /// The sampled keys of the pages, and the sampled keys among the lost ones. `None` if empty.
     pub(crate) sample: Option<Arc<SectionReader>>,
     pub(crate) lost: Option<Arc<SectionReader>>,
 }
@@ -170,8 +171,4 @@ impl SectionSet {
 fn named(superblock: &Superblock, kind: SectionKind) -> Option<Section> {
     let section = superblock.section(kind).copied();
     section.filter(|section| section.count > 0)
-}
-
-pub(crate) fn failed(path: &Path, error: std::io::Error) -> Error {
-    Error::io("read a section of", path, error)
 }
