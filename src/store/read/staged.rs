@@ -1,5 +1,5 @@
-//! Looking up many keys in stages: in one table or layer after the other, each key fetched a group before
-//! it is looked at, and none of them decided by a branch that can't be foretold.
+//! Looks up many keys in stages: in one table or layer after the other. Each key is prefetched a group
+//! ahead of its look-up, and none is decided by an unpredictable branch.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -17,13 +17,13 @@ use crate::store::view::section_set::SectionReader;
 /// As [`GROUP`], if all lines of a key are fetched.
 pub(crate) const ALL_GROUP: usize = 4;
 
-/// Keys of a batch that are looked at to tell what the others are like.
+/// Keys of a batch that are looked up first, to predict the others.
 const SAMPLE: usize = 32;
 
 /// For fewer keys than this it does not pay to draw their bits eight at a time.
 const FEW: usize = 32;
 
-/// From so many keys a page on, in the order of the pages, the lines of one key are likely to have been
+/// From so many keys per page on, in the order of the pages, the lines of one key have most likely been
 /// fetched for another.
 const DENSE: u64 = 16;
 
@@ -225,9 +225,9 @@ fn probe_buffer(
     let Ok(()) = rest.find(hashes, found, GROUP, fetch, look);
 }
 
-/// In stages: most absent keys are known by their first run of bits, and where most were, most of those
-/// that are left by the second. What is left then is fetched whole, as are all keys of a batch whose first
-/// ones are there more often than not.
+/// Looks up keys in one layer. The first run of bits rules out most absent keys; if it ruled out most
+/// keys, the second run rules out most of the rest. The remaining keys are fetched whole, and so are all keys
+/// of a batch if most of the first ones are present.
 fn probe_layer(
     layer: &LayerPages,
     context: &ProbeContext<'_>,
@@ -267,8 +267,8 @@ fn probe_layer(
     Ok(())
 }
 
-/// Looks at all bits of the keys at these places, and keeps those that are not found. The bits of eight keys are
-/// drawn together, and fetched while the eight before are looked at.
+/// Looks at all bits of the keys at these places, and keeps the places whose keys are not found. Draws the
+/// bits of eight keys together, and fetches them while it looks at the eight before.
 fn look_whole(
     layer: &LayerPages,
     context: &ProbeContext<'_>,
