@@ -190,17 +190,17 @@ impl LayerPages {
     }
 
     /// Asks the system for some pages, without waiting for them.
-    pub(crate) fn ask_for(&self, pages: Range<u64>) {
+    pub(crate) fn will_need(&self, pages: Range<u64>) {
         let count = pages.end - pages.start;
         self.map
-            .ask_for(pages.start as usize * WORDS, count as usize * WORDS);
+            .will_need(pages.start as usize * WORDS, count as usize * WORDS);
     }
 
     /// Tells the system that some pages will not be needed soon.
-    pub(crate) fn leave(&self, pages: Range<u64>, file: &dyn StorageFile) {
+    pub(crate) fn drop_cached(&self, pages: Range<u64>, file: &dyn StorageFile) {
         let count = pages.end - pages.start;
         self.map
-            .leave(pages.start as usize * WORDS, count as usize * WORDS);
+            .drop_cached(pages.start as usize * WORDS, count as usize * WORDS);
         let offset = |page| page_offset(self.first_page + page);
         file.leave(offset(pages.start)..offset(pages.end));
     }

@@ -143,9 +143,9 @@ impl Map {
         self.words(from)
     }
 
-    pub(crate) fn ask_for(&self, _from: usize, _words: usize) {}
+    pub(crate) fn will_need(&self, _from: usize, _words: usize) {}
 
-    pub(crate) fn leave(&self, _from: usize, _words: usize) {}
+    pub(crate) fn drop_cached(&self, _from: usize, _words: usize) {}
 
     pub(crate) fn prefetch(&self, _index: usize) {}
 }

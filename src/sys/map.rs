@@ -155,7 +155,7 @@ impl Map {
 
     /// Asks the system to read some words from the disk, where they are not in memory, and does not
     /// wait for it. Advice: a refusal costs speed alone.
-    pub(crate) fn ask_for(&self, from: usize, words: usize) {
+    pub(crate) fn will_need(&self, from: usize, words: usize) {
         #[cfg(unix)]
         let _ = self
             .raw
@@ -164,7 +164,7 @@ impl Map {
 
     /// Unmaps some words, which will not be needed soon, until they are: then the system may take their memory
     /// when it is told that it may.
-    pub(crate) fn leave(&self, from: usize, words: usize) {
+    pub(crate) fn drop_cached(&self, from: usize, words: usize) {
         #[cfg(target_os = "linux")]
         if let Some(cells) = self.cells().get(from..from.saturating_add(words)) {
             let start = std::ptr::from_ref(cells).cast_mut().cast();

@@ -4,6 +4,7 @@ use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
 use crate::store::api::store::Verdict;
+use crate::store::read::Reader;
 use crate::store::write::count::{Counted, Operation};
 
 /// What became of a key that was to be removed by [`Store::remove_recent`].
@@ -63,7 +64,7 @@ impl Store {
     }
 
     fn remove_bits(&self, bits: u64) -> Result<bool> {
-        self.engine.check_counting("remove keys")?;
+        self.engine.file.check_counting("remove keys")?;
         Ok(self.engine.count_single(Operation::Remove, bits)?.done)
     }
 
@@ -96,7 +97,7 @@ impl Store {
         bits: impl Fn([&K; 2]) -> [u64; 2],
         removed: &mut Vec<bool>,
     ) -> Result<()> {
-        self.engine.check_counting("remove keys")?;
+        self.engine.file.check_counting("remove keys")?;
         let mut counted = Vec::with_capacity(keys.len());
         let outcome = self.in_parts(keys, bits, |keys| {
             self.engine
@@ -112,7 +113,7 @@ impl Store {
     /// # Errors
     /// As [`remove`](Self::remove).
     pub fn remove_recent(&self, key: &[u8]) -> Result<Removal> {
-        self.engine.check_counting("remove keys")?;
+        self.engine.file.check_counting("remove keys")?;
         let hash = self.engine.hasher.hash(key);
         let counted = self.engine.count_single(Operation::RemoveProven, hash)?;
         Ok(counted.into())
@@ -139,8 +140,8 @@ impl Store {
     }
 
     fn count_bits(&self, bits: u64) -> Result<u64> {
-        self.engine.check_counting("count keys")?;
-        Ok(self.engine.count_of(bits)?.into())
+        self.engine.file.check_counting("count keys")?;
+        Ok(Reader::of(&self.engine).count_of(bits)?.into())
     }
 
     /// Inserts the key if it is absent, and answers whether it was. In stores of other kinds that is

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::Result;
-use crate::hash::{HashedKey, KeyHasher, in_pairs};
+use crate::hash::{HashedKey, KeyHasher};
 use crate::store::check::fullness::Fullness;
 use crate::store::check::repair::{OnDamage, RepairReport};
 use crate::store::check::stats::Stats;
@@ -11,7 +11,8 @@ use crate::store::check::verify::VerifyReport;
 use crate::store::config::options::Options;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::open::session::Session;
-use crate::store::read::batch::{Keys, Unhashed};
+use crate::store::prefetch::hash_source::HashSource;
+use crate::store::read::Reader;
 
 /// What became of a key that was to be inserted.
 #[non_exhaustive]
@@ -158,7 +159,7 @@ impl Store {
     /// # Errors
     /// A damaged page, or a handle that can't go on.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        self.engine.contains(self.engine.hasher.hash(key))
+        Reader::of(&self.engine).contains(self.engine.hasher.hash(key))
     }
 
     /// Answers [`contains`](Self::contains) for each key, in their order, several times as fast as
@@ -172,7 +173,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
-            |keys| self.engine.contains_each(keys, &mut found),
+            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -187,7 +188,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| keys.map(|key| key.bits()),
-            |keys| self.engine.contains_each(keys, &mut found),
+            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -224,7 +225,7 @@ impl Store {
     /// # Errors
     /// As [`contains`](Self::contains).
     pub fn contains_hash(&self, hash: u64) -> Result<bool> {
-        self.engine.contains(self.engine.hasher.mix(hash))
+        Reader::of(&self.engine).contains(self.engine.hasher.mix(hash))
     }
 
     /// As [`contains_batch`](Self::contains_batch), for callers who bring their own hashes.
@@ -237,47 +238,20 @@ impl Store {
         self.in_parts(
             hashes,
             |hashes| hashes.map(|hash| hasher.mix(*hash)),
-            |keys| self.engine.contains_each(keys, &mut found),
+            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
         )?;
         Ok(found)
     }
 
-    /// Passes keys on in parts, so that memory does not grow with the batch. Where their pages come
-    /// from the disk parts are as large as may be, and hashes are not kept. `hash` is of two keys at once.
+    /// Passes the hashes of keys on in parts. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(
         &self,
         keys: &[K],
         hash: impl Fn([&K; 2]) -> [u64; 2],
-        mut each: impl FnMut(&dyn Keys) -> Result<()>,
+        each: impl FnMut(&dyn HashSource) -> Result<()>,
     ) -> Result<()> {
-        let (options, residency) = (&self.engine.options, &self.engine.hints.residency);
-        let most = options.part_keys();
-        let mut hashes = Vec::with_capacity(keys.len().min(most));
-        let mut rest = keys;
-        while !rest.is_empty() {
-            let sweep = if rest.len() > most {
-                residency.sweep()
-            } else {
-                None
-            };
-            let part = rest.len().min(match sweep {
-                Some(_) => options.sweep_keys(),
-                None => most,
-            });
-            let (part, others) = rest.split_at(part);
-            rest = others;
-            if sweep.is_some() {
-                each(&Unhashed {
-                    keys: part,
-                    hash: &hash,
-                })?;
-            } else {
-                hashes.clear();
-                in_pairs(part, &hash, |hash| hashes.push(hash));
-                each(&hashes)?;
-            }
-        }
-        Ok(())
+        let engine = &self.engine;
+        engine.hints.in_parts(&engine.options, keys, hash, each)
     }
 
     /// Makes durable everything that returned before the call, in any thread, and answers the

@@ -127,7 +127,7 @@ impl Engine {
     pub(crate) fn fullness_of(&self, view: &View) -> Fullness {
         Fullness {
             keys: match self.file.is_counting() {
-                true => self.net_keys(view),
+                true => view.net_keys(),
                 false => view
                     .settled_keys()
                     .saturating_add(view.active.buffer.keys()),

@@ -19,8 +19,8 @@ use crate::store::coordination::place::Place;
 use crate::store::open::handle::{check_exists, open_inside};
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::identify;
+use crate::store::storefile::meta::section_error;
 use crate::store::storefile::page_scan::Pages;
-use crate::store::view::section_set::failed;
 use crate::sys::lock;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -230,7 +230,10 @@ impl Repair<'_> {
         let mut damaged = Vec::new();
         for section in &superblock.sections {
             let checked = section.check(self.file);
-            if checked.map_err(|error| failed(self.path, error))?.is_err() {
+            if checked
+                .map_err(|error| section_error(self.path, error))?
+                .is_err()
+            {
                 damaged.push(*section);
             }
         }

@@ -1,8 +1,8 @@
 //! What to do about a damaged page.
 
 use crate::error::{Error, Result};
+use crate::file::Layer;
 use crate::file::layout::page_offset;
-use crate::file::{FormatError, Layer};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::store::check::verify::{Damage, Listed};
@@ -140,13 +140,5 @@ impl Engine {
     /// Keeps in mind that a checkpoint has written a damaged page anew.
     pub(crate) fn note_repair(&self, layer: u32, page: u64, keys: u64) {
         lock(&self.checkpoints.repaired).push(Damage { layer, page, keys });
-    }
-
-    /// Whether the handle's policy has an answer for this error.
-    pub(crate) fn answer_for(&self, source: &FormatError) -> Option<bool> {
-        match source {
-            FormatError::PageDamaged { .. } => self.options.on_damage.answer(),
-            _ => None,
-        }
     }
 }

@@ -122,7 +122,11 @@ impl Engine {
             keys: fullness.keys,
             key_limit: fullness.limit,
             keys_left: fullness.left(),
-            exempt: view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()),
+            exempt: view
+                .sections
+                .exempt
+                .as_ref()
+                .map_or(0, |exempt| exempt.count()),
             bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
             bits_per_key: if over == 0 {
                 0.0

@@ -8,9 +8,9 @@ use crate::store::coordination::handle::Access;
 use crate::store::coordination::locks::Intention;
 use crate::store::engine::Engine;
 use crate::store::storefile::meta::read_identity;
+use crate::store::storefile::meta::section_error;
 use crate::store::storefile::page_scan::{self as walk, Pages};
 use crate::store::view::View;
-use crate::store::view::section_set::failed;
 use crate::sys::{RangeLock, lock};
 
 /// What [`Store::verify`](crate::Store::verify) found.
@@ -113,7 +113,7 @@ impl Engine {
         };
         for section in &identity.superblock.sections {
             let checked = section.check(&*self.file.raw);
-            let checked = checked.map_err(|error| failed(&self.file.place, error))?;
+            let checked = checked.map_err(|error| section_error(&self.file.place, error))?;
             report.sections.extend(checked.err());
         }
         let layers = view.superblock.layers.iter();

@@ -19,7 +19,7 @@ use crate::store::generation::count_stream::{NetSource, NetStream};
 use crate::store::generation::hash_stream::{KeySource, KeyStream};
 use crate::store::generation::log_summary::Scan;
 use crate::store::storefile::meta::Identity;
-use crate::store::view::section_set::failed;
+use crate::store::storefile::meta::section_error;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// Bytes written at a time.
@@ -159,7 +159,7 @@ impl Remade<'_> {
             if let Some(old) = &self.old {
                 let loaded = old.load(range.clone(), usize::MAX, &mut hashes);
                 // Named by the newest superblock, it stays what it is.
-                loaded.map_err(|Gone| failed(self.path, ErrorKind::InvalidData.into()))?;
+                loaded.map_err(|Gone| section_error(self.path, ErrorKind::InvalidData.into()))?;
             }
             let before = hashes.len();
             added.load(range.clone(), &mut fresh)?;
@@ -334,7 +334,8 @@ impl Sectioning<'_> {
                 ..writer.finish()?
             };
             // What can't be read again is better known before it is named.
-            let checked = Hashes::open(&section, file).map_err(|error| failed(path, error))?;
+            let checked =
+                Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
             checked.map_err(|source| engine.file.format_error(source))?;
             sections.push(section);
             sections.sort_by_key(|section| section.kind);
@@ -375,7 +376,7 @@ impl Engine {
     /// what is.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
         let hashes = Hashes::open(section, &*self.file.raw);
-        match hashes.map_err(|error| failed(&self.file.place, error))? {
+        match hashes.map_err(|error| section_error(&self.file.place, error))? {
             Ok(hashes) => Ok(Some(hashes)),
             Err(source) if self.options.on_damage == OnDamage::Error => {
                 Err(self.file.format_error(source))

@@ -4,7 +4,6 @@ pub(crate) mod recovery_report;
 pub(crate) mod writer_state;
 
 use std::collections::HashSet;
-use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, Weak};
 use std::thread::JoinHandle;
 
@@ -23,7 +22,7 @@ use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::buffer_pool::BufferPool;
 use crate::store::generation::log_files::LogFiles;
 use crate::store::generation::sampling::Sampling;
-use crate::store::prefetch::residency::Cold;
+use crate::store::prefetch::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
 use crate::sys::storage::StorageFile;
@@ -67,14 +66,6 @@ pub(crate) struct FprSample {
     pub(crate) sampling: Option<Sampling>,
     /// Lost keys that this handle has noted.
     pub(crate) noted: Mutex<HashSet<u64>>,
-}
-
-/// Guesses at the next look-ups from the last ones. Answers don't depend on them.
-#[derive(Debug, Default)]
-pub(crate) struct LookupHints {
-    /// Whether the last batch brought mostly new keys.
-    pub(crate) mostly_new: AtomicBool,
-    pub(crate) residency: Cold,
 }
 
 /// All that opening has found out.

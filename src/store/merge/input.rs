@@ -15,6 +15,7 @@ use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::open::handle;
 use crate::store::open::session::Session;
+use crate::store::read::Reader;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
@@ -166,25 +167,29 @@ impl Input {
     /// How many keys are exempt in it.
     pub(crate) fn exempt(&self) -> Result<u64> {
         let view = self.store.views.current()?;
-        Ok(view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()))
+        Ok(view
+            .sections
+            .exempt
+            .as_ref()
+            .map_or(0, |exempt| exempt.count()))
     }
 
     /// Adds the exemptions in a range of hashes, sorted.
     pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
         let view = std::sync::Arc::clone(&*self.store.views.current()?);
-        let Some(exempt) = &view.kept.exempt else {
+        let Some(exempt) = &view.sections.exempt else {
             return Ok(());
         };
         let mut own = Vec::new();
         let load = |hashes: &Hashes| hashes.load(range.clone(), usize::MAX, &mut own);
-        exempt.ask(load, ())?;
+        exempt.query(load, ())?;
         out.append(&mut own);
         Ok(())
     }
 
     /// Whether it answers "seen" for a hash.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
-        self.store.contains(hash)
+        Reader::of(&self.store).contains(hash)
     }
 }
 

@@ -387,7 +387,7 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.identity.superblock;
-        let (layers, kept) = map_all(&self.file, self.place, &superblock, None)?;
+        let (layers, sections) = map_all(&self.file, self.place, &superblock, None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?
@@ -404,7 +404,7 @@ impl Opening<'_> {
                 active: Arc::new(arrival.active),
                 frozen: arrival.frozen.map(Arc::new),
                 layers,
-                kept,
+                sections,
                 superblock,
             },
             file: self.file,

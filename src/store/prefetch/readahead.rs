@@ -1,109 +1,117 @@
-//! Asking the system for pages ahead of looking at them, and giving up those that are past.
+//! Asks the system for pages ahead of the look-ups, and drops those behind them from memory.
 
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::file::LayerPages;
-use crate::store::read::batch::{GROUPS_LOG2, Order};
-use crate::store::read::point::with_keys;
-use crate::store::read::staged::BATCH;
+use crate::store::prefetch::BATCH;
+use crate::store::prefetch::lookup_order::{GROUPS_LOG2, LookupOrder};
+use crate::store::view::lookup::with_keys;
 use crate::sys::storage::StorageFile;
 
-/// Pages between two that are needed, at most, that are read along: one large read takes less time
-/// than two small ones.
+/// Unneeded pages between two needed ones, at most, that are read along: one large read takes less
+/// time than two small ones.
 const GAP: u64 = 8;
 
-/// Pages of a layer that are asked for ahead of those looked at, where keys are dense: what keeps a
-/// disk busy with reading in order.
+/// Pages of a layer that are asked for ahead of the look-ups, if keys are dense: what keeps a disk
+/// busy with reading in order.
 const PAGES_AHEAD: u64 = 2048;
 
-/// So many pages of a walk, about, tell whether what it kept is still there.
+/// About so many pages of a walk show later whether what it read is still in memory.
 const SAMPLE: u64 = 64;
 
-/// Asking the system for pages ahead of looking at them.
-pub(crate) struct Ahead<'a> {
+/// What becomes of pages once the look-ups have passed them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Passed {
+    /// They stay in memory.
+    Kept,
+    /// They are dropped from memory.
+    Dropped,
+}
+
+/// The pages that one walk over the keys of a part reads.
+pub(crate) struct Readahead<'a> {
     layers: &'a [Arc<LayerPages>],
-    /// Keys whose pages are asked for at a time, and again as many before those are looked at.
+    file: &'a dyn StorageFile,
+    /// Keys whose pages are asked for at a time. As many again are asked for before the look-ups get there.
     step: usize,
     asked_to: usize,
     pages: Vec<u64>,
-    /// Up to which page each layer was left, from the last one on.
-    left_to: Vec<u64>,
-    /// Whether it is to be left.
-    leaves: bool,
-    /// Where in the file some of the pages lie that were asked for.
+    passed: Passed,
+    /// The page up to which each layer was dropped, the last layer first.
+    dropped_to: Vec<u64>,
+    /// The file offsets of some of the pages that were asked for.
     pub(crate) sample: Vec<u64>,
-    file: &'a dyn StorageFile,
 }
 
-impl<'a> Ahead<'a> {
+impl<'a> Readahead<'a> {
     pub(crate) fn new(
         layers: &'a [Arc<LayerPages>],
-        keys: usize,
-        leaves: bool,
         file: &'a dyn StorageFile,
+        keys: usize,
+        passed: Passed,
     ) -> Self {
         let pages = layers.iter().map(|layer| layer.pages()).max().unwrap_or(1);
-        // As many keys as there are on the pages to be ahead by.
+        // As many keys as the pages ahead hold.
         let step = keys as u64 * PAGES_AHEAD / 2 / pages.max(1);
         Self {
             layers,
+            file,
             step: (step as usize).max(BATCH),
             asked_to: 0,
             pages: Vec::new(),
-            left_to: vec![0; layers.len()],
-            leaves,
+            passed,
+            dropped_to: vec![0; layers.len()],
             sample: Vec::new(),
-            file,
         }
     }
 
-    /// Asks for what is needed from `first` on and was not asked for, unless it is far off.
-    pub(crate) fn ask(&mut self, order: &Order<'_>, first: usize) {
+    /// Asks for what the look-ups need from turn `first` on, up to the distance that it stays ahead.
+    pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
         self.asked_to = self.asked_to.max(first);
-        let end = order.keys.count().min(first + BATCH + self.step);
+        let end = order.count().min(first + BATCH + self.step);
         while self.asked_to < end {
-            let to = order.keys.count().min(self.asked_to + self.step);
-            self.ask_for(order, self.asked_to..to);
+            let to = order.count().min(self.asked_to + self.step);
+            self.will_need(order, self.asked_to..to);
             self.asked_to = to;
-            self.leave(order, first);
+            self.drop_passed(order, first);
         }
     }
 
-    /// Gives up the memory of the pages before those of the key at `first`. It would go sooner or later, where a
+    /// Drops the pages before those of turn `first` from memory. They would go sooner or later if the
     /// filter is larger than memory; but what goes first must not be a write buffer.
-    fn leave(&mut self, order: &Order<'_>, first: usize) {
-        if order.places.is_none() || !self.leaves {
+    fn drop_passed(&mut self, order: &LookupOrder<'_>, first: usize) {
+        if !order.is_by_page() || self.passed == Passed::Kept {
             return;
         }
         let mut hash = [0];
         order.hashes(first..first + 1, &mut hash);
-        for (layer, left_to) in with_keys(self.layers).zip(&mut self.left_to) {
+        for (layer, dropped_to) in with_keys(self.layers).zip(&mut self.dropped_to) {
             // Few keys leave little in memory, and to look for it takes time.
             if !is_dense(order, layer) {
                 continue;
             }
-            // Keys come in about the order of the pages: one in so many parts of them may be before it.
+            // The order is rough: within a group of keys, one that comes later may be on an earlier page.
             let page = layer.page_of(hash[0]);
             let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
-            if page > *left_to {
-                layer.leave(*left_to..page, self.file);
-                *left_to = page;
+            if page > *dropped_to {
+                layer.drop_cached(*dropped_to..page, self.file);
+                *dropped_to = page;
             }
         }
     }
 
-    /// Asks for the pages of some keys, without waiting for them.
-    fn ask_for(&mut self, order: &Order<'_>, keys: Range<usize>) {
-        let mut hashes = vec![0; keys.len()];
-        order.hashes(keys.clone(), &mut hashes);
+    /// Asks for the pages of some keys without waiting for them.
+    fn will_need(&mut self, order: &LookupOrder<'_>, turns: Range<usize>) {
+        let mut hashes = vec![0; turns.len()];
+        order.hashes(turns.clone(), &mut hashes);
         let pages = &mut self.pages;
-        let count = order.keys.count() as u64;
+        let count = order.count() as u64;
         let all: u64 = with_keys(self.layers).map(LayerPages::pages).sum();
         for layer in with_keys(self.layers) {
-            // As many of each layer as its share of the pages.
+            // Each layer gives as much of the sample as its share of the pages.
             let every = (count * all / (SAMPLE * layer.pages())).max(1) as usize;
-            let first = keys.start.next_multiple_of(every) - keys.start;
+            let first = turns.start.next_multiple_of(every) - turns.start;
             let some = hashes.iter().skip(first).step_by(every);
             self.sample.extend(some.map(|hash| layer.offset_of(*hash)));
             pages.clear();
@@ -111,18 +119,18 @@ impl<'a> Ahead<'a> {
             pages.sort_unstable();
             for run in pages.chunk_by(|a, b| b - a <= GAP) {
                 if let [first, .., last] | [first @ last] = run {
-                    layer.ask_for(*first..*last + 1);
+                    layer.will_need(*first..*last + 1);
                 }
             }
         }
     }
 }
 
-/// Whether a walk over the keys comes by all pages in their order, or nearly.
-pub(crate) fn is_sweep(order: &Order<'_>, layers: &[Arc<LayerPages>]) -> bool {
-    order.places.is_some() && with_keys(layers).all(|layer| is_dense(order, layer))
+/// Whether a walk over the keys passes every page in order, or nearly.
+pub(crate) fn is_sweep(order: &LookupOrder<'_>, layers: &[Arc<LayerPages>]) -> bool {
+    order.is_by_page() && with_keys(layers).all(|layer| is_dense(order, layer))
 }
 
-fn is_dense(order: &Order<'_>, layer: &LayerPages) -> bool {
-    order.keys.count() as u64 >= layer.pages() / GAP
+fn is_dense(order: &LookupOrder<'_>, layer: &LayerPages) -> bool {
+    order.count() as u64 >= layer.pages() / GAP
 }

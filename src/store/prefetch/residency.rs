@@ -4,56 +4,70 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use crate::store::read::staged::BATCH;
+use crate::store::prefetch::BATCH;
+use crate::store::prefetch::readahead::Passed;
 use crate::sys::lock;
 
-/// Whether look-ups wait for the disk, as far as their times tell. Then pages are asked for ahead,
-/// which lets the disk work at many at once, and would only cost time where they are in memory.
+/// Whether look-ups wait for the disk, judged by how long they take. If they do, pages are asked for ahead,
+/// which lets the disk work on many at once; if pages are in memory, that would only cost time.
 ///
-/// Threads may disturb each other here: it is guessing, but for whether memory is tight, which the system is asked.
+/// Threads may disturb each other here: all of it is guesswork, except whether memory is tight, which the
+/// system tells.
 #[derive(Debug, Default)]
-pub(crate) struct Cold {
-    /// For so many batches pages are still to be asked for; then it is tried without.
+pub(crate) struct Residency {
+    /// For so many more batches pages are asked for; then one is tried without.
     left: AtomicU32,
-    /// For how many it was to be, the last time. None since some in a row didn't wait.
+    /// The value that `left` last began with; 0 after a proof that pages are in memory.
     times: AtomicU32,
     /// Batches in a row, without asking, that waited, and that didn't.
     slow: AtomicU32,
     fast: AtomicU32,
     /// Held by the one thread whose part may be as large as memory allows.
     sweep: Mutex<()>,
-    /// Whether pages that a walk had kept were gone by the next one: then memory has no room for them.
+    /// Whether pages that one walk had kept were gone by the next one: memory has no room for them.
     tight: AtomicBool,
-    kept: Mutex<Kept>,
-    /// Walks since it was last found to be tight.
+    last_walk: Mutex<LastWalk>,
+    /// Walks since memory was last found to be tight.
     walks: AtomicU32,
 }
 
-/// What the last walk has kept.
+/// What the last walk has kept in memory.
 #[derive(Debug, Default)]
-struct Kept {
-    /// Where in the file some of its pages lie.
+struct LastWalk {
+    /// The file offsets of some of its pages.
     sample: Vec<u64>,
-    /// Walks that give up what they pass: those under way, and those that have begun.
-    leaving: u32,
+    /// Walks that drop what they pass: those under way, and all that have begun.
+    dropping: u32,
     begun: u64,
 }
 
 /// A walk over the pages in their order.
 #[derive(Debug)]
-pub(crate) struct CountedWalk {
-    /// Whether it is to give up what it passes.
-    pub(crate) leaves: bool,
-    /// How many walks that do had begun before it; none if one was under way.
-    before: Option<u64>,
+pub(crate) enum CountedWalk {
+    /// It drops the pages that it passes from memory.
+    Drops,
+    /// It keeps them.
+    Keeps {
+        /// How many dropping walks had begun before it; `None` if one was under way.
+        before: Option<u64>,
+    },
 }
 
-impl Cold {
-    /// From so much a key on, somebody waited. A system that took the processor away in between
-    /// looks the same, so it takes two in a row.
+impl CountedWalk {
+    pub(crate) fn passed(&self) -> Passed {
+        match self {
+            Self::Drops => Passed::Dropped,
+            Self::Keeps { .. } => Passed::Kept,
+        }
+    }
+}
+
+impl Residency {
+    /// If one key takes longer than this, the look-up waited for the disk. A system that took the processor
+    /// away in between looks the same, so it takes two slow batches in a row.
     const SLOW: Duration = Duration::from_micros(4);
-    /// For how many batches pages are asked for at first, and if it turns out each time that this was
-    /// right.
+    /// For how many batches pages are asked for at first, and at most, after it proved right time and
+    /// again.
     const TIMES: u32 = 256;
     const MOST_TIMES: u32 = 1 << 14;
     /// So many batches that don't wait prove that pages are in memory.
@@ -74,32 +88,36 @@ impl Cold {
         self.times.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether to give up the memory of pages that were passed. Slow look-ups alone don't tell: they would be
-    /// slow for ever, if what they had read were given up each time, in memory that has room for all of it.
+    /// Whether to drop pages from memory once they are passed. Slow look-ups alone don't prove that it is
+    /// tight: if each walk dropped what it had read, they would stay slow in memory that has room for all
+    /// of it.
     pub(crate) fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
 
-    /// A walk over the pages in their order begins, in which they may be asked for.
+    /// Begins a walk over the pages in their order, during which pages may be asked for.
     pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) -> CountedWalk {
-        let mut kept = lock(&self.kept);
-        self.judge(&std::mem::take(&mut kept.sample), is_cached);
-        let before = (kept.leaving == 0).then_some(kept.begun);
-        let leaves = self.is_tight();
-        kept.leaving += u32::from(leaves);
-        kept.begun += u64::from(leaves);
-        CountedWalk { leaves, before }
+        let mut last = lock(&self.last_walk);
+        self.judge(&std::mem::take(&mut last.sample), is_cached);
+        if self.is_tight() {
+            last.dropping += 1;
+            last.begun += 1;
+            return CountedWalk::Drops;
+        }
+        CountedWalk::Keeps {
+            before: (last.dropping == 0).then_some(last.begun),
+        }
     }
 
-    /// Takes note of whether pages that were kept are still in memory. Where they are there is nothing to ask for,
-    /// until somebody waits again.
+    /// Judges memory by whether pages that a walk kept are still there. If they are, nothing is asked for
+    /// until a look-up waits again.
     fn judge(&self, kept: &[u64], is_cached: impl Fn(u64) -> Option<bool>) {
-        let told: Vec<bool> = kept.iter().filter_map(|at| is_cached(*at)).collect();
-        if told.is_empty() {
+        let known: Vec<bool> = kept.iter().filter_map(|at| is_cached(*at)).collect();
+        if known.is_empty() {
             return;
         }
-        let gone = told.iter().filter(|is_there| !**is_there);
-        if gone.count() * Self::GONE >= told.len() {
+        let gone = known.iter().filter(|is_there| !**is_there);
+        if gone.count() * Self::GONE >= known.len() {
             self.tight.store(true, Ordering::Relaxed);
             self.walks.store(0, Ordering::Relaxed);
         } else {
@@ -107,22 +125,24 @@ impl Cold {
         }
     }
 
-    /// It has ended. `sample` tells where some pages lie that it has asked for.
+    /// Ends a walk. `sample` has the file offsets of some pages that it asked for.
     pub(crate) fn end_walk(&self, walk: &CountedWalk, sample: Vec<u64>) {
-        let mut kept = lock(&self.kept);
-        if walk.leaves {
-            kept.leaving -= 1;
-            if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
-                self.tight.store(false, Ordering::Relaxed);
+        let mut last = lock(&self.last_walk);
+        match walk {
+            CountedWalk::Drops => {
+                last.dropping -= 1;
+                if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
+                    self.tight.store(false, Ordering::Relaxed);
+                }
             }
-        } else if walk.before == Some(kept.begun) {
-            // Beside a walk that gives pages up, what this one kept would tell nothing.
-            kept.sample = sample;
+            // Beside a walk that drops pages, what this one kept would prove nothing.
+            CountedWalk::Keeps { before } if *before == Some(last.begun) => last.sample = sample,
+            CountedWalk::Keeps { .. } => {}
         }
     }
 
-    /// Leave to look up a part as large as memory allows, which pays if it saves walks over pages
-    /// that come from the disk.
+    /// Permission to look up a part as large as memory allows, which pays if it saves walks over pages
+    /// that come from the disk. One thread at a time has it.
     pub(crate) fn sweep(&self) -> Option<MutexGuard<'_, ()>> {
         if !self.is_likely() {
             return None;
@@ -130,7 +150,7 @@ impl Cold {
         self.sweep.try_lock().ok()
     }
 
-    /// Takes note of what looking up took.
+    /// Learns from how long looking up a batch took. `asked`: whether its pages were asked for ahead.
     pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize) {
         if keys < BATCH {
             return;
@@ -161,7 +181,7 @@ impl Cold {
                 store(&self.times, 0);
                 self.tight.store(false, Ordering::Relaxed);
                 // By the next walk it may have gone for other reasons.
-                lock(&self.kept).sample.clear();
+                lock(&self.last_walk).sample.clear();
             }
         }
     }
@@ -174,7 +194,7 @@ mod tests {
     const SLOW: Duration = Duration::from_micros(4 * 513);
 
     /// Batches for which pages are asked for.
-    fn cold_for(cold: &Cold) -> u32 {
+    fn cold_for(cold: &Residency) -> u32 {
         let mut times = 0;
         while cold.asks() {
             cold.note(true, SLOW, 512);
@@ -185,7 +205,7 @@ mod tests {
 
     #[test]
     fn pages_are_asked_for_after_two_slow_looks_and_not_for_ever() {
-        let cold = Cold::default();
+        let cold = Residency::default();
         cold.note(false, SLOW, 512);
         assert!(!cold.asks());
         cold.note(false, Duration::ZERO, 512);
@@ -193,13 +213,13 @@ mod tests {
         assert!(!cold.asks() && !cold.is_likely());
         cold.note(false, SLOW, 512);
         assert!(cold.is_likely());
-        assert_eq!(cold_for(&cold), Cold::TIMES);
+        assert_eq!(cold_for(&cold), Residency::TIMES);
     }
 
     #[test]
     fn what_was_right_is_kept_for_longer_until_it_is_proven_wrong() {
-        let cold = Cold::default();
-        for times in [1, 2, 4].map(|times| times * Cold::TIMES) {
+        let cold = Residency::default();
+        for times in [1, 2, 4].map(|times| times * Residency::TIMES) {
             // Those that were asked for ahead are there.
             cold.note(false, Duration::ZERO, 512);
             cold.note(false, SLOW, 512);
@@ -207,17 +227,17 @@ mod tests {
             assert_eq!(cold_for(&cold), times);
             assert!(cold.is_likely());
         }
-        for _ in 0..Cold::PROOF {
+        for _ in 0..Residency::PROOF {
             assert!(cold.is_likely());
             cold.note(false, Duration::ZERO, 512);
         }
         assert!(!cold.is_likely());
         cold.note(false, SLOW, 512);
         cold.note(false, SLOW, 512);
-        assert_eq!(cold_for(&cold), Cold::TIMES);
+        assert_eq!(cold_for(&cold), Residency::TIMES);
     }
 
-    fn two_slow_looks(cold: &Cold) {
+    fn two_slow_looks(cold: &Residency) {
         for _ in 0..2 {
             cold.note(false, SLOW, 512);
         }
@@ -229,19 +249,19 @@ mod tests {
     }
 
     /// One walk over the pages, which begins with so many of the kept ones gone; answers whether it keeps its own.
-    fn walk(cold: &Cold, gone: u64) -> bool {
+    fn walk(cold: &Residency, gone: u64) -> bool {
         two_slow_looks(cold);
         let walk = cold.begin_walk(|at| Some(at >= gone));
         cold.end_walk(&walk, sample());
-        !walk.leaves
+        walk.passed() == Passed::Kept
     }
 
     #[test]
     fn memory_is_tight_if_pages_that_were_kept_are_gone() {
-        let cold = Cold::default();
+        let cold = Residency::default();
         assert!(walk(&cold, 64));
         for _ in 0..3 {
-            for _ in 0..Cold::WALKS {
+            for _ in 0..Residency::WALKS {
                 assert!(!walk(&cold, 8));
                 assert!(cold.asks());
             }
@@ -252,14 +272,14 @@ mod tests {
 
     #[test]
     fn it_is_not_if_most_of_them_stay_or_none_can_tell() {
-        let cold = Cold::default();
+        let cold = Residency::default();
         for _ in 0..3 {
             assert!(walk(&cold, 7));
         }
         // What was kept is in memory: nobody asks until somebody waits.
         assert!(!cold.asks());
         two_slow_looks(&cold);
-        assert!(!cold.begin_walk(|_| None).leaves);
+        assert_eq!(cold.begin_walk(|_| None).passed(), Passed::Kept);
         assert!(cold.asks());
     }
 
@@ -267,17 +287,17 @@ mod tests {
     fn what_one_walk_gives_up_another_has_not_kept() {
         // The one that keeps its pages ends before the other, or after.
         for ends_first in [true, false] {
-            let cold = Cold::default();
+            let cold = Residency::default();
             let begin = || cold.begin_walk(|_| Some(false));
             assert!(walk(&cold, 64));
             two_slow_looks(&cold);
             let leaving = begin();
-            assert!(leaving.leaves);
-            for _ in 0..Cold::WALKS {
+            assert_eq!(leaving.passed(), Passed::Dropped);
+            for _ in 0..Residency::WALKS {
                 assert!(!walk(&cold, 64));
             }
             let keeping = begin();
-            assert!(!keeping.leaves);
+            assert_eq!(keeping.passed(), Passed::Kept);
             let mut walks = [&keeping, &leaving];
             if !ends_first {
                 walks.reverse();
@@ -286,30 +306,30 @@ mod tests {
                 cold.end_walk(walk, sample());
             }
             let next = begin();
-            assert!(!next.leaves);
+            assert_eq!(next.passed(), Passed::Kept);
             cold.end_walk(&next, sample());
-            assert!(begin().leaves);
+            assert_eq!(begin().passed(), Passed::Dropped);
         }
     }
 
     #[test]
     fn it_is_no_more_where_nobody_waits() {
-        let cold = Cold::default();
+        let cold = Residency::default();
         assert!(walk(&cold, 64) && !walk(&cold, 64));
-        for _ in 0..Cold::PROOF {
+        for _ in 0..Residency::PROOF {
             assert!(cold.is_tight());
             cold.note(false, Duration::ZERO, 512);
         }
         assert!(!cold.is_tight() && !cold.is_likely());
         assert!(walk(&cold, 64));
-        (0..Cold::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512));
+        (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512));
         // What was kept so long ago tells nothing.
         assert!(walk(&cold, 64));
     }
 
     #[test]
     fn one_thread_at_a_time_may_sweep() {
-        let cold = Cold::default();
+        let cold = Residency::default();
         assert!(cold.sweep().is_none());
         cold.note(false, SLOW, 512);
         cold.note(false, SLOW, 512);

@@ -1,279 +1,208 @@
 //! Looking up the parts of a large batch: in the order of the pages, and what is not in memory by
 //! many reads at a time.
 
-use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
 use crate::buffer::Presence;
 use crate::error::Result;
-use crate::hash::in_pairs;
-use crate::store::engine::Engine;
-use crate::store::prefetch::readahead::{Ahead, is_sweep};
-use crate::store::read::staged::{BATCH, Places, Settled, Stages, Unsure};
+use crate::store::prefetch::BATCH;
+use crate::store::prefetch::hash_source::{HashSource, SourceTail};
+use crate::store::prefetch::lookup_order::LookupOrder;
+use crate::store::prefetch::readahead::{Passed, Readahead, is_sweep};
+use crate::store::prefetch::residency::CountedWalk;
+use crate::store::read::Reader;
+use crate::store::read::staged::{
+    KeyOrder, NeedsPointLookup, ProbeContext, SelectionVector, probe_buffers, probe_layers,
+};
 use crate::store::view::View;
+use crate::store::view::lookup::AbsentSince;
 
-/// From so many keys on it pays to look them up in the order of the pages.
-const LARGE: usize = 8192;
+/// How often many keys are looked up together while other handles rotate.
+const ATTEMPTS: usize = 3;
 
-/// Groups of keys that are alike in their highest bits, at most, as a power of two: no more streams to write
-/// to than a processor's tables of pages have room for.
-pub(crate) const GROUPS_LOG2: u32 = 11;
-
-/// The keys of a part, known by their places in it.
-pub(crate) trait Keys {
-    fn count(&self) -> usize;
-
-    /// The hashes of the keys from a place on.
-    fn hashes_from(&self, first: usize, out: &mut [u64]);
-
-    /// The hashes of the keys at these places.
-    fn hashes_at(&self, places: &[u32], out: &mut [u64]);
-}
-
-/// Keys that have been hashed.
-impl Keys for Vec<u64> {
-    fn count(&self) -> usize {
-        self.len()
-    }
-
-    fn hashes_from(&self, first: usize, out: &mut [u64]) {
-        out.copy_from_slice(&self[first..][..out.len()]);
-    }
-
-    fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
-        for (place, out) in places.iter().zip(out) {
-            *out = self[*place as usize];
-        }
-    }
-}
-
-/// Keys that are hashed whenever their hashes are needed: so many that these would take too much
-/// memory.
-pub(crate) struct Unhashed<'a, K, H> {
-    pub(crate) keys: &'a [K],
-    /// Of two keys at once.
-    pub(crate) hash: H,
-}
-
-impl<'a, K, H: Fn([&K; 2]) -> [u64; 2]> Unhashed<'a, K, H> {
-    fn hashes_of(&self, keys: impl IntoIterator<Item = &'a K>, out: &mut [u64]) {
-        let mut out = out.iter_mut();
-        let each = |hash| {
-            if let Some(out) = out.next() {
-                *out = hash;
-            }
-        };
-        in_pairs(keys, &self.hash, each);
-    }
-}
-
-impl<K, H: Fn([&K; 2]) -> [u64; 2]> Keys for Unhashed<'_, K, H> {
-    fn count(&self) -> usize {
-        self.keys.len()
-    }
-
-    fn hashes_from(&self, first: usize, out: &mut [u64]) {
-        self.hashes_of(&self.keys[first..][..out.len()], out);
-    }
-
-    fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
-        let keys = places.iter().map(|place| &self.keys[*place as usize]);
-        self.hashes_of(keys, out);
-    }
-}
-
-/// The keys of a part from a place on.
-pub(crate) struct Rest<'a> {
-    pub(crate) keys: &'a dyn Keys,
-    pub(crate) first: usize,
-}
-
-/// In which order the keys of a part are looked at, and their hashes.
-pub(crate) struct Order<'a> {
-    pub(crate) keys: &'a Rest<'a>,
-    /// Their places; without, as they stand.
-    pub(crate) places: Option<Vec<u32>>,
-}
-
-impl<'a> Order<'a> {
-    /// If they are many, about the order of the pages and of the buffers' buckets, which is that of
-    /// their hashes.
-    fn of(keys: &'a Rest<'a>) -> Self {
-        let places = (keys.count() >= LARGE).then(|| keys.by_highest_bits());
-        Self { keys, places }
-    }
-
-    pub(crate) fn hashes(&self, range: Range<usize>, out: &mut [u64]) {
-        match &self.places {
-            Some(places) => self.keys.keys.hashes_at(&places[range], out),
-            None => self
-                .keys
-                .keys
-                .hashes_from(self.keys.first + range.start, out),
-        }
-    }
-
-    /// Where the key that is looked at in this turn stands in the part.
-    fn place(&self, turn: usize) -> usize {
-        match &self.places {
-            Some(places) => places[turn] as usize - self.keys.first,
-            None => turn,
-        }
-    }
-}
-
-impl Rest<'_> {
-    pub(crate) fn count(&self) -> usize {
-        self.keys.count() - self.first
-    }
-
-    /// The places of the keys by their highest bits: as many as make for some dozens of keys that are
-    /// alike in them.
-    fn by_highest_bits(&self) -> Vec<u32> {
-        let bits = (self.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
-        let group = |hash: u64| (hash >> (64 - bits)) as usize;
-        let mut starts = vec![0_u32; 1 << bits];
-        self.for_each(|_, hash| starts[group(hash)] += 1);
-        let mut next = 0;
-        for start in &mut starts {
-            next += std::mem::replace(start, next);
-        }
-        let mut places = vec![0; self.count()];
-        self.for_each(|place, hash| {
-            let at = &mut starts[group(hash)];
-            places[*at as usize] = place as u32;
-            *at += 1;
-        });
-        places
-    }
-
-    /// Goes through the hashes of the keys, with their places in the whole part.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(usize, u64)) {
-        let mut hashes = [0; BATCH];
-        let places = self.first..self.keys.count();
-        for first in places.clone().step_by(BATCH) {
-            let hashes = &mut hashes[..BATCH.min(places.end - first)];
-            self.keys.hashes_from(first, hashes);
-            for (place, hash) in (first..).zip(hashes) {
-                each(place, *hash);
-            }
-        }
-    }
-}
-
-/// What is looked into in one walk over the keys.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Walk {
-    Buffers,
+/// What one walk over the keys looks into.
+#[derive(Clone, Copy)]
+enum Walk<'a> {
+    Buffers(&'a View),
     Pages,
-    Both,
+    Both(&'a View),
 }
 
-impl Engine {
-    /// Looks up the keys of a part and sets `found` for each that is there. `counts` tells whether a
-    /// key that the active buffer has is; without it that buffer is not looked into.
-    ///
-    /// Answers the generation that was active when it began. Who is not found was then in no buffer
-    /// but that generation's, if that was not looked into, nor in the pages; it may have come since,
-    /// into that generation or a later one.
+impl<'a> Walk<'a> {
+    /// The view whose buffers it looks into.
+    fn buffers(self) -> Option<&'a View> {
+        match self {
+            Walk::Buffers(view) | Walk::Both(view) => Some(view),
+            Walk::Pages => None,
+        }
+    }
+
+    fn has_pages(self) -> bool {
+        !matches!(self, Walk::Buffers(_))
+    }
+}
+
+/// One walk under way.
+struct WalkState<'a> {
+    walk: Walk<'a>,
+    readahead: Readahead<'a>,
+    /// Room for the hashes of one batch.
+    hashes: [u64; BATCH],
+}
+
+/// What the walks over the keys of one part share.
+struct PartLookup<'a, C> {
+    reader: Reader<'a>,
+    order: &'a LookupOrder<'a>,
+    context: ProbeContext<'a>,
+    /// Decides whether a key of the active buffer is there; `None` skips that buffer.
+    counts: Option<C>,
+}
+
+impl Reader<'_> {
+    /// Looks up the keys of a part, and appends an answer for each.
+    pub(crate) fn contains_each(self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
+        self.check_readable()?;
+        let done = out.len();
+        out.resize(done + keys.count(), false);
+        let found = &mut out[done..];
+        if self.file.is_counting() {
+            return self.counts_each(keys, found);
+        }
+        let keys = SourceTail::all(keys);
+        if self.contains_part(&keys, found) {
+            return Ok(());
+        }
+        // Key by key: a page that is damaged, or seems so, concerns its own keys alone.
+        let mut outcome = Ok(());
+        keys.for_each(|place, hash| {
+            if outcome.is_ok() && !found[place] {
+                outcome = self.contains(hash).map(|there| found[place] = there);
+            }
+        });
+        outcome
+    }
+
+    /// Looks up many keys together. Answers `false` if other handles kept rotating, or if a page is damaged
+    /// or seems so. Keys that were found until then are there.
+    fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
+        let there = |presence| presence != Presence::Absent;
+        for _ in 0..ATTEMPTS {
+            match self.probe_part(keys, Some(there), found) {
+                Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
+                Ok(Ok(_)) => {}
+                Ok(Err(NeedsPointLookup)) => {
+                    found.fill(false);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Looks up the keys of a part and sets `found` for each that is there. `counts` decides whether a key
+    /// of the active buffer is there; `None` skips that buffer. Answers what that proves of the other
+    /// keys.
     ///
     /// # Errors
-    /// The inner one is of something that one key alone should meet; then `found` means nothing.
+    /// After the inner error `found` is meaningless.
     pub(crate) fn probe_part<C: Fn(Presence) -> bool>(
-        &self,
-        keys: &Rest<'_>,
+        self,
+        keys: &SourceTail<'_>,
         counts: Option<C>,
         found: &mut [bool],
-    ) -> Result<Result<u64, Unsure>> {
+    ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
         let view = Arc::clone(&*self.views.current()?);
-        let generation = view.active.number();
-        let order = Order::of(keys);
-        let mut stages = Stages::new(self.shared.window(), counts);
-        if order.places.is_some() {
-            stages = stages.in_order(keys.count());
-        }
-        let walks: &[Walk] = match order.places.is_some() && self.hints.residency.asks() {
-            // Long: a buffer that is past would be kept in memory meanwhile.
-            true => &[Walk::Buffers, Walk::Pages],
-            false => &[Walk::Both],
+        let absent = AbsentSince::of(&view);
+        let order = LookupOrder::of(keys);
+        let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());
+        let lookup = PartLookup {
+            reader: self,
+            order: &order,
+            context: ProbeContext {
+                layers: &layers,
+                exempt: exempt.as_deref(),
+                window: self.shared.window(),
+                order: match order.is_by_page() {
+                    true => KeyOrder::ByPage {
+                        keys: keys.count() as u64,
+                    },
+                    false => KeyOrder::Given,
+                },
+            },
+            counts,
         };
-        let (layers, exempt) = (view.layers.clone(), view.kept.exempt.clone());
-        let settled = Settled {
-            layers: &layers,
-            exempt: exempt.as_deref(),
+        let walked = if order.is_by_page() && self.hints.residency.asks() {
+            lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
+                // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
+                drop(view);
+                lookup.walk(Walk::Pages, found)
+            })
+        } else {
+            lookup.walk(Walk::Both(&view), found)
         };
-        let mut view = Some(view);
-        for walk in walks {
-            if *walk == Walk::Pages {
-                view = None;
-            }
-            let walked = self.walk(*walk, &order, view.as_deref(), settled, &stages, found);
-            if let Err(error) = walked {
-                return Ok(Err(error));
-            }
-        }
-        Ok(Ok(generation))
+        Ok(walked.map(|()| absent))
     }
+}
 
-    fn walk<C: Fn(Presence) -> bool>(
-        &self,
-        walk: Walk,
-        order: &Order<'_>,
-        view: Option<&View>,
-        settled: Settled<'_>,
-        stages: &Stages<'_, C>,
-        found: &mut [bool],
-    ) -> Result<(), Unsure> {
-        let count = order.keys.count();
-        let sweeps = walk != Walk::Buffers && is_sweep(order, settled.layers);
-        let counted = sweeps.then(|| {
-            self.hints
-                .residency
-                .begin_walk(|offset| self.file.raw.is_cached(offset))
-        });
-        let leaves = counted.as_ref().is_some_and(|walk| walk.leaves);
-        let mut ahead = Ahead::new(settled.layers, count, leaves, &*self.file.raw);
-        let mut hashes = [0; BATCH];
-        let mut look_from = |first: usize| -> Result<(), Unsure> {
-            let end = count.min(first + BATCH);
-            let asks = walk != Walk::Buffers && self.hints.residency.asks();
-            if asks {
-                ahead.ask(order, first);
-            }
-            let hashes = &mut hashes[..end - first];
-            order.hashes(first..end, hashes);
-            let mut there = [false; BATCH];
-            let there = &mut there[..hashes.len()];
-            let mut rest = Places::all(hashes.len());
-            match walk {
-                Walk::Pages => rest.drop_if(|turn| found[order.place(first + turn)]),
-                _ => {
-                    if let Some(view) = view {
-                        view.probe_buffers(hashes, stages, &mut rest, there);
-                    }
-                }
-            }
-            if walk != Walk::Buffers {
-                let begun = Instant::now();
-                crate::store::read::staged::probe_layers(
-                    settled, hashes, stages, &mut rest, there,
-                )?;
-                self.hints
-                    .residency
-                    .note(asks, begun.elapsed(), hashes.len());
-            }
-            for (turn, there) in (first..).zip(there) {
-                found[order.place(turn)] |= *there;
-            }
-            Ok(())
+impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
+    /// Looks up all keys, batch by batch.
+    fn walk(&self, walk: Walk<'_>, found: &mut [bool]) -> Result<(), NeedsPointLookup> {
+        let count = self.order.count();
+        let (file, layers) = (&*self.reader.file.raw, self.context.layers);
+        let residency = &self.reader.hints.residency;
+        let sweeps = walk.has_pages() && is_sweep(self.order, layers);
+        let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
+        let passed = counted.as_ref().map_or(Passed::Kept, CountedWalk::passed);
+        let mut state = WalkState {
+            walk,
+            readahead: Readahead::new(layers, file, count, passed),
+            hashes: [0; BATCH],
         };
-        let walked = (0..count).step_by(BATCH).try_for_each(&mut look_from);
+        let walked = (0..count)
+            .step_by(BATCH)
+            .try_for_each(|first| self.look_from(first, &mut state, found));
         if let Some(counted) = counted {
-            // However it went.
-            self.hints.residency.end_walk(&counted, ahead.sample);
+            // After an error too.
+            residency.end_walk(&counted, state.readahead.sample);
         }
         walked
+    }
+
+    /// Looks up the batch that begins at this turn.
+    fn look_from(
+        &self,
+        first: usize,
+        state: &mut WalkState<'_>,
+        found: &mut [bool],
+    ) -> Result<(), NeedsPointLookup> {
+        let (order, walk) = (self.order, state.walk);
+        let residency = &self.reader.hints.residency;
+        let end = order.count().min(first + BATCH);
+        let asks = walk.has_pages() && residency.asks();
+        if asks {
+            state.readahead.advance(order, first);
+        }
+        let hashes = &mut state.hashes[..end - first];
+        order.hashes(first..end, hashes);
+        let mut there = [false; BATCH];
+        let there = &mut there[..hashes.len()];
+        let mut rest = SelectionVector::all(hashes.len());
+        match walk.buffers() {
+            Some(view) => probe_buffers(view, hashes, self.counts.as_ref(), &mut rest, there),
+            None => rest.drop_if(|turn| found[order.place(first + turn)]),
+        }
+        if walk.has_pages() {
+            let begun = Instant::now();
+            probe_layers(&self.context, hashes, &mut rest, there)?;
+            residency.note(asks, begun.elapsed(), hashes.len());
+        }
+        for (turn, there) in (first..).zip(there) {
+            found[order.place(turn)] |= *there;
+        }
+        Ok(())
     }
 }
 
@@ -285,48 +214,6 @@ mod tests {
     use super::*;
     use crate::hash::KeyHasher;
     use crate::{Hash, Options, Store};
-    use proptest::prelude::*;
-
-    proptest! {
-        /// The slow twin sorts by the same bits, and keeps the order of keys that are alike in them.
-        #[test]
-        fn ordered_keys_are_the_same_keys(
-            hashes in prop::collection::vec(any::<u64>(), 1..2000),
-            first in any::<prop::sample::Index>(),
-        ) {
-            let first = first.index(hashes.len());
-            let rest = Rest { keys: &hashes, first };
-            let bits = (rest.count() / 64).max(2).ilog2().min(11);
-            let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
-            twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
-            prop_assert_eq!(&rest.by_highest_bits(), &twin);
-        }
-
-        #[test]
-        fn keys_hash_alike_kept_or_not(
-            keys in prop::collection::vec(any::<u64>(), 1..200),
-            first in any::<prop::sample::Index>(),
-        ) {
-            let hash = |key: &u64| key.rotate_left(7);
-            let hashes: Vec<u64> = keys.iter().map(hash).collect();
-            let unhashed = Unhashed {
-                keys: &keys,
-                hash: |keys: [&u64; 2]| keys.map(hash),
-            };
-            prop_assert_eq!(unhashed.count(), hashes.len());
-            let first = first.index(keys.len());
-            let places: Vec<u32> = (first as u32..keys.len() as u32).rev().collect();
-            let mut got = [vec![0; keys.len() - first], vec![0; keys.len() - first]];
-            hashes.hashes_from(first, &mut got[0]);
-            unhashed.hashes_from(first, &mut got[1]);
-            prop_assert_eq!(&got[0], &got[1]);
-            prop_assert_eq!(&got[0], &hashes[first..]);
-            hashes.hashes_at(&places, &mut got[0]);
-            unhashed.hashes_at(&places, &mut got[1]);
-            prop_assert_eq!(&got[0], &got[1]);
-            prop_assert_eq!(got[0].last(), Some(&hashes[first]));
-        }
-    }
 
     /// Has the next look-ups go the way for pages that come from the disk.
     fn make_cold(store: &Store) {
@@ -349,17 +236,19 @@ mod tests {
         let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
         let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
         let view = store.engine.views.current().unwrap();
-        let rest = Rest {
-            keys: &keys,
-            first: 0,
-        };
-        let order = Order::of(&rest);
+        let tail = SourceTail::all(&keys);
+        let order = LookupOrder::of(&tail);
         assert!(is_sweep(&order, &view.layers));
-        let mut ahead = Ahead::new(&view.layers, keys.len(), false, &*store.engine.file.raw);
+        let mut readahead = Readahead::new(
+            &view.layers,
+            &*store.engine.file.raw,
+            keys.len(),
+            Passed::Kept,
+        );
         for first in (0..keys.len()).step_by(BATCH) {
-            ahead.ask(&order, first);
+            readahead.advance(&order, first);
         }
-        let mut sample = ahead.sample;
+        let mut sample = readahead.sample;
         sample.sort_unstable();
         let length = store.engine.file.raw.length().unwrap();
         assert!((60..70).contains(&sample.len()), "{}", sample.len());

@@ -17,8 +17,8 @@ use crate::file::{LayerPages, Superblock};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::read::point::look_up;
-use crate::store::view::View;
-use crate::store::view::section_set::KeptAll;
+use crate::store::view::section_set::SectionSet;
+use crate::store::view::{Turn, View};
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::sys::{FileId, explore};
 
@@ -163,7 +163,7 @@ impl<'a> Reader<'a> {
             active: Arc::clone(store.generation(1)),
             frozen: None,
             layers: store.map(&superblock, &[]),
-            kept: KeptAll::default(),
+            sections: SectionSet::default(),
             superblock,
         };
         Self {
@@ -180,14 +180,14 @@ impl<'a> Reader<'a> {
             if old.is_current(&store.shared) {
                 return Ok(Box::new(old));
             }
-            let (active, settled) = (store.shared.active(), store.shared.settled());
+            let turn = Turn::of(&store.shared);
             let newest = store.newest.load(Ordering::Relaxed);
             let superblock = store.superblocks[newest as usize - 1].clone();
             let find = |number| store.attach(number);
             let map = |superblock: &Superblock| {
-                Ok((store.map(superblock, &old.layers), KeptAll::default()))
+                Ok((store.map(superblock, &old.layers), SectionSet::default()))
             };
-            if let Ok(Some(view)) = old.next(active, settled, superblock, find, map) {
+            if let Ok(Some(view)) = old.next(turn, superblock, find, map) {
                 *self.view.borrow_mut() = Arc::new(view);
             } else {
                 yield_now();

@@ -1,8 +1,81 @@
-//! TODO read
+//! Answers look-ups.
+//!
+//! - Promises: a key that was inserted before the look-up began is found, whatever rotations and
+//!   checkpoints run meanwhile; a damaged page answers as the handle's policy says.
+//! - May touch: views, the store file for reading, the shared words for reading, and the hints.
+//! - Lock: none. A look-up starts over if another handle rotates meanwhile.
 
 pub(crate) mod batch;
 pub(crate) mod count;
+pub(crate) mod count_batch;
+pub(crate) mod damaged;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
 pub(crate) mod point;
 pub(crate) mod staged;
+
+use crate::buffer::Presence;
+use crate::error::{Error, Result};
+use crate::store::check::repair::OnDamage;
+use crate::store::coordination::handle::{Access, Handle};
+use crate::store::coordination::shm::Coordination;
+use crate::store::engine::Engine;
+use crate::store::prefetch::LookupHints;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::ViewCell;
+
+/// What looking up keys needs of an open store.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    views: &'a ViewCell,
+    file: &'a StoreFile,
+    handle: &'a Handle,
+    shared: &'a Coordination,
+    hints: &'a LookupHints,
+    on_damage: OnDamage,
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            views: &engine.views,
+            file: &engine.file,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            hints: &engine.hints,
+            on_damage: engine.options.on_damage,
+        }
+    }
+
+    /// Whether a key of the active buffer is present for good, as far as this handle can tell without
+    /// the writer lock.
+    #[inline]
+    pub(crate) fn is_seen(self, presence: Presence) -> bool {
+        match presence {
+            Presence::Settled => true,
+            Presence::Open(handle) => handle == self.handle.number,
+            Presence::Absent => false,
+        }
+    }
+
+    /// Refuses to read through a handle that is closed or poisoned, or whose writers are all gone: it would
+    /// miss what later writers do.
+    #[inline]
+    fn check_readable(self) -> Result<()> {
+        self.handle.check_usable()?;
+        if self.handle.access == Access::Watching && self.shared.is_ended() {
+            return Err(Error::Ended);
+        }
+        Ok(())
+    }
+
+    /// The error of a look-up that needs shared memory which has ended.
+    #[cold]
+    fn ended(self) -> Error {
+        match self.handle.access {
+            Access::Watching => Error::Ended,
+            _ => Error::Closed,
+        }
+    }
+}

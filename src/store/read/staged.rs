@@ -1,5 +1,5 @@
-//! Looking up many keys in stages: in one table or layer after the other, each key fetched a group before
-//! it is looked at, and none of them decided by a branch that can't be foretold.
+//! Looks up many keys in stages: in one table or layer after the other. Each key is prefetched a group
+//! ahead of its look-up, and none is decided by an unpredictable branch.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -9,38 +9,32 @@ use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
 use crate::page::probe_batch::EIGHT;
-use crate::store::read::point::with_keys;
+use crate::store::prefetch::{BATCH, GROUP};
 use crate::store::view::View;
-use crate::store::view::section_set::Kept;
+use crate::store::view::lookup::with_keys;
+use crate::store::view::section_set::SectionReader;
 
-/// Keys that are looked up together: enough to keep the memory busy, few enough for the cache.
-pub(crate) const BATCH: usize = 512;
-
-/// So many keys are fetched one after the other, one cache line each, before those fetched before them are looked
-/// at. A fetch with each look instead leaves the memory idle during the looks (docs/performance.md).
-pub(crate) const GROUP: usize = 32;
-
-/// The same where all lines of a key are fetched.
+/// As [`GROUP`], if all lines of a key are fetched.
 pub(crate) const ALL_GROUP: usize = 4;
 
-/// Keys of a batch that are looked at to tell what the others are like.
+/// Keys of a batch that are looked up first, to predict the others.
 const SAMPLE: usize = 32;
 
 /// For fewer keys than this it does not pay to draw their bits eight at a time.
 const FEW: usize = 32;
 
-/// From so many keys a page on, in the order of the pages, the lines of one key are likely to have been
+/// From so many keys per page on, in the order of the pages, the lines of one key have most likely been
 /// fetched for another.
 const DENSE: u64 = 16;
 
-/// Places of a batch that are still to be looked at.
+/// The places of a batch whose keys are still to be looked at.
 #[derive(Clone)]
-pub(crate) struct Places {
+pub(crate) struct SelectionVector {
     places: [u16; BATCH],
     count: usize,
 }
 
-impl Places {
+impl SelectionVector {
     pub(crate) fn all(count: usize) -> Self {
         let mut places = [0; BATCH];
         for (number, place) in (0..).zip(&mut places[..count]) {
@@ -49,13 +43,13 @@ impl Places {
         Self { places, count }
     }
 
-    /// Keeps those that `is_done` does not say so of.
+    /// Drops the places that are done.
     pub(crate) fn drop_if(&mut self, is_done: impl Fn(usize) -> bool) {
         let keep = |place| Ok::<_, Infallible>(!is_done(place));
         let Ok(()) = self.retain(BATCH, |_| {}, keep);
     }
 
-    /// Looks for the key of each, and keeps those that are not found.
+    /// Looks for the key of each place, and keeps the places whose keys are not found.
     fn find<E>(
         &mut self,
         hashes: &[u64],
@@ -71,7 +65,7 @@ impl Places {
         })
     }
 
-    /// Looks at each, fetched a group before, and keeps those for which `keep` says so.
+    /// Calls `keep` for each place, fetched a group ahead, and drops those for which it answers `false`.
     #[inline(always)]
     fn retain<E>(
         &mut self,
@@ -82,7 +76,7 @@ impl Places {
         self.retain_in(0..self.count, group, fetch, keep)
     }
 
-    /// The same with some of them; all others are kept.
+    /// As [`retain`](Self::retain), for a range of the places; all others are kept.
     #[inline(always)]
     fn retain_in<E>(
         &mut self,
@@ -111,112 +105,109 @@ impl Places {
     }
 }
 
-/// How keys are looked up.
-pub(crate) struct Stages<'a, C> {
-    pub(crate) window: WriteWindow<'a>,
-    /// Tells whether a key that the active buffer has is there. Without it that buffer is not looked
-    /// into.
-    pub(crate) counts: Option<C>,
-    /// So many keys come in the order of the pages.
-    in_order: u64,
-}
-
-impl<'a, C> Stages<'a, C> {
-    pub(crate) fn new(window: WriteWindow<'a>, counts: Option<C>) -> Self {
-        Self {
-            window,
-            counts,
-            in_order: 0,
-        }
-    }
-
-    /// The same for so many keys that come in the order of the pages.
-    pub(crate) fn in_order(mut self, keys: usize) -> Self {
-        self.in_order = keys as u64;
-        self
-    }
-}
-
-impl View {
-    pub(crate) fn settled(&self) -> Settled<'_> {
-        Settled {
-            layers: &self.layers,
-            exempt: self.kept.exempt.as_deref(),
-        }
-    }
-
-    /// Looks for some [`BATCH`] keys, at most, in the buffers; sets `found` for each that is there, and
-    /// takes it from the rest.
-    pub(crate) fn probe_buffers<C: Fn(Presence) -> bool>(
-        &self,
-        hashes: &[u64],
-        stages: &Stages<'_, C>,
-        rest: &mut Places,
-        found: &mut [bool],
-    ) {
-        let active = &self.active.buffer;
-        if let Some(counts) = stages.counts.as_ref().filter(|_| !active.is_unused()) {
-            probe_buffer(active, hashes, counts, rest, found);
-        }
-        if let Some(frozen) = &self.frozen {
-            let settled = |presence| presence == Presence::Settled;
-            probe_buffer(&frozen.buffer, hashes, settled, rest, found);
-        }
-    }
-}
-
-/// Something in the way of looking up many keys together, which is to be met by the one that it
-/// concerns: a page that is damaged, or seems so; exemptions that are, or that others have replaced.
+/// Why a batch can't be answered as a whole: it met an untrusted page or section. Retry key by key, so
+/// that only the affected key fails.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Unsure;
+pub(crate) struct NeedsPointLookup;
 
-impl From<FormatError> for Unsure {
+impl From<FormatError> for NeedsPointLookup {
     fn from(_: FormatError) -> Self {
-        Unsure
+        NeedsPointLookup
     }
 }
 
-/// What is looked at of a store file.
+/// The order in which keys are looked up.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum KeyOrder {
+    /// As they were given.
+    Given,
+    /// So many keys come roughly in the order of the pages.
+    ByPage { keys: u64 },
+}
+
+/// The pages that keys are looked up in.
 #[derive(Clone, Copy)]
-pub(crate) struct Settled<'a> {
+pub(crate) struct ProbeContext<'a> {
     pub(crate) layers: &'a [Arc<LayerPages>],
-    pub(crate) exempt: Option<&'a Kept>,
+    pub(crate) exempt: Option<&'a SectionReader>,
+    pub(crate) window: WriteWindow<'a>,
+    pub(crate) order: KeyOrder,
 }
 
-impl Settled<'_> {
-    /// Whether a key is there, as a layer has it.
-    #[inline]
-    fn look(&self, layer: &LayerPages, hash: u64, window: WriteWindow<'_>) -> Result<bool, Unsure> {
-        self.is_key(hash, layer.contains(hash, window)?)
+impl<'a> ProbeContext<'a> {
+    /// The pages of a view, for keys in the order in which they were given.
+    pub(crate) fn of(view: &'a View, window: WriteWindow<'a>) -> Self {
+        Self {
+            layers: &view.layers,
+            exempt: view.sections.exempt.as_deref(),
+            window,
+            order: KeyOrder::Given,
+        }
     }
 
-    /// The same, where it was found whether it tests positive.
+    /// Whether the lines of one key have most likely been fetched for another.
+    fn is_dense(&self, layer: &LayerPages) -> bool {
+        match self.order {
+            KeyOrder::Given => false,
+            KeyOrder::ByPage { keys } => keys / layer.pages() >= DENSE,
+        }
+    }
+
+    /// Whether a layer has the key, and it is not exempt.
     #[inline]
-    fn is_key(&self, hash: u64, positive: bool) -> Result<bool, Unsure> {
+    fn look(&self, layer: &LayerPages, hash: u64) -> Result<bool, NeedsPointLookup> {
+        self.is_key(hash, layer.contains(hash, self.window)?)
+    }
+
+    /// Whether a key that tests positive, or not, is present.
+    #[inline]
+    fn is_key(&self, hash: u64, positive: bool) -> Result<bool, NeedsPointLookup> {
         match (positive, self.exempt) {
-            (true, Some(exempt)) => exempt.tells(hash).map(|is| !is).ok_or(Unsure),
+            (true, Some(exempt)) => match exempt.try_contains(hash) {
+                Some(is_exempt) => Ok(!is_exempt),
+                None => Err(NeedsPointLookup),
+            },
             (found, _) => Ok(found),
         }
     }
 }
 
-/// The same in the pages.
+/// Looks for keys in the buffers, at most [`BATCH`] of them. Sets `found` for each that is there, and
+/// drops it from `rest`. `counts` decides whether a key of the active buffer is there; `None` skips that
+/// buffer.
+pub(crate) fn probe_buffers(
+    view: &View,
+    hashes: &[u64],
+    counts: Option<impl Fn(Presence) -> bool>,
+    rest: &mut SelectionVector,
+    found: &mut [bool],
+) {
+    let active = &view.active.buffer;
+    if let Some(counts) = counts.filter(|_| !active.is_unused()) {
+        probe_buffer(active, hashes, counts, rest, found);
+    }
+    if let Some(frozen) = &view.frozen {
+        let settled = |presence| presence == Presence::Settled;
+        probe_buffer(&frozen.buffer, hashes, settled, rest, found);
+    }
+}
+
+/// Looks for keys in the pages, as [`probe_buffers`] does in the buffers.
 ///
 /// # Errors
-/// Then `found` means nothing.
-pub(crate) fn probe_layers<C>(
-    settled: Settled<'_>,
+/// After an error `found` is meaningless.
+pub(crate) fn probe_layers(
+    context: &ProbeContext<'_>,
     hashes: &[u64],
-    stages: &Stages<'_, C>,
-    rest: &mut Places,
+    rest: &mut SelectionVector,
     found: &mut [bool],
-) -> Result<(), Unsure> {
-    for layer in with_keys(settled.layers) {
-        if stages.in_order / layer.pages() >= DENSE {
-            let look = |hash| settled.look(layer, hash, stages.window);
+) -> Result<(), NeedsPointLookup> {
+    for layer in with_keys(context.layers) {
+        if context.is_dense(layer) {
+            let look = |hash| context.look(layer, hash);
             rest.find(hashes, found, GROUP, |hash| layer.prefetch(hash), look)?;
         } else {
-            probe_layer(layer, settled, hashes, stages.window, rest, found)?;
+            probe_layer(layer, context, hashes, rest, found)?;
         }
     }
     Ok(())
@@ -226,7 +217,7 @@ fn probe_buffer(
     buffer: &Buffer,
     hashes: &[u64],
     counts: impl Fn(Presence) -> bool,
-    rest: &mut Places,
+    rest: &mut SelectionVector,
     found: &mut [bool],
 ) {
     let fetch = |hash| buffer.prefetch(hash);
@@ -234,17 +225,17 @@ fn probe_buffer(
     let Ok(()) = rest.find(hashes, found, GROUP, fetch, look);
 }
 
-/// In stages: most absent keys are known by their first run of bits, and where most were, most of those
-/// that are left by the second. What is left then is fetched whole, as are all keys of a batch whose first
-/// ones are there more often than not.
+/// Looks up keys in one layer. The first run of bits rules out most absent keys; if it ruled out most
+/// keys, the second run rules out most of the rest. The remaining keys are fetched whole, and so are all keys
+/// of a batch if most of the first ones are present.
 fn probe_layer(
     layer: &LayerPages,
-    settled: Settled<'_>,
+    context: &ProbeContext<'_>,
     hashes: &[u64],
-    window: WriteWindow<'_>,
-    rest: &mut Places,
+    rest: &mut SelectionVector,
     found: &mut [bool],
-) -> Result<(), Unsure> {
+) -> Result<(), NeedsPointLookup> {
+    let window = context.window;
     let mut perhaps = rest.clone();
     let mut runs = [0; BATCH];
     layer.first_runs(hashes, &mut runs[..hashes.len()]);
@@ -265,10 +256,10 @@ fn probe_layer(
     let looked_at = perhaps.count;
     if looked_at < FEW {
         let fetch = |hash| layer.prefetch_all(hash);
-        let look = |hash| settled.look(layer, hash, window);
+        let look = |hash| context.look(layer, hash);
         perhaps.find(hashes, found, ALL_GROUP, fetch, look)?;
     } else {
-        look_whole(layer, settled, hashes, window, &mut perhaps, found)?;
+        look_whole(layer, context, hashes, &mut perhaps, found)?;
     }
     if perhaps.count < looked_at {
         rest.drop_if(|place| found[place]);
@@ -276,16 +267,15 @@ fn probe_layer(
     Ok(())
 }
 
-/// Looks at all bits of the keys at these places, and keeps those that are not found. The bits of eight keys are
-/// drawn together, and fetched while the eight before are looked at.
+/// Looks at all bits of the keys at these places, and keeps the places whose keys are not found. Draws the
+/// bits of eight keys together, and fetches them while it looks at the eight before.
 fn look_whole(
     layer: &LayerPages,
-    settled: Settled<'_>,
+    context: &ProbeContext<'_>,
     hashes: &[u64],
-    window: WriteWindow<'_>,
-    rest: &mut Places,
+    rest: &mut SelectionVector,
     found: &mut [bool],
-) -> Result<(), Unsure> {
+) -> Result<(), NeedsPointLookup> {
     let places = &rest.places[..rest.count];
     let mut drawn = [layer.drawn(), layer.drawn()];
     let mut behind: &[u16] = &[];
@@ -309,8 +299,8 @@ fn look_whole(
         }
         for (key, place) in behind.iter().enumerate() {
             let hash = hash_of(place);
-            let positive = layer.contains_drawn(hash, now, key, window)?;
-            found[usize::from(*place)] = settled.is_key(hash, positive)?;
+            let positive = layer.contains_drawn(hash, now, key, context.window)?;
+            found[usize::from(*place)] = context.is_key(hash, positive)?;
         }
         behind = ahead;
     }

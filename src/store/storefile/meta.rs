@@ -24,6 +24,11 @@ pub(crate) struct Identity {
     pub(crate) intent: Option<Intent>,
 }
 
+/// A failure to read a section.
+pub(crate) fn section_error(path: &Path, error: std::io::Error) -> Error {
+    Error::io("read a section of", path, error)
+}
+
 /// Reads and checks header and superblocks.
 pub(crate) fn identify(
     options: &Options,

@@ -8,7 +8,7 @@ use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer, Section, Superblock};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::sizing::Cell;
-use crate::store::view::section_set::failed;
+use crate::store::storefile::meta::section_error;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// Pages that are read at a time.
@@ -142,7 +142,7 @@ pub(crate) fn check_section_at(
     offset: u64,
 ) -> Result<()> {
     let checked = section.check_at(file, offset);
-    let checked = checked.map_err(|error| failed(path, error))?;
+    let checked = checked.map_err(|error| section_error(path, error))?;
     checked.map(drop).map_err(|source| Error::Format {
         path: path.to_owned(),
         source,

@@ -56,6 +56,14 @@ impl StoreFile {
         self.header.kind == Kind::Counting
     }
 
+    /// Refuses what only a counting store can do.
+    pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
+        match self.header.kind {
+            Kind::Counting => Ok(()),
+            kind => Err(Error::NotCounting { action, kind }),
+        }
+    }
+
     /// The owner and mode of the store file: what is made of a store gets them.
     pub(crate) fn owner(&self) -> Result<Option<Owner>> {
         Ok(self.place.state()?.map(|state| state.owner))

@@ -1,5 +1,10 @@
 //! What one look-up sees: the buffers, the layers and the sections of one moment.
+//!
+//! - Promises: a view never changes, and all that was present when it was made can be found through it.
+//! - May touch: the shared words for reading, the store file, and the buffers' files to map them.
+//! - Lock: none to look; one thread of a process at a time renews the view.
 
+pub(crate) mod lookup;
 pub(crate) mod section_set;
 
 use std::path::Path;
@@ -15,38 +20,37 @@ use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::storefile::store_file::StoreFile;
-use crate::store::view::section_set::KeptAll;
+use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// Bytes of a log that a mark takes, at least.
+/// The fewest bytes that a mark takes in a log.
 const LEAST_MARK: u64 = 48;
 
-/// What is mapped of a store file: its layers and its sections.
-pub(crate) type Mapped = (Vec<Arc<LayerPages>>, KeptAll);
+/// What a view maps of a store file: its layers and its sections.
+pub(crate) type Mapped = (Vec<Arc<LayerPages>>, SectionSet);
 
-/// How often a renewal begins again because others went on meanwhile.
-const ROUNDS: usize = 1000;
+/// How often a renewal starts over because other handles went on meanwhile.
+const MOST_RENEWALS: usize = 1000;
 
-/// What a reader looks at: in this order, the order in which keys flow.
+/// What a look-up searches, in this order: the order in which keys flow.
 ///
-/// A view never changes; rotation and the end of a checkpoint put another in its place. Who holds
-/// an old one sees all that was there when it began: a buffer is never emptied or used again, and
-/// pages only gain keys.
+/// A view never changes; a rotation or the end of a checkpoint replaces it. Through an old view one still
+/// finds all that was present when it was made: a buffer is never emptied or reused, and pages only
+/// gain keys.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) frozen: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
-    /// Its sections.
-    pub(crate) kept: KeptAll,
+    pub(crate) sections: SectionSet,
     /// The newest superblock when the view was made.
     pub(crate) superblock: Superblock,
 }
 
 impl View {
     /// Keys in frozen buffer and pages. Between its superblock and its end a checkpoint's keys are
-    /// in both, and whoever died there leaves them so.
+    /// in both, and they stay so if the process dies there.
     pub(crate) fn settled_keys(&self) -> u64 {
         let frozen = self.frozen.as_ref();
         let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
@@ -54,31 +58,31 @@ impl View {
         self.superblock.keys().saturating_add(frozen)
     }
 
-    /// Whether it shows what is there now.
+    /// Whether it shows the store as it is now.
     #[inline]
     pub(crate) fn is_current(&self, shared: &Coordination) -> bool {
         let settled = match &self.frozen {
             Some(frozen) => frozen.number(),
             None => self.active.number(),
         };
-        // A log that memory had no room for is settled without ever having been in a view: then the
-        // superblock alone tells that the view is old.
+        // A log that memory had no room for is settled without ever having been in a view. Then only the
+        // superblock shows that the view is old.
         self.active.number() == shared.active()
             && settled == shared.settled()
             && self.superblock.generation >= settled
     }
 
-    /// The view of these generations, from one before it and a superblock that was read after them;
-    /// `None` if that one is older than they are. What the old view does not hold is looked for
-    /// with `find`, and the layers with `map`.
+    /// The view that follows this one, with a superblock that was read after the turn; `None` if the
+    /// superblock is older than the turn. `find` opens generations that this view doesn't hold, and `map`
+    /// maps the layers and sections.
     pub(crate) fn next(
         &self,
-        active: u64,
-        settled: u64,
+        turn: Turn,
         superblock: Superblock,
         find: impl Fn(u64) -> Result<Arc<Generation>>,
         map: impl FnOnce(&Superblock) -> Result<Mapped>,
     ) -> Result<Option<Self>> {
+        let Turn { active, settled } = turn;
         if superblock.generation < settled {
             return Ok(None);
         }
@@ -97,25 +101,25 @@ impl View {
             None
         };
         let active = find(active)?;
-        let (layers, kept) = map(&superblock)?;
+        let (layers, sections) = map(&superblock)?;
         Ok(Some(Self {
             active,
             frozen,
             layers,
-            kept,
+            sections,
             superblock,
         }))
     }
 
-    /// Checks which generations the words name, after those of an older view. `active` was the same before
-    /// and after `settled` was read.
-    pub(crate) fn check_turn(&self, active: u64, settled: u64) -> Result<(), Wrong> {
+    /// Checks that a turn can follow the one of this view.
+    pub(crate) fn check_turn(&self, turn: Turn) -> Result<(), Wrong> {
+        let Turn { active, settled } = turn;
         Wrong::unless_in("active", self.active.number()..=MAX_COUNTER, active)?;
         Wrong::unless_in("settled", active.saturating_sub(1)..=active, settled)
     }
 
-    /// Checks the number of the last commit, by the holder of the writer lock: no more can have come since the
-    /// superblock than the logs have room for.
+    /// Checks the number of the last commit: no more can have come since the superblock than the logs have room
+    /// for. The caller holds the writer lock.
     pub(crate) fn check_sequence(&self, shared: &Coordination) -> Result<u64, Wrong> {
         let logs = self.frozen.iter().chain([&self.active]);
         let bytes = logs.fold(0_u64, |sum, one| sum.saturating_add(one.buffer.tail().end));
@@ -126,7 +130,7 @@ impl View {
         Ok(got)
     }
 
-    /// The sum of all words that change under the writer lock alone.
+    /// The sum of all words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, shared: &Coordination) -> u64 {
         let mut sum = Sum::default();
@@ -135,20 +139,36 @@ impl View {
         sum.value()
     }
 
-    /// Leaves the sum for the next holder of the lock: by the holder before, or by who has opened the store
-    /// first or gone on after a death.
+    /// Stores the sum for the next holder of the writer lock. The caller holds that lock, or is the first to
+    /// open the store, or recovers after a death.
     #[inline]
     pub(crate) fn leave_sum(&self, shared: &Coordination) {
         shared.set_seal(self.sum(shared));
     }
 }
 
-/// The view of an open store that is current, as far as its handle knows.
+/// The generations that the shared words name at one moment.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Turn {
+    pub(crate) active: u64,
+    /// The first generation that is not in the pages yet: the frozen one, or the active one.
+    pub(crate) settled: u64,
+}
+
+impl Turn {
+    pub(crate) fn of(shared: &Coordination) -> Self {
+        Self {
+            active: shared.active(),
+            settled: shared.settled(),
+        }
+    }
+}
+
+/// The current view of an open store, as far as its handle knows.
 #[derive(Debug)]
 pub(crate) struct ViewCell {
     pub(crate) cell: ArcSwap<View>,
-    /// Held by the one thread that renews the view; in it, a generation that this handle has just
-    /// made.
+    /// Locked by the one thread that renews the view. Holds a generation that this handle has just made.
     pub(crate) renewal: Mutex<Option<Arc<Generation>>>,
     pub(crate) file: Arc<StoreFile>,
     pub(crate) handle: Arc<Handle>,
@@ -172,20 +192,20 @@ impl ViewCell {
     #[cold]
     pub(crate) fn renew(&self) -> Result<()> {
         let made = lock(&self.renewal);
-        for _ in 0..ROUNDS {
+        for _ in 0..MOST_RENEWALS {
             let old = self.cell.load_full();
             if old.is_current(&self.shared) {
                 return Ok(());
             }
-            let (active, settled) = (self.shared.active(), self.shared.settled());
-            if active != self.shared.active() {
+            let turn = Turn::of(&self.shared);
+            if turn.active != self.shared.active() {
                 continue;
             }
             if !self.shared.is_ended() {
-                let checked = old.check_turn(active, settled);
+                let checked = old.check_turn(turn);
                 checked.map_err(|wrong| self.handle.distrust(wrong))?;
             }
-            match self.try_renew(&old, made.as_ref(), active, settled) {
+            match self.try_renew(&old, made.as_ref(), turn) {
                 Ok(Some(view)) => {
                     let current = view.is_current(&self.shared);
                     self.cell.store(Arc::new(view));
@@ -194,9 +214,9 @@ impl ViewCell {
                     }
                 }
                 Ok(None) => {}
-                // The others went on, and what was looked for is gone.
-                Err(_) if (active, settled) != (self.shared.active(), self.shared.settled()) => {}
-                // So is the shared memory, with the last writer.
+                // Other handles went on and removed what was looked for.
+                Err(_) if turn != Turn::of(&self.shared) => {}
+                // The last writer is gone, and the shared memory with it.
                 Err(_) if self.shared.is_ended() => {}
                 Err(error) => return Err(error),
             }
@@ -207,9 +227,9 @@ impl ViewCell {
         }
         let settled = self.shared.settled();
         let newest = self.file.read_meta()?.superblock.generation;
-        // What is settled is in the newest superblock before it is told here.
-        let told = Wrong::unless_in("settled", 0..=newest, settled);
-        told.map_err(|wrong| self.handle.distrust(wrong))?;
+        // A checkpoint writes its superblock before it publishes what is settled.
+        let checked = Wrong::unless_in("settled", 0..=newest, settled);
+        checked.map_err(|wrong| self.handle.distrust(wrong))?;
         Err(Error::Busy {
             path: self.file.place.to_path_buf(),
             what: "other handles to go on",
@@ -221,8 +241,7 @@ impl ViewCell {
         &self,
         old: &View,
         made: Option<&Arc<Generation>>,
-        active: u64,
-        settled: u64,
+        turn: Turn,
     ) -> Result<Option<View>> {
         let superblock = self.file.read_meta()?.superblock;
         let find = |number: u64| match made.filter(|made| made.number() == number) {
@@ -235,11 +254,11 @@ impl ViewCell {
         let map = |superblock: &Superblock| {
             map_all(&self.file.raw, &self.file.place, superblock, Some(old))
         };
-        old.next(active, settled, superblock, find, map)
+        old.next(turn, superblock, find, map)
     }
 }
 
-/// Maps what a superblock names, keeping what an older view has mapped.
+/// Maps what a superblock names, reusing what an older view has mapped.
 pub(crate) fn map_all(
     file: &Arc<dyn StorageFile>,
     path: &Path,
@@ -248,8 +267,8 @@ pub(crate) fn map_all(
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
-    let held = old.map(|old| &old.kept);
-    Ok((layers, KeptAll::of(file, path, superblock, held)?))
+    let held = old.map(|old| &old.sections);
+    Ok((layers, SectionSet::of(file, path, superblock, held)?))
 }
 
 fn map_layers(

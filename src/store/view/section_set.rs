@@ -1,4 +1,4 @@
-//! Sections as views hold them: hashes that are kept exactly (FORMAT.md, "Sections").
+//! The sections of a view: sets of hashes that are stored exactly (FORMAT.md, "Sections").
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -6,31 +6,31 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::file::section::{Gone, Hashes};
 use crate::file::{FormatError, Section, SectionKind, Superblock};
-use crate::store::storefile::meta::read_identity;
+use crate::store::storefile::meta::{read_identity, section_error};
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// How often a section is opened again that checkpoints of others have replaced meanwhile.
-const ROUNDS: usize = 1000;
+/// How often a section is opened again if other handles' checkpoints replace it meanwhile.
+const MOST_REOPENS: usize = 1000;
 
-/// A section, as a view holds it.
+/// One section of a view.
 ///
-/// Who looks into it with a view that others have left behind by two checkpoints may find its pages
-/// used for something else. The newest section of the kind answers then, which is as good. Of exemptions: a
-/// key that it does not have was inserted since; and one that it has was not, as far as the pages tell.
+/// Two checkpoints later its pages may be reused; then it asks the newest section of its kind, whose answer is
+/// as good. For exemptions: a key that the newest section lacks was inserted since, and one that it
+/// has was not, as far as the pages say.
 #[derive(Debug)]
-pub(crate) struct Kept {
+pub(crate) struct SectionReader {
     section: Section,
-    /// Damage is told to who needs an answer.
+    /// Damage is an error only if an answer is needed.
     hashes: Result<Hashes, FormatError>,
     file: Arc<dyn StorageFile>,
     path: PathBuf,
-    /// The newest one when it was needed last.
-    newer: Mutex<Option<Arc<Kept>>>,
+    /// The newest section of this kind, as of the last time it was needed.
+    newer: Mutex<Option<Arc<SectionReader>>>,
 }
 
-impl Kept {
-    /// That of a superblock, if it has any hash; `held` is the one of an older view.
+impl SectionReader {
+    /// The section that a superblock names; `None` if it has no hashes. `held` is that of an older view.
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
@@ -39,7 +39,7 @@ impl Kept {
         held: Option<&Arc<Self>>,
     ) -> Result<Option<Arc<Self>>> {
         let mut section = named(superblock, kind);
-        for _ in 0..ROUNDS {
+        for _ in 0..MOST_REOPENS {
             let Some(found) = section else {
                 return Ok(None);
             };
@@ -67,7 +67,7 @@ impl Kept {
         let hashes = Hashes::open(&section, &**file);
         Ok(Self {
             section,
-            hashes: hashes.map_err(|error| failed(path, error))?,
+            hashes: hashes.map_err(|error| section_error(path, error))?,
             file: Arc::clone(file),
             path: path.to_owned(),
             newer: Mutex::new(None),
@@ -80,31 +80,32 @@ impl Kept {
         whole && self.section == *section
     }
 
-    /// Whether it has the hash; `None` if this one can't tell: then [`has`](Self::has) can.
+    /// Whether the section has the hash; `None` if only [`contains`](Self::contains) can tell.
     #[inline]
-    pub(crate) fn tells(&self, hash: u64) -> Option<bool> {
+    pub(crate) fn try_contains(&self, hash: u64) -> Option<bool> {
         let hashes = self.hashes.as_ref().ok()?;
         hashes.contains(hash).ok()
     }
 
-    /// Whether it has the hash.
+    /// Whether the section has the hash.
     ///
     /// # Errors
     /// A damaged section, or one that can't be read.
-    pub(crate) fn has(&self, hash: u64) -> Result<bool> {
-        self.ask(|hashes| hashes.contains(hash), false)
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
+        self.query(|hashes| hashes.contains(hash), false)
     }
 
-    /// Asks the section; `none` is the answer of one that is gone, with none in its place.
-    pub(crate) fn ask<T: Copy>(
+    /// Asks the section, or the newest of its kind if its pages were reused. `none` is the answer if there is
+    /// none any more.
+    pub(crate) fn query<T: Copy>(
         &self,
         mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
         none: T,
     ) -> Result<T> {
-        let mut ask = |kept: &Self| match &kept.hashes {
+        let mut ask = |reader: &Self| match &reader.hashes {
             Ok(hashes) => Ok(question(hashes).ok()),
             Err(source) => Err(Error::Format {
-                path: kept.path.clone(),
+                path: reader.path.clone(),
                 source: source.clone(),
             }),
         };
@@ -113,8 +114,8 @@ impl Kept {
         }
         let mut newer = lock(&self.newer);
         loop {
-            if let Some(kept) = &*newer
-                && let Some(answer) = ask(kept)?
+            if let Some(reader) = &*newer
+                && let Some(answer) = ask(reader)?
             {
                 return Ok(answer);
             }
@@ -138,24 +139,27 @@ impl Kept {
 
 /// All sections of a view.
 #[derive(Debug, Default)]
-pub(crate) struct KeptAll {
-    /// Keys that are not there, whatever the layers say.
-    pub(crate) exempt: Option<Arc<Kept>>,
-    /// The sampled keys of the pages, and those among the lost; neither without a hash.
-    pub(crate) sample: Option<Arc<Kept>>,
-    pub(crate) lost: Option<Arc<Kept>>,
+pub(crate) struct SectionSet {
+    /// Keys that are absent, whatever the layers say.
+    pub(crate) exempt: Option<Arc<SectionReader>>,
+    /// The sampled keys of the pages, and the sampled keys among the lost ones. `None` if empty.
+    pub(crate) sample: Option<Arc<SectionReader>>,
+    pub(crate) lost: Option<Arc<SectionReader>>,
 }
 
-impl KeptAll {
+impl SectionSet {
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
         superblock: &Superblock,
         held: Option<&Self>,
     ) -> Result<Self> {
-        let of = |kind, held: Option<&Arc<Kept>>| Kept::of(file, path, superblock, kind, held);
-        let held =
-            |which: fn(&Self) -> &Option<Arc<Kept>>| held.and_then(|held| which(held).as_ref());
+        let of = |kind, held: Option<&Arc<SectionReader>>| {
+            SectionReader::of(file, path, superblock, kind, held)
+        };
+        let held = |which: fn(&Self) -> &Option<Arc<SectionReader>>| {
+            held.and_then(|held| which(held).as_ref())
+        };
         Ok(Self {
             exempt: of(SectionKind::Exempt, held(|held| &held.exempt))?,
             sample: of(SectionKind::Sample, held(|held| &held.sample))?,
@@ -167,8 +171,4 @@ impl KeptAll {
 fn named(superblock: &Superblock, kind: SectionKind) -> Option<Section> {
     let section = superblock.section(kind).copied();
     section.filter(|section| section.count > 0)
-}
-
-pub(crate) fn failed(path: &Path, error: std::io::Error) -> Error {
-    Error::io("read a section of", path, error)
 }

@@ -6,7 +6,7 @@ use crate::hash::HashedKey;
 use crate::store::api::store::Store;
 use crate::store::api::store::Verdict;
 use crate::store::engine::Engine;
-use crate::store::read::batch::Keys;
+use crate::store::prefetch::hash_source::HashSource;
 
 /// Keys that are claimed and not yet in the log.
 #[derive(Debug, Default)]
@@ -78,7 +78,11 @@ impl Engine {
     /// Inserts the keys of a part in order and appends a verdict for each.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
-    pub(crate) fn claim_each(&self, keys: &dyn Keys, verdicts: &mut Vec<Verdict>) -> Result<()> {
+    pub(crate) fn claim_each(
+        &self,
+        keys: &dyn HashSource,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
         self.claim_part(keys, Behind::Claimed, verdicts)
     }
 }

@@ -8,10 +8,10 @@ use crate::error::{Error, Result};
 use crate::page::counting::after;
 use crate::store::api::store::Verdict;
 use crate::store::engine::Engine;
-use crate::store::read::batch::Keys;
-use crate::store::read::count::Tell;
-use crate::store::read::staged::{ALL_GROUP, BATCH, GROUP};
-use crate::store::view::View;
+use crate::store::prefetch::BATCH;
+use crate::store::prefetch::hash_source::HashSource;
+use crate::store::read::Reader;
+use crate::store::read::count::KeyCount;
 use crate::store::write::guard::Writing;
 
 /// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
@@ -110,7 +110,7 @@ impl Engine {
     pub(crate) fn count_each(
         &self,
         operation: Operation,
-        keys: &dyn Keys,
+        keys: &dyn HashSource,
         out: &mut Vec<Counted>,
     ) -> Result<()> {
         self.handle.check_writable()?;
@@ -138,7 +138,7 @@ impl Engine {
     pub(crate) fn count_verdicts(
         &self,
         operation: Operation,
-        keys: &dyn Keys,
+        keys: &dyn HashSource,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
         let mut counted = Vec::with_capacity(keys.count());
@@ -147,86 +147,17 @@ impl Engine {
         outcome
     }
 
-    /// Whether keys are there.
-    pub(crate) fn counts_each(&self, keys: &dyn Keys, found: &mut [bool]) -> Result<()> {
-        let mut hashes = [0; BATCH];
-        for (at, found) in (0..).step_by(BATCH).zip(found.chunks_mut(BATCH)) {
-            let batch = &mut hashes[..found.len()];
-            keys.hashes_from(at, batch);
-            let told = self.tell_batch(batch, |place, told| found[place] = told.count() > 0)?;
-            if told.is_none() {
-                // One after the other: what is in the way concerns its own key.
-                for (hash, found) in batch.iter().zip(found) {
-                    *found = self.counts_any(*hash)?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Looks up the keys of a batch, each fetched a group before. `None` if there is a damaged page, which
-    /// is to be met in its turn, or if a buffer was not looked into that may have had a word to say.
-    fn tell_batch(&self, batch: &[u64], mut each: impl FnMut(usize, Tell)) -> Result<Option<()>> {
-        let view = self.views.current()?;
-        let group = |first| batch.iter().skip(first).take(GROUP);
-        fetch(&view, group(0));
-        // Of keys that are there, as the last one was, all lines are needed.
-        let mut was_there = true;
-        for (place, hash) in batch.iter().enumerate() {
-            if place % GROUP == 0 {
-                fetch(&view, group(place + GROUP));
-            }
-            if was_there
-                && place % ALL_GROUP == 0
-                && let Some(layer) = view.layers.first()
-            {
-                let next = batch.iter().skip(place + ALL_GROUP).take(ALL_GROUP);
-                next.for_each(|hash| layer.prefetch_all_counters(*hash));
-            }
-            match self.tell(&view, *hash) {
-                Ok(told) => {
-                    was_there = told.settled > 0;
-                    each(place, told);
-                }
-                Err(_) => return Ok(None),
-            }
-        }
-        Ok((view.active.number() == self.shared.active()).then_some(()))
-    }
-
     /// The answers of a batch of which nothing is to be counted, as can be told without the writer
     /// lock. Brings what it looks at into memory, for who takes the lock after.
     fn counted_already(&self, operation: Operation, batch: &[u64]) -> Result<Option<Vec<Counted>>> {
         let mut counted = Vec::with_capacity(batch.len());
         let mut is_idle = true;
-        let told = self.tell_batch(batch, |_, told| {
+        let told = Reader::of(self).count_batch(batch, |_, told| {
             let one = operation.decide(told.count(), told.buffered > 0);
             is_idle &= !one.done;
             counted.push(one);
         })?;
         Ok(told.filter(|()| is_idle).map(|()| counted))
-    }
-
-    /// Inserts less removes of all keys, not below 0.
-    pub(crate) fn net_keys(&self, view: &View) -> u64 {
-        let frozen = view.frozen.as_ref();
-        let frozen = frozen.filter(|frozen| view.superblock.generation <= frozen.number());
-        let frozen = frozen.map_or(0, |frozen| frozen.buffer.net_keys());
-        let buffered = view.active.buffer.net_keys().saturating_add(frozen);
-        view.superblock.keys().saturating_add_signed(buffered)
-    }
-}
-
-/// Fetches what the look-ups of keys will touch first.
-fn fetch<'a>(view: &View, hashes: impl Iterator<Item = &'a u64>) {
-    for hash in hashes {
-        view.active.buffer.prefetch(*hash);
-        if let Some(frozen) = &view.frozen {
-            frozen.buffer.prefetch(*hash);
-        }
-        if let Some(layer) = view.layers.first() {
-            layer.prefetch_counters(*hash);
-        }
     }
 }
 
@@ -326,9 +257,9 @@ impl Writing<'_> {
 
     /// How often a key is there. Waits for a checkpoint that is at its page, or goes on with one that
     /// died there.
-    fn tell(&mut self, hash: u64) -> Result<Tell> {
+    fn tell(&mut self, hash: u64) -> Result<KeyCount> {
         for _ in 0..ROUNDS {
-            let told = self.engine.tell(&self.view, hash)?;
+            let told = Reader::of(self.engine).count_by(&self.view, hash)?;
             if !told.at_least {
                 return Ok(told);
             }
@@ -344,7 +275,7 @@ impl Writing<'_> {
     }
 
     fn is_full_with(&self, more: i64) -> bool {
-        let keys = self.engine.net_keys(&self.view);
+        let keys = self.view.net_keys();
         keys.saturating_add_signed(more) >= self.engine.file.key_limit
     }
 
@@ -425,7 +356,7 @@ mod tests {
         for logged in [false, true] {
             for counted in 0..=if logged { 3 } else { 0 } {
                 let (_folder, store) = store();
-                let count = |hash| store.engine.count_of(hash).unwrap();
+                let count = |hash| Reader::of(&store.engine).count_of(hash).unwrap();
                 for _ in 0..5 {
                     let keys = hashes.to_vec();
                     let inserted = &mut Vec::new();

@@ -72,7 +72,11 @@ impl Store {
     pub fn exemptions(&self) -> Result<u64> {
         self.engine.handle.check_usable()?;
         let view = self.engine.views.current()?;
-        Ok(view.kept.exempt.as_ref().map_or(0, |exempt| exempt.count()))
+        Ok(view
+            .sections
+            .exempt
+            .as_ref()
+            .map_or(0, |exempt| exempt.count()))
     }
 
     /// Passes the hashes of the keys that are exempt to `each`, in rising order, as
@@ -107,14 +111,14 @@ impl Engine {
     fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
         self.handle.check_usable()?;
         let view = Arc::clone(&*self.views.current()?);
-        let Some(exempt) = &view.kept.exempt else {
+        let Some(exempt) = &view.sections.exempt else {
             return Ok(());
         };
         let mut from = Some(0);
         let mut piece = Vec::new();
         while let Some(first) = from {
             piece.clear();
-            exempt.ask(
+            exempt.query(
                 |hashes| hashes.load(first..=u64::MAX, PIECE, &mut piece),
                 (),
             )?;
@@ -136,7 +140,12 @@ impl Writing<'_> {
                 report.present += 1;
                 return false;
             }
-            match view.kept.exempt.as_ref().map(|exempt| exempt.has(*hash)) {
+            match view
+                .sections
+                .exempt
+                .as_ref()
+                .map(|exempt| exempt.contains(*hash))
+            {
                 Some(Ok(true)) => {
                     report.already += 1;
                     return false;

@@ -13,6 +13,7 @@ use crate::sizing::{Interval, poisson_interval, share_interval};
 use crate::store::api::store::Store;
 use crate::store::api::store::Verdict;
 use crate::store::engine::Engine;
+use crate::store::read::Reader;
 use crate::store::view::View;
 use crate::store::write::guard::Writing;
 use crate::sys::lock;
@@ -48,7 +49,9 @@ impl Store {
         let Some(sample) = view.superblock.section(SectionKind::Sample) else {
             return Ok(None);
         };
-        let kept = [&view.kept.sample, &view.kept.lost].into_iter().flatten();
+        let kept = [&view.sections.sample, &view.sections.lost]
+            .into_iter()
+            .flatten();
         if kept.into_iter().any(|kept| kept.is_damaged()) {
             return Ok(None);
         }
@@ -99,11 +102,14 @@ impl Engine {
     /// Whether the pages alone have the key, it was never inserted, and that has not been noted.
     fn is_lost(&self, view: &View, hash: u64) -> Result<bool> {
         let sampled = view.superblock.section(SectionKind::Sample).is_some();
-        if !sampled || view.is_buffered(hash) || !self.probe_settled(view, hash)? {
+        if !sampled || view.is_buffered(hash) || !Reader::of(self).probe_settled(view, hash)? {
             return Ok(false);
         }
-        for kept in [&view.kept.sample, &view.kept.lost].into_iter().flatten() {
-            if kept.has(hash)? {
+        for kept in [&view.sections.sample, &view.sections.lost]
+            .into_iter()
+            .flatten()
+        {
+            if kept.contains(hash)? {
                 return Ok(false);
             }
         }

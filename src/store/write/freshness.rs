@@ -1,5 +1,7 @@
 //! What is known of keys that were looked for before the writer lock was taken.
 
+use crate::store::view::lookup::AbsentSince;
+
 /// Where a key may be that was absent when it was looked for without the writer lock. Claiming looks
 /// into the active buffer in any case.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -13,12 +15,11 @@ pub(crate) enum Since {
 }
 
 impl Since {
-    /// For keys that were absent while a generation was the active one, from the active generation now
-    /// and the one that is still to be settled, if there is one.
-    pub(crate) fn of(generation: u64, active: u64, frozen: Option<u64>) -> Self {
+    /// From the active generation now and the one that is still to be settled, if there is one.
+    pub(crate) fn of(absent: AbsentSince, active: u64, frozen: Option<u64>) -> Self {
         match active {
-            _ if active == generation => Self::Active,
-            _ if frozen == Some(generation) => Self::Frozen,
+            _ if absent.is_of(active) => Self::Active,
+            _ if frozen.is_some_and(|frozen| absent.is_of(frozen)) => Self::Frozen,
             _ => Self::Settled,
         }
     }

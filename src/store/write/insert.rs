@@ -6,9 +6,12 @@ use crate::buffer::{Buffer, COMMITTED, Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 use crate::store::api::store::Verdict;
 use crate::store::engine::Engine;
-use crate::store::read::batch::{Keys, Rest};
-use crate::store::read::staged::{BATCH, GROUP, Places, Stages, probe_layers};
+use crate::store::prefetch::hash_source::{HashSource, SourceTail};
+use crate::store::prefetch::{BATCH, GROUP};
+use crate::store::read::Reader;
+use crate::store::read::staged::{ProbeContext, SelectionVector, probe_buffers, probe_layers};
 use crate::store::view::View;
+use crate::store::view::lookup::AbsentSince;
 use crate::store::write::claims::{Behind, Claims, Stop};
 use crate::store::write::count::Operation;
 use crate::store::write::freshness::Since;
@@ -20,14 +23,13 @@ const MANY: usize = 64;
 /// What is known of the keys of a part from a place on.
 struct Probed {
     first: usize,
-    /// Which was active then.
-    generation: u64,
+    absent: AbsentSince,
     seen: Vec<bool>,
 }
 
 /// The same of a batch.
 struct Looked<'a> {
-    generation: u64,
+    absent: AbsentSince,
     seen: &'a [bool],
 }
 
@@ -48,13 +50,13 @@ impl Engine {
         let view = self.views.current()?;
         view.prefetch(hash);
         let mut verdict = [Verdict::Seen];
-        if self.probe_seen(&view, hash)? {
+        if Reader::of(self).probe_seen(&view, hash)? {
             self.check_seen(&[hash], &verdict);
             return Ok(Verdict::Seen);
         }
         let mut writing = self.lock_writer()?;
         match writing.claim_absent(
-            view.active.number(),
+            AbsentSince::of(&view),
             &[hash],
             &[0],
             Behind::Claimed,
@@ -70,7 +72,7 @@ impl Engine {
     /// On an error the verdicts are those of the keys before the one that failed, which are done.
     pub(crate) fn claim_part(
         &self,
-        keys: &dyn Keys,
+        keys: &dyn HashSource,
         behind: Behind,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
@@ -79,16 +81,19 @@ impl Engine {
         }
         self.handle.check_writable()?;
         verdicts.reserve(keys.count());
-        let mut probed = self.probe(Rest { keys, first: 0 })?;
+        let mut probed = self.probe(SourceTail::all(keys))?;
         let mut hashes = [0; BATCH];
         for at in (0..keys.count()).step_by(BATCH) {
             if probed.as_ref().is_some_and(|probed| !self.tells(probed)) {
-                probed = self.probe(Rest { keys, first: at })?;
+                probed = self.probe(SourceTail {
+                    source: keys,
+                    first: at,
+                })?;
             }
             let batch = &mut hashes[..BATCH.min(keys.count() - at)];
             keys.hashes_from(at, batch);
             let seen = probed.as_ref().map(|probed| Looked {
-                generation: probed.generation,
+                absent: probed.absent,
                 seen: &probed.seen[at - probed.first..],
             });
             let first = verdicts.len();
@@ -105,15 +110,15 @@ impl Engine {
 
     /// Looks up many keys at once, for batches of them to be claimed after. `None` if they are too
     /// few for that, or if there is a damaged page, which is to be met in its turn.
-    fn probe(&self, keys: Rest<'_>) -> Result<Option<Probed>> {
+    fn probe(&self, keys: SourceTail<'_>) -> Result<Option<Probed>> {
         if keys.count() < MANY {
             return Ok(None);
         }
         let mut seen = vec![false; keys.count()];
-        let probed = self.probe_part(&keys, self.counts(), &mut seen)?;
-        Ok(probed.ok().map(|generation| Probed {
+        let probed = Reader::of(self).probe_part(&keys, self.counts(), &mut seen)?;
+        Ok(probed.ok().map(|absent| Probed {
             first: keys.first,
-            generation,
+            absent,
             seen,
         }))
     }
@@ -122,14 +127,14 @@ impl Engine {
     fn tells(&self, probed: &Probed) -> bool {
         let active = self.shared.active();
         let frozen = Some(self.shared.settled()).filter(|settled| *settled < active);
-        Since::of(probed.generation, active, frozen) != Since::Settled
+        Since::of(probed.absent, active, frozen) != Since::Settled
     }
 
     /// How the active buffer is looked into, ahead of claiming. Who brings new keys finds them absent
     /// from it, and looks there once more to claim them: then once is enough.
     fn counts(&self) -> Option<impl Fn(Presence) -> bool> {
         let looks = !self.hints.mostly_new.load(Ordering::Relaxed);
-        looks.then_some(|presence| self.is_seen(presence))
+        looks.then_some(|presence| Reader::of(self).is_seen(presence))
     }
 
     /// Claims a batch, which may have been looked up.
@@ -141,15 +146,18 @@ impl Engine {
         verdicts: &mut Vec<Verdict>,
     ) -> Result<(), Stop> {
         let first = verdicts.len();
-        let (generation, absent, outcome) = match looked {
-            Some(Looked { generation, seen }) => {
+        let (since, absent, outcome) = match looked {
+            Some(Looked {
+                absent: since,
+                seen,
+            }) => {
                 let absent = (0..batch.len()).filter(|place| !seen[*place]);
-                (generation, absent.collect(), Ok(()))
+                (since, absent.collect(), Ok(()))
             }
             None => {
                 let view = self.views.current().map_err(Stop::at(0))?;
                 let (absent, outcome) = self.find_absent(&view, batch);
-                (view.active.number(), absent, outcome)
+                (AbsentSince::of(&view), absent, outcome)
             }
         };
         let judged = match &outcome {
@@ -166,7 +174,7 @@ impl Engine {
                 }
             }
             let mut writing = self.lock_writer().map_err(Stop::at(*first_absent))?;
-            writing.claim_absent(generation, batch, &absent, behind, &mut verdicts[first..])?;
+            writing.claim_absent(since, batch, &absent, behind, &mut verdicts[first..])?;
             behind.cut(verdicts, first);
         }
         self.check_seen(batch, &verdicts[first..]);
@@ -189,15 +197,16 @@ impl Engine {
         let mut seen = [false; BATCH];
         let seen = &mut seen[..batch.len()];
         let mut absent = Vec::with_capacity(batch.len());
-        let counts = Some(|presence| self.is_seen(presence));
-        let stages = Stages::new(self.shared.window(), counts);
-        let mut rest = Places::all(batch.len());
-        view.probe_buffers(batch, &stages, &mut rest, seen);
-        let probed = probe_layers(view.settled(), batch, &stages, &mut rest, seen);
+        let reader = Reader::of(self);
+        let counts = Some(|presence| reader.is_seen(presence));
+        let context = ProbeContext::of(view, self.shared.window());
+        let mut rest = SelectionVector::all(batch.len());
+        probe_buffers(view, batch, counts, &mut rest, seen);
+        let probed = probe_layers(&context, batch, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
-                match self.probe_seen(view, *hash) {
+                match reader.probe_seen(view, *hash) {
                     Ok(found) => seen[place] = found,
                     Err(error) => {
                         outcome = Err(Stop::at(place)(error));
@@ -213,17 +222,16 @@ impl Engine {
 }
 
 impl Writing<'_> {
-    /// Where keys may be that were absent while a generation was the active one.
-    fn since(&self, generation: u64) -> Since {
+    /// Where keys may be that were absent.
+    fn since(&self, absent: AbsentSince) -> Since {
         let frozen = self.view.frozen.as_ref().map(|frozen| frozen.number());
-        Since::of(generation, self.view.active.number(), frozen)
+        Since::of(absent, self.view.active.number(), frozen)
     }
 
-    /// Claims the keys at the places `absent` of a batch, which were absent while a generation was the
-    /// active one: from all but that generation's buffer, at least.
+    /// Claims the keys at the places `absent` of a batch.
     fn claim_absent(
         &mut self,
-        generation: u64,
+        looked: AbsentSince,
         batch: &[u64],
         absent: &[usize],
         behind: Behind,
@@ -231,7 +239,7 @@ impl Writing<'_> {
     ) -> Result<(), Stop> {
         let first = absent.first().copied().unwrap_or(0);
         let held = |hash| self.view.active.buffer.is_held(hash);
-        if self.since(generation) == Since::Active && self.is_full(0) && !held(batch[first]) {
+        if self.since(looked) == Since::Active && self.is_full(0) && !held(batch[first]) {
             // Refused without so much as a log.
             return Err(Stop::at(first)(self.full()));
         }
@@ -241,7 +249,7 @@ impl Writing<'_> {
         claims.alive.clear();
         claims.allowance = self.allowance();
         claims.behind = behind;
-        let claimed = self.claim_in_turn(batch, absent, generation, state, &mut claims, verdicts);
+        let claimed = self.claim_in_turn(batch, absent, looked, state, &mut claims, verdicts);
         self.local.claims = Some(claims);
         claimed
     }
@@ -251,13 +259,13 @@ impl Writing<'_> {
         &mut self,
         batch: &[u64],
         absent: &[usize],
-        generation: u64,
+        looked: AbsentSince,
         mut state: u16,
         claims: &mut Claims,
         verdicts: &mut [Verdict],
     ) -> Result<(), Stop> {
         let mut rotated = false;
-        let mut since = self.since(generation);
+        let mut since = self.since(looked);
         let fetch_group = |buffer: &Buffer, first| {
             for place in absent.iter().skip(first).take(GROUP) {
                 buffer.prefetch(batch[*place]);
@@ -299,7 +307,7 @@ impl Writing<'_> {
                     }
                     claims.allowance = self.allowance();
                     rotated = true;
-                    since = self.since(generation);
+                    since = self.since(looked);
                     // What was fetched was the old buffer's.
                     fetch_group(&self.view.active.buffer, at);
                     fetch_group(&self.view.active.buffer, at + GROUP);
@@ -344,7 +352,7 @@ impl Writing<'_> {
         let settled = match since {
             Since::Active => false,
             Since::Frozen => self.view.is_frozen(hash),
-            Since::Settled => engine.probe_settled(&self.view, hash)?,
+            Since::Settled => Reader::of(engine).probe_settled(&self.view, hash)?,
         };
         if settled {
             return Ok(Outcome::Verdict(Verdict::Seen));

@@ -1,0 +1,96 @@
+//! The order in which a part's keys are looked up.
+
+use std::ops::Range;
+
+use crate::store::prefetch::hash_source::SourceTail;
+
+/// From so many keys on it pays to look them up in the order of the pages.
+const LARGE: usize = 8192;
+
+/// Groups of keys that share their highest bits, at most, as a power of two: no more streams to write
+/// to than a processor's tables of pages have room for.
+pub(crate) const GROUPS_LOG2: u32 = 11;
+
+/// The order in which a part's keys are looked up. A key's turn is its position in that order.
+pub(crate) struct LookupOrder<'a> {
+    keys: &'a SourceTail<'a>,
+    /// The places of the keys in the whole part, turn by turn; `None` keeps the given order.
+    places: Option<Vec<u32>>,
+}
+
+impl<'a> LookupOrder<'a> {
+    /// Few keys keep their order. Many are sorted by their hashes, roughly: that is the order of the pages
+    /// and of the buffers' buckets.
+    pub(crate) fn of(keys: &'a SourceTail<'a>) -> Self {
+        let places = (keys.count() >= LARGE).then(|| by_highest_bits(keys));
+        Self { keys, places }
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.keys.count()
+    }
+
+    /// Whether keys come roughly in the order of the pages.
+    pub(crate) fn is_by_page(&self) -> bool {
+        self.places.is_some()
+    }
+
+    /// The hashes of the keys of these turns.
+    pub(crate) fn hashes(&self, turns: Range<usize>, out: &mut [u64]) {
+        let SourceTail { source, first } = self.keys;
+        match &self.places {
+            Some(places) => source.hashes_at(&places[turns], out),
+            None => source.hashes_from(first + turns.start, out),
+        }
+    }
+
+    /// The place of this turn's key among those that are looked up.
+    pub(crate) fn place(&self, turn: usize) -> usize {
+        match &self.places {
+            Some(places) => places[turn] as usize - self.keys.first,
+            None => turn,
+        }
+    }
+}
+
+/// The places of the keys, sorted by their highest bits: so many bits that some dozens of keys share
+/// them.
+fn by_highest_bits(keys: &SourceTail<'_>) -> Vec<u32> {
+    let bits = (keys.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
+    let group = |hash: u64| (hash >> (64 - bits)) as usize;
+    let mut starts = vec![0_u32; 1 << bits];
+    keys.for_each(|_, hash| starts[group(hash)] += 1);
+    let mut next = 0;
+    for start in &mut starts {
+        next += std::mem::replace(start, next);
+    }
+    let mut places = vec![0; keys.count()];
+    keys.for_each(|place, hash| {
+        let at = &mut starts[group(hash)];
+        places[*at as usize] = place as u32;
+        *at += 1;
+    });
+    places
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// The slow twin sorts by the same bits, and keeps the order of keys that share them.
+        #[test]
+        fn ordered_keys_are_the_same_keys(
+            hashes in prop::collection::vec(any::<u64>(), 1..2000),
+            first in any::<prop::sample::Index>(),
+        ) {
+            let first = first.index(hashes.len());
+            let tail = SourceTail { source: &hashes, first };
+            let bits = (tail.count() / 64).max(2).ilog2().min(11);
+            let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
+            twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
+            prop_assert_eq!(&by_highest_bits(&tail), &twin);
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! What a damaged page answers, or one that seems to be damaged.
+
+use crate::error::{Error, Result};
+use crate::file::{FormatError, Intent};
+use crate::store::check::repair::OnDamage;
+use crate::store::coordination::handle::Access;
+use crate::store::read::Reader;
+use crate::store::view::View;
+
+/// What one look-up asks of a page.
+pub(crate) trait PageLookup {
+    type Answer;
+
+    /// The answer of a whole page.
+    fn look(&self) -> Result<Self::Answer, FormatError>;
+
+    /// The answer of a page that may be half written.
+    fn look_torn(&self) -> Self::Answer;
+
+    /// The answer if all keys of a damaged page count as seen, or all as never seen.
+    fn assume(&self, seen: bool) -> Self::Answer;
+}
+
+impl Reader<'_> {
+    /// Answers for a page that seems to be damaged: looks again if other writers may be at it, and
+    /// otherwise does what the handle's policy says. `number` is the page's, `source` what the first look
+    /// found.
+    #[cold]
+    pub(crate) fn answer_damaged<L: PageLookup>(
+        self,
+        view: &View,
+        number: u64,
+        lookup: &L,
+        source: FormatError,
+    ) -> Result<L::Answer> {
+        match self.look_again(view, number, lookup, source) {
+            Err(Error::Format { path, source }) => {
+                let seen = match source {
+                    FormatError::PageDamaged { .. } => self.on_damage.answer(),
+                    _ => None,
+                };
+                match seen {
+                    Some(seen) => Ok(lookup.assume(seen)),
+                    None => Err(Error::Format { path, source }),
+                }
+            }
+            outcome => outcome,
+        }
+    }
+
+    /// Looks into the page again. Writers that don't share this handle's memory may be writing it: those that
+    /// came after a snapshot was opened. While their intent names the page, it is read as it is;
+    /// otherwise it must be whole by now.
+    fn look_again<L: PageLookup>(
+        self,
+        view: &View,
+        number: u64,
+        lookup: &L,
+        source: FormatError,
+    ) -> Result<L::Answer> {
+        match self.handle.access {
+            Access::Alone | Access::Shared => return Err(self.file.format_error(source)),
+            Access::Watching if self.shared.is_ended() => return Err(Error::Ended),
+            Access::Watching => return Err(self.file.format_error(source)),
+            Access::Snapshot => {}
+        }
+        let names = |intent: &Intent| {
+            intent.generation >= view.superblock.generation && intent.pages.contains(&number)
+        };
+        let newest = || Ok::<_, Error>(self.file.read_meta()?.intent);
+        let mut intent = newest()?;
+        loop {
+            if intent.as_ref().is_some_and(names) {
+                return Ok(lookup.look_torn());
+            }
+            // If it isn't whole by now, it is damaged, or those writers have come back to it.
+            let source = match lookup.look() {
+                Ok(answer) => return Ok(answer),
+                Err(source) => source,
+            };
+            let before = std::mem::replace(&mut intent, newest()?);
+            if intent == before {
+                return Err(self.file.format_error(source));
+            }
+        }
+    }
+
+    /// Whether a key of the pages is present if the section of exemptions is damaged. A policy that answers for
+    /// damaged pages takes no key for exempt.
+    #[cold]
+    pub(crate) fn answer_without_exemptions(self, error: Error) -> Result<bool> {
+        match error {
+            Error::Format {
+                source: FormatError::SectionDamaged { .. },
+                ..
+            } if self.on_damage != OnDamage::Error => Ok(true),
+            error => Err(error),
+        }
+    }
+}

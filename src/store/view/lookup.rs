@@ -1,0 +1,119 @@
+//! Looking up one key in a view, and what an absent key proves.
+
+use std::sync::Arc;
+
+use crate::buffer::Presence;
+use crate::error::Result;
+use crate::file::pages::WriteWindow;
+use crate::file::{FormatError, LayerPages};
+use crate::store::coordination::shm::Coordination;
+use crate::store::view::View;
+
+/// The layers that may hold a key, the last one first: it is the largest, so a key that is present is
+/// most likely there.
+pub(crate) fn with_keys(layers: &[Arc<LayerPages>]) -> impl Iterator<Item = &LayerPages> {
+    let layers = layers.iter().rev().map(Arc::as_ref);
+    layers.filter(|layer| layer.has_keys())
+}
+
+/// What a look-up that found nothing proves: while a certain generation was active, the key was in no
+/// page and in no buffer. The one exception is that generation's own buffer, if the look-up skipped it.
+/// The key may have come since, into that generation or into a later one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AbsentSince {
+    generation: u64,
+}
+
+impl AbsentSince {
+    /// For keys that a look-up by this view doesn't find.
+    #[inline]
+    pub(crate) fn of(view: &View) -> Self {
+        Self {
+            generation: view.active.number(),
+        }
+    }
+
+    /// Whether this generation was the active one.
+    #[inline]
+    pub(crate) fn is_of(self, generation: u64) -> bool {
+        self.generation == generation
+    }
+
+    /// Whether no rotation has happened since. Otherwise a key may have moved from a buffer that was searched
+    /// last to one that was not searched. A checkpoint makes no difference: what it brings to the pages
+    /// was looked for in its buffer.
+    #[inline]
+    pub(crate) fn still_holds(self, shared: &Coordination) -> bool {
+        self.is_of(shared.active())
+    }
+}
+
+impl View {
+    /// Prefetches what a look-up of one key touches, so that it waits for all of it at once: every line of
+    /// the layer that most likely holds a present key, and the first line of each other place.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if !self.active.buffer.is_unused() {
+            self.active.buffer.prefetch(hash);
+        }
+        if let Some(frozen) = &self.frozen {
+            frozen.buffer.prefetch(hash);
+        }
+        let mut layers = with_keys(&self.layers);
+        if let Some(largest) = layers.next() {
+            largest.prefetch_all(hash);
+        }
+        for layer in layers {
+            layer.prefetch(hash);
+        }
+    }
+
+    /// Whether the key is in the frozen buffer. Keys of open transactions have moved on to the active
+    /// buffer, which decides their fate.
+    #[inline]
+    pub(crate) fn is_frozen(&self, hash: u64) -> bool {
+        let frozen = self.frozen.as_ref();
+        frozen.is_some_and(|frozen| frozen.buffer.lookup(hash) == Presence::Settled)
+    }
+
+    /// Whether a buffer has the key: for certain, though perhaps uncommitted.
+    pub(crate) fn is_buffered(&self, hash: u64) -> bool {
+        self.active.buffer.contains(hash) || self.is_frozen(hash)
+    }
+
+    /// Whether the frozen buffer or the pages have the key. `on_damage` answers for a page that seems to be
+    /// damaged.
+    #[inline]
+    pub(crate) fn probe_settled(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+        on_damage: impl Fn(&LayerPages, FormatError) -> Result<bool>,
+    ) -> Result<bool> {
+        if self.is_frozen(hash) {
+            return Ok(true);
+        }
+        for layer in with_keys(&self.layers) {
+            let found = match layer.contains(hash, window) {
+                Ok(found) => found,
+                Err(source) => on_damage(layer, source)?,
+            };
+            if found {
+                return match &self.sections.exempt {
+                    None => Ok(true),
+                    Some(exempt) => exempt.contains(hash).map(|is_exempt| !is_exempt),
+                };
+            }
+        }
+        Ok(false)
+    }
+
+    /// The keys of a counting store: inserts minus removes, at least 0.
+    pub(crate) fn net_keys(&self) -> u64 {
+        let frozen = self.frozen.as_ref();
+        let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
+        let frozen = frozen.map_or(0, |frozen| frozen.buffer.net_keys());
+        let buffered = self.active.buffer.net_keys().saturating_add(frozen);
+        self.superblock.keys().saturating_add_signed(buffered)
+    }
+}
