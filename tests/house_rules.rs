@@ -17,7 +17,35 @@ const ORDER: [&[&str]; 7] = [
     &["fuzzing", "stages"],
 ];
 
+/// The rooms of `src/store`: each may use those above it in this list, never those below.
+const ROOMS: [&str; 15] = [
+    "coordination",
+    "config",
+    "storefile",
+    "generation",
+    "view",
+    "prefetch",
+    "engine",
+    "read",
+    "checkpoint",
+    "write",
+    "open",
+    "backup",
+    "check",
+    "merge",
+    "api",
+];
+
 const LONGEST_FILE: usize = 500;
+const LARGEST_FOLDER: usize = 25;
+const LONGEST_FUNCTION: usize = 60;
+
+/// Functions that are longer, and why they are not split.
+const LONG_FUNCTIONS: [(&str, &str, &str); 1] = [(
+    "src/url/tests.rs",
+    "facts_of_the_standard",
+    "one table of facts, in the order of the standard",
+)];
 
 /// Where `unsafe` may stand: in the library's own place for it, and where the library is measured
 /// against others. Two of those are writable maps, because that is their fault. The command has the
@@ -106,6 +134,78 @@ fn arrows_go_one_way(path: &str, text: &str) -> Vec<String> {
     complaints
 }
 
+/// The room of the store that a file belongs to.
+fn room(path: &str) -> Option<usize> {
+    let rest = path.strip_prefix("src/store/")?;
+    let (name, _) = rest.split_once('/')?;
+    ROOMS.iter().position(|room| *room == name)
+}
+
+fn rooms_import_downward(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let Some(own) = room(path) else {
+        return complaints;
+    };
+    for (number, line) in code_lines(text) {
+        for used in line.split("crate::store::").skip(1) {
+            let used = room(&format!("src/store/{}/", used.replacen("::", "/", 1)));
+            if used.is_none_or(|used| used > own) {
+                complaints.push(format!(
+                    "{path}:{number}: {} reaches up: {line}",
+                    ROOMS[own]
+                ));
+            }
+        }
+    }
+    complaints
+}
+
+fn the_engine_is_opened_up_in_its_room_alone(path: &str, text: &str) -> Vec<String> {
+    let outside = path.starts_with("src/") && !path.starts_with("src/store/engine/");
+    let lines = code_lines(text).filter(|(_, line)| outside && line.starts_with("impl Engine"));
+    lines
+        .map(|(number, _)| format!("{path}:{number}: borrow the parts of the engine instead"))
+        .collect()
+}
+
+/// Of the library and the command, as `rustfmt` lays functions out.
+fn functions_are_short(path: &str, text: &str) -> Vec<String> {
+    let mut complaints = Vec::new();
+    if !path.starts_with("src/") && !path.starts_with("cli/src/") {
+        return complaints;
+    }
+    let lines: Vec<_> = text.lines().collect();
+    for (number, line) in lines.iter().enumerate() {
+        let Some((before, rest)) = line.split_once("fn ") else {
+            continue;
+        };
+        let words = before.trim_start();
+        if ![
+            "",
+            "pub ",
+            "pub(crate) ",
+            "pub(super) ",
+            "const ",
+            "unsafe ",
+        ]
+        .contains(&words)
+        {
+            continue;
+        }
+        let end = format!("{}}}", &before[..before.len() - words.len()]);
+        let body = lines[number..].iter().position(|line| **line == end);
+        let length = body.map_or(0, |last| last + 1);
+        let name = &rest[..rest.find(['(', '<']).unwrap_or(rest.len())];
+        let known = LONG_FUNCTIONS
+            .iter()
+            .any(|(file, function, _)| (*file, *function) == (path, name));
+        if length > LONGEST_FUNCTION && !known && !line.trim_end().ends_with([';', '}']) {
+            complaints.push(format!("{path}:{}: {name} has {length} lines", number + 1));
+        }
+    }
+    complaints
+}
+
 fn files_are_short(path: &str, text: &str) -> Vec<String> {
     let lines = text.lines().count();
     if lines <= LONGEST_FILE {
@@ -178,6 +278,63 @@ fn every_module_has_its_place_in_the_order() {
             assert!(known, "{path}: name it in ORDER");
         }
     }
+}
+
+#[test]
+fn rooms_of_the_store_use_those_below_them() {
+    assert_holds(rooms_import_downward);
+    let up = "use crate::store::write::guard::WriteGuard;";
+    assert_eq!(rooms_import_downward("src/store/view/mod.rs", up).len(), 1);
+    assert!(rooms_import_downward("src/store/open/create.rs", up).is_empty());
+    let past = "use crate::store::Options;";
+    assert_eq!(
+        rooms_import_downward("src/store/api/store.rs", past).len(),
+        1
+    );
+    for (path, _) in sources() {
+        let known = path == "src/store/mod.rs" || !path.starts_with("src/store/");
+        assert!(
+            known || room(&path).is_some(),
+            "{path}: name its room in ROOMS"
+        );
+    }
+}
+
+#[test]
+fn only_its_own_room_implements_the_engine() {
+    assert_holds(the_engine_is_opened_up_in_its_room_alone);
+    let text = "impl Engine {";
+    assert!(the_engine_is_opened_up_in_its_room_alone("src/store/engine/mod.rs", text).is_empty());
+    assert_eq!(
+        the_engine_is_opened_up_in_its_room_alone("src/store/read/point.rs", text).len(),
+        1
+    );
+}
+
+#[test]
+fn no_function_is_long() {
+    assert_holds(functions_are_short);
+    let long = format!(
+        "    fn a(&self) {{\n{}    }}\n",
+        "        b();\n".repeat(59)
+    );
+    assert_eq!(
+        functions_are_short("src/a.rs", &long),
+        ["src/a.rs:1: a has 61 lines"]
+    );
+    assert!(functions_are_short("src/a.rs", &long.replacen("b();\n", "", 1)).is_empty());
+}
+
+#[test]
+fn no_folder_is_crowded() {
+    let mut folders = std::collections::BTreeMap::new();
+    for (path, _) in sources() {
+        let (folder, _) = path.rsplit_once('/').unwrap();
+        *folders.entry(folder.to_owned()).or_insert(0) += 1;
+    }
+    let crowded = folders.iter().filter(|(_, files)| **files > LARGEST_FOLDER);
+    let crowded: Vec<_> = crowded.collect();
+    assert!(crowded.is_empty(), "{crowded:?}");
 }
 
 #[test]
@@ -270,6 +427,7 @@ fn documents_are_there_and_name_no_machine() {
         "README.md",
         "FORMAT.md",
         "CHANGELOG.md",
+        "docs/architecture.md",
         "docs/design.md",
         "docs/performance.md",
     ] {
