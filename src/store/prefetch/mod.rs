@@ -1,8 +1,7 @@
 //! The pages that the next look-ups need, asked for ahead of them.
 //!
-//! - Promises: only speed. No answer depends on anything here, so hints may be stale or wrong.
-//! - May touch: the mapped layers of a view and the store file's page cache. It writes nothing.
-//! - Lock: none. The state that threads share is relaxed atomics and one short mutex.
+//! It promises only speed: no answer depends on a hint. It touches mapped pages and the system's page cache, and takes no
+//! lock that a look-up waits for.
 
 pub(crate) mod hash_source;
 pub(crate) mod lookup_order;

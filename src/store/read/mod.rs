@@ -1,9 +1,7 @@
-//! Answers look-ups.
+//! Answers look-ups without a lock.
 //!
-//! - Promises: a key that was inserted before the look-up began is found, whatever rotations and
-//!   checkpoints run meanwhile; a damaged page answers as the handle's policy says.
-//! - May touch: views, the store file for reading, the shared words for reading, and the hints.
-//! - Lock: none. A look-up starts over if another handle rotates meanwhile.
+//! It promises that a key inserted before the look-up began is found, whatever rotates or checkpoints meanwhile, and that
+//! a damaged page answers as the handle's policy says. It writes nothing but the hints.
 
 pub(crate) mod batch;
 pub(crate) mod count;

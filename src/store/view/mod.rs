@@ -1,8 +1,7 @@
 //! What one look-up sees: the buffers, the layers and the sections of one moment.
 //!
-//! - Promises: a view never changes, and all that was present when it was made can be found through it.
-//! - May touch: the shared words for reading, the store file, and the buffers' files to map them.
-//! - Lock: none to look; one thread of a process at a time renews the view.
+//! It promises that a view never changes, and that all that was present when it was made can be found through it. It only
+//! reads. Looking takes no lock; one thread of a handle at a time renews the view.
 
 pub(crate) mod lookup;
 pub(crate) mod section_set;
