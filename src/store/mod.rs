@@ -21,15 +21,18 @@ pub use api::program_lock::StoreLock;
 pub use api::store::{Commit, Store, Verdict};
 pub use backup::apply::ApplyReport;
 pub use backup::delta_writer::DeltaReport;
-pub use backup::snapshot::{Progress, SnapshotReport};
+pub use backup::progress::Progress;
+pub use backup::snapshot::SnapshotReport;
 pub use check::fullness::{Fullness, LayerOccupancy};
-pub use check::repair::{OnDamage, RepairReport};
+pub use check::repair::RepairReport;
 pub use check::stats::{LayerStats, Stats};
-pub use check::verify::{Damage, VerifyReport};
+pub use check::verify::VerifyReport;
+pub use config::damage_policy::OnDamage;
 pub use config::options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
     MOST_DEFAULT_BUFFER, Options,
 };
+pub use engine::damage::Damage;
 pub use engine::recovery_report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use generation::log_summary::{Scan, scan};

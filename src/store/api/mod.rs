@@ -2,6 +2,7 @@
 //!
 //! It promises what the rustdoc says, touches nothing by itself, and takes no lock.
 
+pub(crate) mod backup;
 pub(crate) mod counting;
 pub(crate) mod entry;
 pub(crate) mod program_lock;

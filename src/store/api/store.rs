@@ -4,15 +4,17 @@ use std::path::Path;
 
 use crate::error::Result;
 use crate::hash::{HashedKey, KeyHasher};
-use crate::store::check::fullness::Fullness;
-use crate::store::check::repair::{OnDamage, RepairReport};
-use crate::store::check::stats::Stats;
-use crate::store::check::verify::VerifyReport;
+use crate::store::check::fullness::{Fullness, KeyCounter};
+use crate::store::check::repair::{RepairReport, Repairer};
+use crate::store::check::stats::{self, Stats};
+use crate::store::check::verify::{Checker, VerifyReport};
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::open::session::Session;
 use crate::store::prefetch::hash_source::HashSource;
 use crate::store::read::Reader;
+use crate::store::write::quiesce::checkpoint_now;
 
 /// What became of a key that was to be inserted.
 #[non_exhaustive]
@@ -298,7 +300,7 @@ impl Store {
     /// # Errors
     /// A full disk (to be tried again once there is room) or a failing one, a damaged page.
     pub fn checkpoint(&self) -> Result<()> {
-        self.engine.checkpoint_now()
+        checkpoint_now(&self.engine)
     }
 
     /// What the store can tell about itself without reading its pages.
@@ -306,7 +308,7 @@ impl Store {
     /// # Errors
     /// If superblock or logs can't be read.
     pub fn stats(&self) -> Result<Stats> {
-        self.engine.stats()
+        stats::stats(&self.engine)
     }
 
     /// How many keys there are and how many there may be. Costs some ten nanoseconds, so that it can be asked after each
@@ -315,7 +317,7 @@ impl Store {
     /// # Errors
     /// As [`stats`](Self::stats).
     pub fn fullness(&self) -> Result<Fullness> {
-        self.engine.fullness()
+        KeyCounter::of(&self.engine).fullness()
     }
 
     /// Reads everything, header and superblocks and every page, and names what is damaged. Does
@@ -324,7 +326,7 @@ impl Store {
     /// # Errors
     /// If the header or both superblocks are damaged.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.engine.verify()
+        Checker::of(&self.engine).verify()
     }
 
     /// Rewrites each damaged page, so that it verifies: as one of which no key is seen
@@ -336,7 +338,7 @@ impl Store {
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) for [`OnDamage::Error`]; a full or
     /// failing disk. After an error some pages may have been repaired and others not.
     pub fn repair(&self, policy: OnDamage) -> Result<RepairReport> {
-        self.engine.repair(policy)
+        Repairer::of(&self.engine).repair(policy)
     }
 
     /// What opening found, and did about it.

@@ -15,16 +15,16 @@ use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::sizing::Cell;
+use crate::store::backup::copy_front::{front, mark_of};
 use crate::store::backup::delta_reader::Delta;
 use crate::store::backup::delta_writer::{check_layers, delta_error, missing};
-use crate::store::backup::snapshot::Progress;
-use crate::store::backup::snapshot::{Watched, front, mark_of};
+use crate::store::backup::progress::{Progress, Watched};
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
 use crate::store::coordination::place::Place;
 use crate::store::open::handle::check_exists;
 use crate::store::storefile::meta::{Identity, read_identity, read_mark};
-use crate::store::storefile::page_scan::{self as walk, Pages, numbers};
+use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// What [applying](Options::apply) a delta did.
@@ -43,54 +43,30 @@ pub struct ApplyReport {
     pub resumed: bool,
 }
 
-impl Options {
-    /// Lays a [delta](crate::Store::snapshot_since) on a copy, which is then what a
-    /// [snapshot](crate::Store::snapshot) of the moment of the delta would be, byte for byte. A copy that is there
-    /// already is left as it is.
-    ///
-    /// The whole delta is checked first, and what it will make of the copy; the copy's other pages are taken for what
-    /// they were, which [`Store::verify`](crate::Store::verify) reads. If it is interrupted after that (a kill, a power
-    /// cut, a full disk), opening the copy is refused with [`FormatError::HalfApplied`] until the same
-    /// delta has been applied again, which can be done as often as it takes. Nobody may have the copy open: writers are
-    /// kept out, readers are not noticed and may get errors.
-    ///
-    /// # Errors
-    /// [`Error::Delta`](crate::Error::Delta), with the path of what is at fault; [`Error::Locked`](crate::Error::Locked)
-    /// if somebody has the copy open for writing; a full or failing disk.
-    pub fn apply(&self, delta: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<ApplyReport> {
-        self.apply_watched(delta, copy, |_| ControlFlow::Continue(()))
-    }
-
-    /// As [`apply`](Self::apply), and tells from time to time how far it is. `watch` may end it while the delta
-    /// is checked; from then on it is asked no more.
-    ///
-    /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Cancelled`](crate::Error::Cancelled).
-    pub fn apply_watched(
-        &self,
-        delta: impl AsRef<Path>,
-        copy: impl AsRef<Path>,
-        mut watch: impl FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<ApplyReport> {
-        let (delta, path) = (delta.as_ref(), copy.as_ref());
-        check_exists(self, delta).map_err(missing(DeltaError::Missing))?;
-        check_exists(self, path).map_err(missing(DeltaError::MissingCopy))?;
-        let delta = Delta::open(self, delta)?;
-        let place = &Place::of_existing(path)?;
-        let options = self.within(place);
-        let gate = Gate::enter(place, Intention::Write, self.timeout)?;
-        let locks = gate.locks(place, Intention::Write)?;
-        let _alone = Presence::alone(&locks)?.ok_or_else(|| locked(place))?;
-        let path: &Path = place;
-        let file = options.storage.open(path, true);
-        let file = file.map_err(|error| Error::io("open", path, error))?;
-        let applying = Applying {
-            delta: &delta,
-            path,
-            file: &*file,
-        };
-        applying.run(&mut watch)
-    }
+/// Lays a delta on a copy that nobody has open.
+pub(crate) fn apply(
+    options: &Options,
+    delta: &Path,
+    path: &Path,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<ApplyReport> {
+    check_exists(options, delta).map_err(missing(DeltaError::Missing))?;
+    check_exists(options, path).map_err(missing(DeltaError::MissingCopy))?;
+    let delta = Delta::open(options, delta)?;
+    let place = &Place::of_existing(path)?;
+    let options = options.within(place);
+    let gate = Gate::enter(place, Intention::Write, options.timeout)?;
+    let locks = gate.locks(place, Intention::Write)?;
+    let _alone = Presence::alone(&locks)?.ok_or_else(|| locked(place))?;
+    let path: &Path = place;
+    let file = options.storage.open(path, true);
+    let file = file.map_err(|error| Error::io("open", path, error))?;
+    let applying = Applying {
+        delta: &delta,
+        path,
+        file: &*file,
+    };
+    applying.run(watch)
 }
 
 /// How far the copy is when the delta comes to it.
@@ -143,7 +119,7 @@ impl Applying<'_> {
             ..mark
         })?;
         self.write_pages(&superblock, content)?;
-        walk::clear_unnamed(self.file, self.path, &superblock)?;
+        page_scan::clear_unnamed(self.file, self.path, &superblock)?;
         self.sync()?;
         let digest = match digest {
             Some(digest) => digest,
@@ -408,9 +384,10 @@ impl Applying<'_> {
         let cell = self.cell()?;
         let mut pages = Pages::new(self.file, self.path);
         let mut digest = 0_u64;
-        for (index, layer, number) in numbers(&superblock.layers) {
+        for place in places(&superblock.layers) {
+            let PagePlace { layer, number, .. } = place;
             let bytes = pages.page(number, layer.end_page())?;
-            walk::check(self.path, cell, index, layer, number, bytes)?;
+            page_scan::check(self.path, cell, place, bytes)?;
             digest = digest.wrapping_add(digest_of(number, bytes));
         }
         Ok(digest)

@@ -9,7 +9,8 @@ use crate::file::{DeltaError, Header, Section, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::store::backup::delta_writer::delta_error;
 use crate::store::config::options::Options;
-use crate::store::storefile::page_scan as walk;
+use crate::store::storefile::page_scan::READ_PAGES;
+use crate::store::storefile::section_check::{check_section_at, check_sections};
 use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// A delta, whose header has been checked.
@@ -50,8 +51,8 @@ impl<'a> Delta<'a> {
         Ok((superblock.map_err(|source| self.wrong(source))?, content))
     }
 
-    /// Reads all pages in pieces, then those of each section, told with where the piece goes, and checks
-    /// what all that and `content`, what was read before, must give together. What is told of is not
+    /// Reads all pages in pieces, then those of each section with the place where each piece goes, and
+    /// checks what all that and `content`, what was read before, must give together. A piece is not
     /// certain before that.
     pub(crate) fn for_each_piece(
         &self,
@@ -63,7 +64,7 @@ impl<'a> Delta<'a> {
         let mut offset = self.header.pages_offset();
         let mut bytes = Vec::new();
         let mut read = |left: u64, bytes: &mut Vec<u8>| {
-            let count = left.min(walk::PIECE);
+            let count = left.min(READ_PAGES);
             bytes.resize(count as usize * PAGE_BYTES, 0);
             self.read(bytes, offset)?;
             content.update(bytes);
@@ -110,10 +111,10 @@ impl<'a> Delta<'a> {
         path: &Path,
     ) -> Result<()> {
         for (section, offset) in self.sections(superblock) {
-            walk::check_section_at(&*self.file, self.path, &section, offset)?;
+            check_section_at(&*self.file, self.path, &section, offset)?;
         }
         let sections = superblock.sections.iter().enumerate();
         let outside = sections.filter(|(index, _)| !self.header.has_section(*index));
-        walk::check_sections(copy, path, outside.map(|(_, section)| section))
+        check_sections(copy, path, outside.map(|(_, section)| section))
     }
 }

@@ -9,14 +9,15 @@ use crate::file::copy::{Moment, PAGE_HEADER, digest_of, superblocks_of};
 use crate::file::delta::{Content, DeltaHeader, HEADER_BYTES, superblock_bytes, to_record};
 use crate::file::{DeltaError, Layer, Superblock};
 use crate::page::PAGE_BYTES;
-use crate::store::api::store::Store;
-use crate::store::backup::snapshot::Progress;
-use crate::store::backup::snapshot::Watched;
+use crate::store::backup::progress::{Progress, Watched};
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::storefile::atomic_file::{COPY, Draft};
 use crate::store::storefile::meta::{Identity, identify, read_mark};
-use crate::store::storefile::page_scan::{self as walk, Pages, numbers};
+use crate::store::storefile::page_scan::{self, PagePlace, Pages, READ_PAGES, places};
+use crate::store::storefile::section_check::check_sections;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::write::quiesce::quiesce;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// What a [delta](Store::snapshot_since) is.
@@ -32,40 +33,6 @@ pub struct DeltaReport {
     /// Its length in bytes: 4096 for each page (those of sections that changed besides), 112, and a superblock without what fills its last page (384, and 16
     /// or more for each writer, with the tag, and 64 for each further layer).
     pub bytes: u64,
-}
-
-impl Store {
-    /// Writes what has changed since the copy `previous` was made to a new file `dest`, a delta, which
-    /// [`Options::apply`] lays on that copy, or on another one of the same moment, wherever it is.
-    ///
-    /// `previous` is a [snapshot](Self::snapshot), or one brought up to date by deltas, that was not written to as a
-    /// store of its own; it is read alone. The headers of all pages of both are read to find those that differ, and
-    /// checkpoints wait meanwhile; the pages that go into the delta are checked. What the store holds at the moment of the
-    /// delta is what [`snapshot`](Self::snapshot) promises.
-    ///
-    /// # Errors
-    /// As [`snapshot`](Self::snapshot); [`Error::Delta`](crate::Error::Delta) if `previous` can't be the base of one.
-    pub fn snapshot_since(
-        &self,
-        dest: impl AsRef<Path>,
-        previous: impl AsRef<Path>,
-    ) -> Result<DeltaReport> {
-        self.snapshot_since_watched(dest, previous, |_| ControlFlow::Continue(()))
-    }
-
-    /// As [`snapshot_since`](Self::snapshot_since), and tells from time to time how far it is. `watch` may end it early.
-    ///
-    /// # Errors
-    /// As [`snapshot_since`](Self::snapshot_since); [`Error::Cancelled`](crate::Error::Cancelled).
-    pub fn snapshot_since_watched(
-        &self,
-        dest: impl AsRef<Path>,
-        previous: impl AsRef<Path>,
-        mut watch: impl FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<DeltaReport> {
-        let (dest, previous) = (dest.as_ref(), previous.as_ref());
-        self.engine.delta(dest, previous, &mut watch)
-    }
 }
 
 /// A copy that nobody has written to.
@@ -103,7 +70,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Has a file that is missing told as what it was to be.
+/// Reports a missing file as what it was to be.
 pub(crate) fn missing(source: DeltaError) -> impl FnOnce(Error) -> Error {
     |error| match error {
         Error::NotFound { path } => Error::Delta { path, source },
@@ -131,121 +98,160 @@ pub(crate) fn check_layers(old: &[Layer], new: &[Layer]) -> Result<(), DeltaErro
     Ok(())
 }
 
-impl Engine {
-    fn delta(
-        &self,
-        dest: &Path,
-        previous: &Path,
-        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<DeltaReport> {
-        self.handle.check_writable()?;
-        let copy = Copy::open(&self.options, previous)?;
-        let of_copy = |source| delta_error(previous, source);
-        let ids = (self.file.header.store_id, copy.identity.header.store_id);
-        if !copy.identity.header.is_same_store(&self.file.header) {
-            return Err(of_copy(DeltaError::WrongStore {
-                expected: ids.0,
-                got: ids.1,
-            }));
-        }
-        let draft = Draft::begin(&self.options, dest, COPY, self.file.owner()?)?;
-        let still = self.hold_still()?;
-        let [_, superblock] = superblocks_of(&still.identity.superblock);
-        if copy.moment.generation > superblock.generation {
-            return Err(of_copy(DeltaError::Newer {
-                expected: superblock.generation,
-                got: copy.moment.generation,
-            }));
-        }
-        check_layers(&copy.identity.superblock.layers, &superblock.layers).map_err(of_copy)?;
-        let header = self.write_changes(&draft, &copy, &superblock, watch)?;
-        drop(still);
-        let bytes = header.encode();
-        write_all_at(&*draft.file, &bytes, 0).map_err(|error| draft.failed(error))?;
-        draft.publish()?;
-        Ok(DeltaReport {
-            from: header.from.generation,
-            to: header.to.generation,
-            pages: header.pages,
-            bytes: header.length(),
-        })
+/// Writes to `dest` what has changed since the copy `previous` was made.
+pub(crate) fn write_delta(
+    engine: &Engine,
+    dest: &Path,
+    previous: &Path,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<DeltaReport> {
+    let (options, file) = (&engine.options, &*engine.file);
+    engine.handle.check_writable()?;
+    let copy = Copy::open(options, previous)?;
+    let of_copy = |source| delta_error(previous, source);
+    let ids = (file.header.store_id, copy.identity.header.store_id);
+    if !copy.identity.header.is_same_store(&file.header) {
+        return Err(of_copy(DeltaError::WrongStore {
+            expected: ids.0,
+            got: ids.1,
+        }));
     }
+    let draft = Draft::begin(options, dest, COPY, file.owner()?)?;
+    let quiesced = quiesce(engine)?;
+    let [_, superblock] = superblocks_of(&quiesced.identity.superblock);
+    if copy.moment.generation > superblock.generation {
+        return Err(of_copy(DeltaError::Newer {
+            expected: superblock.generation,
+            got: copy.moment.generation,
+        }));
+    }
+    check_layers(&copy.identity.superblock.layers, &superblock.layers).map_err(of_copy)?;
+    let writer = DeltaWriter {
+        file,
+        copy: &copy,
+        superblock: &superblock,
+        out: DeltaOutput::new(&draft),
+    };
+    let header = writer.write(watch)?;
+    drop(quiesced);
+    let bytes = header.encode();
+    write_all_at(&*draft.file, &bytes, 0).map_err(|error| draft.failed(error))?;
+    draft.publish()?;
+    Ok(DeltaReport {
+        from: header.from.generation,
+        to: header.to.generation,
+        pages: header.pages,
+        bytes: header.length(),
+    })
+}
 
+/// What the pages of a delta are.
+struct Changes {
+    /// Pages that changed.
+    count: u64,
+    /// Digests of all pages, of the copy and of the store.
+    from: u64,
+    to: u64,
+}
+
+/// Compares a quiesced store with a copy of it and writes what differs.
+struct DeltaWriter<'a> {
+    file: &'a StoreFile,
+    copy: &'a Copy<'a>,
+    superblock: &'a Superblock,
+    out: DeltaOutput<'a>,
+}
+
+impl DeltaWriter<'_> {
     /// Writes all of a delta but its header, which comes last.
-    fn write_changes(
-        &self,
-        draft: &Draft,
-        copy: &Copy<'_>,
-        superblock: &Superblock,
-        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<DeltaHeader> {
-        let held = &copy.identity.superblock.layers;
-        let total = walk::count(&superblock.layers).saturating_mul(PAGE_BYTES as u64);
+    fn write(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<DeltaHeader> {
+        let total = page_scan::count(&self.superblock.layers).saturating_mul(PAGE_BYTES as u64);
         let mut watched = Watched::new(watch, total);
         watched.at(0)?;
-        let mut out = Writer::new(draft);
-        out.put(&superblock_bytes(superblock, &self.file.header))?;
-        let superblock_length = (out.at + out.pending.len() as u64 - HEADER_BYTES as u64) as u32;
-        let cell = self.file.header.kind.cell();
-        let mut new = Pages::new(&*self.file.raw, &self.file.place);
-        let mut old = Pages::new(&*copy.file, copy.path);
-        let (mut count, mut from, mut to) = (0, 0_u64, 0_u64);
-        for (index, layer, number) in numbers(&superblock.layers) {
-            let page = new.page(number, layer.end_page())?;
-            let before = match held.get(index as usize) {
-                Some(held) => &old.page(number, held.end_page())?[..PAGE_HEADER],
-                None => &[0; PAGE_HEADER],
-            };
-            from = from.wrapping_add(digest_of(number, before));
-            to = to.wrapping_add(digest_of(number, page));
-            if page[..PAGE_HEADER] != *before {
-                walk::check(&self.file.place, cell, index, layer, number, page)?;
-                out.put_page(number, page)?;
-                count += 1;
-            }
-            watched.page()?;
-        }
-        let (mut section_pages, mut sections) = (0, 0);
-        for (index, section) in superblock.sections.iter().enumerate() {
-            if copy.identity.superblock.sections.contains(section) {
-                continue;
-            }
-            walk::check_sections(&*self.file.raw, &self.file.place, [section])?;
-            let numbers = section.numbers();
-            for number in numbers.clone() {
-                out.put(new.page(number, numbers.end)?)?;
-            }
-            section_pages += section.pages();
-            sections |= 1 << index;
-        }
-        if from != copy.moment.digest {
+        let front = superblock_bytes(self.superblock, &self.file.header);
+        self.out.put(&front)?;
+        let superblock_length = (self.out.end_offset() - HEADER_BYTES as u64) as u32;
+        let changes = self.write_pages(&mut watched)?;
+        let (section_pages, sections) = self.write_sections()?;
+        let moment = self.copy.moment;
+        if changes.from != moment.digest {
             return Err(delta_error(
-                copy.path,
+                self.copy.path,
                 DeltaError::WrongContent {
-                    expected: copy.moment.digest,
-                    got: from,
+                    expected: moment.digest,
+                    got: changes.from,
                 },
             ));
         }
         let header = DeltaHeader {
             superblock_length,
             store_id: self.file.header.store_id,
-            from: copy.moment,
+            from: moment,
             to: Moment {
-                generation: superblock.generation,
-                digest: to,
+                generation: self.superblock.generation,
+                digest: changes.to,
             },
-            pages: count,
+            pages: changes.count,
             section_pages,
             sections,
         };
-        out.end(&header)?;
+        self.out.end(&header)?;
         Ok(header)
+    }
+
+    /// Writes the pages that differ, checked.
+    fn write_pages(&mut self, watched: &mut Watched<'_>) -> Result<Changes> {
+        let held = &self.copy.identity.superblock.layers;
+        let cell = self.file.header.kind.cell();
+        let mut new = Pages::new(&*self.file.raw, &self.file.place);
+        let mut old = Pages::new(&*self.copy.file, self.copy.path);
+        let mut changes = Changes {
+            count: 0,
+            from: 0,
+            to: 0,
+        };
+        for place in places(&self.superblock.layers) {
+            let PagePlace { layer, number, .. } = place;
+            let page = new.page(number, layer.end_page())?;
+            let before = match held.get(place.index as usize) {
+                Some(held) => &old.page(number, held.end_page())?[..PAGE_HEADER],
+                None => &[0; PAGE_HEADER],
+            };
+            changes.from = changes.from.wrapping_add(digest_of(number, before));
+            changes.to = changes.to.wrapping_add(digest_of(number, page));
+            if page[..PAGE_HEADER] != *before {
+                page_scan::check(&self.file.place, cell, place, page)?;
+                self.out.put_page(number, page)?;
+                changes.count += 1;
+            }
+            watched.page()?;
+        }
+        Ok(changes)
+    }
+
+    /// Writes the sections that the copy does not have; answers their pages, and a bit for each by its place
+    /// in the superblock.
+    fn write_sections(&mut self) -> Result<(u64, u32)> {
+        let mut new = Pages::new(&*self.file.raw, &self.file.place);
+        let (mut section_pages, mut sections) = (0, 0);
+        for (index, section) in self.superblock.sections.iter().enumerate() {
+            if self.copy.identity.superblock.sections.contains(section) {
+                continue;
+            }
+            check_sections(&*self.file.raw, &self.file.place, [section])?;
+            let numbers = section.numbers();
+            for number in numbers.clone() {
+                self.out.put(new.page(number, numbers.end)?)?;
+            }
+            section_pages += section.pages();
+            sections |= 1 << index;
+        }
+        Ok((section_pages, sections))
     }
 }
 
 /// Writes what follows a delta's header.
-struct Writer<'a> {
+struct DeltaOutput<'a> {
     draft: &'a Draft,
     content: Content,
     /// Where the bytes begin that are still to be written.
@@ -253,7 +259,7 @@ struct Writer<'a> {
     pending: Vec<u8>,
 }
 
-impl<'a> Writer<'a> {
+impl<'a> DeltaOutput<'a> {
     fn new(draft: &'a Draft) -> Self {
         Self {
             draft,
@@ -263,10 +269,15 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// Where the bytes end that were put.
+    fn end_offset(&self) -> u64 {
+        self.at + self.pending.len() as u64
+    }
+
     fn put(&mut self, bytes: &[u8]) -> Result<()> {
         self.content.update(bytes);
         self.pending.extend_from_slice(bytes);
-        match self.pending.len() < walk::PIECE as usize * PAGE_BYTES {
+        match self.pending.len() < READ_PAGES as usize * PAGE_BYTES {
             true => Ok(()),
             false => self.flush(),
         }

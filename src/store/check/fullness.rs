@@ -4,8 +4,10 @@ use crate::error::Result;
 use crate::file::Layer;
 use crate::page::{bloom, counting};
 use crate::sizing::{self, Cell};
+use crate::store::coordination::handle::Handle;
 use crate::store::engine::Engine;
-use crate::store::view::View;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::{View, ViewCell};
 
 /// How full a store is; what [`Store::fullness`](crate::Store::fullness) tells.
 #[non_exhaustive]
@@ -118,7 +120,25 @@ pub(crate) fn together(rates: impl Iterator<Item = f64>) -> f64 {
     rates.fold(0.0, |all, rate| all + (1.0 - all) * rate)
 }
 
-impl Engine {
+/// Counts the keys of an open store.
+#[derive(Clone, Copy)]
+pub(crate) struct KeyCounter<'a> {
+    handle: &'a Handle,
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+}
+
+impl<'a> KeyCounter<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            handle: &engine.handle,
+            file: &engine.file,
+            views: &engine.views,
+        }
+    }
+
+    #[inline]
     pub(crate) fn fullness(&self) -> Result<Fullness> {
         self.handle.check_usable()?;
         Ok(self.fullness_of(&*self.views.current()?))

@@ -11,8 +11,9 @@ use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
 use crate::log::{LogError, LogFile, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
-use crate::store::check::repair::{OnDamage, RepairReport};
+use crate::store::check::repair::{RepairReport, Repairer};
 use crate::store::check::verify::MOST_LISTED;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
 use crate::store::coordination::place::Place;
@@ -21,7 +22,6 @@ use crate::store::open::session::Session;
 use crate::store::storefile::meta::identify;
 use crate::store::storefile::meta::section_error;
 use crate::store::storefile::page_scan::Pages;
-use crate::sys::lock;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// Logs are cut off at most so often: there are two, and each is cut once.
@@ -56,10 +56,10 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     drop(gate);
     let RepairReport {
         pages, unlisted, ..
-    } = store.repair(on)?;
+    } = Repairer::of(&store).repair(on)?;
     (report.pages, report.unlisted) = (pages, unlisted);
     store.close()?;
-    report.pages.append(&mut lock(&store.checkpoints.repaired));
+    report.pages.extend(store.checkpoints.take_repaired());
     report
         .pages
         .sort_by_key(|damage| (damage.layer, damage.page));

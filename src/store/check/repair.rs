@@ -1,59 +1,21 @@
-//! What to do about a damaged page.
+//! Repairing the pages of a store that is open.
+
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
-use crate::page::{self, PAGE_BYTES};
-use crate::sizing::Cell;
-use crate::store::check::verify::{Damage, Listed};
+use crate::page::PAGE_BYTES;
+use crate::store::check::verify::{Checker, Listed};
+use crate::store::checkpoint::run::Checkpointer;
+use crate::store::config::damage_policy::OnDamage;
+use crate::store::coordination::handle::Handle;
+use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;
-use crate::sys::lock;
+use crate::store::engine::damage::Damage;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::ViewCell;
 use crate::sys::storage::write_all_at;
-
-/// What a handle does when it meets a page that is not what was written.
-///
-/// A page's keys are lost with it: nobody can tell any more which they were. A crawler had rather
-/// fetch them again; who must never act twice on a key had rather skip others with them.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum OnDamage {
-    /// Answer [`FormatError::PageDamaged`](crate::FormatError::PageDamaged), and leave the page as
-    /// it is. A checkpoint that must write to the page fails; its keys stay in the log.
-    #[default]
-    Error,
-    /// Take all its keys for never seen. The next checkpoint that brings keys for the page writes
-    /// it anew, with those alone.
-    NeverSeen,
-    /// Take all its keys for seen, those too that never were: about one in so many as the layer has
-    /// pages. The next checkpoint that brings keys for the page writes it so.
-    Seen,
-}
-
-impl OnDamage {
-    /// The answer of a damaged page, if there is to be one.
-    pub(crate) fn answer(self) -> Option<bool> {
-        match self {
-            OnDamage::Error => None,
-            OnDamage::NeverSeen => Some(false),
-            OnDamage::Seen => Some(true),
-        }
-    }
-
-    /// Makes of a damaged page one that verifies, if there is to be one.
-    pub(crate) fn replace(
-        self,
-        cell: Cell,
-        number: u64,
-        generation: u64,
-        bytes: &mut [u8],
-    ) -> bool {
-        let Some(seen) = self.answer() else {
-            return false;
-        };
-        page::fill(cell, number, generation, seen, bytes);
-        true
-    }
-}
 
 /// What [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair) did.
 #[non_exhaustive]
@@ -77,9 +39,9 @@ pub struct RepairReport {
     /// The sample was damaged, or older than the pages, and was given up: the store is not
     /// [measured](crate::Store::measured) any more.
     pub sample: bool,
-    /// The pages that were damaged, and now are as told: the first 2^20 of them.
+    /// The pages that were damaged, and now are as the policy says: the first 2^20 of them.
     pub pages: Vec<Damage>,
-    /// Damaged pages beyond those, which are as told too.
+    /// Damaged pages beyond those, which are as the policy says too.
     pub unlisted: u64,
     /// Pages of layers that were written all over, and are holes now: more of them than are listed.
     /// They count as never written from here on, and take no room.
@@ -93,7 +55,28 @@ impl RepairReport {
     }
 }
 
-impl Engine {
+/// Rewrites damaged pages of an open store.
+pub(crate) struct Repairer<'a> {
+    checker: Checker<'a>,
+    checkpointer: Checkpointer<'a>,
+    handle: &'a Handle,
+    shared: &'a Coordination,
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+}
+
+impl<'a> Repairer<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            checker: Checker::of(engine),
+            checkpointer: Checkpointer::of(engine),
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            views: &engine.views,
+        }
+    }
+
     /// Rewrites damaged pages. Holds checkpoints off meanwhile.
     pub(crate) fn repair(&self, on: OnDamage) -> Result<RepairReport> {
         self.handle.check_writable()?;
@@ -104,16 +87,15 @@ impl Engine {
                 got: "error".to_owned(),
             });
         }
-        let _no_checkpoint = lock(&self.checkpoints.running);
-        let _nor_another = self.hold_checkpoints_off()?;
-        let view = std::sync::Arc::clone(&*self.views.current()?);
+        let _no_checkpoint = self.checkpointer.hold_off()?;
+        let view = Arc::clone(&*self.views.current()?);
         let mut listed = Listed::default();
         let rewrite = |damage: Damage, _| {
             let layer = &view.superblock.layers[damage.layer as usize];
             self.rewrite(layer, &damage, view.superblock.generation, on)?;
             Ok(listed.add(damage, 1))
         };
-        let outcome = self.for_each_page(&view, |_| {}, rewrite);
+        let outcome = self.checker.for_each_page(&view, |_| {}, rewrite);
         let outcome = outcome.and_then(|()| match listed.pages.is_empty() {
             true => Ok(()),
             false => self.file.sync("sync the repaired pages of"),
@@ -135,10 +117,5 @@ impl Engine {
         self.shared.window().publish(number..number + 1);
         write_all_at(&*self.file.raw, &bytes, page_offset(number))
             .map_err(|error| Error::io("repair a page of", &self.file.place, error))
-    }
-
-    /// Keeps in mind that a checkpoint has written a damaged page anew.
-    pub(crate) fn note_repair(&self, layer: u32, page: u64, keys: u64) {
-        lock(&self.checkpoints.repaired).push(Damage { layer, page, keys });
     }
 }

@@ -4,12 +4,16 @@ use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::file::Layer;
+use crate::file::superblock::Commits;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
 use crate::store::api::store::Commit;
-use crate::store::check::fullness::together;
+use crate::store::check::fullness::{KeyCounter, together};
 use crate::store::engine::Engine;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::ViewCell;
+use crate::sys::LockWaits;
 
 /// What [`Store::stats`](crate::Store::stats) tells.
 #[non_exhaustive]
@@ -92,32 +96,50 @@ impl LayerStats {
     }
 }
 
-impl Engine {
-    pub(crate) fn stats(&self) -> Result<Stats> {
-        self.handle.check_usable()?;
-        let commits = self.commits()?;
+/// Collects what a store counts about itself.
+pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
+    engine.handle.check_usable()?;
+    let collector = StatsCollector {
+        file: &engine.file,
+        views: &engine.views,
+        waits: &engine.writer.waits,
+        keys: KeyCounter::of(engine),
+    };
+    collector.collect(engine.commits()?)
+}
+
+struct StatsCollector<'a> {
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+    waits: &'a LockWaits,
+    keys: KeyCounter<'a>,
+}
+
+impl StatsCollector<'_> {
+    fn collect(&self, commits: Commits) -> Result<Stats> {
+        let header = &self.file.header;
         let view = self.views.current()?;
-        let fullness = self.fullness_of(&view);
+        let fullness = self.keys.fullness_of(&view);
         let superblock = &view.superblock;
         let layers: Vec<_> = superblock
             .layers
             .iter()
-            .map(|layer| LayerStats::of(layer, self.file.header.kind.cell()))
+            .map(|layer| LayerStats::of(layer, header.kind.cell()))
             .collect();
         let settled = superblock.keys();
         let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
         let over = if self.file.grows() {
             settled
         } else {
-            self.file.header.capacity
+            header.capacity
         };
         let buffers = || view.frozen.iter().chain([&view.active]);
         let length = self.file.raw.length();
         Ok(Stats {
-            kind: self.file.header.kind,
-            hash: self.file.header.hash,
-            capacity: (!self.file.grows()).then_some(self.file.header.capacity),
-            fpr_target: self.file.header.fpr,
+            kind: header.kind,
+            hash: header.hash,
+            capacity: (!self.file.grows()).then_some(header.capacity),
+            fpr_target: header.fpr,
             fpr_now: together(layers.iter().map(|layer| layer.fpr)),
             keys: fullness.keys,
             key_limit: fullness.limit,
@@ -137,9 +159,9 @@ impl Engine {
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)
                 .fold(0, u64::saturating_add),
-            lock_taken: self.writer.waits.taken(),
-            lock_waited: self.writer.waits.waited(),
-            transactional: self.file.header.transactional,
+            lock_taken: self.waits.taken(),
+            lock_waited: self.waits.waited(),
+            transactional: header.transactional,
             commits: commits
                 .into_iter()
                 .map(|(writer, entry)| Commit {
@@ -149,8 +171,8 @@ impl Engine {
                 })
                 .collect(),
             layers,
-            store_id: self.file.header.store_id,
-            created: self.file.header.created,
+            store_id: header.store_id,
+            created: header.created,
         })
     }
 }

@@ -1,17 +1,20 @@
 //! Reading everything and naming what is damaged.
 
-use crate::error::{Error, Result};
+use std::sync::Arc;
+
+use crate::error::Result;
 use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::store::check::fullness::{LayerOccupancy, Occupied, together};
-use crate::store::coordination::handle::Access;
-use crate::store::coordination::locks::Intention;
+use crate::store::checkpoint::run::Checkpointer;
+use crate::store::coordination::handle::Handle;
+use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;
-use crate::store::storefile::meta::read_identity;
+use crate::store::engine::damage::Damage;
 use crate::store::storefile::meta::section_error;
-use crate::store::storefile::page_scan::{self as walk, Pages};
-use crate::store::view::View;
-use crate::sys::{RangeLock, lock};
+use crate::store::storefile::page_scan::{self, Pages};
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::{View, ViewCell};
 
 /// What [`Store::verify`](crate::Store::verify) found.
 #[non_exhaustive]
@@ -56,18 +59,6 @@ impl VerifyReport {
     }
 }
 
-/// A page that is not what was written.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Damage {
-    /// The layer, counted from 0.
-    pub layer: u32,
-    /// The page within the layer, counted from 0.
-    pub page: u64,
-    /// How many keys are concerned, about: the layer's keys over its pages.
-    pub keys: u64,
-}
-
 /// Most damaged pages that are listed: more tell nobody more.
 pub(crate) const MOST_LISTED: u64 = 1 << 20;
 
@@ -99,14 +90,33 @@ pub(crate) enum Look<'a> {
     Sealed(usize, u32, &'a [u8]),
 }
 
-impl Engine {
+/// Reads all pages of an open store.
+#[derive(Clone, Copy)]
+pub(crate) struct Checker<'a> {
+    checkpointer: Checkpointer<'a>,
+    handle: &'a Handle,
+    shared: &'a Coordination,
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+}
+
+impl<'a> Checker<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            checkpointer: Checkpointer::of(engine),
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            views: &engine.views,
+        }
+    }
+
     /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.handle.check_usable()?;
-        let _no_checkpoint = lock(&self.checkpoints.running);
-        let _nor_another = self.hold_checkpoints_off()?;
-        let identity = read_identity(&*self.file.raw, &self.file.place)?;
-        let view = std::sync::Arc::clone(&*self.views.current()?);
+        let _no_checkpoint = self.checkpointer.hold_off()?;
+        let identity = self.file.read_meta()?;
+        let view = Arc::clone(&*self.views.current()?);
         let mut report = VerifyReport {
             superblock: identity.damaged,
             ..VerifyReport::default()
@@ -118,7 +128,7 @@ impl Engine {
         }
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(Occupied::new).collect();
-        report.pages = walk::count(&view.superblock.layers);
+        report.pages = page_scan::count(&view.superblock.layers);
         let look = |look: Look<'_>| match look {
             Look::Blank(layer, pages) => {
                 report.blank += pages;
@@ -136,7 +146,7 @@ impl Engine {
         Ok(report)
     }
 
-    /// Reads all pages of a view, but for holes: `good` is told of good pages, and `bad` of a bad one that no
+    /// Reads all pages of a view, but for holes: `good` gets good pages, and `bad` gets a bad one that no
     /// checkpoint is about to mend, and of how many bad ones it is the first; it answers how many of them it is
     /// done with.
     pub(crate) fn for_each_page(
@@ -183,26 +193,5 @@ impl Engine {
             }
         }
         Ok(())
-    }
-
-    /// Keeps other processes from checkpoints while it is held.
-    pub(crate) fn hold_checkpoints_off(&self) -> Result<Option<RangeLock>> {
-        if self.handle.access == Access::Alone {
-            return Ok(None);
-        }
-        let intention = match self.handle.writes() {
-            true => Intention::Write,
-            false => Intention::Read,
-        };
-        let timeout = self.options.timeout;
-        let taken = self.handle.locks.hold_checkpoints_off(intention, timeout)?;
-        if taken.is_some() {
-            return Ok(taken);
-        }
-        Err(Error::Busy {
-            path: self.file.place.to_path_buf(),
-            what: "a checkpoint",
-            process: None,
-        })
     }
 }

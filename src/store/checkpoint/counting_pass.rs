@@ -1,4 +1,4 @@
-//! The walk of a checkpoint over the pages of a counting store: each page that has something to be
+//! The pass of a checkpoint over the pages of a counting store: each page that has something to be
 //! counted is made anew in memory, its image goes into the journal, and only then into its place.
 //!
 //! To count twice would be wrong, so the generation of a page tells whether it has been done: pages of
@@ -8,86 +8,82 @@ use std::ops::Range;
 
 use crate::buffer::Digest;
 use crate::error::{Error, Result};
-use crate::file::layout::{INTENT_OFFSETS, page_offset};
-use crate::file::{FormatError, Intent, Journal, Layer};
+use crate::file::layout::page_offset;
+use crate::file::{FormatError, Journal};
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, Content, PAGE_BYTES, counting};
-use crate::sizing::Cell;
-use crate::store::check::repair::OnDamage;
-use crate::store::checkpoint::bloom_pass::Task;
-use crate::store::engine::Engine;
+use crate::store::checkpoint::chunk_writer::{CheckpointTask, ChunkWriter, PageAccess};
 use crate::store::generation::count_stream::NetSource;
-use crate::store::storefile::meta::read_identity;
 use crate::store::storefile::page_scan::Pages;
-use crate::sys::storage::write_all_at;
+use crate::store::storefile::store_file::StoreFile;
 
 /// From so many keys a page on, pages are read in pieces.
-const DENSE: f64 = 0.25;
+const DENSE_KEYS_PER_PAGE: f64 = 0.25;
 
-impl Engine {
-    /// Makes the pages of a counting store whole that an interrupted checkpoint has left torn, before
-    /// anybody looks at them.
-    pub(crate) fn replay_journal(&self) -> Result<()> {
-        let identity = read_identity(&*self.file.raw, &self.file.place)?;
-        let generation = identity.superblock.generation;
-        let intent = identity
-            .intent
-            .filter(|intent| intent.generation == generation);
-        let journal = identity.superblock.layers.first().and_then(Journal::of);
-        match intent.zip(journal) {
-            Some((intent, journal)) => self.replay(&journal, generation, &intent.pages),
-            None => Ok(()),
-        }
-    }
-
-    /// Writes again what the journal of an interrupted checkpoint of this generation has.
-    fn replay(&self, journal: &Journal, generation: u64, intended: &Range<u64>) -> Result<()> {
-        let replayed = journal
-            .replay(&*self.file.raw, &self.file.header, generation, intended)
-            .map_err(|error| Error::io("write journalled pages of", &self.file.place, error))?;
-        if replayed > 0 {
-            self.file.sync("sync journalled pages of")?;
-        }
-        Ok(())
+/// Repairs the pages of a counting store that an interrupted checkpoint has left torn, before anybody
+/// looks at them.
+pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
+    let identity = file.read_meta()?;
+    let generation = identity.superblock.generation;
+    let intent = identity
+        .intent
+        .filter(|intent| intent.generation == generation);
+    let journal = identity.superblock.layers.first().and_then(Journal::of);
+    match intent.zip(journal) {
+        Some((intent, journal)) => replay(file, &journal, generation, &intent.pages),
+        None => Ok(()),
     }
 }
 
-/// A tally over the layer of a counting store.
-pub(crate) struct Tally<'a> {
-    engine: &'a Engine,
-    task: &'a Task,
-    layer: Layer,
+/// Writes again what the journal of an interrupted checkpoint of this generation has.
+fn replay(
+    file: &StoreFile,
+    journal: &Journal,
+    generation: u64,
+    intended: &Range<u64>,
+) -> Result<()> {
+    let replayed = journal
+        .replay(&*file.raw, &file.header, generation, intended)
+        .map_err(|error| Error::io("write journalled pages of", &file.place, error))?;
+    if replayed > 0 {
+        file.sync("sync journalled pages of")?;
+    }
+    Ok(())
+}
+
+/// A pass over the layer of a counting store.
+pub(crate) struct CountingPass<'a> {
+    access: PageAccess<'a>,
+    task: &'a CheckpointTask,
+    out: ChunkWriter<'a>,
     journal: Journal,
     /// Most pages of a chunk.
     chunk: usize,
-    /// The sequence of the next intent.
-    next_intent: u64,
-    /// The pages that the last intent names, by their numbers in the file.
-    named: Range<u64>,
+    /// Keys per page of the layer.
+    density: f64,
     /// The pages of the chunk by their numbers in the file, and their images.
     numbers: Vec<u64>,
     images: Vec<u8>,
 }
 
-impl<'a> Tally<'a> {
-    pub(crate) fn new(engine: &'a Engine, task: &'a Task) -> Result<Self> {
+impl<'a> CountingPass<'a> {
+    pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Result<Self> {
         let layer = task.cut.layer;
         // The superblock was checked, and the cut against it.
         let journal = Journal::of(&layer).ok_or_else(|| {
-            engine.file.format_error(FormatError::HeaderField {
+            access.file.format_error(FormatError::HeaderField {
                 field: "kind",
                 expected: "a layer behind a journal",
-                got: engine.file.header.kind.to_string(),
+                got: access.file.header.kind.to_string(),
             })
         })?;
         Ok(Self {
-            engine,
+            access,
             task,
-            layer,
+            out: ChunkWriter::new(access, task),
             journal,
-            chunk: journal.room.min(engine.options.chunk_pages()) as usize,
-            next_intent: task.first_intent,
-            named: task.torn.clone(),
+            chunk: journal.room.min(access.options.chunk_pages()) as usize,
+            density: task.count as f64 / layer.pages as f64,
             numbers: Vec::new(),
             images: Vec::new(),
         })
@@ -95,27 +91,28 @@ impl<'a> Tally<'a> {
 
     /// The pages that may be torn if it ends here.
     pub(crate) fn named(&self) -> Range<u64> {
-        self.named.clone()
+        self.out.named()
     }
 
     /// Counts what `nets` has, unless that is not what the log has, of which `logged` is the digest.
+    /// `is_private`: no other process can change the buffer of `nets`.
     pub(crate) fn run(
         &mut self,
         nets: NetSource<'_>,
         log: NetSource<'_>,
         logged: Digest,
+        is_private: bool,
     ) -> Result<()> {
-        let engine = self.engine;
-        engine.replay(&self.journal, self.task.generation, &self.task.torn)?;
-        let most = engine.options.chunk_keys();
-        let keys_a_page = self.task.count as f64 / self.layer.pages as f64;
-        let step = (most as f64 / keys_a_page).max(1.0) as u64;
+        let file = self.access.file;
+        replay(file, &self.journal, self.task.generation, &self.task.torn)?;
+        let most = self.access.options.chunk_keys();
+        let step = (most as f64 / self.density).max(1.0) as u64;
         let mut stream = nets.stream(most);
-        // What is counted can't be counted again: so each part must be, when it is counted, what it was when all of
-        // it was what the log has. Of memory that nobody shares there is no doubt.
+        // Counting can't be repeated: each part must be, when it is counted, what it was when the
+        // whole was what the log has.
         let mut digests = Vec::new();
         if let NetSource::Buffer(buffer) = nets
-            && engine.writer.lock.is_some()
+            && !is_private
         {
             let mut all = Digest::default();
             for (first, last) in self.ranges(step) {
@@ -128,7 +125,7 @@ impl<'a> Tally<'a> {
                 digests.clear();
             }
         }
-        let mut pages = Pages::new(&*engine.file.raw, &engine.file.place);
+        let mut pages = Pages::new(&*file.raw, &file.place);
         let mut counted = Vec::new();
         for (part, (first, last)) in self.ranges(step).enumerate() {
             stream.load(first..=last, &mut counted)?;
@@ -140,27 +137,14 @@ impl<'a> Tally<'a> {
                 digests.clear();
                 stream.load(first..=last, &mut counted)?;
             }
-            let mut rest = &counted[..];
-            while let Some((hash, _)) = rest.first() {
-                let page = self.layer.page_of(*hash);
-                let own = rest.partition_point(|(hash, _)| self.layer.page_of(*hash) == page);
-                let (own, others) = rest.split_at(own);
-                let number = self.layer.first_page + page;
-                let ahead = match keys_a_page >= DENSE {
-                    true => self.layer.end_page(),
-                    false => number + 1,
-                };
-                let bytes = pages.page(number, ahead)?;
-                self.count(page, bytes, own)?;
-                rest = others;
-            }
+            self.count_all(&mut pages, &counted)?;
         }
         self.write_chunk()
     }
 
     /// The first and the last hash of so many pages at a time.
     fn ranges(&self, step: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
-        let pages = self.layer.pages;
+        let pages = self.out.layer.pages;
         let mut start = 0;
         std::iter::from_fn(move || {
             let first = first_hash_of(start, pages)?;
@@ -169,11 +153,31 @@ impl<'a> Tally<'a> {
         })
     }
 
+    /// Counts sorted hashes in their pages.
+    fn count_all(&mut self, pages: &mut Pages<'_>, nets: &[(u64, i64)]) -> Result<()> {
+        let layer = self.out.layer;
+        let mut rest = nets;
+        while let Some((hash, _)) = rest.first() {
+            let page = layer.page_of(*hash);
+            let own = rest.partition_point(|(hash, _)| layer.page_of(*hash) == page);
+            let (own, others) = rest.split_at(own);
+            let number = layer.first_page + page;
+            let ahead = match self.density >= DENSE_KEYS_PER_PAGE {
+                true => layer.end_page(),
+                false => number + 1,
+            };
+            let bytes = pages.page(number, ahead)?;
+            self.count(page, bytes, own)?;
+            rest = others;
+        }
+        Ok(())
+    }
+
     /// Makes the new image of a page, unless it has had what is to be counted.
     fn count(&mut self, page: u64, bytes: &[u8], nets: &[(u64, i64)]) -> Result<()> {
-        let number = self.layer.first_page + page;
-        let generation = self.task.generation + 1;
-        let content = page::check_in_layer(number, bytes, || self.layer.all_written);
+        let number = self.out.layer.first_page + page;
+        let generation = self.out.generation();
+        let content = self.out.check(page, bytes);
         if let Ok(Content::Sealed {
             generation: made, ..
         }) = content
@@ -186,24 +190,14 @@ impl<'a> Tally<'a> {
         }
         let at = self.images.len();
         self.images.extend_from_slice(bytes);
-        if let Err(fault) = content {
-            let on = self.engine.options.on_damage;
-            let image = &mut self.images[at..];
-            if on == OnDamage::Error || !on.replace(Cell::Counter, number, generation, image) {
-                self.images.truncate(at);
-                return Err(self.engine.file.format_error(FormatError::PageDamaged {
-                    layer: self.task.cut.layer_index,
-                    page,
-                    expected: fault.expected,
-                    got: fault.got,
-                }));
-            }
-            let keys = self.layer.keys_a_page();
-            let layer = self.task.cut.layer_index;
-            self.engine.note_repair(layer, page, keys);
+        if let Err(fault) = content
+            && let Err(error) = self.out.replace(page, &mut self.images[at..], fault)
+        {
+            self.images.truncate(at);
+            return Err(error);
         }
         let image = &mut self.images[at..];
-        let occupied = counting::apply(image, self.layer.probes, nets);
+        let occupied = counting::apply(image, self.out.layer.probes, nets);
         page::seal(number, generation, occupied, image);
         self.numbers.push(number);
         Ok(())
@@ -214,33 +208,29 @@ impl<'a> Tally<'a> {
         let (Some(first), Some(last)) = (self.numbers.first(), self.numbers.last()) else {
             return Ok(());
         };
-        let engine = self.engine;
+        let file = self.access.file;
         let chunk = *first..*last + 1;
-        let failed = |error| Error::io("write pages of", &engine.file.place, error);
-        let (header, generation) = (&engine.file.header, self.task.generation);
-        let file = &*engine.file.raw;
         self.journal
-            .write(file, header, generation, &self.numbers, &self.images)
-            .map_err(|error| Error::io("write the journal of", &engine.file.place, error))?;
-        let intent = Intent {
-            generation,
-            sequence: self.next_intent,
-            pages: chunk.clone(),
-        };
-        let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
-        write_all_at(file, &intent.encode(header), offset).map_err(failed)?;
-        self.next_intent += 1;
-        engine.file.sync("sync the journal of")?;
-        self.named = chunk.clone();
-        engine.shared.window().publish(chunk);
+            .write(
+                &*file.raw,
+                &file.header,
+                self.task.generation,
+                &self.numbers,
+                &self.images,
+            )
+            .map_err(|error| Error::io("write the journal of", &file.place, error))?;
+        self.out.write_intent(chunk.clone())?;
+        file.sync("sync the journal of")?;
+        self.out.set_named(chunk.clone());
+        self.out.publish(chunk);
         let mut done = 0;
         for run in self.numbers.chunk_by(|one, next| one + 1 == *next) {
             let bytes = &self.images[done * PAGE_BYTES..][..run.len() * PAGE_BYTES];
-            write_all_at(file, bytes, page_offset(run[0])).map_err(failed)?;
+            self.out.write(bytes, page_offset(run[0]))?;
             done += run.len();
         }
         // The next chunk takes the place of this one's images.
-        engine.file.sync("sync the pages of")?;
+        file.sync("sync the pages of")?;
         self.numbers.clear();
         self.images.clear();
         Ok(())

@@ -1,71 +1,120 @@
-//! Checkpoint: the keys of a closed log go into the pages, and the log goes.
+//! Who runs a checkpoint and when: at once or on a thread, after another handle or in its stead.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use crate::buffer::{Buffer, Digest, Wrong};
+use crate::buffer::Wrong;
 use crate::error::{Error, Result};
-use crate::file::superblock::{WRITERS_ROOM, writers_bytes};
-use crate::file::{Layer, LayerPages, SectionKind, Superblock};
 use crate::log::file::sync_parent;
-use crate::log::{LogError, LogFile, RecordKind, log_path};
-use crate::store::checkpoint::bloom_pass::{Sweep, Task};
-use crate::store::checkpoint::counting_pass::Tally;
-use crate::store::checkpoint::section_rewrite::{Inserted, Sectioning};
-use crate::store::coordination::handle::Access;
-use crate::store::coordination::shm_files::buffer_path;
-use crate::store::coordination::shm_files::remove_if_there;
+use crate::log::{LogFile, log_path};
+use crate::store::checkpoint::apply::LogApplier;
+use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::config::options::Options;
+use crate::store::coordination::handle::{Access, Handle};
+use crate::store::coordination::locks::Intention;
+use crate::store::coordination::shm::Coordination;
+use crate::store::coordination::shm_files::{buffer_path, remove_if_there};
 use crate::store::engine::Engine;
+use crate::store::engine::checkpoint_state::CheckpointState;
+use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::Generation;
-use crate::store::generation::count_stream::NetSource;
-use crate::store::generation::hash_stream::KeySource;
-use crate::store::generation::log_summary::{Scan, scan_sampling};
-use crate::store::generation::sampling::Sampling;
-use crate::store::storefile::meta::{Identity, read_identity};
-use crate::sys::{RangeLock, lock, wait_until};
+use crate::store::generation::log_files::LogFiles;
+use crate::store::prefetch::LookupHints;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::ViewCell;
+use crate::sys::{RangeLock, wait_until};
 
-/// Held at a checkpoint.
-struct AtCheckpoint<'a> {
-    engine: &'a Engine,
-    _file: Option<RangeLock>,
+/// Runs the checkpoints of an open store, and keeps them from running.
+#[derive(Clone, Copy)]
+pub(crate) struct Checkpointer<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) handle: &'a Handle,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) logs: &'a LogFiles,
+    pub(crate) views: &'a ViewCell,
+    pub(crate) writer: &'a WriterState,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) state: &'a CheckpointState,
+    /// For the checkpoint's thread alone, which must keep the engine alive.
+    pub(crate) engine: &'a Weak<Engine>,
 }
 
-impl Drop for AtCheckpoint<'_> {
+/// Held by the one that runs a checkpoint.
+struct Running<'a> {
+    checkpointer: Checkpointer<'a>,
+    _one_process: Option<RangeLock>,
+    _one_thread: MutexGuard<'a, ()>,
+}
+
+impl Drop for Running<'_> {
     fn drop(&mut self) {
-        self.engine.shared.set_checkpointer(0);
+        let Checkpointer {
+            shared,
+            handle,
+            file,
+            ..
+        } = self.checkpointer;
+        shared.set_checkpointer(0);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
-            let path = &self.engine.file.place;
-            self.engine
-                .handle
-                .poison(Error::sync("finish the checkpoint of", path, cause));
+            handle.poison(Error::sync("finish the checkpoint of", &file.place, cause));
         }
     }
 }
 
-impl Engine {
-    /// Whether a closed generation waits for its checkpoint, or is at it.
-    fn is_due(&self) -> bool {
-        self.shared.settled() < self.shared.active()
+/// No checkpoint of any handle runs while this is held.
+pub(crate) struct HeldOff<'a> {
+    _one_process: Option<RangeLock>,
+    _one_thread: MutexGuard<'a, ()>,
+}
+
+impl<'a> Checkpointer<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            options: &engine.options,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            logs: &engine.logs,
+            views: &engine.views,
+            writer: &engine.writer,
+            hints: &engine.hints,
+            state: &engine.checkpoints,
+            engine: &engine.itself,
+        }
     }
 
-    /// Has the checkpoint that is due run on its own thread, where its failure is found by whoever
-    /// needs it done; or here.
+    fn applier(&self) -> LogApplier<'a> {
+        LogApplier {
+            access: PageAccess {
+                options: self.options,
+                file: self.file,
+                shared: self.shared,
+                hints: self.hints,
+                state: self.state,
+            },
+            views: self.views,
+            is_private: self.writer.lock.is_none(),
+        }
+    }
+
+    /// Runs the checkpoint that is due: on its own thread, where those who need it done find its
+    /// failure, or here.
     pub(crate) fn start_checkpoint(&self) -> Result<()> {
         if self.options.background
-            && let Some(engine) = self.itself.upgrade()
+            && let Some(engine) = self.engine.upgrade()
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
+                let make_spare = |settled| engine.buffers.make_spare(&settled);
+                let checkpointer = Checkpointer::of(&engine);
                 // Another process that is at it needs no help.
-                let _ = engine.settle_and(Duration::ZERO, false, |engine, settled| {
-                    engine.buffers.make_spare(&settled);
-                });
+                let _ = checkpointer.settle_and(Duration::ZERO, Workers::One, make_spare);
             });
             if let Ok(thread) = spawned {
-                let mut threads = lock(&self.checkpoints.threads);
-                threads.retain(|thread| !thread.is_finished());
-                threads.push(thread);
+                self.state.add_thread(thread);
                 return Ok(());
             }
         }
@@ -76,32 +125,53 @@ impl Engine {
         }
     }
 
+    /// Whether a closed generation waits for its checkpoint, or is at it.
+    fn is_due(&self) -> bool {
+        self.shared.settled() < self.shared.active()
+    }
+
     /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
     /// that died at it, does it otherwise.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
-        self.settle_and(patience, self.options.background, |_, _| {})
+        self.settle_and(patience, Workers::of_awaited(self.options), drop)
     }
 
-    /// The same, and after a checkpoint of its own something else before the next one may begin. It is told
-    /// of the generation that was settled. `awaited`: whether two threads may work at it.
+    /// As `settle_all`; `after` runs before the lock is released, if this call did the checkpoint, with
+    /// the generation that was settled.
     fn settle_and(
         &self,
         patience: Duration,
-        awaited: bool,
-        after: impl FnOnce(&Self, Weak<Generation>),
+        workers: Workers,
+        after: impl FnOnce(Weak<Generation>),
     ) -> Result<()> {
         self.handle.check_usable()?;
         if !self.is_due() {
             return Ok(());
         }
-        let _one_thread = lock(&self.checkpoints.running);
-        let file = if self.handle.access == Access::Shared {
-            let mut taken = None;
+        let Some(_running) = self.begin(patience)? else {
+            return Ok(());
+        };
+        match self.settle(workers) {
+            // It can be tried again once the page is repaired, or by a handle with another policy.
+            Err(error @ Error::Format { .. }) => Err(error),
+            outcome => {
+                let settled = self.handle.poison_on_failure(outcome)?;
+                after(settled);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the checkpoint lock; `None` if no checkpoint is due any more.
+    fn begin(&self, patience: Duration) -> Result<Option<Running<'a>>> {
+        let one_thread = self.state.exclude_threads();
+        let mut one_process = None;
+        if self.handle.access == Access::Shared {
             wait_until(patience, || {
-                taken = self.handle.locks.try_checkpoint()?;
-                Ok::<_, Error>(taken.is_some() || !self.is_due())
+                one_process = self.handle.locks.try_checkpoint()?;
+                Ok::<_, Error>(one_process.is_some() || !self.is_due())
             })?;
-            if taken.is_none() && self.is_due() {
+            if one_process.is_none() && self.is_due() {
                 let process = self.shared.checkpointer();
                 return Err(Error::Busy {
                     path: self.file.place.to_path_buf(),
@@ -109,45 +179,34 @@ impl Engine {
                     process: (process != 0).then_some(process),
                 });
             }
-            if taken.is_none() {
-                return Ok(());
+            if one_process.is_none() {
+                return Ok(None);
             }
-            taken
-        } else {
-            None
-        };
+        }
         if !self.is_due() {
-            return Ok(());
+            return Ok(None);
         }
         let process = u64::from(std::process::id());
         self.shared.set_checkpointer(process);
-        let _held = AtCheckpoint {
-            engine: self,
-            _file: file,
-        };
-        match self.settle(awaited) {
-            // It can be tried again once the page is repaired, or by who knows what to do with it.
-            Err(error @ Error::Format { .. }) => Err(error),
-            outcome => {
-                let settled = self.handle.poison_on_failure(outcome)?;
-                after(self, settled);
-                Ok(())
-            }
-        }
+        Ok(Some(Running {
+            checkpointer: *self,
+            _one_process: one_process,
+            _one_thread: one_thread,
+        }))
     }
 
-    /// The checkpoint of the one generation that is due, by whoever has its lock.
-    fn settle(&self, awaited: bool) -> Result<Weak<Generation>> {
+    /// The checkpoint of the one generation that is due. Needs its lock.
+    fn settle(&self, workers: Workers) -> Result<Weak<Generation>> {
         self.file.mend()?;
         // Else the pages would go to a file that nobody finds again, and the log that has them would be removed.
         self.handle.check_names(None)?;
         let number = self.shared.settled();
-        let identity = read_identity(&*self.file.raw, &self.file.place)?;
+        let identity = self.file.read_meta()?;
         // Before anything is removed: the superblock tells which log has done its service.
         let newest = identity.superblock.generation;
-        let told = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
-        told.map_err(|wrong| self.handle.distrust(wrong))?;
-        // Whoever was at the one before may have died before it came to this. First: should this
+        let checked = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
+        checked.map_err(|wrong| self.handle.distrust(wrong))?;
+        // A process may have died at the one before, before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
         self.remove_leftover(number.saturating_sub(1))?;
         let mut settled = Weak::new();
@@ -161,10 +220,11 @@ impl Engine {
             settled = Arc::downgrade(frozen);
             let log = Arc::clone(self.logs.of(frozen)?);
             frozen.sync_to(&log, frozen.buffer.tail().end)?;
-            self.apply(&identity, &log, Some(&frozen.buffer), awaited)?;
+            let buffer = Some(&frozen.buffer);
+            self.applier().apply(&identity, &log, buffer, workers)?;
         } else {
-            // Who died here had come as far as the superblock, and perhaps not to its sync. It must
-            // not be gone after a power cut, when the log that it makes needless has been removed.
+            // A process that died here had come as far as the superblock, and perhaps not to its sync. It
+            // must not be gone after a power cut, when the log that it makes needless has been removed.
             self.file.sync("sync the superblock of")?;
         }
         self.shared.set_settled(number + 1);
@@ -173,191 +233,51 @@ impl Engine {
         Ok(settled)
     }
 
-    /// Moves the keys of a closed and durable log into the pages and makes the superblock that says
-    /// so durable. Keys come from `buffer`, or from the log itself. `awaited`: whether two threads may work
-    /// at it.
-    pub(crate) fn apply(
-        &self,
-        identity: &Identity,
-        log: &Arc<LogFile>,
-        buffer: Option<&Buffer>,
-        awaited: bool,
-    ) -> Result<Superblock> {
-        let old = &identity.superblock;
-        let sampled = old.section(SectionKind::Sample);
-        let sampling = sampled.map(|section| Sampling::of(&identity.header, section));
-        let mut found = scan_sampling(log, &identity.header, sampling)?;
-        let Some(cut) = found.cut.clone().filter(|cut| found.fits(cut, identity)) else {
-            return Err(Error::Log {
-                path: log.path.clone(),
-                source: LogError::Unsealed { end: found.end.end },
-            });
-        };
-        // The log is what was acknowledged. A buffer that does not hold the same was damaged.
-        let exempt = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
-        let agreed = buffer.filter(|buffer| self.agrees(buffer, &found, exempt));
-        if agreed.is_none() && buffer.is_some() {
-            let synced = log.file.sync();
-            synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        }
-        let buffer = agreed;
-        let mut layers = old.layers.clone();
-        let count = found.committed_keys + found.removed;
-        let keys = key_source(log, buffer, &found);
-        if count > 0 {
-            layers.truncate(cut.layer_index as usize);
-            layers.push(cut.layer);
-            self.make_room(cut.layer.end_offset())?;
-        }
-        // Before the pages: should there be no room for them, nothing has begun.
-        let nets = match buffer {
-            Some(buffer) => NetSource::Buffer(buffer),
-            None => NetSource::Log { log, count },
-        };
-        let inserted = match self.file.is_counting() {
-            true => Inserted::Nets(nets),
-            false => Inserted::Keys(&keys),
-        };
-        let sectioning = Sectioning {
-            engine: self,
-            identity,
-            generation: log.generation + 1,
-            layers: &layers,
-        };
-        let sections = sectioning.after(log, &mut found, inserted)?;
-        if count > 0 {
-            let mut layer = cut.layer;
-            let task = Task::new(identity, log.generation, cut.clone(), count, awaited);
-            self.shared.set_torn(task.torn.clone());
-            match self.file.is_counting() {
-                true => self.tally(&task, nets, log, &found, &mut layer)?,
-                false => self.sweep_all(&task, &keys, log, &found, &mut layer)?,
-            }
-            layers.pop();
-            layers.push(layer);
-            self.file.sync("sync the pages of")?;
-            self.shared.window().publish(0..0);
-            self.shared.set_torn(0..0);
-        } else if sections != old.sections {
-            self.file.sync("sync the sections of")?;
-        }
-        let mut commits = old.commits.clone();
-        commits.extend(found.commits);
-        if writers_bytes(&commits) > WRITERS_ROOM as u64 {
-            return Err(Error::TooManyWriters {
-                expected: WRITERS_ROOM,
-                got: writers_bytes(&commits) as usize,
-            });
-        }
-        let superblock = Superblock {
-            sequence: old.sequence + 1,
-            generation: log.generation + 1,
-            log_expected: !cut.last,
-            commit_sequence: old.commit_sequence.max(found.commit_sequence),
-            commits,
-            layers,
-            sections,
-        };
-        // A map that can't be made is better known before than after.
-        let held = &self.views.cell.load().layers;
-        for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
-            LayerPages::map(index, layer, &*self.file.raw)
-                .map_err(|error| Error::io("map a layer of", &self.file.place, error))?;
-        }
-        self.file.write_superblock(&superblock)?;
-        Ok(superblock)
-    }
-
-    /// Applies the keys of a generation to the pages of a layer; those of the log if others came from the buffer.
-    fn sweep_all(
-        &self,
-        task: &Task,
-        keys: &KeySource<'_>,
-        log: &Arc<LogFile>,
-        found: &Scan,
-        layer: &mut Layer,
-    ) -> Result<()> {
-        let before = *layer;
-        let taken = self.sweep(task, keys, layer)?;
-        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.writer.lock.is_none();
-        if is_sure || taken == found.digest {
-            return Ok(());
-        }
-        // Bits are only ever added, so it can be done once more, as after an interruption.
-        *layer = before;
-        let identity = read_identity(&*self.file.raw, &self.file.place)?;
-        let task = Task::new(
-            &identity,
-            task.generation,
-            task.cut.clone(),
-            task.count,
-            task.awaited,
-        );
-        self.sweep(&task, &key_source(log, None, found), layer)?;
+    /// Moves a closed log that memory has no room for into the pages. Needs a handle that opens the
+    /// store first, before others can join.
+    pub(crate) fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
+        let identity = self.file.read_meta()?;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        let workers = Workers::of_awaited(self.options);
+        self.applier().apply(&identity, log, None, workers)?;
+        self.shared.set_settled(log.generation + 1);
+        self.views.renew()?;
+        self.remove_generation(log.generation);
         Ok(())
     }
 
-    /// Applies keys to the pages of a layer, and tells what they were.
-    fn sweep(&self, task: &Task, keys: &KeySource<'_>, layer: &mut Layer) -> Result<Digest> {
-        let mut sweep = Sweep::new(self, task, keys);
-        // Until it is done again, there may be a torn page in what it named last.
-        let swept = sweep
-            .run()
-            .inspect_err(|_| self.shared.set_torn(sweep.named()))?;
-        layer.keys = layer.keys.saturating_add(swept.keys);
-        layer.all_written |= swept.all_written;
-        Ok(swept.taken)
+    /// Keeps all handles from checkpoints, waiting for one that runs.
+    pub(crate) fn hold_off(&self) -> Result<HeldOff<'a>> {
+        let one_thread = self.state.exclude_threads();
+        Ok(HeldOff {
+            _one_process: self.exclude_processes()?,
+            _one_thread: one_thread,
+        })
     }
 
-    /// Counts the inserts and removes of a generation in the pages of a counting store.
-    fn tally(
-        &self,
-        task: &Task,
-        nets: NetSource<'_>,
-        log: &LogFile,
-        found: &Scan,
-        layer: &mut Layer,
-    ) -> Result<()> {
-        let mut tally = Tally::new(self, task)?;
-        tally
-            .run(
-                nets,
-                NetSource::Log {
-                    log,
-                    count: task.count,
-                },
-                found.digest,
-            )
-            .inspect_err(|_| self.shared.set_torn(tally.named()))?;
-        let keys = layer.keys.saturating_add(found.committed_keys);
-        layer.keys = keys.saturating_sub(found.removed);
-        Ok(())
-    }
-
-    /// Whether the closed buffer holds what its log does, as far as that must be known before any of it is
-    /// used, for exemptions. Of memory that nobody shares there is no doubt.
-    pub(crate) fn agrees(&self, buffer: &Buffer, found: &Scan, has_exemptions: bool) -> bool {
-        if self.writer.lock.is_none() {
-            return true;
+    fn exclude_processes(&self) -> Result<Option<RangeLock>> {
+        if self.handle.access == Access::Alone {
+            return Ok(None);
         }
-        let digest = || match self.file.is_counting() {
-            true => buffer.net_digest(0..=u64::MAX),
-            false => buffer.digest(),
+        let intention = match self.handle.writes() {
+            true => Intention::Write,
+            false => Intention::Read,
         };
-        buffer.tail().end == found.end.end && (!has_exemptions || digest() == found.digest)
-    }
-
-    /// Makes the file long enough for a new layer.
-    fn make_room(&self, end: u64) -> Result<()> {
-        let failed = |error| Error::io("make room for a layer in", &self.file.place, error);
-        if self.file.raw.length().map_err(failed)? < end {
-            self.file.raw.set_length(end).map_err(failed)?;
+        let timeout = self.options.timeout;
+        let taken = self.handle.locks.hold_checkpoints_off(intention, timeout)?;
+        if taken.is_some() {
+            return Ok(taken);
         }
-        Ok(())
+        Err(Error::Busy {
+            path: self.file.place.to_path_buf(),
+            what: "a checkpoint",
+            process: None,
+        })
     }
 
-    /// Removes the log and the buffer of a generation that is past, if they are still there. The one
-    /// who left them had made durable what makes them needless, and this does not lean on it.
+    /// Removes the log and the buffer of a generation that is past, if they are still there. What makes
+    /// them needless should be durable by now, but this does not lean on it.
     pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
         let path = log_path(&self.file.place, number);
         let storage = &*self.options.storage;
@@ -375,7 +295,7 @@ impl Engine {
 
     /// Log and buffer have done their service. A failure to remove them loses nothing: the next
     /// first opener finds that their generation is past and removes them.
-    pub(crate) fn remove_generation(&self, number: u64) {
+    fn remove_generation(&self, number: u64) {
         let storage = &*self.options.storage;
         let path = log_path(&self.file.place, number);
         if storage.remove(&path).is_ok() {
@@ -384,36 +304,5 @@ impl Engine {
         if self.handle.access == Access::Shared {
             let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, number));
         }
-    }
-
-    /// Moves everything committed into the pages, and waits until it is there.
-    pub(crate) fn checkpoint_now(&self) -> Result<()> {
-        self.handle.check_writable()?;
-        let mut writing = self.lock_writer()?;
-        // Without a thread: this one has nothing else to do.
-        writing.turn(false)?;
-        drop(writing);
-        self.settle_all(self.options.timeout)
-    }
-
-    /// Waits for this handle's own threads.
-    pub(crate) fn join_threads(&self) {
-        let threads = std::mem::take(&mut *lock(&self.checkpoints.threads));
-        for thread in threads {
-            // A panic has poisoned the handle.
-            let _ = thread.join();
-        }
-    }
-}
-
-fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) -> KeySource<'a> {
-    match buffer {
-        Some(buffer) => KeySource::Buffer(buffer),
-        None => KeySource::Log {
-            log: Arc::clone(log),
-            kind: RecordKind::Insert,
-            committed: found.committed.clone(),
-            count: found.committed_keys,
-        },
     }
 }

@@ -1,4 +1,4 @@
-//! Writing sections: what a checkpoint makes of them, and how they get their place.
+//! What a checkpoint makes of the sections, and where it puts them.
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
@@ -7,109 +7,20 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
-use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT, page_offset};
+use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT};
 use crate::file::section::{Gone, Hashes, pages_for, place_for};
 use crate::file::{Layer, Section, SectionKind};
 use crate::log::{LogFile, RecordKind};
-use crate::page::PAGE_BYTES;
 use crate::page::place::{first_hash_of, last_hash_below};
-use crate::store::check::repair::OnDamage;
-use crate::store::engine::Engine;
+use crate::store::config::damage_policy::OnDamage;
+use crate::store::config::options::Options;
 use crate::store::generation::count_stream::{NetSource, NetStream};
 use crate::store::generation::hash_stream::{KeySource, KeyStream};
 use crate::store::generation::log_summary::Scan;
 use crate::store::storefile::meta::Identity;
 use crate::store::storefile::meta::section_error;
-use crate::sys::storage::{StorageFile, write_all_at};
-
-/// Bytes written at a time.
-const PIECE: usize = 64 * PAGE_BYTES;
-
-/// Writes a section, hash after hash, where no superblock names anything.
-///
-/// Whoever still looks into what was there before is told by the stamp, which changes first.
-pub(crate) struct SectionWriter<'a> {
-    file: &'a dyn StorageFile,
-    path: &'a Path,
-    section: Section,
-    hasher: crc32fast::Hasher,
-    /// The first page, which is written last.
-    front: Vec<u8>,
-    /// What is still to be written, and to which page on.
-    pending: Vec<u8>,
-    at: u64,
-}
-
-impl<'a> SectionWriter<'a> {
-    pub(crate) fn begin(
-        file: &'a dyn StorageFile,
-        path: &'a Path,
-        kind: SectionKind,
-        first_page: u64,
-        generation: u64,
-    ) -> Result<Self> {
-        let mut writer = Self {
-            file,
-            path,
-            section: Section {
-                kind,
-                rarity: 0,
-                first_page,
-                count: 0,
-                crc: 0,
-            },
-            hasher: crc32fast::Hasher::new(),
-            front: generation.to_le_bytes().to_vec(),
-            pending: vec![0; PAGE_BYTES],
-            at: first_page,
-        };
-        writer.hasher.update(&writer.front);
-        writer.flush()?;
-        Ok(writer)
-    }
-
-    /// Adds hashes above all before them, sorted.
-    pub(crate) fn put(&mut self, hashes: &[u64]) -> Result<()> {
-        for hash in hashes {
-            let bytes = hash.to_le_bytes();
-            self.hasher.update(&bytes);
-            match self.front.len() < PAGE_BYTES {
-                true => self.front.extend_from_slice(&bytes),
-                false => self.pending.extend_from_slice(&bytes),
-            }
-            if self.pending.len() == PIECE {
-                self.flush()?;
-            }
-        }
-        self.section.count += hashes.len() as u64;
-        Ok(())
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        let length = self.pending.len().next_multiple_of(PAGE_BYTES);
-        self.pending.resize(length, 0);
-        self.write(&self.pending, self.at)?;
-        self.at += (length / PAGE_BYTES) as u64;
-        self.pending.clear();
-        Ok(())
-    }
-
-    fn write(&self, bytes: &[u8], page: u64) -> Result<()> {
-        write_all_at(self.file, bytes, page_offset(page))
-            .map_err(|error| Error::io("write a section of", self.path, error))
-    }
-
-    /// All has been put. It is yet to be synced.
-    pub(crate) fn finish(mut self) -> Result<Section> {
-        self.flush()?;
-        self.front.resize(PAGE_BYTES, 0);
-        self.write(&self.front, self.section.first_page)?;
-        Ok(Section {
-            crc: self.hasher.finalize(),
-            ..self.section
-        })
-    }
-}
+use crate::store::storefile::section_writer::SectionWriter;
+use crate::store::storefile::store_file::StoreFile;
 
 /// Which keys a log inserts.
 #[derive(Clone, Copy)]
@@ -223,8 +134,9 @@ impl<'a> Leaving<'a> {
 }
 
 /// A checkpoint, as far as sections are concerned.
-pub(crate) struct Sectioning<'a> {
-    pub(crate) engine: &'a Engine,
+pub(crate) struct SectionRewrite<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) file: &'a StoreFile,
     pub(crate) identity: &'a Identity,
     /// The generation of the superblock that is to come.
     pub(crate) generation: u64,
@@ -232,7 +144,7 @@ pub(crate) struct Sectioning<'a> {
     pub(crate) layers: &'a [Layer],
 }
 
-impl Sectioning<'_> {
+impl SectionRewrite<'_> {
     /// The sections as they are after the checkpoint of a log with these keys. What changes is written
     /// where no superblock names anything, and is yet to be synced.
     pub(crate) fn after(
@@ -282,7 +194,7 @@ impl Sectioning<'_> {
         Ok(sections)
     }
 
-    /// Puts in place of the section of a kind what becomes of it; answers `false` if it was damaged and
+    /// Replaces the section of a kind by what becomes of it; answers `false` if it was damaged and
     /// given up.
     fn remake(
         &self,
@@ -292,22 +204,21 @@ impl Sectioning<'_> {
         count: u64,
         without: Option<Inserted<'_>>,
     ) -> Result<bool> {
-        let engine = self.engine;
         let old = self.identity.superblock.section(kind);
         let full = old.filter(|old| old.count > 0);
         if count == 0 && (full.is_none() || without.is_none()) {
             return Ok(true);
         }
         let held = match full {
-            Some(old) => engine.hashes_of(old)?,
+            Some(old) => self.hashes_of(old)?,
             None => None,
         };
         let given_up = held.is_none() && full.is_some();
         let from_log = without.map_or(0, Inserted::count);
-        let most = engine.options.chunk_keys();
+        let most = self.options.chunk_keys();
         let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {
-            path: &engine.file.place,
+            path: &self.file.place,
             old: held,
             added,
             without,
@@ -326,7 +237,7 @@ impl Sectioning<'_> {
         sections.retain(|section| section.kind != kind);
         if count > 0 {
             let first_page = self.place(sections, count)?;
-            let (file, path) = (&*engine.file.raw, &*engine.file.place);
+            let (file, path) = (&*self.file.raw, &*self.file.place);
             let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
             remade.for_each(|hashes| writer.put(hashes))?;
             let section = Section {
@@ -336,7 +247,7 @@ impl Sectioning<'_> {
             // What can't be read again is better known before it is named.
             let checked =
                 Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
-            checked.map_err(|source| engine.file.format_error(source))?;
+            checked.map_err(|source| self.file.format_error(source))?;
             sections.push(section);
             sections.sort_by_key(|section| section.kind);
         }
@@ -353,7 +264,7 @@ impl Sectioning<'_> {
         let named = named.chain(sections).map(Section::numbers);
         let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
         taken.extend(self.layers.iter().map(Layer::numbers));
-        if self.engine.file.is_counting()
+        if self.file.is_counting()
             && let Some(layer) = self.layers.first()
         {
             // Its journal.
@@ -365,13 +276,11 @@ impl Sectioning<'_> {
             Some(_) => Ok(start),
             None => Err(Error::NoSpace {
                 action: "find a place for a section of",
-                path: self.engine.file.place.to_path_buf(),
+                path: self.file.place.to_path_buf(),
             }),
         }
     }
-}
 
-impl Engine {
     /// The hashes of a section to be written anew; `None` if it is damaged, and this handle may give up
     /// what is.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {

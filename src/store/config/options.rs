@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::file::superblock::MAX_WRITER_NAME;
 use crate::hash::Hash;
 use crate::page::Kind;
-use crate::store::check::repair::OnDamage;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::template::Template;
 use crate::store::coordination::place::Place;
 use crate::sys::storage::{self, Storage};

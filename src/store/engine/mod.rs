@@ -1,22 +1,23 @@
 //! An open store, as one handle has it: the parts that its rooms borrow.
 
+pub(crate) mod checkpoint_state;
+pub(crate) mod damage;
 pub(crate) mod recovery_report;
 pub(crate) mod writer_state;
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
-use std::thread::JoinHandle;
 
 use arc_swap::ArcSwap;
 
 use crate::file::{Header, SectionKind};
 use crate::hash::KeyHasher;
-use crate::store::check::verify::Damage;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::{Access, Handle, Held};
 use crate::store::coordination::locks::StoreLocks;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
+use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::buffer_pool::BufferPool;
@@ -46,17 +47,6 @@ pub(crate) struct Engine {
     pub(crate) sample: FprSample,
     pub(crate) hints: LookupHints,
     pub(crate) recovery: RecoveryReport,
-}
-
-/// The checkpoints of this process.
-#[derive(Debug, Default)]
-pub(crate) struct CheckpointState {
-    /// What excludes this process's other checkpoints; the store file's lock excludes those of
-    /// other processes.
-    pub(crate) running: Mutex<()>,
-    pub(crate) threads: Mutex<Vec<JoinHandle<()>>>,
-    /// Damaged pages that checkpoints of this handle have written anew.
-    pub(crate) repaired: Mutex<Vec<Damage>>,
 }
 
 /// The sample by which a store's real rate of false positives is measured.

@@ -8,7 +8,7 @@ use crate::file::layout::FIRST_PAGE;
 use crate::file::section::{pages_for, place_for};
 use crate::file::{Section, SectionKind, Superblock};
 use crate::page::place::{first_hash_of, last_hash_below};
-use crate::store::checkpoint::section_rewrite::SectionWriter;
+use crate::store::storefile::section_writer::SectionWriter;
 use crate::sys::storage::StorageFile;
 
 /// Exemptions in memory at a time, about.

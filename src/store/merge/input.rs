@@ -10,12 +10,13 @@ use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
-use crate::store::check::repair::OnDamage;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::open::handle;
 use crate::store::open::session::Session;
 use crate::store::read::Reader;
+use crate::store::write::quiesce::checkpoint_now;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
@@ -41,7 +42,7 @@ impl Input {
         options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {
-                store.checkpoint_now()?;
+                checkpoint_now(&store)?;
                 store.close()?;
             }
         }

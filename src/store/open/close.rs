@@ -1,6 +1,7 @@
 //! Closing: the last one out empties log and buffer into the pages and leaves one file.
 
 use crate::error::{Error, Result};
+use crate::store::checkpoint::run::Checkpointer;
 use crate::store::coordination::handle::Access;
 use crate::store::coordination::handle::Held;
 use crate::store::coordination::locks::Gate;
@@ -36,7 +37,7 @@ impl<'a> Closer<'a> {
             self.end(None);
             return Ok(());
         }
-        self.engine.join_threads();
+        self.engine.checkpoints.join_threads();
         if let Err(error) = self.engine.handle.check_usable() {
             // What can't go on lets others go on: they recover from what is durable.
             self.end(lock(&self.engine.handle.held).take());
@@ -87,7 +88,7 @@ impl<'a> Closer<'a> {
         writing.slot().set_handle(0);
         drop(writing);
         // One that another thread has started since.
-        self.engine.join_threads();
+        self.engine.checkpoints.join_threads();
         Ok(())
     }
 
@@ -98,7 +99,7 @@ impl<'a> Closer<'a> {
                 // with nothing written since there was no checkpoint after it to do so. Should it
                 // stay, the next opener removes it.
                 let newest = self.engine.views.cell.load().superblock.generation;
-                let _ = self.engine.remove_leftover(newest.saturating_sub(1));
+                let _ = Checkpointer::of(self.engine).remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
                 self.end(Some(held));
                 Ok(())
@@ -126,8 +127,8 @@ impl<'a> Closer<'a> {
         writing.take_up_log()?;
         writing.turn(true)?;
         drop(writing);
-        self.engine.join_threads();
-        self.engine.settle_all(self.engine.options.timeout)
+        self.engine.checkpoints.join_threads();
+        Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)
     }
 
     fn remove_shared_memory(&self) {

@@ -10,6 +10,8 @@ use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::log::file::sync_parent;
 use crate::log::{LogError, LogFile, log_path};
 use crate::page::Kind;
+use crate::store::checkpoint::counting_pass::replay_journal;
+use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
 use crate::store::coordination::place::Place;
 use crate::store::engine::Engine;
@@ -19,7 +21,7 @@ use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::for_each_committed;
 use crate::store::generation::log_summary::{Scan, scan};
-use crate::store::storefile::meta::{Identity, read_identity};
+use crate::store::storefile::meta::Identity;
 use crate::store::storefile::store_file::write_superblock;
 use crate::store::write::rotation::room_after;
 use crate::sys::storage::{Storage, StorageFile};
@@ -39,7 +41,7 @@ impl<'a> Resumption<'a> {
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         self.engine.views.cell.load().leave_sum(&self.engine.shared);
         if self.engine.file.is_counting() && recovered.frozen.is_some() {
-            let replayed = self.engine.replay_journal();
+            let replayed = replay_journal(&self.engine.file);
             self.engine.handle.poison_on_failure(replayed)?;
         }
         if !overflow {
@@ -49,8 +51,10 @@ impl<'a> Resumption<'a> {
             };
         }
         match &recovered.frozen {
-            Some(found) if !found.loaded => self.settle_from_log(&found.log)?,
-            _ => self.engine.settle_all(self.engine.options.timeout)?,
+            Some(found) if !found.loaded => {
+                Checkpointer::of(self.engine).settle_from_log(&found.log)?
+            }
+            _ => Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)?,
         }
         if let Some(found) = &recovered.active
             && !found.loaded
@@ -63,29 +67,17 @@ impl<'a> Resumption<'a> {
                 .set_keys(found.scan.committed_keys);
             writing.turn(false)?;
             drop(writing);
-            self.settle_from_log(&found.log)?;
+            Checkpointer::of(self.engine).settle_from_log(&found.log)?;
         }
         Ok(())
     }
 
     /// A page that is damaged keeps nobody from opening the store and looking at the others.
     pub(crate) fn resume_checkpoint(&self) -> Result<()> {
-        match self.engine.start_checkpoint() {
+        match Checkpointer::of(self.engine).start_checkpoint() {
             Err(Error::Format { .. }) => Ok(()),
             outcome => outcome,
         }
-    }
-
-    fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
-        let identity = read_identity(&*self.engine.file.raw, &self.engine.file.place)?;
-        let synced = log.file.sync();
-        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.engine
-            .apply(&identity, log, None, self.engine.options.background)?;
-        self.engine.shared.set_settled(log.generation + 1);
-        self.engine.views.renew()?;
-        self.engine.remove_generation(log.generation);
-        Ok(())
     }
 }
 

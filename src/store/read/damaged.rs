@@ -2,7 +2,7 @@
 
 use crate::error::{Error, Result};
 use crate::file::{FormatError, Intent};
-use crate::store::check::repair::OnDamage;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::coordination::handle::Access;
 use crate::store::read::Reader;
 use crate::store::view::View;

@@ -14,7 +14,7 @@ pub(crate) mod staged;
 
 use crate::buffer::Presence;
 use crate::error::{Error, Result};
-use crate::store::check::repair::OnDamage;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;

@@ -5,4 +5,6 @@
 pub(crate) mod atomic_file;
 pub(crate) mod meta;
 pub(crate) mod page_scan;
+pub(crate) mod section_check;
+pub(crate) mod section_writer;
 pub(crate) mod store_file;

@@ -5,14 +5,13 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
-use crate::file::{FormatError, Layer, Section, Superblock};
+use crate::file::{FormatError, Layer, Superblock};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::sizing::Cell;
-use crate::store::storefile::meta::section_error;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// Pages that are read at a time.
-pub(crate) const PIECE: u64 = 256;
+pub(crate) const READ_PAGES: u64 = 256;
 
 /// The pages of a file, read in pieces.
 pub(crate) struct Pages<'a> {
@@ -63,7 +62,7 @@ impl<'a> Pages<'a> {
     /// Page `number`, which the file has, as it has those up to `end`.
     pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
         if !self.held.contains(&number) {
-            let mut piece = number..end.min(number + PIECE);
+            let mut piece = number..end.min(number + READ_PAGES);
             if self.data.contains(&number) {
                 piece.end = piece.end.min(self.data.end);
             }
@@ -79,10 +78,24 @@ impl<'a> Pages<'a> {
     }
 }
 
-/// All page numbers of some layers, with each one's layer.
-pub(crate) fn numbers(layers: &[Layer]) -> impl Iterator<Item = (u32, &Layer, u64)> {
+/// A page of a layer.
+#[derive(Clone, Copy)]
+pub(crate) struct PagePlace<'a> {
+    /// The layer's place in the superblock.
+    pub(crate) index: u32,
+    pub(crate) layer: &'a Layer,
+    /// The page's number in the file.
+    pub(crate) number: u64,
+}
+
+/// All pages of some layers.
+pub(crate) fn places(layers: &[Layer]) -> impl Iterator<Item = PagePlace<'_>> {
     (0..).zip(layers).flat_map(|(index, layer)| {
-        (layer.first_page..layer.end_page()).map(move |number| (index, layer, number))
+        (layer.first_page..layer.end_page()).map(move |number| PagePlace {
+            index,
+            layer,
+            number,
+        })
     })
 }
 
@@ -92,14 +105,12 @@ pub(crate) fn count(layers: &[Layer]) -> u64 {
 }
 
 /// Checks a page as `verify` does: its CRC, its occupancy, and that it is blank only where it may be.
-pub(crate) fn check(
-    path: &Path,
-    cell: Cell,
-    index: u32,
-    layer: &Layer,
-    number: u64,
-    bytes: &[u8],
-) -> Result<()> {
+pub(crate) fn check(path: &Path, cell: Cell, place: PagePlace<'_>, bytes: &[u8]) -> Result<()> {
+    let PagePlace {
+        index,
+        layer,
+        number,
+    } = place;
     let fault = match page::check_in_layer(number, bytes, || layer.all_written) {
         Ok(Content::Sealed { occupancy, .. }) if page::count_occupied(cell, bytes) != occupancy => {
             page::PageFault {
@@ -118,34 +129,6 @@ pub(crate) fn check(
             expected: fault.expected,
             got: fault.got,
         },
-    })
-}
-
-/// Checks sections as they lie in a file.
-pub(crate) fn check_sections<'a>(
-    file: &dyn StorageFile,
-    path: &Path,
-    sections: impl IntoIterator<Item = &'a Section>,
-) -> Result<()> {
-    let check = |section: &Section| {
-        let offset = page_offset(section.first_page);
-        check_section_at(file, path, section, offset)
-    };
-    sections.into_iter().try_for_each(check)
-}
-
-/// Checks a section whose pages begin there.
-pub(crate) fn check_section_at(
-    file: &dyn StorageFile,
-    path: &Path,
-    section: &Section,
-    offset: u64,
-) -> Result<()> {
-    let checked = section.check_at(file, offset);
-    let checked = checked.map_err(|error| section_error(path, error))?;
-    checked.map(drop).map_err(|source| Error::Format {
-        path: path.to_owned(),
-        source,
     })
 }
 

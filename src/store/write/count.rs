@@ -7,6 +7,7 @@ use crate::buffer::Slot;
 use crate::error::{Error, Result};
 use crate::page::counting::after;
 use crate::store::api::store::Verdict;
+use crate::store::checkpoint::run::Checkpointer;
 use crate::store::engine::Engine;
 use crate::store::prefetch::BATCH;
 use crate::store::prefetch::hash_source::HashSource;
@@ -263,7 +264,7 @@ impl Writing<'_> {
             if !told.at_least {
                 return Ok(told);
             }
-            self.engine.settle_all(self.engine.options.timeout)?;
+            Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)?;
             self.refresh()?;
         }
         // Who was repairing the page has died at it.

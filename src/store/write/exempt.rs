@@ -5,6 +5,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
+use crate::store::checkpoint::run::Checkpointer;
 use crate::store::engine::Engine;
 use crate::store::write::guard::Writing;
 
@@ -104,7 +105,7 @@ impl Engine {
         writing.append_noted(|log, handle| log.exempt(handle, &hashes))?;
         writing.turn(false)?;
         drop(writing);
-        self.settle_all(self.options.timeout)?;
+        Checkpointer::of(self).settle_all(self.options.timeout)?;
         Ok(report)
     }
 

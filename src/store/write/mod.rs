@@ -8,5 +8,6 @@ pub(crate) mod fpr_sample;
 pub(crate) mod freshness;
 pub(crate) mod guard;
 pub(crate) mod insert;
+pub(crate) mod quiesce;
 pub(crate) mod rotation;
 pub(crate) mod shm_checks;

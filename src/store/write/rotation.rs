@@ -9,6 +9,7 @@ use crate::file::{Header, Layer, Superblock};
 use crate::log::file::sync_parent;
 use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, log_path};
 use crate::page::PAGE_BYTES;
+use crate::store::checkpoint::run::Checkpointer;
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::engine::Engine;
 use crate::store::engine::writer_state::Local;
@@ -84,7 +85,7 @@ impl Writing<'_> {
     /// Makes the active log. The superblock tells that it must be there before anything is in it.
     pub(crate) fn start_log(&mut self) -> Result<()> {
         let engine = self.engine;
-        engine.settle_all(engine.options.timeout)?;
+        Checkpointer::of(engine).settle_all(engine.options.timeout)?;
         self.refresh()?;
         let mended = engine.file.mend();
         engine.handle.poison_on_failure(mended)?;
@@ -184,7 +185,7 @@ impl Writing<'_> {
     /// Closes the active log and begins the next generation, and has the checkpoint of the closed one begin.
     pub(crate) fn rotate(&mut self) -> Result<()> {
         if self.turn(false)? {
-            self.engine.start_checkpoint()?;
+            Checkpointer::of(self.engine).start_checkpoint()?;
         }
         Ok(())
     }
@@ -193,7 +194,7 @@ impl Writing<'_> {
     /// to rotate. Waits for the checkpoint before, if there is one still.
     pub(crate) fn turn(&mut self, last: bool) -> Result<bool> {
         let engine = self.engine;
-        engine.settle_all(engine.options.timeout)?;
+        Checkpointer::of(engine).settle_all(engine.options.timeout)?;
         self.refresh()?;
         if !self.view.active.has_log() {
             return Ok(false);

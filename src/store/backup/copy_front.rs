@@ -1,0 +1,38 @@
+//! What lies in a copy between the header and the pages.
+
+use crate::file::copy::{CopyMark, Moment, superblocks_of};
+use crate::file::layout::{COPY_MARK_OFFSET, INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
+use crate::file::{Header, Superblock};
+
+/// The bytes from the intents to the pages: no intent, the mark, the superblocks.
+pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8> {
+    let from = INTENT_OFFSETS[0];
+    let mut bytes = vec![0; (PAGES_OFFSET - from) as usize];
+    let mut put = |offset: u64, part: &[u8]| {
+        let at = (offset - from) as usize;
+        bytes[at..at + part.len()].copy_from_slice(part);
+    };
+    let both = superblocks_of(store);
+    for superblock in &both {
+        let offset = SUPERBLOCK_OFFSETS[superblock.slot()];
+        put(offset, &superblock.encode(header));
+    }
+    put(
+        COPY_MARK_OFFSET,
+        &mark_of(header, &both[1], digest).encode(),
+    );
+    bytes
+}
+
+/// The mark of a copy whose newest superblock this is.
+pub(crate) fn mark_of(header: &Header, newest: &Superblock, digest: u64) -> CopyMark {
+    CopyMark {
+        store_id: header.store_id,
+        moment: Moment {
+            generation: newest.generation,
+            digest,
+        },
+        sequence: newest.sequence,
+        next: None,
+    }
+}

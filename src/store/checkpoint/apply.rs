@@ -1,0 +1,262 @@
+//! Moving the keys of a closed log into the pages, up to the superblock that says so.
+
+use std::sync::Arc;
+
+use crate::buffer::{Buffer, Digest};
+use crate::error::{Error, Result};
+use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
+use crate::file::{Layer, LayerPages, SectionKind, Superblock};
+use crate::log::{Cut, LogError, LogFile, RecordKind};
+use crate::store::checkpoint::bloom_pass::BloomPass;
+use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess, Workers};
+use crate::store::checkpoint::counting_pass::CountingPass;
+use crate::store::checkpoint::section_rewrite::{Inserted, SectionRewrite};
+use crate::store::generation::count_stream::NetSource;
+use crate::store::generation::hash_stream::KeySource;
+use crate::store::generation::log_summary::{Scan, scan_sampling};
+use crate::store::generation::sampling::Sampling;
+use crate::store::storefile::meta::Identity;
+use crate::store::view::ViewCell;
+
+/// Moves the keys of one closed log into the pages.
+#[derive(Clone, Copy)]
+pub(crate) struct LogApplier<'a> {
+    pub(crate) access: PageAccess<'a>,
+    pub(crate) views: &'a ViewCell,
+    /// No other process can change the buffers.
+    pub(crate) is_private: bool,
+}
+
+impl LogApplier<'_> {
+    /// Moves the keys of a closed and durable log into the pages and makes the superblock that says
+    /// so durable. Keys come from `buffer`, or from the log itself.
+    pub(crate) fn apply(
+        &self,
+        identity: &Identity,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+        workers: Workers,
+    ) -> Result<Superblock> {
+        let file = self.access.file;
+        let old = &identity.superblock;
+        let (mut found, cut) = read_closed(log, identity)?;
+        let buffer = self.believed(buffer, log, &found, old)?;
+        let mut layers = old.layers.clone();
+        let count = found.committed_keys + found.removed;
+        if count > 0 {
+            layers.truncate(cut.layer_index as usize);
+            layers.push(cut.layer);
+            self.make_room(cut.layer.end_offset())?;
+        }
+        let keys = key_source(log, buffer, &found);
+        let inserted = match (file.is_counting(), buffer) {
+            (true, Some(buffer)) => Inserted::Nets(NetSource::Buffer(buffer)),
+            (true, None) => Inserted::Nets(NetSource::Log { log, count }),
+            (false, _) => Inserted::Keys(&keys),
+        };
+        // Before the pages: should there be no room for them, nothing has begun.
+        let rewrite = SectionRewrite {
+            options: self.access.options,
+            file,
+            identity,
+            generation: log.generation + 1,
+            layers: &layers,
+        };
+        let sections = rewrite.after(log, &mut found, inserted)?;
+        if count > 0 {
+            let task = CheckpointTask::new(identity, log.generation, cut.clone(), count, workers);
+            let layer = self.write_pages(&task, inserted, log, &found)?;
+            layers.pop();
+            layers.push(layer);
+        } else if sections != old.sections {
+            file.sync("sync the sections of")?;
+        }
+        let superblock = Superblock {
+            sequence: old.sequence + 1,
+            generation: log.generation + 1,
+            log_expected: !cut.last,
+            commit_sequence: old.commit_sequence.max(found.commit_sequence),
+            commits: commits_after(old, found.commits)?,
+            layers,
+            sections,
+        };
+        self.try_mapping(&superblock)?;
+        file.write_superblock(&superblock)?;
+        Ok(superblock)
+    }
+
+    /// The buffer, if it holds what its log does, as far as that must be known now. The log is what was
+    /// acknowledged: a buffer that does not hold the same was damaged, and the log, synced, takes its
+    /// part.
+    fn believed<'b>(
+        &self,
+        buffer: Option<&'b Buffer>,
+        log: &LogFile,
+        found: &Scan,
+        old: &Superblock,
+    ) -> Result<Option<&'b Buffer>> {
+        let has_exemptions = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
+        let agreed = buffer.filter(|buffer| self.agrees(buffer, found, has_exemptions));
+        if agreed.is_none() && buffer.is_some() {
+            let synced = log.file.sync();
+            synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        }
+        Ok(agreed)
+    }
+
+    /// Whether the closed buffer holds what its log does, as far as that must be known before any of it is
+    /// used, for exemptions. A private buffer always does.
+    fn agrees(&self, buffer: &Buffer, found: &Scan, has_exemptions: bool) -> bool {
+        if self.is_private {
+            return true;
+        }
+        let digest = || match self.access.file.is_counting() {
+            true => buffer.net_digest(0..=u64::MAX),
+            false => buffer.digest(),
+        };
+        buffer.tail().end == found.end.end && (!has_exemptions || digest() == found.digest)
+    }
+
+    /// Makes the file long enough for a new layer.
+    fn make_room(&self, end: u64) -> Result<()> {
+        let file = self.access.file;
+        let failed = |error| Error::io("make room for a layer in", &file.place, error);
+        if file.raw.length().map_err(failed)? < end {
+            file.raw.set_length(end).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Writes the keys into the pages of their layer, durably; answers the layer as it is then.
+    fn write_pages(
+        &self,
+        task: &CheckpointTask,
+        inserted: Inserted<'_>,
+        log: &Arc<LogFile>,
+        found: &Scan,
+    ) -> Result<Layer> {
+        let PageAccess { file, shared, .. } = self.access;
+        let mut layer = task.cut.layer;
+        shared.set_torn(task.torn.clone());
+        match inserted {
+            Inserted::Nets(nets) => self.count(task, nets, log, found, &mut layer)?,
+            Inserted::Keys(keys) => self.set_bits(task, keys, log, found, &mut layer)?,
+        }
+        file.sync("sync the pages of")?;
+        shared.window().publish(0..0);
+        shared.set_torn(0..0);
+        Ok(layer)
+    }
+
+    /// Sets the bits of a generation's keys in the pages of a layer; those of the log's keys if the buffer
+    /// gave others.
+    fn set_bits(
+        &self,
+        task: &CheckpointTask,
+        keys: &KeySource<'_>,
+        log: &Arc<LogFile>,
+        found: &Scan,
+        layer: &mut Layer,
+    ) -> Result<()> {
+        let before = *layer;
+        let taken = self.run_bloom_pass(task, keys, layer)?;
+        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.is_private;
+        if is_sure || taken == found.digest {
+            return Ok(());
+        }
+        // Bits are only ever added, so it can be done once more, as after an interruption.
+        *layer = before;
+        let identity = self.access.file.read_meta()?;
+        let (cut, workers) = (task.cut.clone(), task.workers);
+        let task = CheckpointTask::new(&identity, task.generation, cut, task.count, workers);
+        self.run_bloom_pass(&task, &key_source(log, None, found), layer)?;
+        Ok(())
+    }
+
+    /// Sets the bits of keys in the pages of a layer, and answers what the keys were.
+    fn run_bloom_pass(
+        &self,
+        task: &CheckpointTask,
+        keys: &KeySource<'_>,
+        layer: &mut Layer,
+    ) -> Result<Digest> {
+        let mut pass = BloomPass::new(self.access, task, keys);
+        // Until it is done again, there may be a torn page in what it named last.
+        let passed = pass
+            .run()
+            .inspect_err(|_| self.access.shared.set_torn(pass.named()))?;
+        layer.keys = layer.keys.saturating_add(passed.keys);
+        layer.all_written |= passed.all_written;
+        Ok(passed.taken)
+    }
+
+    /// Counts the inserts and removes of a generation in the pages of a counting store.
+    fn count(
+        &self,
+        task: &CheckpointTask,
+        nets: NetSource<'_>,
+        log: &LogFile,
+        found: &Scan,
+        layer: &mut Layer,
+    ) -> Result<()> {
+        let count = task.count;
+        let from_log = NetSource::Log { log, count };
+        let mut pass = CountingPass::new(self.access, task)?;
+        pass.run(nets, from_log, found.digest, self.is_private)
+            .inspect_err(|_| self.access.shared.set_torn(pass.named()))?;
+        let keys = layer.keys.saturating_add(found.committed_keys);
+        layer.keys = keys.saturating_sub(found.removed);
+        Ok(())
+    }
+
+    /// Maps the layers that no view has yet: that it can't be done is better known before the
+    /// superblock than after.
+    fn try_mapping(&self, superblock: &Superblock) -> Result<()> {
+        let file = self.access.file;
+        let held = &self.views.cell.load().layers;
+        for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
+            LayerPages::map(index, layer, &*file.raw)
+                .map_err(|error| Error::io("map a layer of", &file.place, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// What a closed log holds, and what its last record says is to be done.
+fn read_closed(log: &LogFile, identity: &Identity) -> Result<(Scan, Cut)> {
+    let sampled = identity.superblock.section(SectionKind::Sample);
+    let sampling = sampled.map(|section| Sampling::of(&identity.header, section));
+    let found = scan_sampling(log, &identity.header, sampling)?;
+    match found.cut.clone().filter(|cut| found.fits(cut, identity)) {
+        Some(cut) => Ok((found, cut)),
+        None => Err(Error::Log {
+            path: log.path.clone(),
+            source: LogError::Unsealed { end: found.end.end },
+        }),
+    }
+}
+
+/// The writers' last commits after the checkpoint of a log with these.
+fn commits_after(old: &Superblock, new: Commits) -> Result<Commits> {
+    let mut commits = old.commits.clone();
+    commits.extend(new);
+    if writers_bytes(&commits) > WRITERS_ROOM as u64 {
+        return Err(Error::TooManyWriters {
+            expected: WRITERS_ROOM,
+            got: writers_bytes(&commits) as usize,
+        });
+    }
+    Ok(commits)
+}
+
+fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) -> KeySource<'a> {
+    match buffer {
+        Some(buffer) => KeySource::Buffer(buffer),
+        None => KeySource::Log {
+            log: Arc::clone(log),
+            kind: RecordKind::Insert,
+            committed: found.committed.clone(),
+            count: found.committed_keys,
+        },
+    }
+}

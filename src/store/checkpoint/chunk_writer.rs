@@ -1,0 +1,183 @@
+//! What both passes over the pages do to a chunk of them: name it in an intent, write it, and
+//! rewrite what is damaged.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::layout::INTENT_OFFSETS;
+use crate::file::{FormatError, Intent, Layer};
+use crate::log::Cut;
+use crate::page::{self, Content, PageFault};
+use crate::store::config::options::Options;
+use crate::store::coordination::shm::Coordination;
+use crate::store::engine::checkpoint_state::CheckpointState;
+use crate::store::prefetch::LookupHints;
+use crate::store::storefile::meta::Identity;
+use crate::store::storefile::store_file::StoreFile;
+use crate::sys::storage::write_all_at;
+
+/// Threads that may work at a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Workers {
+    /// It runs in the background, or the store is to do without threads.
+    One,
+    /// Somebody waits for it.
+    Two,
+}
+
+impl Workers {
+    /// For a checkpoint that somebody waits for.
+    pub(crate) fn of_awaited(options: &Options) -> Self {
+        match options.background {
+            true => Workers::Two,
+            false => Workers::One,
+        }
+    }
+}
+
+/// What a checkpoint has to do to the pages.
+pub(crate) struct CheckpointTask {
+    /// The generation whose keys go into the pages.
+    pub(crate) generation: u64,
+    pub(crate) cut: Cut,
+    /// How many keys that are.
+    pub(crate) count: u64,
+    /// The sequence of the first intent: those of a checkpoint that is done again follow those of
+    /// the interrupted one.
+    first_intent: u64,
+    /// Pages that may be torn because a checkpoint of this generation was interrupted.
+    pub(crate) torn: Range<u64>,
+    pub(crate) workers: Workers,
+}
+
+impl CheckpointTask {
+    pub(crate) fn new(
+        identity: &Identity,
+        generation: u64,
+        cut: Cut,
+        count: u64,
+        workers: Workers,
+    ) -> Self {
+        let intent = identity.intent.as_ref();
+        let interrupted = intent.filter(|intent| intent.generation == generation);
+        Self {
+            generation,
+            cut,
+            count,
+            first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
+            torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
+            workers,
+        }
+    }
+}
+
+/// What a pass over the pages borrows of an open store.
+#[derive(Clone, Copy)]
+pub(crate) struct PageAccess<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) state: &'a CheckpointState,
+}
+
+/// Writes chunks of a layer's pages.
+pub(crate) struct ChunkWriter<'a> {
+    access: PageAccess<'a>,
+    task: &'a CheckpointTask,
+    pub(crate) layer: Layer,
+    /// The sequence of the next intent.
+    next_intent: u64,
+    /// The pages that may be torn if the pass ends here, by their numbers in the file.
+    named: Range<u64>,
+}
+
+impl<'a> ChunkWriter<'a> {
+    pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Self {
+        Self {
+            access,
+            task,
+            layer: task.cut.layer,
+            next_intent: task.first_intent,
+            named: task.torn.clone(),
+        }
+    }
+
+    /// Names pages, by their numbers in the file, in the next intent. It is yet to be synced.
+    pub(crate) fn write_intent(&mut self, pages: Range<u64>) -> Result<()> {
+        let intent = Intent {
+            generation: self.task.generation,
+            sequence: self.next_intent,
+            pages,
+        };
+        let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
+        self.write(&intent.encode(&self.access.file.header), offset)?;
+        self.next_intent += 1;
+        Ok(())
+    }
+
+    /// The pages that the last intent names are those that may be torn from here on.
+    pub(crate) fn set_named(&mut self, pages: Range<u64>) {
+        self.named = pages;
+    }
+
+    /// The pages that may be torn if the pass ends here.
+    pub(crate) fn named(&self) -> Range<u64> {
+        self.named.clone()
+    }
+
+    /// Shows readers which pages are being written, by their numbers in the file.
+    pub(crate) fn publish(&self, pages: Range<u64>) {
+        self.access.shared.window().publish(pages);
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let file = self.access.file;
+        write_all_at(&*file.raw, bytes, offset)
+            .map_err(|error| Error::io("write pages of", &file.place, error))
+    }
+
+    /// Numbers in the file of pages of the layer.
+    pub(crate) fn numbers(&self, pages: Range<u64>) -> Range<u64> {
+        self.layer.first_page + pages.start..self.layer.first_page + pages.end
+    }
+
+    /// Whether an interrupted checkpoint may have left the page torn.
+    pub(crate) fn may_be_torn(&self, page: u64) -> bool {
+        self.task.torn.contains(&(self.layer.first_page + page))
+    }
+
+    /// Checks a page as it was read.
+    pub(crate) fn check(&self, page: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+        let number = self.layer.first_page + page;
+        page::check_in_layer(number, bytes, || self.layer.all_written)
+    }
+
+    /// The generation of the pages that the checkpoint writes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.task.generation + 1
+    }
+
+    /// Replaces a damaged page as the handle's policy says.
+    pub(crate) fn replace(&self, page: u64, bytes: &mut [u8], fault: PageFault) -> Result<()> {
+        let number = self.layer.first_page + page;
+        let policy = self.access.options.on_damage;
+        let cell = self.access.file.header.kind.cell();
+        if !policy.replace(cell, number, self.generation(), bytes) {
+            return Err(self.damaged(page, fault));
+        }
+        let keys = self.layer.keys_a_page();
+        let layer = self.task.cut.layer_index;
+        self.access.state.note_repair(layer, page, keys);
+        Ok(())
+    }
+
+    pub(crate) fn damaged(&self, page: u64, fault: PageFault) -> Error {
+        self.access.file.format_error(FormatError::PageDamaged {
+            layer: self.task.cut.layer_index,
+            page,
+            expected: fault.expected,
+            got: fault.got,
+        })
+    }
+}

@@ -1,0 +1,98 @@
+//! Writing sections: hashes that are kept exactly (FORMAT.md, "Sections").
+
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::layout::page_offset;
+use crate::file::{Section, SectionKind};
+use crate::page::PAGE_BYTES;
+use crate::sys::storage::{StorageFile, write_all_at};
+
+/// Bytes written at a time.
+const WRITE_BYTES: usize = 64 * PAGE_BYTES;
+
+/// Writes a section, hash after hash, where no superblock names anything.
+///
+/// The stamp changes first, so a reader of what was there before notices.
+pub(crate) struct SectionWriter<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    section: Section,
+    hasher: crc32fast::Hasher,
+    /// The first page, which is written last.
+    front: Vec<u8>,
+    /// What is still to be written, and to which page on.
+    pending: Vec<u8>,
+    at: u64,
+}
+
+impl<'a> SectionWriter<'a> {
+    pub(crate) fn begin(
+        file: &'a dyn StorageFile,
+        path: &'a Path,
+        kind: SectionKind,
+        first_page: u64,
+        generation: u64,
+    ) -> Result<Self> {
+        let mut writer = Self {
+            file,
+            path,
+            section: Section {
+                kind,
+                rarity: 0,
+                first_page,
+                count: 0,
+                crc: 0,
+            },
+            hasher: crc32fast::Hasher::new(),
+            front: generation.to_le_bytes().to_vec(),
+            pending: vec![0; PAGE_BYTES],
+            at: first_page,
+        };
+        writer.hasher.update(&writer.front);
+        writer.flush()?;
+        Ok(writer)
+    }
+
+    /// Adds hashes above all before them, sorted.
+    pub(crate) fn put(&mut self, hashes: &[u64]) -> Result<()> {
+        for hash in hashes {
+            let bytes = hash.to_le_bytes();
+            self.hasher.update(&bytes);
+            match self.front.len() < PAGE_BYTES {
+                true => self.front.extend_from_slice(&bytes),
+                false => self.pending.extend_from_slice(&bytes),
+            }
+            if self.pending.len() == WRITE_BYTES {
+                self.flush()?;
+            }
+        }
+        self.section.count += hashes.len() as u64;
+        Ok(())
+    }
+
+    fn flush(&mut self) -> Result<()> {
+        let length = self.pending.len().next_multiple_of(PAGE_BYTES);
+        self.pending.resize(length, 0);
+        self.write(&self.pending, self.at)?;
+        self.at += (length / PAGE_BYTES) as u64;
+        self.pending.clear();
+        Ok(())
+    }
+
+    fn write(&self, bytes: &[u8], page: u64) -> Result<()> {
+        write_all_at(self.file, bytes, page_offset(page))
+            .map_err(|error| Error::io("write a section of", self.path, error))
+    }
+
+    /// All has been put. It is yet to be synced.
+    pub(crate) fn finish(mut self) -> Result<Section> {
+        self.flush()?;
+        self.front.resize(PAGE_BYTES, 0);
+        self.write(&self.front, self.section.first_page)?;
+        Ok(Section {
+            crc: self.hasher.finalize(),
+            ..self.section
+        })
+    }
+}

@@ -1,0 +1,77 @@
+//! Bringing everything acknowledged into the pages, and keeping them as they are.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::log::file::RECORDS_OFFSET;
+use crate::log::{LogReader, RecordKind};
+use crate::store::checkpoint::run::{Checkpointer, HeldOff};
+use crate::store::engine::Engine;
+use crate::store::storefile::meta::Identity;
+use crate::store::write::guard::Writing;
+
+/// How often a store is looked at again because a process died at a checkpoint meanwhile.
+const ATTEMPTS: usize = 100;
+
+/// A store whose pages don't change while this is held.
+pub(crate) struct Quiesced<'a> {
+    pub(crate) identity: Identity,
+    _held_off: HeldOff<'a>,
+}
+
+impl Writing<'_> {
+    /// Whether a key or a commit is in the active log. The log decides: a death leaves it as it is.
+    fn has_news(&self) -> Result<bool> {
+        let active = &self.view.active;
+        if !active.has_log() {
+            return Ok(false);
+        }
+        let log = Arc::clone(self.engine.logs.of(active)?);
+        let mut reader = LogReader::resume(&log, RECORDS_OFFSET, active.log_end())?;
+        while let Some(record) = reader.next()? {
+            if record.kind != RecordKind::Open {
+                return Ok(true);
+            }
+        }
+        Ok(reader.end() < active.log_end().end)
+    }
+}
+
+/// Moves everything committed into the pages, and waits until it is there.
+pub(crate) fn checkpoint_now(engine: &Engine) -> Result<()> {
+    engine.handle.check_writable()?;
+    let mut writing = engine.lock_writer()?;
+    // Without a thread: this one has nothing else to do.
+    writing.turn(false)?;
+    drop(writing);
+    Checkpointer::of(engine).settle_all(engine.options.timeout)
+}
+
+/// Brings everything acknowledged into the pages, and keeps them as they are.
+pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
+    let checkpointer = Checkpointer::of(engine);
+    for _ in 0..ATTEMPTS {
+        let mut writing = engine.lock_writer()?;
+        if writing.has_news()? {
+            writing.turn(false)?;
+        }
+        drop(writing);
+        checkpointer.settle_all(engine.options.timeout)?;
+        let held_off = checkpointer.hold_off()?;
+        let identity = engine.file.read_meta()?;
+        let generation = identity.superblock.generation;
+        let intent = identity.intent.as_ref();
+        // Another checkpoint may have begun since, and its process died at it.
+        if intent.is_none_or(|intent| intent.generation != generation) {
+            return Ok(Quiesced {
+                identity,
+                _held_off: held_off,
+            });
+        }
+    }
+    Err(Error::Busy {
+        path: engine.file.place.to_path_buf(),
+        what: "a checkpoint that comes to its end",
+        process: None,
+    })
+}
