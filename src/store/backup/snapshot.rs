@@ -21,7 +21,8 @@ use crate::store::engine::Engine;
 use crate::store::storefile::atomic_file::{COPY, Draft};
 use crate::store::storefile::meta::{Identity, read_identity};
 use crate::store::storefile::page_scan::{self as walk, Pages, numbers};
-use crate::store::write::guard::Writing;
+use crate::store::write::Writer;
+use crate::store::write::guard::WriteGuard;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 use crate::sys::{RangeLock, lock};
 
@@ -128,14 +129,14 @@ pub(crate) struct Still<'a> {
     _one_process: Option<RangeLock>,
 }
 
-impl Writing<'_> {
+impl WriteGuard<'_> {
     /// Whether a key or a commit is in the active log. Told by the log, which a death leaves as it is.
     fn has_news(&self) -> Result<bool> {
         let active = &self.view.active;
         if !active.has_log() {
             return Ok(false);
         }
-        let log = Arc::clone(self.engine.logs.of(active)?);
+        let log = Arc::clone(self.writer.logs.of(active)?);
         let mut reader = LogReader::resume(&log, RECORDS_OFFSET, active.log_end())?;
         while let Some(record) = reader.next()? {
             if record.kind != RecordKind::Open {
@@ -150,9 +151,9 @@ impl Engine {
     /// Brings everything acknowledged into the pages, and keeps them as they are.
     pub(crate) fn hold_still(&self) -> Result<Still<'_>> {
         for _ in 0..ROUNDS {
-            let mut writing = self.lock_writer()?;
+            let mut writing = Writer::of(self).lock()?;
             if writing.has_news()? {
-                writing.turn(false)?;
+                writing.seal_active(false)?;
             }
             drop(writing);
             self.settle_all(self.options.timeout)?;

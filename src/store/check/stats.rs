@@ -7,9 +7,10 @@ use crate::file::Layer;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
-use crate::store::api::store::Commit;
 use crate::store::check::fullness::together;
 use crate::store::engine::Engine;
+use crate::store::write::Writer;
+use crate::store::write::commit::Commit;
 
 /// What [`Store::stats`](crate::Store::stats) tells.
 #[non_exhaustive]
@@ -95,7 +96,7 @@ impl LayerStats {
 impl Engine {
     pub(crate) fn stats(&self) -> Result<Stats> {
         self.handle.check_usable()?;
-        let commits = self.commits()?;
+        let commits = Writer::of(self).commits()?;
         let view = self.views.current()?;
         let fullness = self.fullness_of(&view);
         let superblock = &view.superblock;

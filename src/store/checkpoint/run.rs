@@ -386,16 +386,6 @@ impl Engine {
         }
     }
 
-    /// Moves everything committed into the pages, and waits until it is there.
-    pub(crate) fn checkpoint_now(&self) -> Result<()> {
-        self.handle.check_writable()?;
-        let mut writing = self.lock_writer()?;
-        // Without a thread: this one has nothing else to do.
-        writing.turn(false)?;
-        drop(writing);
-        self.settle_all(self.options.timeout)
-    }
-
     /// Waits for this handle's own threads.
     pub(crate) fn join_threads(&self) {
         let threads = std::mem::take(&mut *lock(&self.checkpoints.threads));

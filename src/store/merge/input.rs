@@ -16,6 +16,7 @@ use crate::store::engine::Engine;
 use crate::store::open::handle;
 use crate::store::open::session::Session;
 use crate::store::read::Reader;
+use crate::store::write::Writer;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
@@ -41,7 +42,7 @@ impl Input {
         options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {
-                store.checkpoint_now()?;
+                Writer::of(&store).checkpoint()?;
                 store.close()?;
             }
         }
