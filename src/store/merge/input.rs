@@ -16,7 +16,7 @@ use crate::store::engine::Engine;
 use crate::store::open::handle;
 use crate::store::open::session::Session;
 use crate::store::read::Reader;
-use crate::store::write::quiesce::checkpoint_now;
+use crate::store::write::Writer;
 use crate::sys::storage::Owner;
 use crate::sys::storage::read_exact_at;
 
@@ -42,7 +42,7 @@ impl Input {
         options.check()?;
         for path in paths {
             if let Some(store) = open_writable(&options, path)? {
-                checkpoint_now(&store)?;
+                Writer::of(&store).checkpoint()?;
                 store.close()?;
             }
         }
