@@ -1,4 +1,4 @@
-//! A disk that fails, at each call of a workload in turn and in each way, and what must hold then:
+//! A disk that fails, at any call of a workload and in each way, and what must hold then:
 //! a typed error, never a panic; nothing acknowledged is lost; nothing is there that was never
 //! inserted; once there is room the same handle works on, unless a sync has failed.
 

@@ -21,7 +21,7 @@
 //! - what the neighbour planted, and what its links lead to, is as it was;
 //! - a process ends well, or by the neighbour's kill; by a bus error only after a file was shortened.
 //!
-//! Fifty rounds by default. The long run:
+//! Ten rounds by default. The long run:
 //! `EVERSEEN_ROUNDS=3000 cargo test --test neighbours -- --nocapture`. A failure prints its seed and all that was done;
 //! `EVERSEEN_SEED=<that> EVERSEEN_ROUNDS=1` does it again: alike, not equal, since the machine chooses the moments.
 //! As root, a third of the rounds have workers without privileges, whom modes keep out.

@@ -4,14 +4,15 @@
 //! what they do and what came of it:
 //! - `random`: four children with overlapping keys; some are killed with SIGKILL at random moments and
 //!   started again, some are stopped for a while; what is acknowledged, and nothing else, must be there;
-//! - `deaths`: a child aborts at each single call to the file system, and in the middle of each write, while this
-//!   process has the store open and must go on;
+//! - `deaths`: a child aborts at a call to the file system, or in the middle of a write, while this process has the
+//!   store open and must go on;
 //! - `four`: one of four dies at a checkpoint, and the others finish it;
-//! - `joining`: a child that is alone halts at each call, and this process joins it there;
+//! - `joining`: a child that is alone halts at a call, and this process joins it there;
 //! - `two`: what two processes see of each other; `steps`: the same at each call of a rotation and of a close;
 //! - `threads`: one handle, many threads, and a close in their midst.
 //!
-//! Two hundred kills by default. The long run:
+//! `deaths` and `joining` take one call in eight, drawn at random, and each with `EVERSEEN_ALL=1`.
+//! Forty kills by default. The long run:
 //! `EVERSEEN_KILLS=10000 cargo test --release --test processes -- --nocapture random`. A failure prints its seed;
 //! `EVERSEEN_SEED` sets it. Which instruction a kill meets is the machine's own choice, so a seed makes a run alike, not equal.
 //!
@@ -20,6 +21,8 @@
 
 #[path = "support/numbers.rs"]
 mod numbers;
+#[path = "support/share.rs"]
+mod share;
 #[path = "support/unsynced.rs"]
 mod unsynced;
 

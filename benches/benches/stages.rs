@@ -2,7 +2,7 @@
 //! pages; and the way through all of them.
 //!
 //! `cargo bench -p everseen-benches`. Times are for as many keys as the group's throughput says.
-//! Without `--bench`, as in `cargo test --benches`, everything runs once on a small filter.
+//! Without `--bench`, as in `cargo test --workspace --bench stages`, everything runs once on a small filter.
 
 use std::hint::black_box;
 use std::path::Path;

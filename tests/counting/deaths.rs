@@ -16,7 +16,7 @@ use crate::support::files::place;
 
 const VARIABLE: &str = "EVERSEEN_COUNTING_CHILD";
 /// Kills unless EVERSEEN_COUNTING_KILLS is set.
-const KILLS: u64 = 60;
+const KILLS: u64 = 20;
 const SEED: u64 = 5;
 const CHILDREN: u64 = 3;
 /// Keys of each child.

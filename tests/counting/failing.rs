@@ -6,6 +6,7 @@ use crate::model::{Batch, Counts, Crash, Mark, Model};
 use crate::numbers::key;
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{names, place, small};
+use crate::support::share::Share;
 
 /// What a call is met with: once, or from there on. Neighbours meet others.
 const FAULTS: [(bool, Fault); 6] = [
@@ -130,11 +131,18 @@ fn what_others_see_of_a_record_that_failed_is_what_recovery_finds() {
     assert!(there > 0 && not > 0, "{there} {not}");
 }
 
+/// One call in so many fails, unless `EVERSEEN_ALL=1` is set.
+const FEW: u64 = 8;
+
 /// Invariant I10, failing disks.
 #[test]
 fn no_call_that_fails_counts_twice_or_loses_a_count() {
+    let mut share = Share::one_in(FEW);
     for way in 0..WAYS {
         for nth in 1.. {
+            if !share.takes() {
+                continue;
+            }
             let (lasts, fault) = FAULTS[(nth as usize + 3 * way) % FAULTS.len()];
             let what = format!("call {nth}, {fault:?}, on: {lasts}");
             let (_folder, path) = place();

@@ -7,7 +7,7 @@ use super::parent;
 use crate::numbers::{Random, finalise};
 
 /// Images unless `EVERSEEN_MUTATIONS` says otherwise.
-const FEW: u64 = 4000;
+const FEW: u64 = 1000;
 
 /// What image number `number` of a seed gets.
 pub fn plan(images: &[Image], seed: u64, number: u64) -> Plan {
@@ -29,7 +29,7 @@ pub fn plan(images: &[Image], seed: u64, number: u64) -> Plan {
     }
 }
 
-fn number(variable: &str) -> Option<u64> {
+pub fn number(variable: &str) -> Option<u64> {
     let text = std::env::var(variable).ok()?;
     Some(text.parse().expect("a number"))
 }

@@ -18,8 +18,9 @@ use crate::unsynced::Unsynced;
 /// Keys of a script.
 const KEYS: u64 = 1200;
 const SEED: u64 = 11;
-/// Images of one recording.
+/// Images of one recording with `EVERSEEN_ALL=1`, and without it.
 const IMAGES: u64 = 150;
+const FEW: u64 = 20;
 
 fn seed() -> u64 {
     let told = std::env::var("EVERSEEN_SEED").ok();
@@ -275,15 +276,17 @@ fn cut(recording: &Recording, random: &mut Random, images: u64) -> Result<u64, S
 #[test]
 fn no_power_cut_takes_an_exemption_or_a_key() {
     let mut random = Random::new(seed());
+    let all = std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1");
+    let each = if all { IMAGES } else { FEW };
     let mut images = 0;
     for turn in 0..8 {
         let kind = [Kind::Bloom, Kind::Scalable][turn % 2];
         let recording = record(kind, turn / 2 % 2 == 1, &mut random, None);
         assert!(recording.last.contains_key("store"));
-        images += cut(&recording, &mut random, IMAGES).unwrap_or_else(|wrong| panic!("{wrong}"));
+        images += cut(&recording, &mut random, each).unwrap_or_else(|wrong| panic!("{wrong}"));
     }
     println!("{images} images");
-    assert!(images > 800);
+    assert!(images > 8 * each * 2 / 3, "{images} images are few");
 }
 
 /// The sync that makes pages and sections durable before a superblock names them is missed when it is left out.

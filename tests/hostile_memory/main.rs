@@ -145,7 +145,7 @@ fn whatever_is_in_shared_memory_no_acknowledged_key_is_lost() {
         return try_one(seed);
     }
     let seed = number("EVERSEEN_SEED").unwrap_or(16);
-    let trials = number("EVERSEEN_MEMORY_TRIALS").unwrap_or(40);
+    let trials = number("EVERSEEN_MEMORY_TRIALS").unwrap_or(10);
     println!("EVERSEEN_SEED={seed} EVERSEEN_MEMORY_TRIALS={trials}");
     let mut seeds = Random::new(seed);
     for _ in 0..trials {

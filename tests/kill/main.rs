@@ -5,7 +5,7 @@
 //! child with SIGKILL and looks at what is left:
 //! - [`random`](mod@random): at random moments, many times in a row on the same store, so that recovery is interrupted too and what
 //!   was recovered is recovered again;
-//! - [`stepwise`]: before each single call to the file system, and in the middle of each write.
+//! - [`stepwise`]: before single calls to the file system, and in the middle of writes.
 //!
 //! A kill leaves the page cache alone. What a power cut would lose is another rig's business.
 #![cfg(unix)]
@@ -15,6 +15,8 @@ mod child;
 mod numbers;
 mod parent;
 mod random;
+#[path = "../support/share.rs"]
+mod share;
 mod stepwise;
 mod stopping;
 mod survivor;

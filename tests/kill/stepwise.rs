@@ -1,8 +1,10 @@
-//! Kills before every call to the file system, and in the middle of every write.
+//! Kills before every call to the file system, and in the middle of every write: at one in eight of these steps, with
+//! `EVERSEEN_ALL=1` at each.
 
 use everseen::Kind;
 
 use crate::parent::{Moment, run, with_stores};
+use crate::share::Share;
 use crate::survivor::{Ledger, copy_of};
 use crate::task::{MOST_WORKERS, Task, Work};
 
@@ -10,10 +12,16 @@ use crate::task::{MOST_WORKERS, Task, Work};
 const CI: (usize, usize) = (17, 4);
 const LONG: (usize, usize) = (5, 1);
 
-/// Kills a script at each of its steps, then the recovery from some of these kills at some of its own.
-fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
-    let (mut kills, mut again) = (0, 0);
+/// One step in so many is killed at.
+const FEW: u64 = 8;
+
+/// Kills a script at its steps, then the recovery from some of these kills at some of its own.
+fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut share: Share) {
+    let (mut kills, mut again, mut steps) = (0, 0, 0_usize);
     for stop in 0.. {
+        if !share.takes() {
+            continue;
+        }
         let folder = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::default();
         let mut task = Task {
@@ -30,7 +38,8 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
         };
         let killed = run(&task, Moment::Stopped, &mut ledger);
         println!("{task:?}, killed {killed}, {ledger:?}");
-        let due = (stop as usize).is_multiple_of(strides.0);
+        let due = steps.is_multiple_of(strides.0);
+        steps += 1;
         task.next = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
         if !killed {
             break;
@@ -57,30 +66,31 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize)) {
             again += 1;
         }
     }
+    assert!(kills > 150 || !share.is_all(), "{kills} steps are few");
     eprintln!(
-        "{kind}, transactional {transactional}: killed at each of {kills} steps, and {again} times more while that was \
+        "{kind}, transactional {transactional}: killed at {kills} steps, and {again} times more while that was \
          recovered"
     );
 }
 
 #[test]
 fn kills_at_each_step_of_a_bloom_store() {
-    kill_stepwise(Kind::Bloom, false, CI);
+    kill_stepwise(Kind::Bloom, false, CI, Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_bloom_store() {
-    kill_stepwise(Kind::Bloom, true, CI);
+    kill_stepwise(Kind::Bloom, true, CI, Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_scalable_store() {
-    kill_stepwise(Kind::Scalable, false, CI);
+    kill_stepwise(Kind::Scalable, false, CI, Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_scalable_store() {
-    kill_stepwise(Kind::Scalable, true, CI);
+    kill_stepwise(Kind::Scalable, true, CI, Share::one_in(FEW));
 }
 
 #[test]
@@ -88,7 +98,7 @@ fn kills_at_each_step_of_a_transactional_scalable_store() {
 fn long_each_step_and_each_step_of_recoveries() {
     for kind in [Kind::Bloom, Kind::Scalable] {
         for transactional in [false, true] {
-            kill_stepwise(kind, transactional, LONG);
+            kill_stepwise(kind, transactional, LONG, Share::one_in(1));
         }
     }
 }

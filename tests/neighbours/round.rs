@@ -21,7 +21,7 @@ use super::task::{Id, NAME, Task, Way};
 use super::theme::Theme;
 use crate::numbers::Random;
 
-const ROUNDS: u64 = 50;
+const ROUNDS: u64 = 10;
 /// Rounds at a time: they wait more than they work.
 const ABREAST: u64 = 4;
 /// After so many rounds that failed no more are begun.

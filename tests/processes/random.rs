@@ -13,7 +13,7 @@ use crate::numbers::Random;
 use crate::unsynced::Unsynced;
 
 /// Kills of all four tests here together, unless this variable says how many.
-const KILLS: u64 = 200;
+const KILLS: u64 = 40;
 const VARIABLE: &str = "EVERSEEN_KILLS";
 const CHILDREN: usize = 4;
 /// Kills after which a store is checked to the last key, and checks after which there is a new store.

@@ -8,6 +8,7 @@ use everseen::{Error, FormatError, Kind, Options};
 use super::setting::{assert_same, assert_whole, insert, options, store};
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, names, place};
+use crate::support::share::Share;
 
 /// What each call is met with: once, or from there on.
 const FAULTS: [(bool, Fault); 6] = [
@@ -36,10 +37,17 @@ fn is_typed(error: &Error) -> bool {
     )
 }
 
+/// One call in so many fails, unless `EVERSEEN_ALL=1` is set.
+const FEW: u64 = 4;
+
 /// The copy is made on one disk, and the store is on another: what fails are the calls for both.
 fn fail_each_call(work: impl Fn(&everseen::Store, &Path) -> everseen::Result<()>, kind: Kind) {
+    let mut share = Share::one_in(FEW);
     for turn in 0..WAYS {
         for nth in 1.. {
+            if !share.takes() {
+                continue;
+            }
             let (lasts, fault) = FAULTS[(nth + turn * 3) as usize % FAULTS.len()];
             let storage = FaultStorage::without_syncs();
             let options = options(kind).capacity(4000).storage(storage.shared());
@@ -119,8 +127,12 @@ fn applying() {
         store.snapshot_since(&delta, &old).unwrap();
         store.snapshot(&new).unwrap();
         let (mut half, mut earlier, mut later) = (0, 0, 0);
+        let mut share = Share::one_in(FEW);
         for turn in 0..WAYS {
             for nth in 1.. {
+                if !share.takes() {
+                    continue;
+                }
                 let (lasts, fault) = FAULTS[(nth + turn * 3) as usize % FAULTS.len()];
                 let what = format!("call {nth}, {fault:?}, on: {lasts}");
                 let (_work, copy) = place();
@@ -171,9 +183,7 @@ fn applying() {
                 }
             }
         }
-        assert!(
-            half > 5 && earlier > 20 && later > 2,
-            "{half} {earlier} {later}"
-        );
+        let enough = half > 5 && earlier > 20 && later > 2;
+        assert!(enough || !share.is_all(), "{half} {earlier} {later}");
     }
 }

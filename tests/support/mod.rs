@@ -10,3 +10,4 @@ pub mod fault;
 pub mod files;
 pub mod forge;
 pub mod log;
+pub mod share;
