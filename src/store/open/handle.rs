@@ -181,10 +181,7 @@ impl Opening<'_> {
         self.begin_words(&shared, &recovered, bytes);
         let handle = shared.new_handle();
         let (seat, presence) = hold(&shared, handle)?;
-        let seat = match seat {
-            Some(seat) => seat,
-            None => Seat::alone(&shared, handle),
-        };
+        let seat = seat.unwrap_or_else(|| Seat::alone(&shared, handle));
         let overflow = active.is_none() || (frozen.is_none() && recovered.frozen.is_some());
         let active = match active {
             Some(active) => active,

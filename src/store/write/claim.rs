@@ -53,7 +53,7 @@ impl BatchOperation for ClaimBatch<'_> {
     fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
         let place = self.candidates.places[turn];
         let hash = self.candidates.batch[place];
-        if turn % GROUP == 0 {
+        if turn.is_multiple_of(GROUP) {
             self.prefetch(guard, turn + GROUP);
         }
         let claims = &mut *self.claims;
