@@ -1,14 +1,18 @@
-//! All that is done under the writer lock: inserts, removes, commits, rotation, and going on after a
-//! holder of the lock that died.
-//! Promises that a key is in the log before a reader can see it, and that nothing done is half done.
-//! Touches the active generation and its log, and writes a superblock for a first log, no pages. Takes
-//! the writer lock; only a rotation waits for the checkpoint's lock while it holds it.
+//! Inserts, removes, commits and rotates, and goes on after a writer that died.
+//!
+//! - Promises: a key is in the log before a reader sees it, and what a death leaves half done is completed or
+//!   undone by the next holder of the lock.
+//! - May touch: the active generation and its log, the shared words, and a superblock for a first log.
+//! - Lock: the writer lock. A rotation waits for the checkpoint before while it holds it.
+
+use std::sync::Weak;
 
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::Handle;
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;
+use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::buffer_pool::BufferPool;
 use crate::store::generation::log_files::LogFiles;
@@ -49,7 +53,9 @@ pub(crate) struct Writer<'a> {
     pub(crate) sample: &'a FprSample,
     pub(crate) hints: &'a LookupHints,
     reader: Reader<'a>,
-    checkpointer: Checkpointer<'a>,
+    checkpoints: &'a CheckpointState,
+    /// For the checkpoint's thread alone, which must keep the engine alive.
+    engine: &'a Weak<Engine>,
 }
 
 impl<'a> Writer<'a> {
@@ -67,7 +73,8 @@ impl<'a> Writer<'a> {
             sample: &engine.sample,
             hints: &engine.hints,
             reader: Reader::of(engine),
-            checkpointer: Checkpointer::of(engine),
+            checkpoints: &engine.checkpoints,
+            engine: &engine.itself,
         }
     }
 
@@ -80,7 +87,18 @@ impl<'a> Writer<'a> {
     /// Moves sealed generations into the pages.
     #[inline]
     fn checkpointer(&self) -> Checkpointer<'a> {
-        self.checkpointer
+        Checkpointer {
+            options: self.options,
+            handle: self.handle,
+            shared: self.shared,
+            file: self.file,
+            logs: self.logs,
+            views: self.views,
+            writer: self.state,
+            hints: self.hints,
+            state: self.checkpoints,
+            engine: self.engine,
+        }
     }
 
     /// How many keys a handle may have uncommitted.
