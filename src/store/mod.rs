@@ -17,8 +17,9 @@ mod view;
 mod write;
 
 pub use api::counting::Removal;
+pub use api::measured::Measured;
 pub use api::program_lock::StoreLock;
-pub use api::store::{Commit, Store, Verdict};
+pub use api::store::Store;
 pub use backup::apply::ApplyReport;
 pub use backup::delta_writer::DeltaReport;
 pub use backup::progress::Progress;
@@ -37,5 +38,6 @@ pub use engine::recovery_report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use generation::log_summary::{Scan, scan};
 pub use merge::{Merge, MergeReport};
+pub use write::commit::Commit;
 pub use write::exempt::ExemptReport;
-pub use write::fpr_sample::Measured;
+pub use write::verdict::Verdict;

@@ -38,7 +38,7 @@ impl State {
                     (true, true) => Pc::RotateWait,
                     (true, false) => Pc::LastUnlock,
                 };
-                (next, "writing.rs give_up")
+                (next, "takeover.rs abort_own")
             }
             Pc::LeaveSlot => {
                 self.slots[handle] = Default::default();
@@ -59,7 +59,7 @@ impl State {
             }
             Pc::LastUnlock => {
                 self.unlock();
-                (Pc::LastSettled, "writing.rs drop: the lock is freed")
+                (Pc::LastSettled, "guard.rs drop: the lock is freed")
             }
             _ => {
                 if self.is_due() || self.settler.owner != 0 {

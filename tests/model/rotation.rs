@@ -7,7 +7,7 @@ use super::thread::Pc;
 use super::walk::{Stepped, blocked, went};
 
 impl State {
-    /// `rotate.rs`, `start_log` and `first_log`.
+    /// `next_generation.rs`, `start_log` and `first_log`.
     pub fn start_log(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let thread = self.handles[handle];
         let active = self.active;
@@ -23,7 +23,7 @@ impl State {
                     (true, true) => Pc::LogFolder,
                     _ => Pc::LogMake,
                 };
-                (next, "rotate.rs start_log: no checkpoint is due")
+                (next, "next_generation.rs start_log: no checkpoint is due")
             }
             Pc::LogMake => {
                 self.log_mut(active).make();
@@ -46,14 +46,14 @@ impl State {
                 self.file.log_expected = true;
                 (
                     Pc::LogTellSync,
-                    "rotate.rs start_log: the superblock is written",
+                    "next_generation.rs start_log: the superblock is written",
                 )
             }
             Pc::LogTellSync => {
                 self.sync_file();
                 (
                     Pc::LogBegun,
-                    "rotate.rs start_log: the superblock is synced",
+                    "next_generation.rs start_log: the superblock is synced",
                 )
             }
             _ => {
@@ -63,14 +63,14 @@ impl State {
                 log.synced = 0;
                 self.buffer_mut(active).has_log = true;
                 self.begin_claims(setting, handle);
-                return went("rotate.rs start_log: the log's end is published");
+                return went("next_generation.rs start_log: the log's end is published");
             }
         };
         self.handles[handle].pc = next;
         went(did)
     }
 
-    /// `rotate.rs`, `turn`, `carry`, `close_log`, `begin_next`.
+    /// `rotation.rs`, `seal_active`; `next_generation.rs`, `carry`, `close_log`, `begin_next`.
     pub fn rotate(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let old = self.handles[handle].view.0;
         let next_one = old + 1;
@@ -85,7 +85,7 @@ impl State {
                 self.drop_the_dead(setting, old);
                 (
                     Pc::RotateBuffer,
-                    "rotate.rs turn: no checkpoint is due; the dead are dropped",
+                    "rotation.rs seal_active: no checkpoint is due; the dead are dropped",
                 )
             }
             Pc::RotateBuffer => {
@@ -106,7 +106,10 @@ impl State {
                 } else {
                     Pc::RotateLog
                 };
-                (next, "rotate.rs make_buffer, carry: the next buffer")
+                (
+                    next,
+                    "buffer_pool.rs make, next_generation.rs carry: the next buffer",
+                )
             }
             Pc::RotateLog => {
                 self.log_mut(next_one).make();
@@ -149,7 +152,10 @@ impl State {
                 } else {
                     Pc::RotateCut
                 };
-                (next, "rotate.rs begin_log: what is carried over is written")
+                (
+                    next,
+                    "next_generation.rs begin_log: what is carried over is written",
+                )
             }
             Pc::RotateCut => {
                 self.log_mut(old).records.push(Record::Cut { last });
@@ -158,7 +164,7 @@ impl State {
                 } else {
                     Pc::RotateTail
                 };
-                (next, "rotate.rs close_log: the cut is written")
+                (next, "next_generation.rs close_log: the cut is written")
             }
             Pc::RotateTail => {
                 self.buffer_mut(old).tail = self.log(old).records.len();
@@ -169,13 +175,13 @@ impl State {
             }
             Pc::RotateSeal => {
                 self.buffer_mut(old).sealed = true;
-                (Pc::RotateActive, "rotate.rs turn: sealed")
+                (Pc::RotateActive, "rotation.rs seal_active: sealed")
             }
             Pc::RotateActive => {
                 self.active = next_one;
                 (
                     Pc::RotateHandOver,
-                    "rotate.rs begin_next: the next generation is announced",
+                    "next_generation.rs begin_next: the next generation is announced",
                 )
             }
             _ => {
@@ -184,14 +190,14 @@ impl State {
                 self.hand_over(Some(active - 1), active);
                 self.handles[handle].rotated = true;
                 self.begin_claims(setting, handle);
-                return went("rotate.rs hand_transactions_over");
+                return went("next_generation.rs hand_transactions_over");
             }
         };
         self.handles[handle].pc = next;
         went(did)
     }
 
-    /// `rotate.rs`, `hand_transactions_over`. One step: who dies in it leaves the mark of the
+    /// `next_generation.rs`, `hand_transactions_over`. One step: who dies in it leaves the mark of the
     /// writer lock, so it is done again, and the words are read under the lock alone.
     fn hand_over(&mut self, old: Option<u8>, active: u8) {
         for slot in &mut self.slots {
@@ -210,7 +216,7 @@ impl State {
         }
     }
 
-    /// `writing.rs`, `mend`: after a holder of the writer lock that died.
+    /// `takeover.rs`, `take_over`: after a holder of the writer lock that died.
     pub fn mend(&mut self, setting: &Setting, handle: usize) -> Stepped {
         let active = self.active;
         let (next, did) = match self.handles[handle].pc {
@@ -223,20 +229,20 @@ impl State {
                 } else {
                     Pc::MendRemove
                 };
-                (next, "writing.rs mend: transactions are handed over")
+                (next, "takeover.rs take_over: transactions are handed over")
             }
             Pc::MendRecords => {
                 self.handles[handle].sealed = self.adopt(setting, active);
                 (
                     Pc::MendTail,
-                    "writing.rs mend: complete records are adopted",
+                    "takeover.rs take_over: complete records are adopted",
                 )
             }
             Pc::MendTail => {
                 self.buffer_mut(active).tail = self.log(active).records.len();
                 (
                     Pc::MendRetract,
-                    "writing.rs mend: the log's end is published",
+                    "takeover.rs take_over: the log's end is published",
                 )
             }
             Pc::MendRetract => {
@@ -252,7 +258,7 @@ impl State {
                     true => Pc::MendSeal,
                     false => Pc::MendApplied,
                 };
-                (next, "writing.rs mend: other claims are given up")
+                (next, "takeover.rs take_over: other claims are given up")
             }
             Pc::MendSeal => {
                 self.buffer_mut(active).sealed = true;
@@ -261,7 +267,7 @@ impl State {
                 } else {
                     Pc::MendApplied
                 };
-                (next, "writing.rs mend: sealed")
+                (next, "takeover.rs take_over: sealed")
             }
             Pc::MendApplied => {
                 self.buffer_mut(active).applied = self.buffer(active).tail;
@@ -270,7 +276,7 @@ impl State {
                     true => Pc::MendActive,
                     false => Pc::MendRemove,
                 };
-                (next, "writing.rs mend: applied up to the end")
+                (next, "takeover.rs take_over: applied up to the end")
             }
             Pc::MendActive => {
                 if !self.buffer(active + 1).file {
@@ -279,31 +285,31 @@ impl State {
                 self.active = active + 1;
                 (
                     Pc::MendBegun,
-                    "rotate.rs begin_next: the next generation is announced",
+                    "next_generation.rs begin_next: the next generation is announced",
                 )
             }
             Pc::MendBegun => {
                 self.hand_over(Some(active - 1), active);
-                return self.mended(setting, handle, "rotate.rs hand_transactions_over");
+                return self.mended(setting, handle, "next_generation.rs hand_transactions_over");
             }
             Pc::MendRemove => {
                 let next = active + 1;
                 if next > setting.generations {
-                    return self.mended(setting, handle, "writing.rs remove_successor: none");
+                    return self.mended(setting, handle, "takeover.rs remove_successor: none");
                 }
                 *self.buffer_mut(next) = Buffer::default();
                 if !self.has_log_file(next) {
-                    return self.mended(setting, handle, "writing.rs remove_successor: no log");
+                    return self.mended(setting, handle, "takeover.rs remove_successor: no log");
                 }
                 self.log_mut(next).name = false;
                 (
                     Pc::MendFolder,
-                    "writing.rs remove_successor: the log that never counted",
+                    "takeover.rs remove_successor: the log that never counted",
                 )
             }
             _ => {
                 self.sync_folder();
-                return self.mended(setting, handle, "writing.rs remove_successor: the folder");
+                return self.mended(setting, handle, "takeover.rs remove_successor: the folder");
             }
         };
         self.handles[handle].pc = next;
@@ -355,7 +361,7 @@ impl State {
         if self.handles[handle].pc == Pc::Unlock {
             self.unlock();
             self.handles[handle].pc = Pc::Settled;
-            return went("writing.rs drop: the lock is freed");
+            return went("guard.rs drop: the lock is freed");
         }
         if self.is_due() {
             return blocked();

@@ -19,7 +19,7 @@ pub enum Pc {
     LookFrozen,
     LookPages,
     LookAgain,
-    // writing.rs
+    // guard.rs, takeover.rs
     Lock,
     MendHandOver,
     MendRecords,
@@ -31,7 +31,7 @@ pub enum Pc {
     MendBegun,
     MendRemove,
     MendFolder,
-    // rotate.rs, start_log
+    // next_generation.rs, start_log
     LogWait,
     LogMake,
     LogHeader,
@@ -39,7 +39,7 @@ pub enum Pc {
     LogTell,
     LogTellSync,
     LogBegun,
-    // insert.rs
+    // claim.rs
     Transaction,
     TransactionSlot,
     Claim,
@@ -48,7 +48,7 @@ pub enum Pc {
     Publish,
     Applied,
     Unlock,
-    // rotate.rs, turn
+    // rotation.rs, seal_active
     RotateWait,
     RotateBuffer,
     RotateLog,

@@ -9,7 +9,7 @@ use super::thread::Pc;
 use super::walk::{Stepped, blocked, went};
 
 impl State {
-    /// `writing.rs`, `take_writer`. Between taking the lock and naming itself a holder changes
+    /// `guard.rs`, `lock_with`. Between taking the lock and naming itself a holder changes
     /// nothing, so that is one step with what follows.
     pub fn lock(&mut self, setting: &Setting, handle: usize) -> Stepped {
         if self.writer != 0 || self.current_view().is_none() {
@@ -27,10 +27,10 @@ impl State {
         }
         if self.changing == 0 {
             self.begin_change(setting, handle)?;
-            return went("writing.rs take_writer: the lock, and its mark");
+            return went("guard.rs lock_with: the lock, and its mark");
         }
         self.handles[handle].pc = Pc::MendHandOver;
-        went("writing.rs take_writer: the lock, after one who died with it")
+        went("guard.rs lock_with: the lock, after one who died with it")
     }
 
     /// The end of `take_writer`: this handle is the one that changes something, its view is made
@@ -45,7 +45,7 @@ impl State {
         Ok(())
     }
 
-    /// `writing.rs`, `refresh`.
+    /// `guard.rs`, `refresh`.
     pub fn refresh(&mut self, handle: usize) -> Result<(), Violation> {
         if !self.can_attach() {
             return Err(Violation("I3: a buffer that a view needs is not there"));
@@ -54,7 +54,7 @@ impl State {
         Ok(())
     }
 
-    /// `insert.rs`, `begin_claims`; `commit.rs`, `make_way`; `rotate.rs`, `turn` up to the log.
+    /// `write_batch.rs`, `begin_claims`; `rotation.rs`, `ensure_log_space`; `rotation.rs`, `seal_active` up to the log.
     pub fn begin_claims(&mut self, setting: &Setting, handle: usize) {
         let thread = self.handles[handle];
         let has_log = self.buffer(thread.view.0).has_log;
@@ -76,7 +76,7 @@ impl State {
         };
     }
 
-    /// `insert.rs`, `claim_absent` and `append_claims`, for one key.
+    /// `claim.rs`, `claim` and `append_claims`, for one key.
     pub fn insert(&mut self, setting: &Setting, handle: usize, key: u8, turn: usize) -> Stepped {
         let thread = self.handles[handle];
         let number = thread.number;
@@ -86,13 +86,16 @@ impl State {
         let (next, did) = match thread.pc {
             Pc::Transaction => {
                 self.buffer_mut(active).open |= 1 << number;
-                (Pc::TransactionSlot, "insert.rs begin_claims: a transaction")
+                (
+                    Pc::TransactionSlot,
+                    "write_batch.rs begin_claims: a transaction",
+                )
             }
             Pc::TransactionSlot => {
                 self.slots[handle].transaction = true;
                 (
                     Pc::Claim,
-                    "insert.rs begin_claims: the transaction's number kept",
+                    "write_batch.rs begin_claims: the transaction's number kept",
                 )
             }
             Pc::Claim => return self.claim(setting, handle, key, turn),
@@ -103,7 +106,7 @@ impl State {
                 if !setting.transactional {
                     self.promises.recorded |= 1 << key;
                 }
-                (Pc::Tail, "insert.rs append_inserts: the record is written")
+                (Pc::Tail, "claim.rs append: the record is written")
             }
             Pc::Tail => {
                 self.buffer_mut(active).tail = self.log(active).records.len();
@@ -125,24 +128,24 @@ impl State {
                 } else {
                     Pc::Applied
                 };
-                (next, "insert.rs append_claims: the key is published")
+                (next, "claim.rs publish: the key is published")
             }
             Pc::Applied => {
                 self.buffer_mut(active).applied = self.buffer(active).tail;
-                (Pc::Unlock, "insert.rs append_claims: applied up to the end")
+                (Pc::Unlock, "claim.rs publish: applied up to the end")
             }
             _ => {
                 self.unlock();
                 self.answer_insert(setting, number, key, thread.verdict)?;
                 self.end_op(setting, handle);
-                return went("writing.rs drop: the lock is freed; insert returns");
+                return went("guard.rs drop: the lock is freed; insert returns");
             }
         };
         self.handles[handle].pc = next;
         went(did)
     }
 
-    /// `insert.rs`, `claim_one`. In another turn the buffer has no room.
+    /// `claim.rs`, `claim_one`. In another turn the buffer has no room.
     fn claim(&mut self, setting: &Setting, handle: usize, key: u8, turn: usize) -> Stepped {
         let thread = self.handles[handle];
         let number = thread.number;
@@ -157,7 +160,7 @@ impl State {
             let thread = &mut self.handles[handle];
             thread.rotated = true;
             thread.pc = Pc::RotateWait;
-            return went("insert.rs claim_one: no room");
+            return went("claim.rs claim_one: no room");
         }
         let verdict = match self.buffer(active).lookup(key) {
             _ if settled => Verdict::Seen,
@@ -169,7 +172,7 @@ impl State {
             }
             Presence::Open(_) => {
                 self.drop_the_dead(setting, active);
-                return went("writing.rs drop_the_dead: the claim of one who died");
+                return went("takeover.rs reap_dead_handles: the claim of one who died");
             }
             // Claimed and not published: `claim_again` takes it for one of this batch.
             Presence::Absent if state == CLAIMED => Verdict::Seen,
@@ -182,16 +185,16 @@ impl State {
                 } else {
                     Pc::Append
                 };
-                return went("insert.rs claim_one: the slot is claimed");
+                return went("claim.rs claim_one: the slot is claimed");
             }
         };
         self.handles[handle].verdict = verdict;
         self.handles[handle].looked = 0;
         self.handles[handle].pc = Pc::Unlock;
-        went("insert.rs claim_one: the key is there")
+        went("claim.rs claim_one: the key is there")
     }
 
-    /// `since.rs`, `of`, and its use in `insert.rs`: whether a key that was absent while `looked` was the active
+    /// `freshness.rs`, `of`, and its use in `claim.rs`: whether a key that was absent while `looked` was the active
     /// generation is now in the frozen buffer or the pages.
     fn came_since(&self, setting: &Setting, looked: u8, view: (u8, u8), key: u8) -> bool {
         let (active, settled) = view;
@@ -206,13 +209,13 @@ impl State {
         self.in_settled(setting, view, key)
     }
 
-    /// `writing.rs`, `drop`: what is left in the mark would tell of a death.
+    /// `guard.rs`, `drop`: what is left in the mark would tell of a death.
     pub fn unlock(&mut self) {
         self.changing = 0;
         self.writer = 0;
     }
 
-    /// `writing.rs`, `drop_the_dead`.
+    /// `takeover.rs`, `reap_dead_handles`.
     pub fn drop_the_dead(&mut self, setting: &Setting, active: u8) {
         if setting.is(Broken::NoDrop) {
             return;
@@ -260,14 +263,14 @@ impl State {
                 self.buffer_mut(active).end_transaction(number, COMMITTED);
                 (
                     Pc::MarkSlot,
-                    "writing.rs finish_commit: the transaction is committed",
+                    "commit.rs finish_commit: the transaction is committed",
                 )
             }
             Pc::MarkSlot => {
                 self.slots[handle].transaction = false;
                 (
                     Pc::MarkApplied,
-                    "writing.rs finish_commit: its number is forgotten",
+                    "commit.rs finish_commit: its number is forgotten",
                 )
             }
             Pc::MarkApplied => {
@@ -277,7 +280,7 @@ impl State {
             Pc::MarkUnlock => {
                 self.handles[handle].sync = (active, self.buffer(active).tail);
                 self.unlock();
-                (Pc::CommitSync, "writing.rs drop: the lock is freed")
+                (Pc::CommitSync, "guard.rs drop: the lock is freed")
             }
             _ => {
                 let (generation, end) = thread.sync;
@@ -311,7 +314,7 @@ impl State {
             }
             self.handles[handle].rotated = true;
             self.handles[handle].pc = Pc::RotateWait;
-            return went("commit.rs make_way: the log is long");
+            return went("rotation.rs ensure_log_space: the log is long");
         }
         let frozen = *self.buffer(settled);
         if settled < active && frozen.durable < frozen.tail && !setting.is(Broken::NoFrozenSync) {

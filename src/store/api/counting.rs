@@ -3,9 +3,10 @@
 use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
-use crate::store::api::store::Verdict;
 use crate::store::read::Reader;
+use crate::store::write::Writer;
 use crate::store::write::count::{Counted, Operation};
+use crate::store::write::verdict::Verdict;
 
 /// What became of a key that was to be removed by [`Store::remove_recent`].
 #[non_exhaustive]
@@ -65,7 +66,9 @@ impl Store {
 
     fn remove_bits(&self, bits: u64) -> Result<bool> {
         self.engine.file.check_counting("remove keys")?;
-        Ok(self.engine.count_single(Operation::Remove, bits)?.done)
+        Ok(Writer::of(&self.engine)
+            .count_single(Operation::Remove, bits)?
+            .done)
     }
 
     /// Takes each key out once, in their order, and appends for each whether it was there.
@@ -100,8 +103,7 @@ impl Store {
         self.engine.file.check_counting("remove keys")?;
         let mut counted = Vec::with_capacity(keys.len());
         let outcome = self.in_parts(keys, bits, |keys| {
-            self.engine
-                .count_each(Operation::Remove, keys, &mut counted)
+            Writer::of(&self.engine).count_each(Operation::Remove, keys, &mut counted)
         });
         removed.extend(counted.into_iter().map(|counted| counted.done));
         outcome
@@ -115,7 +117,7 @@ impl Store {
     pub fn remove_recent(&self, key: &[u8]) -> Result<Removal> {
         self.engine.file.check_counting("remove keys")?;
         let hash = self.engine.hasher.hash(key);
-        let counted = self.engine.count_single(Operation::RemoveProven, hash)?;
+        let counted = Writer::of(&self.engine).count_single(Operation::RemoveProven, hash)?;
         Ok(counted.into())
     }
 
@@ -152,9 +154,9 @@ impl Store {
     pub fn insert_unique(&self, key: &[u8]) -> Result<bool> {
         let hash = self.engine.hasher.hash(key);
         if !self.engine.file.is_counting() {
-            return Ok(self.engine.claim_single(hash)? == Verdict::New);
+            return Ok(Writer::of(&self.engine).claim_single(hash)? == Verdict::New);
         }
-        let counted = self.engine.count_single(Operation::InsertUnique, hash)?;
+        let counted = Writer::of(&self.engine).count_single(Operation::InsertUnique, hash)?;
         Ok(counted.done)
     }
 
@@ -173,10 +175,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| keys.map(|key| key.bits()),
-            |keys| {
-                self.engine
-                    .count_verdicts(Operation::InsertUnique, keys, verdicts)
-            },
+            |keys| Writer::of(&self.engine).count_verdicts(Operation::InsertUnique, keys, verdicts),
         )
     }
 }

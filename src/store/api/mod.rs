@@ -5,5 +5,7 @@
 pub(crate) mod backup;
 pub(crate) mod counting;
 pub(crate) mod entry;
+pub(crate) mod exemptions;
+pub(crate) mod measured;
 pub(crate) mod program_lock;
 pub(crate) mod store;

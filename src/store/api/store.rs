@@ -14,32 +14,10 @@ use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::open::session::Session;
 use crate::store::prefetch::hash_source::HashSource;
 use crate::store::read::Reader;
+use crate::store::write::Writer;
+use crate::store::write::commit::Commit;
 use crate::store::write::quiesce::checkpoint_now;
-
-/// What became of a key that was to be inserted.
-#[non_exhaustive]
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Verdict {
-    /// It was absent, and is present from now on. One caller gets this for a key.
-    New,
-    /// It was present, or it is one of the few that the filter can't tell from present ones.
-    Seen,
-    /// Another handle has claimed it and not committed yet. If that handle dies first, the key is
-    /// absent again: claim it again to learn which. Only in a transactional store.
-    Pending,
-}
-
-/// A writer's last commit.
-#[non_exhaustive]
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Commit {
-    /// The writer's name.
-    pub writer: String,
-    /// Its place among all commits of the store, counted from 1.
-    pub sequence: u64,
-    /// The bytes that were given with it; none for a plain commit.
-    pub tag: Vec<u8>,
-}
+use crate::store::write::verdict::{OnPending, Verdict};
 
 /// An open store.
 ///
@@ -100,7 +78,7 @@ impl Store {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn claim(&self, key: &[u8]) -> Result<Verdict> {
-        self.engine.claim_single(self.engine.hasher.hash(key))
+        Writer::of(&self.engine).claim_single(self.engine.hasher.hash(key))
     }
 
     /// Inserts the keys in their order and answers for each whether it was absent. Of keys that are
@@ -132,7 +110,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
-            |keys| self.engine.claim_each(keys, verdicts),
+            |keys| Writer::of(&self.engine).claim_each(keys, verdicts),
         )
     }
 
@@ -151,7 +129,32 @@ impl Store {
         self.in_parts(
             keys,
             |keys| keys.map(|key| key.bits()),
-            |keys| self.engine.claim_each(keys, verdicts),
+            |keys| Writer::of(&self.engine).claim_each(keys, verdicts),
+        )
+    }
+
+    /// As [`claim_hashed`](Self::claim_hashed), up to the first key that is
+    /// [pending](Verdict::Pending): its verdict is the last that is appended, and the keys behind it
+    /// are left alone. So a caller that acts on each new key, in order, can wait for that one with no
+    /// unfinished claim of its own: it commits first, and two callers that wait for each other both
+    /// go on.
+    ///
+    /// # Errors
+    /// As [`claim_hashed`](Self::claim_hashed).
+    pub fn claim_hashed_until_pending(
+        &self,
+        keys: &[HashedKey],
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        let first = verdicts.len();
+        let writer = Writer::of(&self.engine);
+        self.in_parts(
+            keys,
+            |keys| keys.map(|key| key.bits()),
+            |keys| match OnPending::Stop.stops_after(&verdicts[first..]) {
+                true => Ok(()),
+                false => writer.claim_part(keys, OnPending::Stop, verdicts),
+            },
         )
     }
 
@@ -201,7 +204,7 @@ impl Store {
     /// # Errors
     /// As [`insert`](Self::insert).
     pub fn insert_hash(&self, hash: u64) -> Result<bool> {
-        Ok(self.engine.claim_single(self.engine.hasher.mix(hash))? == Verdict::New)
+        Ok(Writer::of(&self.engine).claim_single(self.engine.hasher.mix(hash))? == Verdict::New)
     }
 
     /// As [`insert_batch`](Self::insert_batch), for callers who bring their own hashes.
@@ -214,7 +217,7 @@ impl Store {
         self.in_parts(
             hashes,
             |hashes| hashes.map(|hash| hasher.mix(*hash)),
-            |keys| self.engine.claim_each(keys, &mut verdicts),
+            |keys| Writer::of(&self.engine).claim_each(keys, &mut verdicts),
         )?;
         Ok(verdicts
             .into_iter()
@@ -265,7 +268,7 @@ impl Store {
     /// A full disk (nothing has happened then), or a failing one (the handle is poisoned then:
     /// reopen to learn whether the commit counts).
     pub fn commit(&self) -> Result<u64> {
-        self.engine.commit(&[])
+        Writer::of(&self.engine).commit(&[])
     }
 
     /// As [`commit`](Self::commit), and keeps up to 4096 bytes of the caller's own with it, under
@@ -277,7 +280,7 @@ impl Store {
     /// As [`commit`](Self::commit); [`Error::TagTooLarge`](crate::Error::TagTooLarge),
     /// [`Error::TooManyWriters`](crate::Error::TooManyWriters).
     pub fn commit_with(&self, tag: &[u8]) -> Result<u64> {
-        self.engine.commit(tag)
+        Writer::of(&self.engine).commit(tag)
     }
 
     /// The last commit of a writer, which after a crash tells where to go on from.
@@ -285,13 +288,13 @@ impl Store {
     /// # Errors
     /// If the logs can't be read.
     pub fn last_commit(&self, writer: &str) -> Result<Option<Commit>> {
-        self.engine.last_commit(writer)
+        Writer::of(&self.engine).last_commit(writer)
     }
 
     /// The new keys that a handle of a transactional store may have uncommitted; `u64::MAX` in any
     /// other. It follows from the buffer.
     pub fn transaction_quota(&self) -> u64 {
-        self.engine.quota()
+        Writer::of(&self.engine).quota()
     }
 
     /// Moves everything committed from log and buffer into the pages, and waits for it. Needed by

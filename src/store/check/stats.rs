@@ -8,11 +8,12 @@ use crate::file::superblock::Commits;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
-use crate::store::api::store::Commit;
 use crate::store::check::fullness::{KeyCounter, together};
 use crate::store::engine::Engine;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
+use crate::store::write::Writer;
+use crate::store::write::commit::Commit;
 use crate::sys::LockWaits;
 
 /// What [`Store::stats`](crate::Store::stats) tells.
@@ -105,7 +106,7 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
         waits: &engine.writer.waits,
         keys: KeyCounter::of(engine),
     };
-    collector.collect(engine.commits()?)
+    collector.collect(Writer::of(engine).commits()?)
 }
 
 struct StatsCollector<'a> {

@@ -5,7 +5,6 @@ pub(crate) mod damage;
 pub(crate) mod recovery_report;
 pub(crate) mod writer_state;
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
@@ -22,7 +21,7 @@ use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::buffer_pool::BufferPool;
 use crate::store::generation::log_files::LogFiles;
-use crate::store::generation::sampling::Sampling;
+use crate::store::generation::sampling::{FprSample, Sampling};
 use crate::store::prefetch::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
@@ -47,15 +46,6 @@ pub(crate) struct Engine {
     pub(crate) sample: FprSample,
     pub(crate) hints: LookupHints,
     pub(crate) recovery: RecoveryReport,
-}
-
-/// The sample by which a store's real rate of false positives is measured.
-#[derive(Debug)]
-pub(crate) struct FprSample {
-    /// Which keys are sampled, if any.
-    pub(crate) sampling: Option<Sampling>,
-    /// Lost keys that this handle has noted.
-    pub(crate) noted: Mutex<HashSet<u64>>,
 }
 
 /// All that opening has found out.
@@ -126,14 +116,6 @@ impl Engine {
             handle,
             file,
         })
-    }
-
-    /// Keys that a handle may have uncommitted.
-    pub(crate) fn quota(&self) -> u64 {
-        match self.file.header.transactional {
-            true => self.views.cell.load().active.buffer.limit() / 2,
-            false => u64::MAX,
-        }
     }
 }
 

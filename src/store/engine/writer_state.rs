@@ -2,8 +2,8 @@
 
 use std::sync::Mutex;
 
+use crate::buffer::Slot;
 use crate::log::LogEnd;
-use crate::store::write::claims::Claims;
 use crate::sys::{LockFile, LockWaits};
 
 /// What this handle keeps from one use of the writer lock to the next.
@@ -28,10 +28,32 @@ pub(crate) struct Local {
     pub(crate) closed: bool,
 }
 
+/// Keys that are claimed and not yet in the log.
+#[derive(Debug, Default)]
+pub(crate) struct Claims {
+    pub(crate) hashes: Vec<u64>,
+    pub(crate) slots: Vec<Slot>,
+    /// The place of each in the batch.
+    pub(crate) places: Vec<usize>,
+    /// Other handles that were alive after the writer lock was taken. Asking takes longer than claiming
+    /// dozens of keys, and the answer may be out of date as soon as it is there.
+    pub(crate) alive: Vec<u64>,
+    /// How many may be claimed before anything can forbid one more.
+    pub(crate) allowance: u64,
+}
+
+impl Claims {
+    pub(crate) fn clear(&mut self) {
+        self.hashes.clear();
+        self.slots.clear();
+        self.places.clear();
+    }
+}
+
 /// The writer lock, as this handle knows it.
 #[derive(Debug)]
 pub(crate) struct WriterState {
-    pub(crate) state: Mutex<Local>,
+    pub(crate) local: Mutex<Local>,
     /// What excludes other processes' writers.
     pub(crate) lock: Option<LockFile>,
     /// Whether this handle made the shared memory, and does without that lock while it is alone there.
@@ -42,7 +64,7 @@ pub(crate) struct WriterState {
 impl WriterState {
     pub(crate) fn new(lock: Option<LockFile>, biased: bool) -> Self {
         Self {
-            state: Mutex::default(),
+            local: Mutex::default(),
             lock,
             biased,
             waits: LockWaits::default(),

@@ -64,6 +64,15 @@ impl Generation {
         let _ = self.log.set(log);
     }
 
+    /// Takes a log that is durable up to `end`, and whose records the buffer has.
+    pub(crate) fn adopt_log(&self, log: Arc<LogFile>, end: LogEnd) {
+        self.set_log(log);
+        self.buffer.set_durable(end.end);
+        self.buffer.set_applied(end.end);
+        // Last: from here on there is a log for other handles too.
+        self.set_log_end(end);
+    }
+
     /// The log, opened with `open` if it hasn't been.
     pub(crate) fn log(&self, open: impl FnOnce() -> Result<LogFile>) -> Result<&Arc<LogFile>> {
         if let Some(log) = self.log.get() {

@@ -1,5 +1,8 @@
 //! Which keys are sampled: a share of all, chosen by their hashes alone.
 
+use std::collections::HashSet;
+use std::sync::Mutex;
+
 use crate::file::section::MAX_RARITY;
 use crate::file::{Header, Section};
 
@@ -30,6 +33,15 @@ impl Sampling {
     pub(crate) fn has(self, hash: u64) -> bool {
         (hash ^ self.salt) & self.mask == 0
     }
+}
+
+/// The sample by which a store's real rate of false positives is measured.
+#[derive(Debug)]
+pub(crate) struct FprSample {
+    /// Which keys are sampled, if any.
+    pub(crate) sampling: Option<Sampling>,
+    /// Lost keys that this handle has noted.
+    pub(crate) noted: Mutex<HashSet<u64>>,
 }
 
 fn mask_of(rarity: u32) -> u64 {

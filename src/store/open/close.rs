@@ -10,6 +10,7 @@ use crate::store::coordination::shm_files::buffer_path;
 use crate::store::coordination::shm_files::remove_if_there;
 use crate::store::coordination::shm_files::remove_spare;
 use crate::store::engine::Engine;
+use crate::store::write::Writer;
 use crate::sys::lock;
 
 /// Closes a handle.
@@ -27,7 +28,7 @@ impl<'a> Closer<'a> {
         if !self.engine.handle.is_own_for_certain() {
             return Err(Error::Forked);
         }
-        if lock(&self.engine.writer.state).closed {
+        if lock(&self.engine.writer.local).closed {
             return match self.engine.handle.check_usable() {
                 Err(Error::Closed) => Ok(()),
                 outcome => outcome,
@@ -81,10 +82,10 @@ impl<'a> Closer<'a> {
 
     /// Leaves the store to the others.
     fn leave(&self) -> Result<()> {
-        let mut writing = self.engine.take_writer(lock(&self.engine.writer.state))?;
+        let mut writing = Writer::of(self.engine).lock_to_close()?;
         // Other threads come no more: what they claimed from here on would be nobody's.
         writing.local.closing = true;
-        writing.give_up();
+        writing.abort_own();
         writing.slot().set_handle(0);
         drop(writing);
         // One that another thread has started since.
@@ -121,11 +122,11 @@ impl<'a> Closer<'a> {
 
     /// Moves everything that counts into the pages.
     fn finish(&self) -> Result<()> {
-        let mut writing = self.engine.take_writer(lock(&self.engine.writer.state))?;
+        let mut writing = Writer::of(self.engine).lock_to_close()?;
         writing.local.closing = true;
-        writing.give_up();
+        writing.abort_own();
         writing.take_up_log()?;
-        writing.turn(true)?;
+        writing.seal_active(true)?;
         drop(writing);
         self.engine.checkpoints.join_threads();
         Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)
@@ -149,7 +150,7 @@ impl<'a> Closer<'a> {
     }
 
     fn mark_closed(&self) {
-        lock(&self.engine.writer.state).closed = true;
+        lock(&self.engine.writer.local).closed = true;
         self.engine.handle.mark_closed();
     }
 

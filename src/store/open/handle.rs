@@ -25,10 +25,10 @@ use crate::store::generation::buffer_pool::reserve_buffer;
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::store::open::recover::{Found, Recovered, Resumption, make_superblock_durable, recover};
 use crate::store::open::session::Session;
-use crate::store::storefile::meta::{Identity, identify, read_identity};
+use crate::store::storefile::meta::{Identity, identify, read_identity, room_after};
 use crate::store::view::View;
 use crate::store::view::map_all;
-use crate::store::write::rotation::room_after;
+use crate::store::write::Writer;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
 
@@ -257,7 +257,7 @@ impl Opening<'_> {
         })?;
         engine.views.renew()?;
         // Whoever died since is noticed now, and a checkpoint that died with it goes on.
-        engine.lock_writer()?.drop_the_dead()?;
+        Writer::of(&engine).lock()?.reap_dead_handles()?;
         if engine.shared.settled() < engine.shared.active() {
             Resumption::of(&engine).resume_checkpoint()?;
         }

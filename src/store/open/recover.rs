@@ -21,9 +21,9 @@ use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::for_each_committed;
 use crate::store::generation::log_summary::{Scan, scan};
-use crate::store::storefile::meta::Identity;
+use crate::store::storefile::meta::{Identity, room_after};
 use crate::store::storefile::store_file::write_superblock;
-use crate::store::write::rotation::room_after;
+use crate::store::write::Writer;
 use crate::sys::storage::{Storage, StorageFile};
 
 /// Goes on with what recovery has found.
@@ -59,13 +59,13 @@ impl<'a> Resumption<'a> {
         if let Some(found) = &recovered.active
             && !found.loaded
         {
-            let mut writing = self.engine.lock_writer()?;
+            let mut writing = Writer::of(self.engine).lock()?;
             writing
                 .view
                 .active
                 .buffer
                 .set_keys(found.scan.committed_keys);
-            writing.turn(false)?;
+            writing.seal_active(false)?;
             drop(writing);
             Checkpointer::of(self.engine).settle_from_log(&found.log)?;
         }

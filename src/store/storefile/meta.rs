@@ -7,7 +7,9 @@ use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark};
 use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
-use crate::file::{FormatError, Header, Intent, Section, Superblock, SuperblockFault, intent};
+use crate::file::{
+    FormatError, Header, Intent, Layer, Section, Superblock, SuperblockFault, intent,
+};
 use crate::page::PAGE_BYTES;
 use crate::store::config::options::Options;
 use crate::sys::storage::{StorageFile, read_exact_at};
@@ -117,4 +119,22 @@ fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result
         }
     }
     Ok(newest)
+}
+
+/// Committed keys that the next buffer may take until the last layer of a growing store is full.
+/// `checkpointing`: how many keys are on their way into which layer.
+pub(crate) fn room_after(
+    header: &Header,
+    superblock: &Superblock,
+    checkpointing: Option<(u64, &Layer)>,
+) -> u64 {
+    if header.growth().is_none() {
+        return u64::MAX;
+    }
+    let room = match checkpointing {
+        Some((count, layer)) if count > 0 => layer.room().saturating_sub(count),
+        _ => superblock.layers.last().map_or(0, Layer::room),
+    };
+    // If there is no room, the next checkpoint makes a layer as large as it needs.
+    if room == 0 { u64::MAX } else { room }
 }

@@ -2,20 +2,33 @@
 
 use std::sync::Arc;
 
+use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes, writers_bytes};
 use crate::log::{LogError, Mark};
-use crate::store::api::store::Commit;
-use crate::store::engine::Engine;
+use crate::store::coordination::shm::HandleSlot;
 use crate::store::generation::Generation;
 use crate::store::generation::log_summary::scan_marks;
 use crate::store::view::View;
-use crate::store::write::guard::{Writing, finish_commit};
+use crate::store::write::Writer;
+use crate::store::write::guard::WriteGuard;
 
-/// How often the logs are looked into again because others went on meanwhile.
-const ROUNDS: usize = 1000;
+/// A writer's last commit.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Commit {
+    /// The writer's name.
+    pub writer: String,
+    /// Its place among all commits of the store, counted from 1.
+    pub sequence: u64,
+    /// The bytes that were given with it; none for a plain commit.
+    pub tag: Vec<u8>,
+}
 
-impl Engine {
+/// How often the logs are read again because another handle rotated or checkpointed meanwhile.
+const MAX_READS_OF_COMMITS: usize = 1000;
+
+impl Writer<'_> {
     /// Commits with a tag; when it returns, everything covered is durable.
     pub(crate) fn commit(&self, tag: &[u8]) -> Result<u64> {
         self.handle.check_writable()?;
@@ -26,30 +39,30 @@ impl Engine {
             });
         }
         let (sequence, active, end) = loop {
-            let mut writing = self.lock_writer()?;
-            writing.make_way()?;
-            match writing.view.frozen.clone() {
-                // What the commit covers may still lie in the log that is being checkpointed. That
-                // one must be durable before there is a mark in this one, which proves it.
+            let mut guard = self.lock()?;
+            guard.ensure_log_space()?;
+            match guard.view.frozen.clone() {
+                // The commit may cover keys in the log that is being checkpointed. That log must be durable
+                // before there is a mark in this one, which proves it.
                 Some(frozen) if frozen.buffer.durable() < frozen.buffer.tail().end => {
-                    drop(writing);
+                    drop(guard);
                     let outcome = self.sync_frozen(&frozen);
                     self.handle.poison_on_failure(outcome)?;
                 }
                 _ => {
-                    let sequence = writing.mark(tag)?;
-                    let active = Arc::clone(&writing.view.active);
-                    let end = writing.local.end.end;
+                    let sequence = guard.mark(tag)?;
+                    let active = Arc::clone(&guard.view.active);
+                    let end = guard.local.end.end;
                     break (sequence, active, end);
                 }
             }
         };
-        // Outside of the writer lock: others insert on, and commits that come meanwhile share the
-        // next sync.
+        // Without the writer lock: other threads go on inserting, and commits that come meanwhile share
+        // the next sync.
         let log = self.logs.of(&active)?;
         let outcome = active.sync_to(log, end);
         self.handle.poison_on_failure(outcome)?;
-        // What is durable in a file that has lost its name is gone with its last handle.
+        // If the file has lost its name, its contents go with its last handle.
         self.handle.check_names(Some(log))?;
         Ok(sequence)
     }
@@ -57,7 +70,7 @@ impl Engine {
     fn sync_frozen(&self, frozen: &Generation) -> Result<()> {
         match self.logs.of(frozen) {
             Ok(log) => frozen.sync_to(log, frozen.buffer.tail().end),
-            // Its checkpoint is done, and with it everything in it is durable.
+            // Its checkpoint is done, so all that it held is durable.
             Err(Error::Log {
                 source: LogError::Missing { .. },
                 ..
@@ -68,11 +81,11 @@ impl Engine {
 
     /// The last commit of each writer, from the superblock and the logs since.
     pub(crate) fn commits(&self) -> Result<Commits> {
-        for _ in 0..ROUNDS {
+        for _ in 0..MAX_READS_OF_COMMITS {
             let view = Arc::clone(&*self.views.current()?);
             match self.commits_of(&view) {
-                // Settled meanwhile: look again.
-                Err(_) if !view.is_current(&self.shared) => {}
+                // Checkpointed meanwhile: read again.
+                Err(_) if !view.is_current(self.shared) => {}
                 outcome => return outcome,
             }
         }
@@ -105,24 +118,13 @@ impl Engine {
     }
 }
 
-impl Writing<'_> {
-    /// Sees that there is a log, and that it is not too long.
-    fn make_way(&mut self) -> Result<()> {
-        if !self.view.active.has_log() {
-            self.start_log()
-        } else if self.log_is_long() {
-            self.rotate()
-        } else {
-            Ok(())
-        }
-    }
-
+impl WriteGuard<'_> {
     /// Appends the mark that commits this handle's keys.
     fn mark(&mut self, tag: &[u8]) -> Result<u64> {
-        let engine = self.engine;
-        let last = self.view.check_sequence(&engine.shared);
-        let sequence = last.map_err(|wrong| engine.handle.distrust(wrong))? + 1;
-        let needed = writer_bytes(&engine.options.writer, tag.len());
+        let writer = self.writer;
+        let last = self.view.check_sequence(writer.shared);
+        let sequence = last.map_err(|wrong| writer.handle.distrust(wrong))? + 1;
+        let needed = writer_bytes(&writer.options.writer, tag.len());
         let writers_bytes = self.writers_bytes_with(needed)?;
         let slot = self.slot();
         if slot.transaction() != 0 {
@@ -130,17 +132,17 @@ impl Writing<'_> {
         }
         self.announce()?;
         let active = Arc::clone(&self.view.active);
-        // No more than there is of the log.
+        // Not beyond the log's end.
         let durable = active.buffer.durable().min(self.local.end.end);
         let mark = Mark {
             sequence,
             durable,
-            writer: engine.options.writer.clone(),
+            writer: writer.options.writer.clone(),
             tag: tag.to_vec(),
         };
         self.append(|log, handle| log.commit(handle, &mark))?;
-        engine.shared.set_commit_sequence(sequence);
-        engine.shared.set_writers_bytes(writers_bytes);
+        writer.shared.set_commit_sequence(sequence);
+        writer.shared.set_writers_bytes(writers_bytes);
         self.local.writer_bytes = Some(needed);
         self.local.all_bytes = Some((sequence, writers_bytes));
         finish_commit(&active, self.slot());
@@ -148,30 +150,30 @@ impl Writing<'_> {
         Ok(sequence)
     }
 
-    /// The bytes that all writers need in a superblock when this one needs so many. More than there were
-    /// must have room for certain, or the log could not be read any more: then what others have told of theirs
-    /// is not believed.
+    /// The bytes that all writers need in a superblock if this one needs `needed`. If that is more than
+    /// before, there must be room for certain, or the log could not be read any more: so the sum in shared
+    /// memory is not trusted then.
     fn writers_bytes_with(&mut self, needed: u64) -> Result<u64> {
-        let engine = self.engine;
-        let last = engine.shared.commit_sequence();
+        let writer = self.writer;
+        let last = writer.shared.commit_sequence();
         let own = self
             .local
             .all_bytes
             .filter(|(sequence, _)| *sequence == last);
         let (before, all) = match (self.local.writer_bytes, own) {
-            // Nobody has committed since.
+            // No other handle has committed since.
             (Some(before), Some((_, all))) => (before, all),
-            (Some(before), None) if needed <= before => (before, engine.shared.writers_bytes()),
+            (Some(before), None) if needed <= before => (before, writer.shared.writers_bytes()),
             _ => {
-                let commits = engine.commits()?;
-                let name = &engine.options.writer;
+                let commits = writer.commits()?;
+                let name = &writer.options.writer;
                 let entry = commits.get(name);
                 let before = entry.map_or(0, |entry| writer_bytes(name, entry.tag.len()));
                 (before, writers_bytes(&commits))
             }
         };
         let got = all.saturating_sub(before).saturating_add(needed);
-        // What gets smaller is let through, so that a way out is left.
+        // A smaller entry is always accepted, so that a writer can get out of this.
         if got > WRITERS_ROOM as u64 && needed > before {
             return Err(Error::TooManyWriters {
                 expected: WRITERS_ROOM,
@@ -180,4 +182,14 @@ impl Writing<'_> {
         }
         Ok(got)
     }
+}
+
+/// Makes a handle's keys count in the buffer, once there is a mark for them in the log.
+pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
+    let state = slot.transaction();
+    if state != 0 {
+        active.buffer.commit_transaction(state);
+        slot.set_transaction(0);
+    }
+    slot.set_digest(Digest::default());
 }

@@ -1,38 +1,35 @@
-//! Inserting into a counting store, and removing: everything is counted under the writer lock, in the
-//! buffer and the log. Pages change only in a checkpoint.
-
-use std::sync::Arc;
+//! Inserting into a counting store, and removing: counts change under the writer lock, in the buffer and the
+//! log. Pages change only in a checkpoint.
 
 use crate::buffer::Slot;
 use crate::error::{Error, Result};
 use crate::page::counting::after;
-use crate::store::api::store::Verdict;
-use crate::store::checkpoint::run::Checkpointer;
-use crate::store::engine::Engine;
 use crate::store::prefetch::BATCH;
 use crate::store::prefetch::hash_source::HashSource;
-use crate::store::read::Reader;
 use crate::store::read::count::KeyCount;
-use crate::store::write::guard::Writing;
+use crate::store::write::Writer;
+use crate::store::write::guard::WriteGuard;
+use crate::store::write::verdict::{Stop, Verdict};
+use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
 
-/// How often a page that is being written is looked at again, where it is not a checkpoint that writes it.
-const ROUNDS: usize = 1000;
+/// How often a page is read again that something else than a checkpoint is writing.
+const MAX_PAGE_READS: usize = 1000;
 
-/// What is to be done with keys.
+/// What to do with keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
     /// Insert what is absent.
     InsertUnique,
     Remove,
-    /// Remove what the buffers know to have been inserted.
+    /// Remove what the buffers prove was inserted.
     RemoveProven,
 }
 
 /// What became of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// It was there before.
+    /// It was present before.
     pub(crate) was_there: bool,
     /// It was inserted, or removed.
     pub(crate) done: bool,
@@ -55,25 +52,18 @@ struct Marked {
     by: i64,
 }
 
-/// What a batch has decided and not written yet.
-#[derive(Default)]
-struct Undone {
+/// The keys of a batch that are counted under the writer lock.
+struct CountBatch<'b> {
+    operation: Operation,
+    batch: &'b [u64],
+    /// What became of each key so far.
+    counted: &'b mut Vec<Counted>,
     marked: Vec<Marked>,
-    /// As they come into the log.
+    /// The hashes of the marked keys, in their order, one for each time.
     hashes: Vec<u64>,
+    /// Where the first of those is in the batch.
+    first_marked: usize,
     net: i64,
-}
-
-impl Undone {
-    fn of(&mut self, hash: u64) -> Option<&mut Marked> {
-        self.marked.iter_mut().rev().find(|one| one.hash == hash)
-    }
-
-    fn clear(&mut self) {
-        self.marked.clear();
-        self.hashes.clear();
-        self.net = 0;
-    }
 }
 
 impl Operation {
@@ -84,7 +74,7 @@ impl Operation {
         }
     }
 
-    /// What is to become of a key that is there so often.
+    /// What becomes of a key that is present `count` times.
     fn decide(self, count: u8, is_proven: bool) -> Counted {
         let was_there = count > 0;
         let done = match self {
@@ -97,7 +87,7 @@ impl Operation {
     }
 }
 
-impl Engine {
+impl Writer<'_> {
     /// Counts one key.
     pub(crate) fn count_single(&self, operation: Operation, hash: u64) -> Result<Counted> {
         let mut counted = Vec::with_capacity(1);
@@ -106,8 +96,8 @@ impl Engine {
         Ok(counted[0])
     }
 
-    /// Counts keys in their order, and appends what became of each. On an error that is of the keys
-    /// before the one that failed, which are done.
+    /// Counts keys in their order, and appends what became of each. On an error the answers are those of
+    /// the keys before the one that failed, which are done.
     pub(crate) fn count_each(
         &self,
         operation: Operation,
@@ -125,17 +115,17 @@ impl Engine {
                     out.extend(counted);
                     Ok(())
                 }
-                None => self.lock_writer()?.count_batch(operation, batch, out),
+                None => self.lock()?.count(operation, batch, out),
             };
-            if let Err((done, error)) = counted {
-                out.truncate(first + done);
-                return Err(*error);
+            if let Err(stop) = counted {
+                out.truncate(first + stop.done);
+                return Err(*stop.error);
             }
         }
         Ok(())
     }
 
-    /// The same with the verdicts of inserts.
+    /// As `count_each`, with the verdicts of inserts.
     pub(crate) fn count_verdicts(
         &self,
         operation: Operation,
@@ -148,12 +138,12 @@ impl Engine {
         outcome
     }
 
-    /// The answers of a batch of which nothing is to be counted, as can be told without the writer
-    /// lock. Brings what it looks at into memory, for who takes the lock after.
+    /// The answers of a batch if none of its keys is to be counted, as far as a look-up without the writer
+    /// lock can tell. Otherwise it has brought into memory what counting them touches.
     fn counted_already(&self, operation: Operation, batch: &[u64]) -> Result<Option<Vec<Counted>>> {
         let mut counted = Vec::with_capacity(batch.len());
         let mut is_idle = true;
-        let told = Reader::of(self).count_batch(batch, |_, told| {
+        let told = self.reader().count_batch(batch, |_, told| {
             let one = operation.decide(told.count(), told.buffered > 0);
             is_idle &= !one.done;
             counted.push(one);
@@ -162,114 +152,137 @@ impl Engine {
     }
 }
 
-impl Writing<'_> {
-    /// Counts the keys of a batch in their order. On an error tells of how many there are answers:
-    /// those are done.
-    fn count_batch(
+impl BatchOperation for CountBatch<'_> {
+    fn turns(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn place(&self, turn: usize) -> usize {
+        turn
+    }
+
+    /// Decides on one key, after those of the batch that are not written yet.
+    fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
+        let hash = self.batch[turn];
+        let told = guard.count_of(hash)?;
+        let own = self.marked_of(hash).map_or(0, |marked| marked.by);
+        let count = after(told.settled, told.active + own);
+        let counted = self.operation.decide(count, told.buffered + own > 0);
+        if !counted.done {
+            self.counted.push(counted);
+            return Ok(Decision::Unchanged);
+        }
+        let by = self.operation.by();
+        if by > 0 && guard.is_full_with(self.net) {
+            return Err(guard.full());
+        }
+        match self.marked_of(hash) {
+            Some(marked) => marked.by += by,
+            None => {
+                let Some(slot) = guard.view.active.buffer.mark(hash) else {
+                    return Ok(Decision::NoRoom);
+                };
+                self.marked.push(Marked { hash, slot, by });
+            }
+        }
+        if self.hashes.is_empty() {
+            self.first_marked = turn;
+        }
+        self.hashes.push(hash);
+        self.net += by;
+        self.counted.push(counted);
+        Ok(Decision::Reserved)
+    }
+
+    fn first_reserved(&self) -> Option<usize> {
+        (!self.hashes.is_empty()).then_some(self.first_marked)
+    }
+
+    fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()> {
+        guard.announce()?;
+        let (is_insert, hashes) = (self.operation.by() > 0, &self.hashes);
+        guard.append(|log, handle| match is_insert {
+            true => log.insert(handle, hashes),
+            false => log.remove(handle, hashes),
+        })
+    }
+
+    fn publish(&mut self, guard: &WriteGuard<'_>) {
+        let buffer = &guard.view.active.buffer;
+        for marked in &self.marked {
+            buffer.count(marked.slot, marked.by);
+        }
+        buffer.set_net_keys(buffer.net_keys().saturating_add(self.net));
+        self.clear();
+    }
+
+    fn abandon(&mut self, guard: &WriteGuard<'_>) {
+        for marked in &self.marked {
+            guard.view.active.buffer.unmark(marked.slot);
+        }
+        self.clear();
+    }
+
+    fn resume(&mut self, _guard: &WriteGuard<'_>, _state: u16, _turn: usize) {}
+}
+
+impl<'b> CountBatch<'b> {
+    fn new(operation: Operation, batch: &'b [u64], counted: &'b mut Vec<Counted>) -> Self {
+        Self {
+            operation,
+            batch,
+            counted,
+            marked: Vec::new(),
+            hashes: Vec::new(),
+            first_marked: 0,
+            net: 0,
+        }
+    }
+
+    fn marked_of(&mut self, hash: u64) -> Option<&mut Marked> {
+        self.marked.iter_mut().rev().find(|one| one.hash == hash)
+    }
+
+    fn clear(&mut self) {
+        self.marked.clear();
+        self.hashes.clear();
+        self.net = 0;
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Counts the keys of a batch in their order, and appends what became of each.
+    fn count(
         &mut self,
         operation: Operation,
         batch: &[u64],
-        out: &mut Vec<Counted>,
-    ) -> Result<(), (usize, Box<Error>)> {
-        let first = out.len();
-        let mut undone = Undone::default();
-        // The keys before this one are done.
-        let mut written = 0;
-        let mut rotated = false;
-        let begun = match self.log_is_long() {
-            true => self.rotate(),
-            false => Ok(()),
-        };
-        begun
-            .and_then(|()| self.begin_claims().map(drop))
-            .map_err(|error| (0, Box::new(error)))?;
-        let mut place = 0;
-        let outcome = loop {
-            let Some(hash) = batch.get(place).copied() else {
-                break Ok(());
-            };
-            match self.count_one(operation, hash, &mut undone) {
-                Ok(Some(counted)) => {
-                    out.push(counted);
-                    place += 1;
-                    rotated &= undone.hashes.is_empty();
-                }
-                Ok(None) => {
-                    let ended = self.write_undone(operation, &mut undone).and_then(|()| {
-                        written = place;
-                        match rotated {
-                            // Even an empty buffer has no room: others of its hash crowd it.
-                            true => Err(Error::TransactionTooLarge { quota: 0 }),
-                            false => self.rotate(),
-                        }
-                    });
-                    if let Err(error) = ended.and_then(|()| self.begin_claims().map(drop)) {
-                        break Err(error);
-                    }
-                    rotated = true;
-                }
-                Err(error) => break Err(error),
-            }
-        };
-        let ended = self.write_undone(operation, &mut undone);
-        if ended.is_ok() {
-            written = place;
+        counted: &mut Vec<Counted>,
+    ) -> Result<(), Stop> {
+        if self.log_is_long() {
+            self.rotate().map_err(Stop::at(0))?;
         }
-        out.truncate(first + written);
-        outcome
-            .and(ended)
-            .map_err(|error| (written, Box::new(error)))
+        self.begin_claims().map_err(Stop::at(0))?;
+        let operation = CountBatch::new(operation, batch, counted);
+        WriteBatch {
+            guard: self,
+            operation,
+        }
+        .run()
     }
 
-    /// Decides on one key, after those of the batch that are not written yet; `None` if the buffer has
-    /// no room for it.
-    fn count_one(
-        &mut self,
-        operation: Operation,
-        hash: u64,
-        undone: &mut Undone,
-    ) -> Result<Option<Counted>> {
-        let told = self.tell(hash)?;
-        let own = undone.of(hash).map_or(0, |marked| marked.by);
-        let count = after(told.settled, told.active + own);
-        let counted = operation.decide(count, told.buffered + own > 0);
-        if !counted.done {
-            return Ok(Some(counted));
-        }
-        let by = operation.by();
-        if by > 0 && self.is_full_with(undone.net) {
-            return Err(Error::Full {
-                capacity: self.engine.file.key_limit,
-            });
-        }
-        match undone.of(hash) {
-            Some(marked) => marked.by += by,
-            None => {
-                let Some(slot) = self.view.active.buffer.mark(hash) else {
-                    return Ok(None);
-                };
-                undone.marked.push(Marked { hash, slot, by });
-            }
-        }
-        undone.hashes.push(hash);
-        undone.net += by;
-        Ok(Some(counted))
-    }
-
-    /// How often a key is there. Waits for a checkpoint that is at its page, or goes on with one that
+    /// How often a key is present. Waits for a checkpoint that is writing its page, or completes one that
     /// died there.
-    fn tell(&mut self, hash: u64) -> Result<KeyCount> {
-        for _ in 0..ROUNDS {
-            let told = Reader::of(self.engine).count_by(&self.view, hash)?;
+    fn count_of(&mut self, hash: u64) -> Result<KeyCount> {
+        for _ in 0..MAX_PAGE_READS {
+            let told = self.writer.reader().count_by(&self.view, hash)?;
             if !told.at_least {
                 return Ok(told);
             }
-            Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)?;
-            self.refresh()?;
+            self.finish_checkpoints()?;
         }
-        // Who was repairing the page has died at it.
+        // A repair of the page has died in the middle of it.
         Err(Error::Busy {
-            path: self.engine.file.place.to_path_buf(),
+            path: self.writer.file.place.to_path_buf(),
             what: "a page that is being written",
             process: None,
         })
@@ -277,49 +290,14 @@ impl Writing<'_> {
 
     fn is_full_with(&self, more: i64) -> bool {
         let keys = self.view.net_keys();
-        keys.saturating_add_signed(more) >= self.engine.file.key_limit
-    }
-
-    /// Puts what was decided into the log, and then shows it to readers.
-    fn write_undone(&mut self, operation: Operation, undone: &mut Undone) -> Result<()> {
-        let active = Arc::clone(&self.view.active);
-        let buffer = &active.buffer;
-        let logged = match undone.hashes.is_empty() {
-            true => Ok(()),
-            false => self.append_operations(operation, &undone.hashes),
-        };
-        if let Err(error) = logged {
-            // A handle that can't go on leaves the marks to the next holder of the lock, who sees whether
-            // the record came to be in the log.
-            if !self.engine.handle.is_poisoned() {
-                for marked in &undone.marked {
-                    buffer.unmark(marked.slot);
-                }
-            }
-            undone.clear();
-            return Err(error);
-        }
-        for marked in &undone.marked {
-            buffer.count(marked.slot, marked.by);
-        }
-        buffer.set_net_keys(buffer.net_keys().saturating_add(undone.net));
-        self.set_applied();
-        undone.clear();
-        Ok(())
-    }
-
-    fn append_operations(&mut self, operation: Operation, hashes: &[u64]) -> Result<()> {
-        self.announce()?;
-        self.append(|log, handle| match operation.by() > 0 {
-            true => log.insert(handle, hashes),
-            false => log.remove(handle, hashes),
-        })
+        keys.saturating_add_signed(more) >= self.writer.file.key_limit
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::read::Reader;
     use crate::{Kind, Options, Store};
 
     fn store() -> (tempfile::TempDir, Store) {
@@ -332,20 +310,19 @@ mod tests {
     /// Does what a batch does, up to where a holder of the writer lock may die: with the record in the
     /// log or not, and so many of its keys counted.
     fn die(store: &Store, operation: Operation, hashes: &[u64], logged: bool, counted: usize) {
-        let mut writing = store.engine.lock_writer().unwrap();
+        let mut writing = Writer::of(&store.engine).lock().unwrap();
         writing.begin_claims().unwrap();
-        let mut undone = Undone::default();
-        for hash in hashes {
-            let done = writing.count_one(operation, *hash, &mut undone).unwrap();
-            assert!(done.unwrap().done);
+        let done = &mut Vec::new();
+        let mut batch = CountBatch::new(operation, hashes, done);
+        for turn in 0..hashes.len() {
+            let decided = batch.decide(&mut writing, turn).unwrap();
+            assert!(matches!(decided, Decision::Reserved));
         }
         if logged {
-            writing
-                .append_operations(operation, &undone.hashes)
-                .unwrap();
+            batch.append(&mut writing).unwrap();
         }
         let buffer = &writing.view.active.buffer;
-        for marked in undone.marked.iter().take(counted) {
+        for marked in batch.marked.iter().take(counted) {
             buffer.count(marked.slot, marked.by);
         }
         writing.sound = false;
@@ -361,8 +338,7 @@ mod tests {
                 for _ in 0..5 {
                     let keys = hashes.to_vec();
                     let inserted = &mut Vec::new();
-                    let engine = &store.engine;
-                    engine
+                    Writer::of(&store.engine)
                         .count_each(Operation::Insert, &keys, inserted)
                         .unwrap();
                 }

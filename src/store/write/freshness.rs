@@ -1,26 +1,27 @@
-//! What is known of keys that were looked for before the writer lock was taken.
+//! How far a look-up that was made before the writer lock was taken still holds.
 
 use crate::store::view::lookup::AbsentSince;
 
-/// Where a key may be that was absent when it was looked for without the writer lock. Claiming looks
-/// into the active buffer in any case.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Since {
-    /// In the buffer that is active still, if it has come at all.
+/// Where a key may be now that was absent when it was looked up without the writer lock. Claiming it
+/// searches the active buffer in any case.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Freshness {
+    /// In the active buffer, if it has come at all.
     Active,
-    /// Or in the one that was active then, and is frozen.
-    Frozen,
+    /// Or in the buffer that was active then, and is sealed.
+    Sealed,
     /// Or in the pages.
-    Settled,
+    Checkpointed,
 }
 
-impl Since {
-    /// From the active generation now and the one that is still to be settled, if there is one.
-    pub(crate) fn of(absent: AbsentSince, active: u64, frozen: Option<u64>) -> Self {
-        match active {
+impl Freshness {
+    /// From the active generation now, and the sealed one that waits for its checkpoint, if there is one.
+    #[inline]
+    pub(crate) fn of(absent: AbsentSince, active: u64, sealed: Option<u64>) -> Self {
+        match sealed {
             _ if absent.is_of(active) => Self::Active,
-            _ if frozen.is_some_and(|frozen| absent.is_of(frozen)) => Self::Frozen,
-            _ => Self::Settled,
+            Some(sealed) if absent.is_of(sealed) => Self::Sealed,
+            _ => Self::Checkpointed,
         }
     }
 }

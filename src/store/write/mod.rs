@@ -1,6 +1,28 @@
-//! TODO write
+//! Inserts, removes, commits and rotates, and goes on after a writer that died.
+//!
+//! - Promises: a key is in the log before a reader sees it, and what a death leaves half done is completed or
+//!   undone by the next holder of the lock.
+//! - May touch: the active generation and its log, the shared words, and a superblock for a first log.
+//! - Lock: the writer lock. A rotation waits for the checkpoint before while it holds it.
 
-pub(crate) mod claims;
+use std::sync::Weak;
+
+use crate::store::checkpoint::run::Checkpointer;
+use crate::store::config::options::Options;
+use crate::store::coordination::handle::Handle;
+use crate::store::coordination::shm::Coordination;
+use crate::store::engine::Engine;
+use crate::store::engine::checkpoint_state::CheckpointState;
+use crate::store::engine::writer_state::WriterState;
+use crate::store::generation::buffer_pool::BufferPool;
+use crate::store::generation::log_files::LogFiles;
+use crate::store::generation::sampling::FprSample;
+use crate::store::prefetch::LookupHints;
+use crate::store::read::Reader;
+use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::ViewCell;
+
+pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod count;
 pub(crate) mod exempt;
@@ -8,6 +30,82 @@ pub(crate) mod fpr_sample;
 pub(crate) mod freshness;
 pub(crate) mod guard;
 pub(crate) mod insert;
+pub(crate) mod next_generation;
 pub(crate) mod quiesce;
 pub(crate) mod rotation;
 pub(crate) mod shm_checks;
+pub(crate) mod takeover;
+pub(crate) mod verdict;
+pub(crate) mod write_batch;
+
+/// The parts of an open store that writing needs. [`lock`](Self::lock) gives a
+/// [`WriteGuard`](guard::WriteGuard), with which they may be changed.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) handle: &'a Handle,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) logs: &'a LogFiles,
+    pub(crate) buffers: &'a BufferPool,
+    pub(crate) views: &'a ViewCell,
+    pub(crate) state: &'a WriterState,
+    pub(crate) sample: &'a FprSample,
+    pub(crate) hints: &'a LookupHints,
+    reader: Reader<'a>,
+    checkpoints: &'a CheckpointState,
+    /// For the checkpoint's thread alone, which must keep the engine alive.
+    engine: &'a Weak<Engine>,
+}
+
+impl<'a> Writer<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            options: &engine.options,
+            shared: &engine.shared,
+            handle: &engine.handle,
+            file: &engine.file,
+            logs: &engine.logs,
+            buffers: &engine.buffers,
+            views: &engine.views,
+            state: &engine.writer,
+            sample: &engine.sample,
+            hints: &engine.hints,
+            reader: Reader::of(engine),
+            checkpoints: &engine.checkpoints,
+            engine: &engine.itself,
+        }
+    }
+
+    /// Looks keys up without a lock.
+    #[inline]
+    fn reader(&self) -> Reader<'a> {
+        self.reader
+    }
+
+    /// Moves sealed generations into the pages.
+    #[inline]
+    fn checkpointer(&self) -> Checkpointer<'a> {
+        Checkpointer {
+            options: self.options,
+            handle: self.handle,
+            shared: self.shared,
+            file: self.file,
+            logs: self.logs,
+            views: self.views,
+            writer: self.state,
+            hints: self.hints,
+            state: self.checkpoints,
+            engine: self.engine,
+        }
+    }
+
+    /// How many keys a handle may have uncommitted.
+    pub(crate) fn quota(&self) -> u64 {
+        match self.file.header.transactional {
+            true => self.views.cell.load().active.buffer.limit() / 2,
+            false => u64::MAX,
+        }
+    }
+}

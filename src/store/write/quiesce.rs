@@ -8,7 +8,8 @@ use crate::log::{LogReader, RecordKind};
 use crate::store::checkpoint::run::{Checkpointer, HeldOff};
 use crate::store::engine::Engine;
 use crate::store::storefile::meta::Identity;
-use crate::store::write::guard::Writing;
+use crate::store::write::Writer;
+use crate::store::write::guard::WriteGuard;
 
 /// How often a store is looked at again because a process died at a checkpoint meanwhile.
 const ATTEMPTS: usize = 100;
@@ -19,14 +20,14 @@ pub(crate) struct Quiesced<'a> {
     _held_off: HeldOff<'a>,
 }
 
-impl Writing<'_> {
+impl WriteGuard<'_> {
     /// Whether a key or a commit is in the active log. The log decides: a death leaves it as it is.
     fn has_news(&self) -> Result<bool> {
         let active = &self.view.active;
         if !active.has_log() {
             return Ok(false);
         }
-        let log = Arc::clone(self.engine.logs.of(active)?);
+        let log = Arc::clone(self.writer.logs.of(active)?);
         let mut reader = LogReader::resume(&log, RECORDS_OFFSET, active.log_end())?;
         while let Some(record) = reader.next()? {
             if record.kind != RecordKind::Open {
@@ -40,10 +41,10 @@ impl Writing<'_> {
 /// Moves everything committed into the pages, and waits until it is there.
 pub(crate) fn checkpoint_now(engine: &Engine) -> Result<()> {
     engine.handle.check_writable()?;
-    let mut writing = engine.lock_writer()?;
+    let mut guard = Writer::of(engine).lock()?;
     // Without a thread: this one has nothing else to do.
-    writing.turn(false)?;
-    drop(writing);
+    guard.seal_active(false)?;
+    drop(guard);
     Checkpointer::of(engine).settle_all(engine.options.timeout)
 }
 
@@ -51,11 +52,11 @@ pub(crate) fn checkpoint_now(engine: &Engine) -> Result<()> {
 pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
     let checkpointer = Checkpointer::of(engine);
     for _ in 0..ATTEMPTS {
-        let mut writing = engine.lock_writer()?;
-        if writing.has_news()? {
-            writing.turn(false)?;
+        let mut guard = Writer::of(engine).lock()?;
+        if guard.has_news()? {
+            guard.seal_active(false)?;
         }
-        drop(writing);
+        drop(guard);
         checkpointer.settle_all(engine.options.timeout)?;
         let held_off = checkpointer.hold_off()?;
         let identity = engine.file.read_meta()?;

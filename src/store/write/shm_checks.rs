@@ -13,39 +13,39 @@ use crate::buffer::{Wrong, limit_of};
 use crate::error::Error;
 use crate::file::layout::MAX_COUNTER;
 use crate::store::storefile::meta::read_identity;
-use crate::store::write::guard::Writing;
+use crate::store::write::guard::WriteGuard;
 
-impl Writing<'_> {
+impl WriteGuard<'_> {
     /// Checks all that the holder of the writer lock is going to use, and takes down where the log ends: from here
     /// on that is not asked again.
     #[inline]
     pub(crate) fn check_memory(&mut self) -> Result<(), Error> {
         self.local.end = self.view.active.log_end();
-        if self.engine.writer.lock.is_none() {
+        if self.writer.state.lock.is_none() {
             return Ok(());
         }
         self.find_wrong()
-            .map_err(|wrong| self.engine.handle.distrust(wrong))
+            .map_err(|wrong| self.writer.handle.distrust(wrong))
     }
 
     #[inline]
     fn find_wrong(&self) -> Result<(), Wrong> {
-        let (engine, view) = (self.engine, &self.view);
-        let shared = &engine.shared;
+        let (writer, view) = (self.writer, &self.view);
+        let shared = writer.shared;
         let active = view.active.number();
         Wrong::unless_in("ended", 0..=0, shared.is_ended().into())?;
         Wrong::unless_in(
             "handle",
-            engine.handle.number..=engine.handle.number,
+            writer.handle.number..=writer.handle.number,
             self.slot().handle(),
         )?;
         Wrong::unless_in("active", active..=active, shared.active())?;
         Wrong::unless_in("active", view.superblock.generation..=MAX_COUNTER, active)?;
-        if !engine.writer.biased {
+        if !writer.state.biased {
             Wrong::unless_in("revoked", 1..=1, u64::from(shared.bias().is_revoked()))?;
         }
         view.active.buffer.check()?;
-        let sum = view.sum(&engine.shared);
+        let sum = view.sum(writer.shared);
         Wrong::unless_in("sum", sum..=sum, shared.seal())
     }
 
@@ -53,15 +53,15 @@ impl Writing<'_> {
     /// there.
     #[inline]
     pub(crate) fn leave_sum(&self) -> bool {
-        if self.engine.writer.lock.is_none() {
+        if self.writer.state.lock.is_none() {
             return true;
         }
-        self.view.leave_sum(&self.engine.shared);
+        self.view.leave_sum(self.writer.shared);
         let (expected, found) = (self.local.end, self.view.active.log_end());
         if expected == found {
             return true;
         }
-        self.engine.handle.distrust(Wrong {
+        self.writer.handle.distrust(Wrong {
             word: "tail",
             expected: expected.end.to_string(),
             got: found.end,
@@ -72,12 +72,12 @@ impl Writing<'_> {
     /// Checks the state of keys that this handle claims in a transactional store.
     pub(crate) fn check_transaction(&self, state: u16) -> Result<u16, Error> {
         let buffer = &self.view.active.buffer;
-        if buffer.is_open(state, self.engine.handle.number) {
+        if buffer.is_open(state, self.writer.handle.number) {
             return Ok(state);
         }
-        Err(self.engine.handle.distrust(Wrong {
+        Err(self.writer.handle.distrust(Wrong {
             word: "transaction",
-            expected: format!("one of handle {}", self.engine.handle.number),
+            expected: format!("one of handle {}", self.writer.handle.number),
             got: state.into(),
         }))
     }
@@ -87,18 +87,18 @@ impl Writing<'_> {
     pub(crate) fn check_table(&self) -> Result<(), Error> {
         match self.view.active.buffer.nonsense() {
             None => Ok(()),
-            Some(wrong) => Err(self.engine.handle.distrust(wrong)),
+            Some(wrong) => Err(self.writer.handle.distrust(wrong)),
         }
     }
 
     /// Checks that the view shows the newest superblock, before one that follows it is written, or a log is closed for
     /// its layers: with words of a while ago, a view of a while ago seems to be current.
     pub(crate) fn check_view(&self) -> Result<(), Error> {
-        let engine = self.engine;
-        let newest = read_identity(&*engine.file.raw, &engine.file.place)?.superblock;
+        let writer = self.writer;
+        let newest = read_identity(&*writer.file.raw, &writer.file.place)?.superblock;
         let known = self.view.superblock.generation;
         Wrong::unless_in("settled", newest.generation..=newest.generation, known)
-            .map_err(|wrong| engine.handle.distrust(wrong))
+            .map_err(|wrong| writer.handle.distrust(wrong))
     }
 
     /// Checks the size of the buffers that are to be made, by the one there is; a last one has no room for a key.
@@ -107,7 +107,7 @@ impl Writing<'_> {
         if limit == limit_of(bytes) || limit == limit_of(0) {
             return Ok(());
         }
-        Err(self.engine.handle.distrust(Wrong {
+        Err(self.writer.handle.distrust(Wrong {
             word: "buffer bytes",
             expected: format!("those of a buffer for {limit} keys"),
             got: bytes,

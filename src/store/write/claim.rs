@@ -1,0 +1,287 @@
+//! Claiming keys under the writer lock.
+
+use crate::buffer::{Claim, Digest, Slot};
+use crate::error::{Error, Result};
+use crate::store::coordination::handle::Handle;
+use crate::store::engine::writer_state::Claims;
+use crate::store::prefetch::GROUP;
+use crate::store::view::lookup::AbsentSince;
+use crate::store::write::freshness::Freshness;
+use crate::store::write::guard::WriteGuard;
+use crate::store::write::verdict::{OnPending, Stop, Verdict};
+use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
+
+/// Keys of a batch that are to be claimed.
+pub(crate) struct Candidates<'b> {
+    pub(crate) batch: &'b [u64],
+    /// Their places in the batch.
+    pub(crate) places: &'b [usize],
+    pub(crate) absent: AbsentSince,
+    pub(crate) on_pending: OnPending,
+}
+
+/// The claims of a batch.
+struct ClaimBatch<'b> {
+    candidates: Candidates<'b>,
+    /// Of the whole batch.
+    verdicts: &'b mut [Verdict],
+    claims: Box<Claims>,
+    freshness: Freshness,
+    /// The state of keys that are claimed.
+    state: u16,
+}
+
+/// What became of one key.
+enum Outcome {
+    Claimed(Slot),
+    Verdict(Verdict),
+    NoRoom,
+}
+
+impl BatchOperation for ClaimBatch<'_> {
+    #[inline]
+    fn turns(&self) -> usize {
+        self.candidates.places.len()
+    }
+
+    #[inline]
+    fn place(&self, turn: usize) -> usize {
+        self.candidates.places[turn]
+    }
+
+    #[inline]
+    fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
+        let place = self.candidates.places[turn];
+        let hash = self.candidates.batch[place];
+        if turn % GROUP == 0 {
+            self.prefetch(guard, turn + GROUP);
+        }
+        let claims = &mut *self.claims;
+        match guard.claim_one(hash, self.freshness, claims)? {
+            Outcome::Verdict(verdict) => {
+                self.verdicts[place] = verdict;
+                Ok(match self.candidates.on_pending.stops_at(verdict) {
+                    true => Decision::Last,
+                    false => Decision::Unchanged,
+                })
+            }
+            Outcome::Claimed(slot) => {
+                claims.hashes.push(hash);
+                claims.slots.push(slot);
+                claims.places.push(place);
+                Ok(Decision::Reserved)
+            }
+            Outcome::NoRoom => Ok(Decision::NoRoom),
+        }
+    }
+
+    #[inline]
+    fn first_reserved(&self) -> Option<usize> {
+        self.claims.places.first().copied()
+    }
+
+    fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()> {
+        guard.check_table()?;
+        guard.announce()?;
+        let hashes = &self.claims.hashes;
+        guard.append(|log, handle| log.insert(handle, hashes))
+    }
+
+    fn publish(&mut self, guard: &WriteGuard<'_>) {
+        let claims = &mut *self.claims;
+        let active = &guard.view.active.buffer;
+        for (slot, place) in claims.slots.iter().zip(&claims.places) {
+            active.publish(*slot, self.state);
+            self.verdicts[*place] = Verdict::New;
+        }
+        let count = claims.slots.len() as u64;
+        active.set_keys(active.keys().saturating_add(count));
+        if guard.writer.file.header.transactional {
+            let slot = guard.slot();
+            let mut digest = slot.digest();
+            digest.merge(Digest::of(&claims.hashes), 1);
+            slot.set_digest(digest);
+        }
+        claims.clear();
+    }
+
+    fn abandon(&mut self, guard: &WriteGuard<'_>) {
+        for slot in &self.claims.slots {
+            guard.view.active.buffer.retract(*slot);
+        }
+        self.claims.clear();
+    }
+
+    fn resume(&mut self, guard: &WriteGuard<'_>, state: u16, turn: usize) {
+        self.state = state;
+        self.claims.allowance = guard.allowance();
+        self.freshness = guard.freshness(self.candidates.absent);
+        // What was prefetched was the old buffer's.
+        self.prefetch(guard, turn);
+        self.prefetch(guard, turn + GROUP);
+    }
+}
+
+impl ClaimBatch<'_> {
+    /// Prefetches what claiming a group of keys touches.
+    #[inline]
+    fn prefetch(&self, guard: &WriteGuard<'_>, first: usize) {
+        let Candidates { batch, places, .. } = self.candidates;
+        for place in places.iter().skip(first).take(GROUP) {
+            guard.view.active.buffer.prefetch(batch[*place]);
+        }
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Claims the candidates of a batch, puts them into the log, and changes their verdicts.
+    pub(crate) fn claim(
+        &mut self,
+        candidates: Candidates<'_>,
+        verdicts: &mut [Verdict],
+    ) -> Result<(), Stop> {
+        let first = candidates.places.first().copied().unwrap_or(0);
+        let freshness = self.freshness(candidates.absent);
+        let held = |hash| self.view.active.buffer.is_held(hash);
+        if freshness == Freshness::Active && self.is_full(0) && !held(candidates.batch[first]) {
+            // Refused without so much as a log.
+            return Err(Stop::at(first)(self.full()));
+        }
+        let state = self.begin_claims().map_err(Stop::at(first))?;
+        let mut claims = self.local.claims.take().unwrap_or_default();
+        claims.clear();
+        claims.alive.clear();
+        claims.allowance = self.allowance();
+        let operation = ClaimBatch {
+            freshness: self.freshness(candidates.absent),
+            candidates,
+            verdicts,
+            claims,
+            state,
+        };
+        operation.prefetch(self, 0);
+        let mut batch = WriteBatch {
+            guard: self,
+            operation,
+        };
+        let outcome = batch.run();
+        let claims = batch.operation.claims;
+        self.local.claims = Some(claims);
+        outcome
+    }
+
+    /// Where keys may be now that were absent.
+    fn freshness(&self, absent: AbsentSince) -> Freshness {
+        let sealed = self.view.frozen.as_ref().map(|frozen| frozen.number());
+        Freshness::of(absent, self.view.active.number(), sealed)
+    }
+
+    /// Claims one key, if the store may take it, after those that this batch has claimed already.
+    #[inline]
+    fn claim_one(
+        &mut self,
+        hash: u64,
+        freshness: Freshness,
+        claims: &mut Claims,
+    ) -> Result<Outcome> {
+        let pending = claims.slots.len() as u64;
+        let is_there = match freshness {
+            Freshness::Active => false,
+            Freshness::Sealed => self.view.is_frozen(hash),
+            Freshness::Checkpointed => self.writer.reader().probe_settled(&self.view, hash)?,
+        };
+        if is_there {
+            return Ok(Outcome::Verdict(Verdict::Seen));
+        }
+        let buffer = &self.view.active.buffer;
+        // A key that is there is answered all the same, and one that is refused takes no slot.
+        if pending >= claims.allowance
+            && let Some(refusal) = self.refusal(pending)
+            && !buffer.is_held(hash)
+        {
+            return refusal;
+        }
+        match buffer.claim(hash) {
+            Claim::Claimed(slot) => Ok(Outcome::Claimed(slot)),
+            Claim::Settled => Ok(Outcome::Verdict(Verdict::Seen)),
+            Claim::Open(handle) if handle == self.writer.handle.number => {
+                Ok(Outcome::Verdict(Verdict::Seen))
+            }
+            Claim::Open(handle) => self.claim_from(handle, hash, claims),
+            Claim::NoRoom => Ok(Outcome::NoRoom),
+        }
+    }
+
+    /// Claims a key that another handle has claimed and not committed, if that handle is dead.
+    fn claim_from(&self, handle: u64, hash: u64, claims: &mut Claims) -> Result<Outcome> {
+        let Handle { locks, .. } = self.writer.handle;
+        if claims.alive.contains(&handle) {
+            return Ok(Outcome::Verdict(Verdict::Pending));
+        }
+        if locks.is_alive(self.writer.shared, handle)? {
+            claims.alive.push(handle);
+            return Ok(Outcome::Verdict(Verdict::Pending));
+        }
+        self.reap_dead_handles()?;
+        Ok(match self.view.active.buffer.claim(hash) {
+            Claim::Claimed(slot) => Outcome::Claimed(slot),
+            _ => Outcome::Verdict(Verdict::Pending),
+        })
+    }
+
+    /// Why one more key can't be claimed now, with `pending` that are being claimed.
+    fn refusal(&self, pending: u64) -> Option<Result<Outcome>> {
+        if self.is_full(pending) {
+            return Some(Err(self.full()));
+        }
+        let quota = self.writer.quota();
+        if self.slot().uncommitted().saturating_add(pending) >= quota {
+            return Some(Err(Error::TransactionTooLarge { quota }));
+        }
+        self.should_rotate(pending).then_some(Ok(Outcome::NoRoom))
+    }
+
+    /// The least number of pending keys with which there is a [`refusal`](Self::refusal).
+    fn allowance(&self) -> u64 {
+        if self.should_rotate(0) {
+            return 0;
+        }
+        let file = self.writer.file;
+        let buffer = &self.view.active.buffer;
+        let held = self.view.settled_keys().saturating_add(buffer.keys());
+        let room = match file.header.transactional {
+            // What is pending is not committed, so that it makes no difference.
+            true => u64::MAX,
+            false => buffer.room().saturating_sub(buffer.keys()),
+        };
+        let quota = self.writer.quota();
+        let quota = quota.saturating_sub(self.slot().uncommitted());
+        file.key_limit.saturating_sub(held).min(quota).min(room)
+    }
+
+    /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
+    fn is_full(&self, pending: u64) -> bool {
+        let buffered = self.view.active.buffer.keys().saturating_add(pending);
+        self.view.settled_keys().saturating_add(buffered) >= self.writer.file.key_limit
+    }
+
+    pub(crate) fn full(&self) -> Error {
+        Error::Full {
+            capacity: self.writer.file.key_limit,
+        }
+    }
+
+    /// Whether the log is long, or the keys would fill the last layer.
+    fn should_rotate(&self, pending: u64) -> bool {
+        let buffer = &self.view.active.buffer;
+        if self.log_is_long() {
+            return true;
+        }
+        if !self.writer.file.header.transactional {
+            return buffer.keys().saturating_add(pending) >= buffer.room();
+        }
+        // Only what is committed goes to the pages.
+        buffer.keys() >= buffer.room()
+            && buffer.keys().saturating_sub(self.uncommitted_of_all()) >= buffer.room()
+    }
+}

@@ -1,0 +1,247 @@
+//! The next generation and its log: begun empty, or with the uncommitted keys of the one before.
+
+use std::sync::Arc;
+
+use crate::buffer::{Buffer, Claim, Presence, Wrong};
+use crate::error::{Error, Result};
+use crate::file::Superblock;
+use crate::log::file::sync_parent;
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, log_path};
+use crate::store::coordination::shm::MAX_HANDLES;
+use crate::store::engine::writer_state::Local;
+use crate::store::generation::Generation;
+use crate::store::storefile::meta::room_after;
+use crate::store::write::Writer;
+use crate::store::write::guard::WriteGuard;
+use crate::sys::lock;
+
+/// Bytes reserved for a new log, unless the last one was longer.
+const LEAST_LOG_BYTES: u64 = 64 << 10;
+/// Most bytes reserved for a new log.
+const MOST_LOG_BYTES: u64 = 64 << 20;
+
+/// A handle's uncommitted keys.
+pub(crate) struct Carried {
+    handle: u64,
+    pub(crate) keys: Vec<u64>,
+}
+
+impl Writer<'_> {
+    /// Makes the generation after `old` the active one, once the log of `old` is closed. After a death the
+    /// next holder of the lock does it again. `made` is the new generation, if this handle has it.
+    pub(crate) fn begin_next(&self, old: &Generation, made: Option<Arc<Generation>>) -> Result<()> {
+        let next = old.number() + 1;
+        if made.is_some() {
+            // Before it is announced: from then on readers look for it.
+            *lock(&self.views.renewal) = made;
+        }
+        if self.shared.active() < next {
+            self.shared.set_active(next);
+        }
+        self.views.renew()?;
+        lock(&self.views.renewal).take();
+        let active = Arc::clone(&self.views.cell.load().active);
+        self.hand_transactions_over(Some(old), &active);
+        Ok(())
+    }
+
+    /// Gives each handle its transaction in the active buffer, and ends those in the buffer before.
+    pub(crate) fn hand_transactions_over(&self, old: Option<&Generation>, active: &Generation) {
+        if !self.file.header.transactional {
+            return;
+        }
+        for index in 0..MAX_HANDLES {
+            self.shared.slot(index).set_transaction(0);
+        }
+        for (state, handle) in active.buffer.open_transactions() {
+            match self.shared.slot_of(handle) {
+                Some(slot) => self.shared.slot(slot).set_transaction(state),
+                // Its handle is gone, so nothing can commit it.
+                None => active.buffer.abort_transaction(state),
+            }
+        }
+        // They go on in the next buffer. The old one must not show their keys as claimed after they have
+        // been given up there.
+        if let Some(old) = old {
+            for (state, _) in old.buffer.open_transactions() {
+                old.buffer.abort_transaction(state);
+            }
+        }
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Makes the active log. A superblock says that a log must be there before there is anything in it.
+    pub(crate) fn start_log(&mut self) -> Result<()> {
+        let Writer { file, handle, .. } = self.writer;
+        self.finish_checkpoints()?;
+        let mended = file.mend();
+        handle.poison_on_failure(mended)?;
+        self.check_view()?;
+        let active = Arc::clone(&self.view.active);
+        self.writer.buffers.fill(&active)?;
+        let log = self.first_log(active.number())?;
+        let superblock = Superblock {
+            sequence: self.view.superblock.sequence + 1,
+            log_expected: true,
+            ..self.view.superblock.clone()
+        };
+        let begun = LogEnd::begin(&log)
+            .and_then(|begun| file.write_superblock(&superblock).map(|()| begun));
+        // If this fails, the log stays for the next try: the superblock may have reached the disk.
+        let begun = handle.poison_on_failure(begun)?;
+        active
+            .buffer
+            .set_room(room_after(&file.header, &superblock, None));
+        active.adopt_log(log, begun);
+        self.local.end = begun;
+        Ok(())
+    }
+
+    /// Adopts a log that another handle made and died before it used, if there is one.
+    pub(crate) fn take_up_log(&mut self) -> Result<()> {
+        let active = &self.view.active;
+        if active.has_log() {
+            return Ok(());
+        }
+        let path = log_path(&self.writer.file.place, active.number());
+        let there = self.writer.options.storage.exists(&path);
+        match there.map_err(|error| Error::io("look for the log", &path, error))? {
+            true => self.start_log(),
+            false => Ok(()),
+        }
+    }
+
+    /// The log to begin with: a new one, or one whose maker died before it used it.
+    fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
+        let Writer { file, logs, .. } = self.writer;
+        let storage = &*self.writer.options.storage;
+        let store_id = &file.header.store_id;
+        match LogFile::open(storage, &file.place, store_id, number, true) {
+            Ok(Some(log)) => self.check_unused(log).map(Arc::new),
+            Ok(None) => logs.create(number, LEAST_LOG_BYTES),
+            // Half made.
+            Err(Error::Log {
+                source: LogError::Header,
+                ..
+            }) => {
+                logs.remove_unused(number)?;
+                logs.create(number, LEAST_LOG_BYTES)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Checks that a log is empty, and makes it durable.
+    fn check_unused(&self, log: LogFile) -> Result<LogFile> {
+        let handle = self.writer.handle;
+        if LogReader::new(&log)?.next()?.is_some() {
+            // The words know of no log, and there are keys in it.
+            return Err(handle.distrust(Wrong {
+                word: "tail",
+                expected: "that of a log with records".to_owned(),
+                got: 0,
+            }));
+        }
+        // Its maker may have died before its header and name were durable.
+        let synced = log.file.sync();
+        let synced = synced
+            .map_err(|error| Error::sync("sync the log", &log.path, error))
+            .and_then(|()| sync_parent(&*self.writer.options.storage, &log.path));
+        handle.poison_on_failure(synced)?;
+        Ok(log)
+    }
+
+    /// Carries all keys of open transactions into the next buffer.
+    pub(crate) fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
+        let Writer { shared, file, .. } = self.writer;
+        if !file.header.transactional {
+            return Ok(Vec::new());
+        }
+        let mut all = Vec::new();
+        for (_, handle) in old.open_transactions() {
+            let Some(slot) = shared.slot_of(handle) else {
+                // Those of dead handles were given up before.
+                return Err(self.writer.handle.distrust(Wrong {
+                    word: "transaction",
+                    expected: "one of a handle that is there".to_owned(),
+                    got: handle,
+                }));
+            };
+            let mut keys = Vec::new();
+            let own = |found| found == Presence::Open(handle);
+            old.collect(0..=u64::MAX, own, &mut keys);
+            let logged = shared.slot(slot).digest();
+            self.writer.handle.expect_keys(handle, logged, &keys)?;
+            let quota = keys.len() as u64;
+            let too_large = || Error::TransactionTooLarge { quota };
+            let state = next.begin_transaction(handle).ok_or_else(too_large)?;
+            for hash in &keys {
+                match next.claim(*hash) {
+                    Claim::Claimed(slot) => next.publish(slot, state),
+                    Claim::NoRoom => return Err(too_large()),
+                    Claim::Settled | Claim::Open(_) => {}
+                }
+            }
+            all.push(Carried { handle, keys });
+        }
+        Ok(all)
+    }
+
+    /// Makes the next log, with the keys carried over, and closes the active one, in this order: if there
+    /// is no room for the next log, the active one stays open and nothing has happened; after a crash in
+    /// between, a next log whose predecessor is open doesn't count.
+    pub(crate) fn close_log(
+        &mut self,
+        old: &Generation,
+        made: &Generation,
+        cut: &Cut,
+        carried: &[Carried],
+    ) -> Result<LogEnd> {
+        let Writer { handle, logs, .. } = self.writer;
+        let storage = &*self.writer.options.storage;
+        let log = Arc::clone(logs.of(old)?);
+        let mut next_end = LogEnd::default();
+        if !cut.last {
+            let length = self.local.end.end.clamp(LEAST_LOG_BYTES, MOST_LOG_BYTES);
+            let next = logs.create(made.number(), length)?;
+            let path = next.path.clone();
+            let begun = self.begin_log(made, next, carried);
+            if begun.is_err() {
+                // It never counted. If the removal fails as well, the next opener removes it.
+                let _ = storage.remove(&path);
+            }
+            next_end = handle.poison_on_failure(begun)?;
+        }
+        let Local { end, scratch, .. } = &mut *self.local;
+        let closed = old.append(&log, end, scratch, |log| log.cut(handle.number, cut));
+        // After any other failure the cut may have reached the disk, and then the next log must be there.
+        if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
+            let path = log_path(&self.writer.file.place, made.number());
+            let _ = storage.remove(&path);
+        }
+        handle.poison_on_failure(closed)?;
+        Ok(next_end)
+    }
+
+    fn begin_log(
+        &mut self,
+        made: &Generation,
+        log: Arc<LogFile>,
+        carried: &[Carried],
+    ) -> Result<LogEnd> {
+        let own = self.writer.handle.number;
+        let mut end = LogEnd::begin(&log)?;
+        made.buffer.set_durable(end.end);
+        made.set_log_end(end);
+        made.append(&log, &mut end, &mut self.local.scratch, |log| {
+            log.open(own)?;
+            carried
+                .iter()
+                .try_for_each(|open| log.insert(open.handle, &open.keys))
+        })?;
+        made.buffer.set_applied(end.end);
+        made.set_log(log);
+        Ok(end)
+    }
+}
