@@ -13,7 +13,9 @@ use crate::page::Kind;
 use crate::store::checkpoint::counting_pass::replay_journal;
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
+use crate::store::coordination::handle::Handle;
 use crate::store::coordination::place::Place;
+use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::generation::Generation;
@@ -22,44 +24,59 @@ use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::for_each_committed;
 use crate::store::generation::log_summary::{Scan, scan};
 use crate::store::storefile::meta::{Identity, room_after};
-use crate::store::storefile::store_file::write_superblock;
+use crate::store::storefile::store_file::{StoreFile, write_superblock};
+use crate::store::view::ViewCell;
 use crate::store::write::Writer;
 use crate::sys::storage::{Storage, StorageFile};
 
 /// Goes on with what recovery has found.
 pub(crate) struct Resumption<'a> {
-    engine: &'a Engine,
+    options: &'a Options,
+    handle: &'a Handle,
+    shared: &'a Coordination,
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+    writer: Writer<'a>,
+    checkpointer: Checkpointer<'a>,
 }
 
 impl<'a> Resumption<'a> {
     pub(crate) fn of(engine: &'a Engine) -> Self {
-        Self { engine }
+        Self {
+            options: &engine.options,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            views: &engine.views,
+            writer: Writer::of(engine),
+            checkpointer: Checkpointer::of(engine),
+        }
     }
 
     /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
-        self.engine.views.cell.load().leave_sum(&self.engine.shared);
-        if self.engine.file.is_counting() && recovered.frozen.is_some() {
-            let replayed = replay_journal(&self.engine.file);
-            self.engine.handle.poison_on_failure(replayed)?;
+        self.views.cell.load().leave_sum(self.shared);
+        if self.file.is_counting() && recovered.frozen.is_some() {
+            let replayed = replay_journal(self.file);
+            self.handle.poison_on_failure(replayed)?;
         }
         if !overflow {
-            return match self.engine.shared.settled() < self.engine.shared.active() {
+            return match self.shared.settled() < self.shared.active() {
                 true => self.resume_checkpoint(),
                 false => Ok(()),
             };
         }
         match &recovered.frozen {
             Some(found) if !found.loaded => {
-                Checkpointer::of(self.engine).settle_from_log(&found.log)?
+                self.checkpointer.settle_from_log(&found.log)?;
             }
-            _ => Checkpointer::of(self.engine).settle_all(self.engine.options.timeout)?,
+            _ => self.checkpointer.settle_all(self.options.timeout)?,
         }
         if let Some(found) = &recovered.active
             && !found.loaded
         {
-            let mut writing = Writer::of(self.engine).lock()?;
+            let mut writing = self.writer.lock()?;
             writing
                 .view
                 .active
@@ -67,14 +84,14 @@ impl<'a> Resumption<'a> {
                 .set_keys(found.scan.committed_keys);
             writing.seal_active(false)?;
             drop(writing);
-            Checkpointer::of(self.engine).settle_from_log(&found.log)?;
+            self.checkpointer.settle_from_log(&found.log)?;
         }
         Ok(())
     }
 
     /// A page that is damaged keeps nobody from opening the store and looking at the others.
     pub(crate) fn resume_checkpoint(&self) -> Result<()> {
-        match Checkpointer::of(self.engine).start_checkpoint() {
+        match self.checkpointer.start_checkpoint() {
             Err(Error::Format { .. }) => Ok(()),
             outcome => outcome,
         }
