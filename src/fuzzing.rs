@@ -6,7 +6,7 @@ use crate::error::{Error, Result};
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
 use crate::log::LogFile;
 use crate::storage::Storage;
-use crate::store::{Scan, scan};
+use crate::store::{LogSummary, scan};
 
 /// What a log holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -58,7 +58,7 @@ pub fn log(
     let Some(log) = LogFile::open(storage, path, &header.store_id, generation, false)? else {
         return Ok(None);
     };
-    let Scan {
+    let LogSummary {
         end,
         keys,
         committed_keys,

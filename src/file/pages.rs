@@ -89,7 +89,7 @@ impl<'a> WriteWindow<'a> {
 /// Reads and checks page `number` of a file with `check`, again and again while it may be that it is
 /// just being written. `None` if it still is after a while, by a checkpoint that is slow or has failed
 /// half way. A durable intent covers the page then, and bits are only ever added: the keys that were
-/// in it are found, and those being added are in the frozen buffer still.
+/// in it are found, and those being added are in the sealed buffer still.
 pub(crate) fn check_patiently(
     window: WriteWindow<'_>,
     number: u64,

@@ -36,7 +36,7 @@ pub use config::options::{
 pub use engine::damage::Damage;
 pub use engine::recovery_report::RecoveryReport;
 #[cfg(fuzzing)]
-pub(crate) use generation::log_summary::{Scan, scan};
+pub(crate) use generation::log_summary::{LogSummary, scan};
 pub use merge::{Merge, MergeReport};
 pub use write::commit::Commit;
 pub use write::exempt::ExemptReport;

@@ -57,7 +57,7 @@ impl State {
                 } else {
                     Pc::LookPages
                 };
-                (found, next, "read.rs probe_settled: the frozen buffer")
+                (found, next, "read.rs probe_settled: the sealed buffer")
             }
             Pc::LookPages => {
                 let found = self.in_pages(setting, view.1, key);

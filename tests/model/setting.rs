@@ -28,9 +28,9 @@ pub enum Broken {
     NoView,
     /// `contains` answers "absent" without looking at the generations again.
     NoSecondLook,
-    /// The frozen buffer is dropped when the pages are durable, the superblock written afterwards.
+    /// The sealed buffer is dropped when the pages are durable, the superblock written afterwards.
     DropBeforeSuperblock,
-    /// The frozen buffer is dropped when the superblock is written and not yet durable.
+    /// The sealed buffer is dropped when the superblock is written and not yet durable.
     DropBeforeSync,
     /// The log goes before the superblock that makes it needless is durable.
     LogGoesFirst,

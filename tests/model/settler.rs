@@ -139,7 +139,7 @@ impl State {
                 } else {
                     At::Remove
                 };
-                (next, "checkpoint.rs settle: the frozen buffer is dropped")
+                (next, "checkpoint.rs settle: the sealed buffer is dropped")
             }
             At::Remove => {
                 self.log_mut(number).name = false;

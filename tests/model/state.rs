@@ -205,7 +205,7 @@ impl State {
     }
 
     /// `read.rs`, `probe_settled`, where nothing can come between its two looks that matters: the
-    /// frozen buffer only gives up what it never settled, and pages only gain keys.
+    /// sealed buffer only gives up what it never settled, and pages only gain keys.
     pub fn in_settled(&self, setting: &Setting, view: (u8, u8), key: u8) -> bool {
         let (active, settled) = view;
         (settled < active && self.buffer(settled).lookup(key) == Presence::Settled)

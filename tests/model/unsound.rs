@@ -40,7 +40,7 @@ const MISSING: &str = "I4: recovery misses a log that is expected";
 const NO_SUCCESSOR: &str = "I4: recovery misses the log behind a closed one";
 const TORN: &str = "I3: a torn page that no intent names";
 
-/// Its buffers are those of the moment. In a view of its own a look-up finds the frozen buffer to
+/// Its buffers are those of the moment. In a view of its own a look-up finds the sealed buffer to
 /// the end: see [`what_is_redundant`].
 #[test]
 fn pages_looked_at_before_buffers() {
@@ -117,7 +117,7 @@ fn any_step_of_a_recovery() {
 #[test]
 fn what_is_redundant() {
     let redundant: [(Broken, &[Setting]); 4] = [
-        // The view keeps the frozen buffer, and no buffer loses a key that is settled in it.
+        // The view keeps the sealed buffer, and no buffer loses a key that is settled in it.
         (Broken::PagesFirst, &[FIRST_LOG, RACE, CARRIED]),
         // In a plain store keys are never carried over: the view shows all that was there when it
         // was taken, and what came later may be missed.

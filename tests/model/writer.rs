@@ -195,7 +195,7 @@ impl State {
     }
 
     /// `freshness.rs`, `of`, and its use in `claim.rs`: whether a key that was absent while `looked` was the active
-    /// generation is now in the frozen buffer or the pages.
+    /// generation is now in the sealed buffer or the pages.
     fn came_since(&self, setting: &Setting, looked: u8, view: (u8, u8), key: u8) -> bool {
         let (active, settled) = view;
         if active == looked || setting.is(Broken::NoLookUnderLock) {

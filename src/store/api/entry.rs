@@ -89,11 +89,11 @@ impl Options {
     pub fn like(mut self, path: impl AsRef<Path>) -> Result<Self> {
         let path = path.as_ref();
         check_exists(&self, path)?;
-        let (_, identity) = identify(&self, path, false)?;
-        let mut sections = identity.superblock.sections.iter();
+        let (_, meta) = identify(&self, path, false)?;
+        let mut sections = meta.superblock.sections.iter();
         self.like = Some(Arc::new(Template {
             measured: sections.any(|section| section.kind == SectionKind::Sample),
-            header: identity.header,
+            header: meta.header,
         }));
         Ok(self)
     }

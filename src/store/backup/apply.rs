@@ -20,10 +20,10 @@ use crate::store::backup::delta_reader::Delta;
 use crate::store::backup::delta_writer::{check_layers, delta_error, missing};
 use crate::store::backup::progress::{Progress, Watched};
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
+use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::store::coordination::place::Place;
 use crate::store::open::handle::check_exists;
-use crate::store::storefile::meta::{Identity, read_identity, read_mark};
+use crate::store::storefile::meta::{Meta, read_mark, read_meta_of};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -55,9 +55,9 @@ pub(crate) fn apply(
     let delta = Delta::open(options, delta)?;
     let place = &Place::of_existing(path)?;
     let options = options.within(place);
-    let gate = Gate::enter(place, Intention::Write, options.timeout)?;
+    let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
     let locks = gate.locks(place, Intention::Write)?;
-    let _alone = Presence::alone(&locks)?.ok_or_else(|| locked(place))?;
+    let _alone = PresenceLock::alone(&locks)?.ok_or_else(|| locked(place))?;
     let path: &Path = place;
     let file = options.storage.open(path, true);
     let file = file.map_err(|error| Error::io("open", path, error))?;
@@ -72,11 +72,11 @@ pub(crate) fn apply(
 /// How far the copy is when the delta comes to it.
 enum Before {
     /// It shows the moment that the delta leads on from.
-    Whole(Box<Identity>, CopyMark),
+    Whole(Box<Meta>, CopyMark),
     /// The same delta has begun to be applied.
     Half(CopyMark),
     /// It shows the moment that the delta leads to; the mark may not say so yet.
-    Done(Box<Identity>, CopyMark),
+    Done(Box<Meta>, CopyMark),
 }
 
 struct Applying<'a> {
@@ -97,19 +97,19 @@ impl Applying<'_> {
             keys: superblock.keys(),
             resumed,
         };
-        if let Before::Done(identity, mark) = &before {
+        if let Before::Done(meta, mark) = &before {
             let resumed = mark.next.is_some();
             if resumed {
                 // What tells that it is done may be in the page cache alone.
-                self.finish(&header, &identity.superblock)?;
+                self.finish(&header, &meta.superblock)?;
             }
-            return Ok(report(&identity.superblock, 0, resumed));
+            return Ok(report(&meta.superblock, 0, resumed));
         }
         let (superblock, content) = self.delta.superblock(&header)?;
         let digest = self.check(&before, &superblock, &content, watch)?;
         let (mark, resumed) = match before {
-            Before::Whole(identity, mark) => {
-                self.make_room(&identity.superblock, &superblock)?;
+            Before::Whole(meta, mark) => {
+                self.make_room(&meta.superblock, &superblock)?;
                 (mark, false)
             }
             Before::Half(mark) | Before::Done(_, mark) => (mark, true),
@@ -187,8 +187,8 @@ impl Applying<'_> {
     /// Finds out how far the copy is, and refuses one that the delta is not for.
     fn before(&self, header: &Header) -> Result<Before> {
         let mark = read_mark(self.file, self.path, header)?;
-        let identity = match read_identity(self.file, self.path) {
-            Ok(identity) => Some(Box::new(identity)),
+        let meta = match read_meta_of(self.file, self.path) {
+            Ok(meta) => Some(Box::new(meta)),
             // No superblock of its own counts: the mark decides.
             Err(Error::Format {
                 source: FormatError::HalfApplied { .. },
@@ -208,26 +208,26 @@ impl Applying<'_> {
                 to: next.generation,
             }));
         }
-        let Some(identity) = identity else {
+        let Some(meta) = meta else {
             return Ok(Before::Half(mark));
         };
-        let found = &identity.superblock;
+        let found = &meta.superblock;
         if mark.next.is_some() {
             // All is written but the mark, or the newer of the superblocks too.
             let (end, _) = self.delta.superblock(header)?;
             let [older, newest] = superblocks_of(&end);
             if *found == newest {
-                return Ok(Before::Done(identity, mark));
+                return Ok(Before::Done(meta, mark));
             }
             if *found == older {
                 return Ok(Before::Half(mark));
             }
         } else if mark.fits(found) {
             if mark.moment == to {
-                return Ok(Before::Done(identity, mark));
+                return Ok(Before::Done(meta, mark));
             }
             self.expect_from(mark.moment)?;
-            return Ok(Before::Whole(identity, mark));
+            return Ok(Before::Whole(meta, mark));
         }
         Err(self.wrong(DeltaError::Written {
             expected: mark.sequence,
@@ -270,7 +270,7 @@ impl Applying<'_> {
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<Option<u64>> {
         let old = match before {
-            Before::Whole(identity, _) => Some(&identity.superblock),
+            Before::Whole(meta, _) => Some(&meta.superblock),
             _ => None,
         };
         if let Some(old) = old {

@@ -12,8 +12,8 @@ use crate::page::PAGE_BYTES;
 use crate::store::backup::progress::{Progress, Watched};
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
-use crate::store::storefile::atomic_file::{COPY, Draft};
-use crate::store::storefile::meta::{Identity, identify, read_mark};
+use crate::store::storefile::atomic_file::{AtomicFile, COPY};
+use crate::store::storefile::meta::{Meta, identify, read_mark};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, READ_PAGES, places};
 use crate::store::storefile::section_check::check_sections;
 use crate::store::storefile::store_file::StoreFile;
@@ -39,7 +39,7 @@ pub struct DeltaReport {
 pub(crate) struct Copy<'a> {
     pub(crate) path: &'a Path,
     pub(crate) file: Arc<dyn StorageFile>,
-    pub(crate) identity: Identity,
+    pub(crate) meta: Meta,
     pub(crate) moment: Moment,
 }
 
@@ -47,24 +47,24 @@ impl<'a> Copy<'a> {
     fn open(options: &Options, path: &'a Path) -> Result<Self> {
         crate::store::open::handle::check_exists(options, path)
             .map_err(missing(DeltaError::MissingCopy))?;
-        let (file, identity) = identify(options, path, false)?;
-        let mark = read_mark(&*file, path, &identity.header)?;
+        let (file, meta) = identify(options, path, false)?;
+        let mark = read_mark(&*file, path, &meta.header)?;
         let Some(mark) = mark else {
             return Err(delta_error(path, DeltaError::NotACopy));
         };
-        if !mark.fits(&identity.superblock) {
+        if !mark.fits(&meta.superblock) {
             return Err(delta_error(
                 path,
                 DeltaError::Written {
                     expected: mark.sequence,
-                    got: identity.superblock.sequence,
+                    got: meta.superblock.sequence,
                 },
             ));
         }
         Ok(Self {
             path,
             file,
-            identity,
+            meta,
             moment: mark.moment,
         })
     }
@@ -109,23 +109,23 @@ pub(crate) fn write_delta(
     engine.handle.check_writable()?;
     let copy = Copy::open(options, previous)?;
     let of_copy = |source| delta_error(previous, source);
-    let ids = (file.header.store_id, copy.identity.header.store_id);
-    if !copy.identity.header.is_same_store(&file.header) {
+    let ids = (file.header.store_id, copy.meta.header.store_id);
+    if !copy.meta.header.is_same_store(&file.header) {
         return Err(of_copy(DeltaError::WrongStore {
             expected: ids.0,
             got: ids.1,
         }));
     }
-    let draft = Draft::begin(options, dest, COPY, file.owner()?)?;
+    let draft = AtomicFile::begin(options, dest, COPY, file.owner()?)?;
     let quiesced = quiesce(engine)?;
-    let [_, superblock] = superblocks_of(&quiesced.identity.superblock);
+    let [_, superblock] = superblocks_of(&quiesced.meta.superblock);
     if copy.moment.generation > superblock.generation {
         return Err(of_copy(DeltaError::Newer {
             expected: superblock.generation,
             got: copy.moment.generation,
         }));
     }
-    check_layers(&copy.identity.superblock.layers, &superblock.layers).map_err(of_copy)?;
+    check_layers(&copy.meta.superblock.layers, &superblock.layers).map_err(of_copy)?;
     let writer = DeltaWriter {
         file,
         copy: &copy,
@@ -201,7 +201,7 @@ impl DeltaWriter<'_> {
 
     /// Writes the pages that differ, checked.
     fn write_pages(&mut self, watched: &mut Watched<'_>) -> Result<Changes> {
-        let held = &self.copy.identity.superblock.layers;
+        let held = &self.copy.meta.superblock.layers;
         let cell = self.file.header.kind.cell();
         let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let mut old = Pages::new(&*self.copy.file, self.copy.path);
@@ -235,7 +235,7 @@ impl DeltaWriter<'_> {
         let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let (mut section_pages, mut sections) = (0, 0);
         for (index, section) in self.superblock.sections.iter().enumerate() {
-            if self.copy.identity.superblock.sections.contains(section) {
+            if self.copy.meta.superblock.sections.contains(section) {
                 continue;
             }
             check_sections(&*self.file.raw, &self.file.place, [section])?;
@@ -252,7 +252,7 @@ impl DeltaWriter<'_> {
 
 /// Writes what follows a delta's header.
 struct DeltaOutput<'a> {
-    draft: &'a Draft,
+    draft: &'a AtomicFile,
     content: Content,
     /// Where the bytes begin that are still to be written.
     at: u64,
@@ -260,7 +260,7 @@ struct DeltaOutput<'a> {
 }
 
 impl<'a> DeltaOutput<'a> {
-    fn new(draft: &'a Draft) -> Self {
+    fn new(draft: &'a AtomicFile) -> Self {
         Self {
             draft,
             content: Content::default(),

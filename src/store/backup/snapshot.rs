@@ -17,7 +17,7 @@ use crate::store::backup::copy_front::front;
 use crate::store::backup::progress::{Progress, Watched};
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
-use crate::store::storefile::atomic_file::{COPY, Draft};
+use crate::store::storefile::atomic_file::{AtomicFile, COPY};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::store::storefile::section_check::check_sections;
 use crate::store::storefile::store_file::StoreFile;
@@ -51,7 +51,7 @@ pub(crate) fn snapshot(
         options: &engine.options,
         file: &engine.file,
     };
-    let draft = Draft::begin(&engine.options, dest, COPY, engine.file.owner()?)?;
+    let draft = AtomicFile::begin(&engine.options, dest, COPY, engine.file.owner()?)?;
     let quiesced = quiesce(engine)?;
     snapshotter.copy(draft, quiesced, dest, watch)
 }
@@ -65,12 +65,12 @@ struct Snapshotter<'a> {
 impl Snapshotter<'_> {
     fn copy(
         &self,
-        draft: Draft,
+        draft: AtomicFile,
         quiesced: Quiesced<'_>,
         dest: &Path,
         watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<SnapshotReport> {
-        let superblock = quiesced.identity.superblock.clone();
+        let superblock = quiesced.meta.superblock.clone();
         self.refuse_logs(&draft.place, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
         check_sections(&*self.file.raw, &self.file.place, &superblock.sections)?;

@@ -15,7 +15,7 @@ use crate::store::check::repair::{RepairReport, Repairer};
 use crate::store::check::verify::MOST_LISTED;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{Gate, Intention, Presence, locked};
+use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::store::coordination::place::Place;
 use crate::store::open::handle::{check_exists, open_inside};
 use crate::store::open::session::Session;
@@ -30,11 +30,11 @@ const CUTS: usize = 4;
 pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
     check_exists(options, path)?;
     let place = &Place::of_existing(path)?;
-    let gate = Gate::enter(place, Intention::Write, options.timeout)?;
+    let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
     let place = &place.with_owner(Some(gate.state.owner))?;
     // Inside the gate nobody comes, and those who were there would be noticed here.
     let locks = gate.locks(place, Intention::Write)?;
-    drop(Presence::alone(&locks)?.ok_or_else(|| locked(place))?);
+    drop(PresenceLock::alone(&locks)?.ok_or_else(|| locked(place))?);
     let _no_readers = locks.keep_readers_out()?.ok_or_else(|| locked(place))?;
     let path: &Path = place;
     let options = options.within(place).on_damage(on).background(false);
@@ -145,13 +145,13 @@ impl Repair<'_> {
     /// Sees that the newest superblock there is tells of logs that are there, and that both are
     /// whole.
     fn superblocks(&self, report: &mut RepairReport, on: OnDamage) -> Result<()> {
-        let (_, identity) = identify(self.options, self.path, true)?;
-        let mut superblock = identity.superblock;
+        let (_, meta) = identify(self.options, self.path, true)?;
+        let mut superblock = meta.superblock;
         let lost = superblock.log_expected && !self.exists(superblock.generation)?;
-        report.superblock = identity.damaged.is_some();
+        report.superblock = meta.damaged.is_some();
         if lost {
             let layers = superblock.end_offset();
-            if identity.header.growth().is_some() && self.length()? > layers {
+            if meta.header.growth().is_some() && self.length()? > layers {
                 // A layer that nothing tells of any more.
                 return Err(Error::Log {
                     path: log_path(self.path, superblock.generation),
@@ -163,9 +163,7 @@ impl Repair<'_> {
             superblock.generation += 1;
             superblock.log_expected = self.exists(superblock.generation)?;
             for layer in &mut superblock.layers {
-                layer.keys = layer
-                    .keys
-                    .max(self.count(layer, identity.header.kind.cell())?);
+                layer.keys = layer.keys.max(self.count(layer, meta.header.kind.cell())?);
             }
             report.rolled_back = true;
         }
@@ -187,7 +185,7 @@ impl Repair<'_> {
         report.blank = self.blank_holes(&mut superblock, on)?;
         if lost || report.superblock || !damaged.is_empty() || report.blank > 0 {
             superblock.sequence += 1;
-            let bytes = superblock.encode(&identity.header);
+            let bytes = superblock.encode(&meta.header);
             self.write(&bytes, SUPERBLOCK_OFFSETS[superblock.slot()])?;
         }
         Ok(())
@@ -266,7 +264,7 @@ impl Repair<'_> {
     }
 
     /// Opens the store, which brings its logs into the pages.
-    fn open(&self, gate: &Gate, report: &mut RepairReport) -> Result<Session> {
+    fn open(&self, gate: &OpenCloseLock, report: &mut RepairReport) -> Result<Session> {
         for _ in 0..CUTS {
             match open_inside(self.options, self.place, gate) {
                 Err(Error::Log {

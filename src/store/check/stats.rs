@@ -134,7 +134,7 @@ impl StatsCollector<'_> {
         } else {
             header.capacity
         };
-        let buffers = || view.frozen.iter().chain([&view.active]);
+        let buffers = || view.sealed.iter().chain([&view.active]);
         let length = self.file.raw.length();
         Ok(Stats {
             kind: header.kind,

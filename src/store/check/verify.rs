@@ -115,13 +115,13 @@ impl<'a> Checker<'a> {
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.handle.check_usable()?;
         let _no_checkpoint = self.checkpointer.hold_off()?;
-        let identity = self.file.read_meta()?;
+        let meta = self.file.read_meta()?;
         let view = Arc::clone(&*self.views.current()?);
         let mut report = VerifyReport {
-            superblock: identity.damaged,
+            superblock: meta.damaged,
             ..VerifyReport::default()
         };
-        for section in &identity.superblock.sections {
+        for section in &meta.superblock.sections {
             let checked = section.check(&*self.file.raw);
             let checked = checked.map_err(|error| section_error(&self.file.place, error))?;
             report.sections.extend(checked.err());

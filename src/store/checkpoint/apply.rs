@@ -13,9 +13,9 @@ use crate::store::checkpoint::counting_pass::CountingPass;
 use crate::store::checkpoint::section_rewrite::{Inserted, SectionRewrite};
 use crate::store::generation::count_stream::NetSource;
 use crate::store::generation::hash_stream::KeySource;
-use crate::store::generation::log_summary::{Scan, scan_sampling};
+use crate::store::generation::log_summary::{LogSummary, scan_sampling};
 use crate::store::generation::sampling::Sampling;
-use crate::store::storefile::meta::Identity;
+use crate::store::storefile::meta::Meta;
 use crate::store::view::ViewCell;
 
 /// Moves the keys of one closed log into the pages.
@@ -32,14 +32,14 @@ impl LogApplier<'_> {
     /// so durable. Keys come from `buffer`, or from the log itself.
     pub(crate) fn apply(
         &self,
-        identity: &Identity,
+        meta: &Meta,
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
         workers: Workers,
     ) -> Result<Superblock> {
         let file = self.access.file;
-        let old = &identity.superblock;
-        let (mut found, cut) = read_closed(log, identity)?;
+        let old = &meta.superblock;
+        let (mut found, cut) = read_closed(log, meta)?;
         let buffer = self.believed(buffer, log, &found, old)?;
         let mut layers = old.layers.clone();
         let count = found.committed_keys + found.removed;
@@ -58,13 +58,13 @@ impl LogApplier<'_> {
         let rewrite = SectionRewrite {
             options: self.access.options,
             file,
-            identity,
+            meta,
             generation: log.generation + 1,
             layers: &layers,
         };
         let sections = rewrite.after(log, &mut found, inserted)?;
         if count > 0 {
-            let task = CheckpointTask::new(identity, log.generation, cut.clone(), count, workers);
+            let task = CheckpointTask::new(meta, log.generation, cut.clone(), count, workers);
             let layer = self.write_pages(&task, inserted, log, &found)?;
             layers.pop();
             layers.push(layer);
@@ -92,7 +92,7 @@ impl LogApplier<'_> {
         &self,
         buffer: Option<&'b Buffer>,
         log: &LogFile,
-        found: &Scan,
+        found: &LogSummary,
         old: &Superblock,
     ) -> Result<Option<&'b Buffer>> {
         let has_exemptions = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
@@ -106,7 +106,7 @@ impl LogApplier<'_> {
 
     /// Whether the closed buffer holds what its log does, as far as that must be known before any of it is
     /// used, for exemptions. A private buffer always does.
-    fn agrees(&self, buffer: &Buffer, found: &Scan, has_exemptions: bool) -> bool {
+    fn agrees(&self, buffer: &Buffer, found: &LogSummary, has_exemptions: bool) -> bool {
         if self.is_private {
             return true;
         }
@@ -133,7 +133,7 @@ impl LogApplier<'_> {
         task: &CheckpointTask,
         inserted: Inserted<'_>,
         log: &Arc<LogFile>,
-        found: &Scan,
+        found: &LogSummary,
     ) -> Result<Layer> {
         let PageAccess { file, shared, .. } = self.access;
         let mut layer = task.cut.layer;
@@ -155,7 +155,7 @@ impl LogApplier<'_> {
         task: &CheckpointTask,
         keys: &KeySource<'_>,
         log: &Arc<LogFile>,
-        found: &Scan,
+        found: &LogSummary,
         layer: &mut Layer,
     ) -> Result<()> {
         let before = *layer;
@@ -166,9 +166,9 @@ impl LogApplier<'_> {
         }
         // Bits are only ever added, so it can be done once more, as after an interruption.
         *layer = before;
-        let identity = self.access.file.read_meta()?;
+        let meta = self.access.file.read_meta()?;
         let (cut, workers) = (task.cut.clone(), task.workers);
-        let task = CheckpointTask::new(&identity, task.generation, cut, task.count, workers);
+        let task = CheckpointTask::new(&meta, task.generation, cut, task.count, workers);
         self.run_bloom_pass(&task, &key_source(log, None, found), layer)?;
         Ok(())
     }
@@ -196,7 +196,7 @@ impl LogApplier<'_> {
         task: &CheckpointTask,
         nets: NetSource<'_>,
         log: &LogFile,
-        found: &Scan,
+        found: &LogSummary,
         layer: &mut Layer,
     ) -> Result<()> {
         let count = task.count;
@@ -223,11 +223,11 @@ impl LogApplier<'_> {
 }
 
 /// What a closed log holds, and what its last record says is to be done.
-fn read_closed(log: &LogFile, identity: &Identity) -> Result<(Scan, Cut)> {
-    let sampled = identity.superblock.section(SectionKind::Sample);
-    let sampling = sampled.map(|section| Sampling::of(&identity.header, section));
-    let found = scan_sampling(log, &identity.header, sampling)?;
-    match found.cut.clone().filter(|cut| found.fits(cut, identity)) {
+fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
+    let sampled = meta.superblock.section(SectionKind::Sample);
+    let sampling = sampled.map(|section| Sampling::of(&meta.header, section));
+    let found = scan_sampling(log, &meta.header, sampling)?;
+    match found.cut.clone().filter(|cut| found.fits(cut, meta)) {
         Some(cut) => Ok((found, cut)),
         None => Err(Error::Log {
             path: log.path.clone(),
@@ -249,7 +249,11 @@ fn commits_after(old: &Superblock, new: Commits) -> Result<Commits> {
     Ok(commits)
 }
 
-fn key_source<'a>(log: &Arc<LogFile>, buffer: Option<&'a Buffer>, found: &Scan) -> KeySource<'a> {
+fn key_source<'a>(
+    log: &Arc<LogFile>,
+    buffer: Option<&'a Buffer>,
+    found: &LogSummary,
+) -> KeySource<'a> {
     match buffer {
         Some(buffer) => KeySource::Buffer(buffer),
         None => KeySource::Log {

@@ -12,7 +12,7 @@ use crate::store::config::options::Options;
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::prefetch::LookupHints;
-use crate::store::storefile::meta::Identity;
+use crate::store::storefile::meta::Meta;
 use crate::store::storefile::store_file::StoreFile;
 use crate::sys::storage::write_all_at;
 
@@ -52,13 +52,13 @@ pub(crate) struct CheckpointTask {
 
 impl CheckpointTask {
     pub(crate) fn new(
-        identity: &Identity,
+        meta: &Meta,
         generation: u64,
         cut: Cut,
         count: u64,
         workers: Workers,
     ) -> Self {
-        let intent = identity.intent.as_ref();
+        let intent = meta.intent.as_ref();
         let interrupted = intent.filter(|intent| intent.generation == generation);
         Self {
             generation,

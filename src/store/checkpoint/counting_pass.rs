@@ -23,12 +23,10 @@ const DENSE_KEYS_PER_PAGE: f64 = 0.25;
 /// Repairs the pages of a counting store that an interrupted checkpoint has left torn, before anybody
 /// looks at them.
 pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
-    let identity = file.read_meta()?;
-    let generation = identity.superblock.generation;
-    let intent = identity
-        .intent
-        .filter(|intent| intent.generation == generation);
-    let journal = identity.superblock.layers.first().and_then(Journal::of);
+    let meta = file.read_meta()?;
+    let generation = meta.superblock.generation;
+    let intent = meta.intent.filter(|intent| intent.generation == generation);
+    let journal = meta.superblock.layers.first().and_then(Journal::of);
     match intent.zip(journal) {
         Some((intent, journal)) => replay(file, &journal, generation, &intent.pages),
         None => Ok(()),

@@ -201,27 +201,27 @@ impl<'a> Checkpointer<'a> {
         // Else the pages would go to a file that nobody finds again, and the log that has them would be removed.
         self.handle.check_names(None)?;
         let number = self.shared.settled();
-        let identity = self.file.read_meta()?;
+        let meta = self.file.read_meta()?;
         // Before anything is removed: the superblock tells which log has done its service.
-        let newest = identity.superblock.generation;
+        let newest = meta.superblock.generation;
         let checked = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
         checked.map_err(|wrong| self.handle.distrust(wrong))?;
         // A process may have died at the one before, before it came to this. First: should this
         // end as suddenly, an opener looks for no more than one log that has done its service.
         self.remove_leftover(number.saturating_sub(1))?;
         let mut settled = Weak::new();
-        if identity.superblock.generation == number {
+        if meta.superblock.generation == number {
             self.views.renew()?;
             let view = self.views.cell.load_full();
-            let frozen = view.frozen.as_ref();
-            let Some(frozen) = frozen.filter(|frozen| frozen.number() == number) else {
+            let sealed = view.sealed.as_ref();
+            let Some(sealed) = sealed.filter(|sealed| sealed.number() == number) else {
                 return Ok(settled);
             };
-            settled = Arc::downgrade(frozen);
-            let log = Arc::clone(self.logs.of(frozen)?);
-            frozen.sync_to(&log, frozen.buffer.tail().end)?;
-            let buffer = Some(&frozen.buffer);
-            self.applier().apply(&identity, &log, buffer, workers)?;
+            settled = Arc::downgrade(sealed);
+            let log = Arc::clone(self.logs.of(sealed)?);
+            sealed.sync_to(&log, sealed.buffer.tail().end)?;
+            let buffer = Some(&sealed.buffer);
+            self.applier().apply(&meta, &log, buffer, workers)?;
         } else {
             // A process that died here had come as far as the superblock, and perhaps not to its sync. It
             // must not be gone after a power cut, when the log that it makes needless has been removed.
@@ -236,11 +236,11 @@ impl<'a> Checkpointer<'a> {
     /// Moves a closed log that memory has no room for into the pages. Needs a handle that opens the
     /// store first, before others can join.
     pub(crate) fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
-        let identity = self.file.read_meta()?;
+        let meta = self.file.read_meta()?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
         let workers = Workers::of_awaited(self.options);
-        self.applier().apply(&identity, log, None, workers)?;
+        self.applier().apply(&meta, log, None, workers)?;
         self.shared.set_settled(log.generation + 1);
         self.views.renew()?;
         self.remove_generation(log.generation);

@@ -16,8 +16,8 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::generation::count_stream::{NetSource, NetStream};
 use crate::store::generation::hash_stream::{KeySource, KeyStream};
-use crate::store::generation::log_summary::Scan;
-use crate::store::storefile::meta::Identity;
+use crate::store::generation::log_summary::LogSummary;
+use crate::store::storefile::meta::Meta;
 use crate::store::storefile::meta::section_error;
 use crate::store::storefile::section_writer::SectionWriter;
 use crate::store::storefile::store_file::StoreFile;
@@ -137,7 +137,7 @@ impl<'a> Leaving<'a> {
 pub(crate) struct SectionRewrite<'a> {
     pub(crate) options: &'a Options,
     pub(crate) file: &'a StoreFile,
-    pub(crate) identity: &'a Identity,
+    pub(crate) meta: &'a Meta,
     /// The generation of the superblock that is to come.
     pub(crate) generation: u64,
     /// With the one that takes the keys.
@@ -150,10 +150,10 @@ impl SectionRewrite<'_> {
     pub(crate) fn after(
         &self,
         log: &Arc<LogFile>,
-        found: &mut Scan,
+        found: &mut LogSummary,
         inserted: Inserted<'_>,
     ) -> Result<Vec<Section>> {
-        let mut sections = self.identity.superblock.sections.clone();
+        let mut sections = self.meta.superblock.sections.clone();
         let exempt = KeySource::Log {
             log: Arc::clone(log),
             kind: RecordKind::Exempt,
@@ -168,12 +168,7 @@ impl SectionRewrite<'_> {
             count,
             Some(inserted),
         )?;
-        if self
-            .identity
-            .superblock
-            .section(SectionKind::Sample)
-            .is_some()
-        {
+        if self.meta.superblock.section(SectionKind::Sample).is_some() {
             let comes = [
                 (SectionKind::Sample, &mut found.sampled),
                 (SectionKind::Lost, &mut found.lost),
@@ -204,7 +199,7 @@ impl SectionRewrite<'_> {
         count: u64,
         without: Option<Inserted<'_>>,
     ) -> Result<bool> {
-        let old = self.identity.superblock.section(kind);
+        let old = self.meta.superblock.section(kind);
         let full = old.filter(|old| old.count > 0);
         if count == 0 && (full.is_none() || without.is_none()) {
             return Ok(true);
@@ -256,11 +251,8 @@ impl SectionRewrite<'_> {
 
     /// The first of the pages for so many hashes, which neither superblock names.
     fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
-        let superblock = &self.identity.superblock;
-        let named = superblock
-            .sections
-            .iter()
-            .chain(&self.identity.other_sections);
+        let superblock = &self.meta.superblock;
+        let named = superblock.sections.iter().chain(&self.meta.other_sections);
         let named = named.chain(sections).map(Section::numbers);
         let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
         taken.extend(self.layers.iter().map(Layer::numbers));

@@ -14,13 +14,13 @@ use crate::sys::sync::{AtomicU64, Ordering, fence};
 
 /// The words of it.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Bias<'a> {
+pub(crate) struct BiasedLock<'a> {
     /// The handle that is inside without the file's lock, or about to look whether it may be.
     inside: &'a AtomicU64,
     revoked: &'a AtomicU64,
 }
 
-impl<'a> Bias<'a> {
+impl<'a> BiasedLock<'a> {
     pub(crate) fn new(inside: &'a AtomicU64, revoked: &'a AtomicU64) -> Self {
         Self { inside, revoked }
     }
@@ -88,8 +88,8 @@ mod loom {
     }
 
     impl Shared {
-        fn bias(&self) -> Bias<'_> {
-            Bias::new(&self.inside, &self.revoked)
+        fn bias(&self) -> BiasedLock<'_> {
+            BiasedLock::new(&self.inside, &self.revoked)
         }
 
         fn step(&self) {

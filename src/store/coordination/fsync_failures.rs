@@ -13,7 +13,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The failed syncs of one file, in words that processes may share.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Doubt<'a> {
+pub(crate) struct FsyncFailures<'a> {
     failures: &'a AtomicU64,
     /// How many of them have been made good.
     mended: &'a AtomicU64,
@@ -21,9 +21,9 @@ pub(crate) struct Doubt<'a> {
 
 /// How many failures a handle's own open file has told of.
 #[derive(Debug, Default)]
-pub(crate) struct Told(AtomicU64);
+pub(crate) struct SeenFailures(AtomicU64);
 
-impl<'a> Doubt<'a> {
+impl<'a> FsyncFailures<'a> {
     pub(crate) fn new(failures: &'a AtomicU64, mended: &'a AtomicU64) -> Self {
         Self { failures, mended }
     }
@@ -46,7 +46,7 @@ impl<'a> Doubt<'a> {
     pub(crate) fn sync(
         self,
         file: &dyn StorageFile,
-        told: &Told,
+        told: &SeenFailures,
         write_again: impl Fn() -> Result<()>,
         failed: impl Fn(io::Error) -> crate::Error,
     ) -> Result<()> {

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use crate::buffer::{Digest, Wrong};
 use crate::error::{Error, Result};
 use crate::log::{LogError, LogFile};
-use crate::store::coordination::locks::{Presence, Seat, StoreLocks};
+use crate::store::coordination::locks::{HandleSlotLease, PresenceLock, StoreLocks};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, DAMAGED, LOST};
 use crate::sys::{Process, RangeLock};
@@ -27,8 +27,8 @@ pub(crate) enum Access {
 /// The locks of a handle that shares the store.
 #[derive(Debug)]
 pub(crate) struct Held {
-    pub(crate) presence: Presence,
-    pub(crate) seat: Seat,
+    pub(crate) presence: PresenceLock,
+    pub(crate) seat: HandleSlotLease,
 }
 
 /// One handle. It refuses all work once it is closed, or poisoned by a failure after which nobody can know what the disk

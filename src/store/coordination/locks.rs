@@ -184,13 +184,13 @@ pub(crate) enum Others {
 
 /// The lock on opening and closing.
 #[derive(Debug)]
-pub(crate) struct Gate {
+pub(crate) struct OpenCloseLock {
     _lock: RangeLock,
     /// The store file while the gate is held.
     pub(crate) state: FileState,
 }
 
-impl Gate {
+impl OpenCloseLock {
     /// Waits for the gate of the file that has the store's name.
     pub(crate) fn enter(place: &Place, intention: Intention, patience: Duration) -> Result<Self> {
         for _ in 0..REPLACEMENTS {
@@ -273,12 +273,12 @@ fn check_locks(place: &Place, intention: Intention) -> Result<()> {
 
 /// A handle's part in telling who is there.
 #[derive(Debug)]
-pub(crate) struct Presence {
+pub(crate) struct PresenceLock {
     lock: RangeLock,
     path: PathBuf,
 }
 
-impl Presence {
+impl PresenceLock {
     fn of(locks: &StoreLocks, lock: RangeLock) -> Self {
         Self {
             lock,
@@ -317,13 +317,13 @@ impl Presence {
 
 /// A handle's place among all that have the store open.
 #[derive(Debug)]
-pub(crate) struct Seat {
+pub(crate) struct HandleSlotLease {
     pub(crate) index: usize,
     /// Absent in a handle that has the store alone.
     _liveness: Option<RangeLock>,
 }
 
-impl Seat {
+impl HandleSlotLease {
     /// The only seat there is.
     pub(crate) fn alone(shared: &Coordination, handle: u64) -> Self {
         let seat = Self {

@@ -11,10 +11,10 @@ use std::sync::{Mutex, OnceLock};
 use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::layout::MAX_COUNTER;
 use crate::file::pages::WriteWindow;
-use crate::store::coordination::biased_lock::Bias;
-use crate::store::coordination::fsync_failures::Doubt;
+use crate::store::coordination::biased_lock::BiasedLock;
+use crate::store::coordination::fsync_failures::FsyncFailures;
 use crate::store::coordination::place::Place;
-use crate::store::coordination::shm_mismatch::Unfit;
+use crate::store::coordination::shm_mismatch::ShmMismatch;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
@@ -125,46 +125,50 @@ impl Coordination {
         store_id: &[u8; 16],
         file: FileId,
         write: bool,
-    ) -> Result<Self, Unfit> {
+    ) -> Result<Self, ShmMismatch> {
         let found = Self::at(place, write)?;
         // First: what nobody uses says nothing of those who have the store open.
-        if !found.is_in_use().map_err(|_| Unfit::NotThere)? {
-            return Err(Unfit::NotInUse);
+        if !found.is_in_use().map_err(|_| ShmMismatch::NotThere)? {
+            return Err(ShmMismatch::NotInUse);
         }
         found.expect_layout()?;
         if found.store_id() != *store_id || found.store_file() != file {
-            return Err(Unfit::OtherStore);
+            return Err(ShmMismatch::OtherStore);
         }
         if write {
-            found.join_session().map_err(|_| Unfit::NotThere)?;
+            found.join_session().map_err(|_| ShmMismatch::NotThere)?;
         }
         Ok(found)
     }
 
     /// What lies there of this store's, whether it is in use or not.
-    pub(crate) fn look(place: &Place, store_id: &[u8; 16], write: bool) -> Result<Self, Unfit> {
+    pub(crate) fn look(
+        place: &Place,
+        store_id: &[u8; 16],
+        write: bool,
+    ) -> Result<Self, ShmMismatch> {
         let found = Self::at(place, write)?;
         found.expect_layout()?;
         match found.store_id() == *store_id {
             true => Ok(found),
-            false => Err(Unfit::OtherStore),
+            false => Err(ShmMismatch::OtherStore),
         }
     }
 
     /// Whatever lies there.
-    fn at(place: &Place, write: bool) -> Result<Self, Unfit> {
+    fn at(place: &Place, write: bool) -> Result<Self, ShmMismatch> {
         let region = Region::open(place.folder(), &shared_path(place), write);
-        region.map(Self::of).map_err(|_| Unfit::NotThere)
+        region.map(Self::of).map_err(|_| ShmMismatch::NotThere)
     }
 
-    fn expect_layout(&self) -> Result<(), Unfit> {
+    fn expect_layout(&self) -> Result<(), ShmMismatch> {
         let words = self.region.words();
         let magic = words.first().map_or(0, |word| word.load(Ordering::Acquire));
         match (magic, words.len() as u64) {
-            (0, _) => return Err(Unfit::NotThere),
+            (0, _) => return Err(ShmMismatch::NotThere),
             (MAGIC, WORDS) => {}
             (magic, words) => {
-                return Err(Unfit::OtherLayout {
+                return Err(ShmMismatch::OtherLayout {
                     magic,
                     bytes: words * 8,
                 });
@@ -172,7 +176,7 @@ impl Coordination {
         }
         let bytes = self.get(Word::BufferBytes);
         if bytes > MOST_BUFFER {
-            return Err(Unfit::Damaged { bytes });
+            return Err(ShmMismatch::Damaged { bytes });
         }
         let _ = self.buffer_bytes.set(bytes);
         Ok(())
@@ -355,9 +359,9 @@ impl Coordination {
     }
 
     /// Syncs of the store file that failed.
-    pub(crate) fn doubt(&self) -> Doubt<'_> {
+    pub(crate) fn doubt(&self) -> FsyncFailures<'_> {
         let words = self.region.words();
-        Doubt::new(
+        FsyncFailures::new(
             &words[Word::Failures as usize],
             &words[Word::Mended as usize],
         )
@@ -365,9 +369,9 @@ impl Coordination {
 
     /// The writer lock while only one handle writes.
     #[inline]
-    pub(crate) fn bias(&self) -> Bias<'_> {
+    pub(crate) fn bias(&self) -> BiasedLock<'_> {
         let words = self.region.words();
-        Bias::new(
+        BiasedLock::new(
             &words[Word::Inside as usize],
             &words[Word::Revoked as usize],
         )

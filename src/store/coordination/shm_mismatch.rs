@@ -6,7 +6,7 @@ use crate::store::coordination::shm::{MAGIC, MOST_BUFFER, WORDS, shared_path};
 
 /// Why shared words are not those of this store's handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Unfit {
+pub(crate) enum ShmMismatch {
     /// There are none, or they can't be read, or nobody has come to fill them in.
     NotThere,
     /// Those of another version.
@@ -19,7 +19,7 @@ pub(crate) enum Unfit {
     Damaged { bytes: u64 },
 }
 
-impl Unfit {
+impl ShmMismatch {
     /// For somebody who comes to a store that others have open.
     pub(crate) fn error(self, place: &Place) -> Error {
         let tell = |magic: u64, bytes: u64| {
@@ -27,21 +27,23 @@ impl Unfit {
             format!("`{}` of {bytes} bytes", magic.escape_ascii())
         };
         match self {
-            Unfit::OtherLayout { magic, bytes } => Error::OtherLayout {
+            ShmMismatch::OtherLayout { magic, bytes } => Error::OtherLayout {
                 path: shared_path(place),
                 expected: tell(MAGIC, WORDS * 8),
                 got: tell(magic, bytes),
             },
-            Unfit::Damaged { bytes } => Error::SharedMemory {
+            ShmMismatch::Damaged { bytes } => Error::SharedMemory {
                 path: place.to_path_buf(),
                 word: "buffer bytes",
                 expected: format!("0 to {MOST_BUFFER}"),
                 got: bytes,
             },
             // They share other words, then.
-            Unfit::NotThere | Unfit::OtherStore | Unfit::NotInUse => Error::OtherName {
-                path: place.to_path_buf(),
-            },
+            ShmMismatch::NotThere | ShmMismatch::OtherStore | ShmMismatch::NotInUse => {
+                Error::OtherName {
+                    path: place.to_path_buf(),
+                }
+            }
         }
     }
 }

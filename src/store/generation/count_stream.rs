@@ -1,4 +1,4 @@
-//! The inserts less removes of a closed log, key by key in ranges of hashes: from the frozen table,
+//! The inserts less removes of a closed log, key by key in ranges of hashes: from the sealed table,
 //! or, where memory has no room for that table, from the log itself.
 
 use std::ops::RangeInclusive;

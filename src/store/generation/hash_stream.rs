@@ -1,4 +1,4 @@
-//! The keys of a closed log, in ranges of hashes: from the frozen table, or, where memory has no
+//! The keys of a closed log, in ranges of hashes: from the sealed table, or, where memory has no
 //! room for that table, from the log itself.
 
 use std::collections::BTreeMap;

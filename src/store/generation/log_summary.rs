@@ -11,11 +11,11 @@ use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, Record
 use crate::page::Kind;
 use crate::store::generation::hash_stream::CommittedTo;
 use crate::store::generation::sampling::Sampling;
-use crate::store::storefile::meta::Identity;
+use crate::store::storefile::meta::Meta;
 
 /// The outcome of a scan.
 #[derive(Debug)]
-pub(crate) struct Scan {
+pub(crate) struct LogSummary {
     /// Where valid records end.
     pub(crate) end: LogEnd,
     /// Keys in it, committed or not.
@@ -44,7 +44,7 @@ pub(crate) struct Scan {
     pub(crate) commit_sequence: u64,
 }
 
-impl Scan {
+impl LogSummary {
     /// Of a log without a record.
     fn empty(end: LogEnd) -> Self {
         Self {
@@ -66,17 +66,17 @@ impl Scan {
     }
 
     /// Whether the layer that a cut names is the last one of the superblock or follows it.
-    pub(crate) fn fits(&self, cut: &Cut, identity: &Identity) -> bool {
-        let layers = &identity.superblock.layers;
+    pub(crate) fn fits(&self, cut: &Cut, meta: &Meta) -> bool {
+        let layers = &meta.superblock.layers;
         let index = cut.layer_index as usize;
-        let named = identity.superblock.named();
+        let named = meta.superblock.named();
         let end = named.iter().map(|pages| pages.end).max().unwrap_or(0);
         match layers.get(index) {
             Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
             None => {
                 index == layers.len()
                     && index < MAX_LAYERS
-                    && self.is_planned(&cut.layer, identity)
+                    && self.is_planned(&cut.layer, meta)
                     && cut.layer.keys == 0
                     && end <= cut.layer.first_page
             }
@@ -84,14 +84,14 @@ impl Scan {
     }
 }
 
-impl Scan {
+impl LogSummary {
     /// Whether a growing store may have come to make this layer: as large as the last one calls
     /// for, or as the keys of the log do, and of no more pages than a plan gives so many keys.
-    fn is_planned(&self, layer: &Layer, identity: &Identity) -> bool {
-        let Some(growth) = identity.header.growth() else {
+    fn is_planned(&self, layer: &Layer, meta: &Meta) -> bool {
+        let Some(growth) = meta.header.growth() else {
             return false;
         };
-        let layers = &identity.superblock.layers;
+        let layers = &meta.superblock.layers;
         let last = layers.last().map(|last| last.capacity);
         let Ok(most) = growth.next_capacity(last, self.keys) else {
             return false;
@@ -106,7 +106,7 @@ impl Scan {
 ///
 /// # Errors
 /// [`LogError::Damaged`] if it breaks off before what was durable.
-pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<Scan> {
+pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<LogSummary> {
     scan_sampling(log, header, None)
 }
 
@@ -115,13 +115,13 @@ pub(crate) fn scan_sampling(
     log: &LogFile,
     header: &Header,
     sampling: Option<Sampling>,
-) -> Result<Scan> {
+) -> Result<LogSummary> {
     let mut reader = LogReader::new(log)?;
-    let mut scanner = Scanner {
+    let mut scanner = LogScanner {
         log,
         header,
         sampling,
-        found: Scan::empty(LogEnd::begin(log)?),
+        found: LogSummary::empty(LogEnd::begin(log)?),
         committed: BTreeMap::new(),
         pending: BTreeMap::new(),
         sampled: Vec::new(),
@@ -141,11 +141,11 @@ pub(crate) fn scan_sampling(
 }
 
 /// A scan under way.
-struct Scanner<'a> {
+struct LogScanner<'a> {
     log: &'a LogFile,
     header: &'a Header,
     sampling: Option<Sampling>,
-    found: Scan,
+    found: LogSummary,
     committed: BTreeMap<u64, u64>,
     /// Each handle's keys since its last mark.
     pending: BTreeMap<u64, (u64, Digest)>,
@@ -153,7 +153,7 @@ struct Scanner<'a> {
     sampled: Vec<(u64, u64, u64)>,
 }
 
-impl Scanner<'_> {
+impl LogScanner<'_> {
     fn take(&mut self, record: &Record<'_>) -> Result<()> {
         let found = &mut self.found;
         found.handle = found.handle.max(record.handle);
@@ -220,7 +220,7 @@ impl Scanner<'_> {
         }
     }
 
-    fn finish(self) -> Scan {
+    fn finish(self) -> LogSummary {
         let (mut found, committed) = (self.found, self.committed);
         let transactional = self.header.transactional;
         let counts = |handle: u64, offset: u64| {

@@ -14,7 +14,7 @@ use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
-use crate::store::coordination::fsync_failures::{Doubt, Told};
+use crate::store::coordination::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::buffer_path;
 use crate::sys::lock;
@@ -29,7 +29,7 @@ pub(crate) struct Generation {
     /// Opened when it is first needed: readers never do.
     log: OnceLock<Arc<LogFile>>,
     syncing: Syncing,
-    told: Told,
+    told: SeenFailures,
 }
 
 impl Generation {
@@ -38,7 +38,7 @@ impl Generation {
             buffer,
             log: OnceLock::new(),
             syncing: Syncing::default(),
-            told: Told::default(),
+            told: SeenFailures::default(),
         }
     }
 
@@ -153,7 +153,7 @@ impl Generation {
         let durable = self.buffer.durable();
         let tail = self.log_end();
         let (failures, mended) = self.buffer.failures();
-        Doubt::new(failures, mended).sync(
+        FsyncFailures::new(failures, mended).sync(
             &*log.file,
             &self.told,
             || write_again(log, durable, tail),

@@ -14,7 +14,7 @@ use crate::page::place::folded;
 use crate::page::{self, PAGE_BYTES, bloom, merge};
 use crate::sizing;
 use crate::store::open::create::{begin, finish};
-use crate::store::storefile::atomic_file::Draft;
+use crate::store::storefile::atomic_file::AtomicFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// Pages read or written at a time: 1 MiB.
@@ -54,7 +54,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     /// Writes the whole store, durably.
     pub(crate) fn write(
         mut self,
-        draft: &Draft,
+        draft: &AtomicFile,
         out: &Path,
         design: &mut Design,
     ) -> Result<MergeReport> {

@@ -4,24 +4,28 @@ use std::time::Instant;
 
 use crate::error::{Error, Result};
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{DYING, Gate, Presence, StoreLocks, locked};
+use crate::store::coordination::locks::{DYING, OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
-use crate::store::storefile::meta::{Identity, read_identity};
+use crate::store::storefile::meta::{Meta, read_meta_of};
 use crate::sys::storage::StorageFile;
 use crate::sys::{state_of, wait_until};
 
 /// How a handle comes in.
 pub(crate) enum Part {
     /// Nobody else is there.
-    First(Presence),
+    First(PresenceLock),
     /// Beside others, whose shared memory it is.
-    Joining(Presence, Coordination),
+    Joining(PresenceLock, Coordination),
 }
 
 /// Refuses a file that has just taken the place of the one whose gate is held.
-pub(crate) fn expect_same(file: &dyn StorageFile, place: &Place, gate: &Gate) -> Result<()> {
+pub(crate) fn expect_same(
+    file: &dyn StorageFile,
+    place: &Place,
+    gate: &OpenCloseLock,
+) -> Result<()> {
     let Some(file) = file.as_file() else {
         return Ok(());
     };
@@ -36,7 +40,7 @@ pub(crate) fn expect_same(file: &dyn StorageFile, place: &Place, gate: &Gate) ->
 
 /// Refuses a file that has a second name: logs lie beside one of them, and who comes by the other can't find
 /// them. What a killed publication of Everseen's left is removed.
-pub(crate) fn refuse_other_names(place: &Place, gate: &Gate) -> Result<()> {
+pub(crate) fn refuse_other_names(place: &Place, gate: &OpenCloseLock) -> Result<()> {
     if gate.state.links <= 1 {
         return Ok(());
     }
@@ -69,11 +73,11 @@ pub(crate) fn find_part(
     let mut refused = None;
     let begun = Instant::now();
     wait_until(options.timeout, || {
-        if let Some(alone) = Presence::alone(locks)? {
+        if let Some(alone) = PresenceLock::alone(locks)? {
             found = Some(Part::First(alone));
             return Ok(true);
         }
-        let presence = Presence::join(locks)?;
+        let presence = PresenceLock::join(locks)?;
         let shared = Coordination::open(place, store_id, locks.id(), true);
         refused = match (presence, shared) {
             (Some(presence), Ok(shared)) if !options.exclusive => {
@@ -108,15 +112,15 @@ pub(crate) fn attach_all(
     file: &dyn StorageFile,
     shared: &Coordination,
     write: bool,
-) -> Result<(Generation, Option<Generation>, Identity)> {
+) -> Result<(Generation, Option<Generation>, Meta)> {
     // A rotation or the end of a checkpoint may come between: then look again.
     for _ in 0..1000 {
         let (active, settled) = (shared.active(), shared.settled());
         let open = |number| Generation::attach(path, number, write);
         let opened = open(active).and_then(|active_one| {
-            let frozen = (settled < active).then(|| open(settled)).transpose()?;
+            let sealed = (settled < active).then(|| open(settled)).transpose()?;
             // Read last: its layers hold all that is settled.
-            Ok((active_one, frozen, read_identity(file, path)?))
+            Ok((active_one, sealed, read_meta_of(file, path)?))
         });
         match opened {
             Ok(opened) if opened.2.superblock.generation < settled => std::thread::yield_now(),

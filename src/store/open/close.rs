@@ -4,7 +4,7 @@ use crate::error::{Error, Result};
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::{Access, Handle, Held};
-use crate::store::coordination::locks::Gate;
+use crate::store::coordination::locks::OpenCloseLock;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, shared_path};
 use crate::store::coordination::shm_files::{buffer_path, remove_if_there, remove_spare};
@@ -61,7 +61,8 @@ impl<'a> Closer<'a> {
             self.end(lock(&self.handle.held).take());
             return Err(error);
         }
-        let gate = Gate::enter_again(self.place, self.handle.locks.id(), self.options.timeout);
+        let gate =
+            OpenCloseLock::enter_again(self.place, self.handle.locks.id(), self.options.timeout);
         let gate = match self.handle.poison_on_failure(gate) {
             Ok(gate) => gate,
             Err(error) => {

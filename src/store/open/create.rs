@@ -19,7 +19,7 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::coordination::shm_files::refuse_used;
 use crate::store::generation::sampling::rarity_for;
 use crate::store::open::session::Session;
-use crate::store::storefile::atomic_file::{Draft, STORE};
+use crate::store::storefile::atomic_file::{AtomicFile, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
@@ -41,9 +41,9 @@ pub(crate) fn make(
     options: &Options,
     path: &Path,
     owner: Option<Owner>,
-    write: impl FnOnce(&Draft) -> Result<()>,
+    write: impl FnOnce(&AtomicFile) -> Result<()>,
 ) -> Result<Session> {
-    let draft = Draft::begin(options, path, STORE, owner)?;
+    let draft = AtomicFile::begin(options, path, STORE, owner)?;
     clear_leftovers(&draft.place)?;
     write(&draft)?;
     let (storage, place) = (draft.storage(), draft.place.clone());
@@ -92,7 +92,7 @@ fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
 }
 
 /// Makes a store's file as long as its layers need.
-pub(crate) fn begin(draft: &Draft, superblock: &Superblock) -> Result<()> {
+pub(crate) fn begin(draft: &AtomicFile, superblock: &Superblock) -> Result<()> {
     // Room is taken as pages are first written: a store made for years to come is small at first.
     let length = superblock.end_offset().max(PAGES_OFFSET);
     let set = draft.file.set_length(length);

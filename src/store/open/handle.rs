@@ -12,7 +12,8 @@ use crate::store::coordination::handle::Access;
 use crate::store::coordination::handle::Held;
 use crate::store::coordination::legacy_locks::take_over;
 use crate::store::coordination::locks::{
-    DYING, Gate, Intention, Others, Presence, Seat, StoreLocks, lock_error, locked, revoke_bias,
+    DYING, HandleSlotLease, Intention, OpenCloseLock, Others, PresenceLock, StoreLocks, lock_error,
+    locked, revoke_bias,
 };
 use crate::store::coordination::place::{Place, refuse_dangling};
 use crate::store::coordination::shm::{Coordination, shared_path};
@@ -23,9 +24,11 @@ use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::buffer_pool::reserve_buffer;
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
-use crate::store::open::recover::{Found, Recovered, Resumption, make_superblock_durable, recover};
+use crate::store::open::recover::{
+    Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
+};
 use crate::store::open::session::Session;
-use crate::store::storefile::meta::{Identity, identify, read_identity, room_after};
+use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
 use crate::store::view::View;
 use crate::store::view::map_all;
 use crate::store::write::Writer;
@@ -35,39 +38,43 @@ use crate::sys::{LockFile, wait_until};
 pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
-    let gate = Gate::enter(&place, Intention::Write, options.timeout)?;
+    let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
     open_inside(options, &place, &gate)
 }
 
 /// Opens for writing, inside the gate.
-pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Result<Session> {
+pub(crate) fn open_inside(
+    options: &Options,
+    place: &Place,
+    gate: &OpenCloseLock,
+) -> Result<Session> {
     let place = place.with_owner(Some(gate.state.owner))?;
     let options = options.within(&place);
     let locks = gate.locks(&place, Intention::Write)?;
-    let (file, identity) = identify(&options, &place, true)?;
+    let (file, meta) = identify(&options, &place, true)?;
     expect_same(&*file, &place, gate)?;
     refuse_other_names(&place, gate)?;
-    let part = find_part(&options, &place, &locks, &identity.header.store_id)?;
+    let part = find_part(&options, &place, &locks, &meta.header.store_id)?;
     // Read again: those who were there have gone on meanwhile.
-    let mut identity = read_identity(&*file, &place)?;
-    if identity.header.read_only_compatible != 0 {
-        let unknown = identity.header.read_only_compatible;
+    let mut meta = read_meta_of(&*file, &place)?;
+    if meta.header.read_only_compatible != 0 {
+        let unknown = meta.header.read_only_compatible;
         return Err(Error::Format {
             path: place.to_path_buf(),
             source: FormatError::ReadOnlyFeatures { unknown },
         });
     }
     if let Part::First(_) = part
-        && !identity.header.locks_itself
+        && !meta.header.locks_itself
     {
-        take_over(&place, &*file, &mut identity.header)?;
+        take_over(&place, &*file, &mut meta.header)?;
     }
     let opening = Opening {
-        options: &options.fit_beside(&place, identity.superblock.end_offset()),
+        options: &options.fit_beside(&place, meta.superblock.end_offset()),
         place: &place,
         locks: &locks,
         file,
-        identity,
+        meta,
     };
     match part {
         Part::Joining(presence, shared) => opening.join(gate, presence, shared),
@@ -75,7 +82,7 @@ pub(crate) fn open_inside(options: &Options, place: &Place, gate: &Gate) -> Resu
             opening.first(Access::Alone, |_, _| Ok((None, alone)))
         }
         Part::First(alone) => opening.first(Access::Shared, |shared, handle| {
-            let seat = Seat::among(&locks, shared, handle)?;
+            let seat = HandleSlotLease::among(&locks, shared, handle)?;
             alone.share()?;
             Ok((Some(seat), alone))
         }),
@@ -86,16 +93,16 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let options = options.within(&place);
-    let gate = Gate::enter(&place, Intention::Read, options.timeout)?;
+    let gate = OpenCloseLock::enter(&place, Intention::Read, options.timeout)?;
     let locks = gate.locks(&place, Intention::Read)?;
-    let (file, identity) = identify(&options, &place, false)?;
+    let (file, meta) = identify(&options, &place, false)?;
     expect_same(&*file, &place, &gate)?;
     let opening = Opening {
-        options: &options.fit(identity.superblock.end_offset(), u64::MAX),
+        options: &options.fit(meta.superblock.end_offset(), u64::MAX),
         place: &place,
         locks: &locks,
         file,
-        identity,
+        meta,
     };
     let mut watched = Err(locked(&place));
     wait_until(options.timeout.min(DYING), || {
@@ -119,7 +126,7 @@ struct Arrival {
     handle: u64,
     shared: Coordination,
     active: Generation,
-    frozen: Option<Generation>,
+    sealed: Option<Generation>,
     writer_lock: Option<LockFile>,
     biased: bool,
     held: Option<Held>,
@@ -131,7 +138,7 @@ struct Opening<'a> {
     place: &'a Place,
     locks: &'a StoreLocks,
     file: Arc<dyn StorageFile>,
-    identity: Identity,
+    meta: Meta,
 }
 
 impl Opening<'_> {
@@ -139,9 +146,9 @@ impl Opening<'_> {
     fn first(
         self,
         access: Access,
-        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<HandleSlotLease>, PresenceLock)>,
     ) -> Result<Session> {
-        let (place, id) = (self.place, self.identity.header.store_id);
+        let (place, id) = (self.place, self.meta.header.store_id);
         let opened = self.recover(access, hold);
         if opened.is_err() {
             // Nobody has joined. What can't be removed is not believed by the next.
@@ -153,26 +160,26 @@ impl Opening<'_> {
     fn recover(
         mut self,
         access: Access,
-        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<Seat>, Presence)>,
+        hold: impl FnOnce(&Coordination, u64) -> Result<(Option<HandleSlotLease>, PresenceLock)>,
     ) -> Result<Session> {
         let path = self.place;
         let is_shared = access == Access::Shared;
-        clear_shared_memory(path, Some(&self.identity.header.store_id))?;
+        clear_shared_memory(path, Some(&self.meta.header.store_id))?;
         // What a killed process left in the page cache has just been believed: the superblock,
         // and the names of store and logs. None of it may be gone after a power cut, when what
         // it made obsolete has been removed.
-        make_superblock_durable(self.options, path, &*self.file, &self.identity)?;
+        make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
         sync_parent(&*self.options.storage, path)?;
-        let mut recovered = recover(self.options, path, &self.identity, true)?;
+        let mut recovered = recover(self.options, path, &self.meta, true)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
         let bytes = self.options.buffer_bytes();
-        let frozen = match &mut recovered.frozen {
-            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+        let sealed = match &mut recovered.sealed {
+            Some(found) => found.load(&self.meta, path, is_shared, bytes)?,
             None => None,
         };
         let active = match &mut recovered.active {
-            Some(found) => found.load(&self.identity, path, is_shared, bytes)?,
+            Some(found) => found.load(&self.meta, path, is_shared, bytes)?,
             None => {
                 let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
                 Some(Generation::new(memory))
@@ -181,8 +188,8 @@ impl Opening<'_> {
         self.begin_words(&shared, &recovered, bytes);
         let handle = shared.new_handle();
         let (seat, presence) = hold(&shared, handle)?;
-        let seat = seat.unwrap_or_else(|| Seat::alone(&shared, handle));
-        let overflow = active.is_none() || (frozen.is_none() && recovered.frozen.is_some());
+        let seat = seat.unwrap_or_else(|| HandleSlotLease::alone(&shared, handle));
+        let overflow = active.is_none() || (sealed.is_none() && recovered.sealed.is_some());
         let active = match active {
             Some(active) => active,
             // Its keys go from the log into the pages before anybody looks for them.
@@ -192,13 +199,13 @@ impl Opening<'_> {
             .writer_lock()
             .map_err(lock_error(&shared_path(path)))?;
         let held = Some(Held { presence, seat });
-        let recovery = recovered.report(&self.identity);
+        let recovery = recovered.report(&self.meta);
         let engine = self.assemble(Arrival {
             access,
             handle,
             shared,
             active,
-            frozen,
+            sealed,
             writer_lock,
             biased: is_shared,
             held,
@@ -212,12 +219,12 @@ impl Opening<'_> {
     /// Tells in the superblock that there is a log before anything is added to one whose maker died
     /// before it told.
     fn expect_logs(&mut self, recovered: &Recovered) -> Result<()> {
-        let found = recovered.frozen.is_some() || recovered.active.is_some();
-        let superblock = &mut self.identity.superblock;
+        let found = recovered.sealed.is_some() || recovered.active.is_some();
+        let superblock = &mut self.meta.superblock;
         if found && !superblock.log_expected {
             superblock.sequence += 1;
             superblock.log_expected = true;
-            let header = &self.identity.header;
+            let header = &self.meta.header;
             crate::store::storefile::store_file::write_superblock(
                 &*self.file,
                 self.place,
@@ -229,24 +236,29 @@ impl Opening<'_> {
     }
 
     /// Opens beside others, who keep the shared memory.
-    fn join(self, _gate: &Gate, presence: Presence, shared: Coordination) -> Result<Session> {
+    fn join(
+        self,
+        _gate: &OpenCloseLock,
+        presence: PresenceLock,
+        shared: Coordination,
+    ) -> Result<Session> {
         let path = self.place;
         let words = shared_path(path);
         let handle = shared.new_handle();
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
-        let seat = Seat::among(self.locks, &shared, handle)?;
+        let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
         revoke_bias(self.locks, &shared, self.options.timeout)?;
         let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
-        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, true)?;
+        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, true)?;
         let held = Some(Held { presence, seat });
-        let joined = Opening { identity, ..self };
+        let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
             access: Access::Shared,
             handle,
             shared,
             active,
-            frozen,
+            sealed,
             writer_lock,
             biased: false,
             held,
@@ -265,7 +277,7 @@ impl Opening<'_> {
     /// the shared memory can't be read.
     fn watch(&self) -> Result<Option<Session>> {
         let path = self.place;
-        let id = &self.identity.header.store_id;
+        let id = &self.meta.header.store_id;
         match self.locks.others()? {
             Others::None => return Ok(None),
             // What is written is in private memory.
@@ -274,20 +286,20 @@ impl Opening<'_> {
         }
         let shared = Coordination::open(path, id, self.locks.id(), false)
             .map_err(|unfit| unfit.error(path))?;
-        let (active, frozen, identity) = attach_all(path, &*self.file, &shared, false)?;
+        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, false)?;
         let again = Opening {
             options: self.options,
             place: path,
             locks: self.locks,
             file: Arc::clone(&self.file),
-            identity,
+            meta,
         };
         let engine = again.assemble(Arrival {
             access: Access::Watching,
             handle: 0,
             shared,
             active,
-            frozen,
+            sealed,
             writer_lock: None,
             biased: false,
             held: None,
@@ -300,34 +312,34 @@ impl Opening<'_> {
     /// Opens for reading what is there now.
     fn snapshot(self) -> Result<Session> {
         let path = self.place;
-        let mut recovered = recover(self.options, path, &self.identity, false)?;
+        let mut recovered = recover(self.options, path, &self.meta, false)?;
         let shared = Coordination::private()
             .map_err(|error| Error::io("reserve memory for", path, error))?;
-        let found = recovered.frozen.iter().chain(&recovered.active);
+        let found = recovered.sealed.iter().chain(&recovered.active);
         let keys = found.map(|found| found.scan.committed_keys);
         let bytes = self.options.buffer_bytes();
         let most = keys.max().unwrap_or(0);
         self.begin_words(&shared, &recovered, bytes);
-        let load = |found: Option<&mut Found>| match found {
+        let load = |found: Option<&mut RecoveredLog>| match found {
             // Read-only, a log can't be emptied into the pages: it must have room in memory.
-            Some(found) => match found.load(&self.identity, path, false, bytes)? {
+            Some(found) => match found.load(&self.meta, path, false, bytes)? {
                 None => Err(self.too_small_for(most)),
                 loaded => Ok(loaded),
             },
             None => Ok(None),
         };
-        let frozen = load(recovered.frozen.as_mut())?;
+        let sealed = load(recovered.sealed.as_mut())?;
         let active = match load(recovered.active.as_mut())? {
             Some(active) => active,
             None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
         };
-        let recovery = recovered.report(&self.identity);
+        let recovery = recovered.report(&self.meta);
         let engine = self.assemble(Arrival {
             access: Access::Snapshot,
             handle: 0,
             shared,
             active,
-            frozen,
+            sealed,
             writer_lock: None,
             biased: false,
             held: None,
@@ -349,14 +361,14 @@ impl Opening<'_> {
         shared.set_commit_sequence(recovered.commit_sequence);
         shared.set_writers_bytes(recovered.writers_bytes);
         shared.set_next_handle(recovered.next_handle);
-        if let Some(found) = &recovered.frozen
-            && let Some(intent) = &self.identity.intent
+        if let Some(found) = &recovered.sealed
+            && let Some(intent) = &self.meta.intent
             && intent.generation == found.log.generation
         {
             shared.set_torn(intent.pages.clone());
         }
-        let settled = recovered.number - u64::from(recovered.frozen.is_some());
-        let id = &self.identity.header.store_id;
+        let settled = recovered.number - u64::from(recovered.sealed.is_some());
+        let id = &self.meta.header.store_id;
         let numbers = (recovered.number, settled);
         shared.begin(id, self.locks.id(), bytes, numbers);
     }
@@ -377,13 +389,13 @@ impl Opening<'_> {
             generation.set_log_end(end);
             generation.set_log(Arc::clone(&found.log));
         }
-        let room = room_after(&self.identity.header, &self.identity.superblock, None);
+        let room = room_after(&self.meta.header, &self.meta.superblock, None);
         generation.buffer.set_room(room);
         Ok(generation)
     }
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
-        let superblock = self.identity.superblock;
+        let superblock = self.meta.superblock;
         let (layers, sections) = map_all(&self.file, self.place, &superblock, None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
@@ -396,10 +408,10 @@ impl Opening<'_> {
             locks: self.locks.clone(),
             reading,
             options: self.options.clone(),
-            header: self.identity.header,
+            header: self.meta.header,
             view: View {
                 active: Arc::new(arrival.active),
-                frozen: arrival.frozen.map(Arc::new),
+                sealed: arrival.sealed.map(Arc::new),
                 layers,
                 sections,
                 superblock,

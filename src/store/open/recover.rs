@@ -22,8 +22,8 @@ use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::for_each_committed;
-use crate::store::generation::log_summary::{Scan, scan};
-use crate::store::storefile::meta::{Identity, room_after};
+use crate::store::generation::log_summary::{LogSummary, scan};
+use crate::store::storefile::meta::{Meta, room_after};
 use crate::store::storefile::store_file::{StoreFile, write_superblock};
 use crate::store::view::ViewCell;
 use crate::store::write::Writer;
@@ -57,7 +57,7 @@ impl<'a> Resumption<'a> {
     /// before anything else with logs that memory has no room for, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         self.views.cell.load().leave_sum(self.shared);
-        if self.file.is_counting() && recovered.frozen.is_some() {
+        if self.file.is_counting() && recovered.sealed.is_some() {
             let replayed = replay_journal(self.file);
             self.handle.poison_on_failure(replayed)?;
         }
@@ -67,7 +67,7 @@ impl<'a> Resumption<'a> {
                 false => Ok(()),
             };
         }
-        match &recovered.frozen {
+        match &recovered.sealed {
             Some(found) if !found.loaded => {
                 self.checkpointer.settle_from_log(&found.log)?;
             }
@@ -102,9 +102,9 @@ impl<'a> Resumption<'a> {
 pub(crate) struct Recovered {
     /// The closed generation whose checkpoint is due. `None` in its place for a buffer if the
     /// grant has no room for its keys.
-    pub(crate) frozen: Option<Found>,
+    pub(crate) sealed: Option<RecoveredLog>,
     /// The generation that takes new keys, if it has a log.
-    pub(crate) active: Option<Found>,
+    pub(crate) active: Option<RecoveredLog>,
     /// The number of the active generation.
     pub(crate) number: u64,
     pub(crate) next_handle: u64,
@@ -113,13 +113,13 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
-    pub(crate) fn report(&self, identity: &Identity) -> RecoveryReport {
+    pub(crate) fn report(&self, meta: &Meta) -> RecoveryReport {
         let mut report = RecoveryReport {
-            checkpoint: self.frozen.is_some(),
-            superblock: identity.damaged.clone(),
+            checkpoint: self.sealed.is_some(),
+            superblock: meta.damaged.clone(),
             ..RecoveryReport::default()
         };
-        for found in self.frozen.iter().chain(&self.active) {
+        for found in self.sealed.iter().chain(&self.active) {
             report.logs += 1;
             report.log_bytes += found.scan.end.end;
             report.keys += found.scan.committed_keys;
@@ -130,9 +130,9 @@ impl Recovered {
 }
 
 /// A generation that was found on disk.
-pub(crate) struct Found {
+pub(crate) struct RecoveredLog {
     pub(crate) log: Arc<LogFile>,
-    pub(crate) scan: Scan,
+    pub(crate) scan: LogSummary,
     /// Its keys are in a buffer. Else they must go from the log into the pages.
     loaded: bool,
 }
@@ -141,13 +141,13 @@ pub(crate) struct Found {
 pub(crate) fn recover(
     options: &Options,
     place: &Place,
-    identity: &Identity,
+    meta: &Meta,
     write: bool,
 ) -> Result<Recovered> {
     Recovery {
         options,
         place,
-        identity,
+        meta,
         write,
     }
     .run()
@@ -156,7 +156,7 @@ pub(crate) fn recover(
 struct Recovery<'a> {
     options: &'a Options,
     place: &'a Place,
-    identity: &'a Identity,
+    meta: &'a Meta,
     write: bool,
 }
 
@@ -164,17 +164,17 @@ impl Recovery<'_> {
     fn run(&self) -> Result<Recovered> {
         let recovered = self.read()?;
         if self.write {
-            let generation = self.identity.superblock.generation;
+            let generation = self.meta.superblock.generation;
             // Its checkpoint was done, and the removal of its name not yet durable.
             self.remove_log(generation - 1)?;
-            let is_none = recovered.frozen.is_none() && recovered.active.is_none();
+            let is_none = recovered.sealed.is_none() && recovered.active.is_none();
             self.refuse_later_logs(generation + u64::from(!is_none))?;
         }
         Ok(recovered)
     }
 
     fn read(&self) -> Result<Recovered> {
-        let superblock = &self.identity.superblock;
+        let superblock = &self.meta.superblock;
         let generation = superblock.generation;
         let Some(first) = self.open_first(generation)? else {
             return self.outcome(None, None, generation);
@@ -189,7 +189,7 @@ impl Recovery<'_> {
             }
             return self.outcome(None, Some(first), generation);
         };
-        if !first.scan.fits(&cut, self.identity) {
+        if !first.scan.fits(&cut, self.meta) {
             let reason = "its layer does not fit the superblock's";
             return Err(first.nonsense(reason));
         }
@@ -220,15 +220,15 @@ impl Recovery<'_> {
 
     fn outcome(
         &self,
-        frozen: Option<Found>,
-        active: Option<Found>,
+        sealed: Option<RecoveredLog>,
+        active: Option<RecoveredLog>,
         number: u64,
     ) -> Result<Recovered> {
-        let superblock = &self.identity.superblock;
+        let superblock = &self.meta.superblock;
         let mut commits: Commits = superblock.commits.clone();
         let mut commit_sequence = superblock.commit_sequence;
         let mut handle = 0;
-        for found in frozen.iter().chain(&active) {
+        for found in sealed.iter().chain(&active) {
             commits.extend(found.scan.commits.clone());
             commit_sequence = commit_sequence.max(found.scan.commit_sequence);
             handle = handle.max(found.scan.handle);
@@ -237,7 +237,7 @@ impl Recovery<'_> {
             }
         }
         Ok(Recovered {
-            frozen,
+            sealed,
             active,
             number,
             next_handle: handle.saturating_add(1),
@@ -257,7 +257,7 @@ impl Recovery<'_> {
     fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
         // A checkpoint of it had begun: an older superblock does not know of its log.
         let begun = self.has_begun(generation);
-        let expected = self.identity.superblock.log_expected || begun;
+        let expected = self.meta.superblock.log_expected || begun;
         match self.open_log(generation) {
             Ok(None) if expected => Err(self.missing(generation)),
             // Half made when its maker died, which had told nobody yet.
@@ -276,7 +276,7 @@ impl Recovery<'_> {
 
     fn open_log(&self, generation: u64) -> Result<Option<LogFile>> {
         let storage = &*self.options.storage;
-        let id = &self.identity.header.store_id;
+        let id = &self.meta.header.store_id;
         LogFile::open(storage, self.place, id, generation, self.write)
     }
 
@@ -284,7 +284,7 @@ impl Recovery<'_> {
     fn remove_log(&self, generation: u64) -> Result<()> {
         let storage: &dyn Storage = &*self.options.storage;
         let path = log_path(self.place, generation);
-        let id = &self.identity.header.store_id;
+        let id = &self.meta.header.store_id;
         if LogFile::is_of_another(storage, self.place, id, generation) {
             return Err(Error::LeftoverLog { path });
         }
@@ -301,13 +301,13 @@ impl Recovery<'_> {
 
     /// Whether an intent says that the checkpoint of this generation was interrupted.
     fn has_begun(&self, generation: u64) -> bool {
-        let intent = self.identity.intent.as_ref();
+        let intent = self.meta.intent.as_ref();
         intent.is_some_and(|intent| intent.generation == generation)
     }
 
     /// A checkpoint begins only when the record that closes the log is durable.
-    fn expect_no_checkpoint(&self, found: &Found) -> Result<()> {
-        if self.has_begun(self.identity.superblock.generation) {
+    fn expect_no_checkpoint(&self, found: &RecoveredLog) -> Result<()> {
+        if self.has_begun(self.meta.superblock.generation) {
             return Err(Error::Log {
                 path: found.log.path.clone(),
                 source: LogError::Unsealed {
@@ -319,14 +319,14 @@ impl Recovery<'_> {
     }
 
     /// A commit makes the log before durable, and only then writes its mark.
-    fn expect_no_commits_after(&self, first: &Found) -> Result<()> {
+    fn expect_no_commits_after(&self, first: &RecoveredLog) -> Result<()> {
         let storage = &*self.options.storage;
-        let id = &self.identity.header.store_id;
+        let id = &self.meta.header.store_id;
         let next = first.log.generation + 1;
         let Ok(Some(next)) = LogFile::open(storage, self.place, id, next, false) else {
             return Ok(());
         };
-        if scan(&next, &self.identity.header)?.commit_sequence > 0 {
+        if scan(&next, &self.meta.header)?.commit_sequence > 0 {
             return Err(Error::Log {
                 path: first.log.path.clone(),
                 source: LogError::Unsealed {
@@ -337,13 +337,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn scan(&self, log: LogFile) -> Result<Found> {
+    fn scan(&self, log: LogFile) -> Result<RecoveredLog> {
         let log = Arc::new(log);
-        let scan = scan(&log, &self.identity.header)?;
+        let scan = scan(&log, &self.meta.header)?;
         if self.write {
             make_durable(&log, scan.end.end)?;
         }
-        Ok(Found {
+        Ok(RecoveredLog {
             log,
             scan,
             loaded: false,
@@ -351,7 +351,7 @@ impl Recovery<'_> {
     }
 }
 
-impl Found {
+impl RecoveredLog {
     fn nonsense(&self, reason: &'static str) -> Error {
         Error::Log {
             path: self.log.path.clone(),
@@ -366,12 +366,12 @@ impl Found {
     /// bytes has no room for them.
     pub(crate) fn load(
         &mut self,
-        identity: &Identity,
+        meta: &Meta,
         path: &Place,
         shared: bool,
         bytes: u64,
     ) -> Result<Option<Generation>> {
-        let counts = identity.header.kind == Kind::Counting;
+        let counts = meta.header.kind == Kind::Counting;
         // Of a counting store the same keys may come over and over.
         if !counts && self.scan.committed_keys > buffer::limit_of(bytes) {
             return Ok(None);
@@ -385,7 +385,7 @@ impl Found {
             return Ok(None);
         }
         self.loaded = true;
-        memory.set_room(room_after(&identity.header, &identity.superblock, None));
+        memory.set_room(room_after(&meta.header, &meta.superblock, None));
         memory.set_durable(self.scan.end.end);
         memory.set_applied(self.scan.end.end);
         let generation = Generation::new(memory);
@@ -405,9 +405,9 @@ pub(crate) fn make_superblock_durable(
     options: &Options,
     path: &Path,
     file: &dyn StorageFile,
-    identity: &Identity,
+    meta: &Meta,
 ) -> Result<()> {
-    let superblock = &identity.superblock;
+    let superblock = &meta.superblock;
     let logs = [superblock.generation - 1, superblock.generation];
     let mut closed = !superblock.log_expected;
     for log in logs.map(|generation| log_path(path, generation)) {
@@ -417,7 +417,7 @@ pub(crate) fn make_superblock_durable(
     if !closed {
         // Of failures that are past, which it may tell of once.
         let _ = file.sync();
-        return write_superblock(file, path, &identity.header, superblock);
+        return write_superblock(file, path, &meta.header, superblock);
     }
     let synced = file.sync();
     synced.map_err(|error| Error::sync("sync the store", path, error))
@@ -432,7 +432,7 @@ fn make_durable(log: &LogFile, end: u64) -> Result<()> {
 }
 
 /// The same of a counting store.
-fn fill_nets(memory: &Buffer, found: &Found) -> Result<bool> {
+fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     let mut fits = true;
     for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
         Some(slot) => memory.count(slot, by),
@@ -443,7 +443,7 @@ fn fill_nets(memory: &Buffer, found: &Found) -> Result<bool> {
 }
 
 /// Whether all committed keys of the log had room.
-fn fill(memory: &Buffer, found: &Found) -> Result<bool> {
+fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     let mut keys = 0;
     let mut fits = true;
     let mut claim = |hash| match memory.claim(hash) {

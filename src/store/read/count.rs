@@ -1,8 +1,8 @@
 //! How often a counting store has a key.
 //!
 //! That number is what the counters in the page say, changed by the key's inserts and removes in the buffers.
-//! A frozen buffer must not be counted twice: once its checkpoint has written a page, that page's
-//! generation says so. If a frozen buffer has counted a key, the page is therefore read at one moment,
+//! A sealed buffer must not be counted twice: once its checkpoint has written a page, that page's
+//! generation says so. If a sealed buffer has counted a key, the page is therefore read at one moment,
 //! as a copy whose CRC matches.
 
 use crate::error::Result;
@@ -39,21 +39,21 @@ impl KeyCount {
 
 /// What the buffers say of a key.
 struct Buffered {
-    /// The frozen buffer's generation; 0 if there is none.
+    /// The sealed buffer's generation; 0 if there is none.
     number: u64,
-    /// Inserts minus removes in the frozen buffer, and in the active one.
-    frozen: i64,
+    /// Inserts minus removes in the sealed buffer, and in the active one.
+    sealed: i64,
     active: i64,
 }
 
 impl Buffered {
     fn of(view: &View, hash: u64) -> Self {
-        let frozen = view.frozen.as_ref();
-        let frozen = frozen.map(|frozen| (frozen.number(), frozen.buffer.net(hash)));
-        let (number, frozen) = frozen.unwrap_or_default();
+        let sealed = view.sealed.as_ref();
+        let sealed = sealed.map(|sealed| (sealed.number(), sealed.buffer.net(hash)));
+        let (number, sealed) = sealed.unwrap_or_default();
         Self {
             number,
-            frozen,
+            sealed,
             active: view.active.buffer.net(hash),
         }
     }
@@ -63,7 +63,7 @@ impl Buffered {
         KeyCount {
             settled,
             at_least: false,
-            buffered: self.frozen.wrapping_add(self.active),
+            buffered: self.sealed.wrapping_add(self.active),
             active: self.active,
         }
     }
@@ -73,7 +73,7 @@ impl Buffered {
     fn at_least(&self, counted: u8) -> KeyCount {
         KeyCount {
             at_least: true,
-            ..self.exactly(after(counted, self.frozen.max(0)))
+            ..self.exactly(after(counted, self.sealed.max(0)))
         }
     }
 }
@@ -96,7 +96,7 @@ impl PageLookup for PageCount<'_> {
         let buffered = &self.buffered;
         // A snapshot's buffers may be older than the pages: a later writer may have changed those.
         let is_late = self.reader.handle.access == Access::Snapshot && buffered.active != 0;
-        if buffered.frozen == 0 && !is_late {
+        if buffered.sealed == 0 && !is_late {
             return Ok(buffered.exactly(self.layer.count(self.hash, window)?));
         }
         Ok(match self.layer.count_in_copy(self.hash, window)? {
@@ -108,7 +108,7 @@ impl PageLookup for PageCount<'_> {
                     ..buffered.exactly(count)
                 }
             }
-            Some((count, _)) => buffered.exactly(after(count, buffered.frozen)),
+            Some((count, _)) => buffered.exactly(after(count, buffered.sealed)),
             None => self.look_torn(),
         })
     }
@@ -120,8 +120,8 @@ impl PageLookup for PageCount<'_> {
 
     fn assume(&self, seen: bool) -> KeyCount {
         let count = if seen { STUCK } else { 0 };
-        let frozen = self.buffered.frozen.max(0);
-        self.buffered.exactly(after(count, frozen))
+        let sealed = self.buffered.sealed.max(0);
+        self.buffered.exactly(after(count, sealed))
     }
 }
 
@@ -163,8 +163,8 @@ impl Reader<'_> {
             return Ok(buffered.exactly(0));
         };
         if self.is_exempt(view, hash)? {
-            // The page's counters don't matter, nor whether they include the frozen buffer's.
-            return Ok(buffered.exactly(after(0, buffered.frozen)));
+            // The page's counters don't matter, nor whether they include the sealed buffer's.
+            return Ok(buffered.exactly(after(0, buffered.sealed)));
         }
         let lookup = PageCount {
             reader: self,

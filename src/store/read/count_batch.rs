@@ -67,8 +67,8 @@ impl Reader<'_> {
 fn fetch<'a>(view: &View, hashes: impl Iterator<Item = &'a u64>) {
     for hash in hashes {
         view.active.buffer.prefetch(*hash);
-        if let Some(frozen) = &view.frozen {
-            frozen.buffer.prefetch(*hash);
+        if let Some(sealed) = &view.sealed {
+            sealed.buffer.prefetch(*hash);
         }
         if let Some(layer) = view.layers.first() {
             layer.prefetch_counters(*hash);

@@ -161,7 +161,7 @@ impl<'a> Reader<'a> {
         let superblock = store.superblocks[0].clone();
         let view = View {
             active: Arc::clone(store.generation(1)),
-            frozen: None,
+            sealed: None,
             layers: store.map(&superblock, &[]),
             sections: SectionSet::default(),
             superblock,

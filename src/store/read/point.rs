@@ -77,7 +77,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the frozen buffer or the pages have the key.
+    /// Whether the sealed buffer or the pages have the key.
     #[inline]
     pub(crate) fn probe_settled(self, view: &View, hash: u64) -> Result<bool> {
         let window = self.shared.window();

@@ -186,9 +186,9 @@ pub(crate) fn probe_buffers(
     if let Some(counts) = counts.filter(|_| !active.is_unused()) {
         probe_buffer(active, hashes, counts, rest, found);
     }
-    if let Some(frozen) = &view.frozen {
+    if let Some(sealed) = &view.sealed {
         let settled = |presence| presence == Presence::Settled;
-        probe_buffer(&frozen.buffer, hashes, settled, rest, found);
+        probe_buffer(&sealed.buffer, hashes, settled, rest, found);
     }
 }
 

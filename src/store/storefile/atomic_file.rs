@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::file::header::MAGIC;
 use crate::log::file::sync_parent;
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{Gate, Intention, StoreLocks, lock_error};
+use crate::store::coordination::locks::{Intention, OpenCloseLock, StoreLocks, lock_error};
 use crate::store::coordination::place::{Place, folder_of};
 use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
 use crate::sys::{LockFile, wait_until};
@@ -44,17 +44,17 @@ pub(crate) const COPY: Making = Making {
 /// Its maker holds its gate: what bears the temporary name and whose gate is free was left by one that died. It
 /// begins with a magic from the first moment, so that the next one may remove it.
 #[derive(Debug)]
-pub(crate) struct Draft {
+pub(crate) struct AtomicFile {
     pub(crate) place: Place,
     storage: Arc<dyn Storage>,
     pub(crate) temporary: PathBuf,
     pub(crate) file: Arc<dyn StorageFile>,
     /// Held until it is published, and handed on then.
-    gate: Option<Gate>,
+    gate: Option<OpenCloseLock>,
     making: Making,
 }
 
-impl Draft {
+impl AtomicFile {
     /// Begins a file that is to be named `path`, which must not exist, with the owner and the mode of what it is
     /// made of.
     pub(crate) fn begin(
@@ -127,7 +127,7 @@ impl Draft {
         // It may be there all the same.
         let file = made.inspect_err(|_| remove())?;
         let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
-            .and_then(|(locks, state)| Gate::of_draft(&locks, state));
+            .and_then(|(locks, state)| OpenCloseLock::of_draft(&locks, state));
         let gate = gate.inspect_err(|_| remove())?;
         Ok(Some(Self {
             place: place.clone(),
@@ -162,7 +162,7 @@ impl Draft {
     }
 
     /// The same for one whose name is made durable by its first opening: the gate is handed on.
-    pub(crate) fn name(mut self) -> Result<Gate> {
+    pub(crate) fn name(mut self) -> Result<OpenCloseLock> {
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
         match self.storage.publish(&self.temporary, &self.place) {
@@ -178,7 +178,7 @@ impl Draft {
     }
 }
 
-impl Drop for Draft {
+impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.gate.is_some() {
             let _ = self.storage.remove(&self.temporary);

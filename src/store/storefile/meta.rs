@@ -15,7 +15,7 @@ use crate::store::config::options::Options;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// Header and superblock of a store, checked.
-pub(crate) struct Identity {
+pub(crate) struct Meta {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
     /// Sections that the other one names, if it is good.
@@ -36,14 +36,14 @@ pub(crate) fn identify(
     options: &Options,
     path: &Path,
     write: bool,
-) -> Result<(Arc<dyn StorageFile>, Identity)> {
+) -> Result<(Arc<dyn StorageFile>, Meta)> {
     let failed = |error| Error::io("open", path, error);
     let file = options.storage.open(path, write).map_err(failed)?;
-    let identity = read_identity(&*file, path)?;
-    Ok((file, identity))
+    let meta = read_meta_of(&*file, path)?;
+    Ok((file, meta))
 }
 
-pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Identity> {
+pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> {
     let failed = |error| Error::io("read", path, error);
     let wrong = |source| Error::Format {
         path: path.to_owned(),
@@ -85,7 +85,7 @@ pub(crate) fn read_identity(file: &dyn StorageFile, path: &Path) -> Result<Ident
             got: length,
         }));
     }
-    Ok(Identity {
+    Ok(Meta {
         intent: newest_intent(file, path, &header)?,
         header,
         superblock,

@@ -7,10 +7,10 @@ use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, Superblock};
 use crate::page::Kind;
-use crate::store::coordination::fsync_failures::Told;
+use crate::store::coordination::fsync_failures::SeenFailures;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
-use crate::store::storefile::meta::{Identity, read_identity};
+use crate::store::storefile::meta::{Meta, read_meta_of};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 /// The store's file, as one handle has it open.
@@ -23,7 +23,7 @@ pub(crate) struct StoreFile {
     pub(crate) raw: Arc<dyn StorageFile>,
     shared: Arc<Coordination>,
     /// Failed syncs of the file that this handle has been told of.
-    told: Told,
+    told: SeenFailures,
 }
 
 impl StoreFile {
@@ -43,13 +43,13 @@ impl StoreFile {
             key_limit,
             raw,
             shared,
-            told: Told::default(),
+            told: SeenFailures::default(),
         }
     }
 
     /// What header and superblocks say now.
-    pub(crate) fn read_meta(&self) -> Result<Identity> {
-        read_identity(&*self.raw, &self.place)
+    pub(crate) fn read_meta(&self) -> Result<Meta> {
+        read_meta_of(&*self.raw, &self.place)
     }
 
     pub(crate) fn is_counting(&self) -> bool {

@@ -56,8 +56,8 @@ impl View {
         if !self.active.buffer.is_unused() {
             self.active.buffer.prefetch(hash);
         }
-        if let Some(frozen) = &self.frozen {
-            frozen.buffer.prefetch(hash);
+        if let Some(sealed) = &self.sealed {
+            sealed.buffer.prefetch(hash);
         }
         let mut layers = with_keys(&self.layers);
         if let Some(largest) = layers.next() {
@@ -68,12 +68,12 @@ impl View {
         }
     }
 
-    /// Whether the key is in the frozen buffer. Keys of open transactions have moved on to the active
+    /// Whether the key is in the sealed buffer. Keys of open transactions have moved on to the active
     /// buffer, which decides their fate.
     #[inline]
     pub(crate) fn is_frozen(&self, hash: u64) -> bool {
-        let frozen = self.frozen.as_ref();
-        frozen.is_some_and(|frozen| frozen.buffer.lookup(hash) == Presence::Settled)
+        let sealed = self.sealed.as_ref();
+        sealed.is_some_and(|sealed| sealed.buffer.lookup(hash) == Presence::Settled)
     }
 
     /// Whether a buffer has the key: for certain, though perhaps uncommitted.
@@ -81,7 +81,7 @@ impl View {
         self.active.buffer.contains(hash) || self.is_frozen(hash)
     }
 
-    /// Whether the frozen buffer or the pages have the key. `on_damage` answers for a page that seems to be
+    /// Whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
     /// damaged.
     #[inline]
     pub(crate) fn probe_settled(
@@ -110,10 +110,10 @@ impl View {
 
     /// The keys of a counting store: inserts minus removes, at least 0.
     pub(crate) fn net_keys(&self) -> u64 {
-        let frozen = self.frozen.as_ref();
-        let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
-        let frozen = frozen.map_or(0, |frozen| frozen.buffer.net_keys());
-        let buffered = self.active.buffer.net_keys().saturating_add(frozen);
+        let sealed = self.sealed.as_ref();
+        let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
+        let sealed = sealed.map_or(0, |sealed| sealed.buffer.net_keys());
+        let buffered = self.active.buffer.net_keys().saturating_add(sealed);
         self.superblock.keys().saturating_add_signed(buffered)
     }
 }

@@ -40,7 +40,7 @@ const MOST_RENEWALS: usize = 1000;
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
-    pub(crate) frozen: Option<Arc<Generation>>,
+    pub(crate) sealed: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
     pub(crate) sections: SectionSet,
     /// The newest superblock when the view was made.
@@ -48,20 +48,20 @@ pub(crate) struct View {
 }
 
 impl View {
-    /// Keys in frozen buffer and pages. Between its superblock and its end a checkpoint's keys are
+    /// Keys in sealed buffer and pages. Between its superblock and its end a checkpoint's keys are
     /// in both, and they stay so if the process dies there.
     pub(crate) fn settled_keys(&self) -> u64 {
-        let frozen = self.frozen.as_ref();
-        let frozen = frozen.filter(|frozen| self.superblock.generation <= frozen.number());
-        let frozen = frozen.map_or(0, |frozen| frozen.buffer.keys());
-        self.superblock.keys().saturating_add(frozen)
+        let sealed = self.sealed.as_ref();
+        let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
+        let sealed = sealed.map_or(0, |sealed| sealed.buffer.keys());
+        self.superblock.keys().saturating_add(sealed)
     }
 
     /// Whether it shows the store as it is now.
     #[inline]
     pub(crate) fn is_current(&self, shared: &Coordination) -> bool {
-        let settled = match &self.frozen {
-            Some(frozen) => frozen.number(),
+        let settled = match &self.sealed {
+            Some(sealed) => sealed.number(),
             None => self.active.number(),
         };
         // A log that memory had no room for is settled without ever having been in a view. Then only the
@@ -86,7 +86,7 @@ impl View {
             return Ok(None);
         }
         let find = |number: u64| {
-            let mut held = [Some(&self.active), self.frozen.as_ref()]
+            let mut held = [Some(&self.active), self.sealed.as_ref()]
                 .into_iter()
                 .flatten();
             match held.find(|held| held.number() == number) {
@@ -94,7 +94,7 @@ impl View {
                 None => find(number),
             }
         };
-        let frozen = if settled < active {
+        let sealed = if settled < active {
             Some(find(settled)?)
         } else {
             None
@@ -103,7 +103,7 @@ impl View {
         let (layers, sections) = map(&superblock)?;
         Ok(Some(Self {
             active,
-            frozen,
+            sealed,
             layers,
             sections,
             superblock,
@@ -120,7 +120,7 @@ impl View {
     /// Checks the number of the last commit: no more can have come since the superblock than the logs have room
     /// for. The caller holds the writer lock.
     pub(crate) fn check_sequence(&self, shared: &Coordination) -> Result<u64, Wrong> {
-        let logs = self.frozen.iter().chain([&self.active]);
+        let logs = self.sealed.iter().chain([&self.active]);
         let bytes = logs.fold(0_u64, |sum, one| sum.saturating_add(one.buffer.tail().end));
         let least = self.superblock.commit_sequence;
         let most = least.saturating_add(bytes / LEAST_MARK);
@@ -150,7 +150,7 @@ impl View {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Turn {
     pub(crate) active: u64,
-    /// The first generation that is not in the pages yet: the frozen one, or the active one.
+    /// The first generation that is not in the pages yet: the sealed one, or the active one.
     pub(crate) settled: u64,
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use crate::error::{Error, Result};
 use crate::file::section::{Gone, Hashes};
 use crate::file::{FormatError, Section, SectionKind, Superblock};
-use crate::store::storefile::meta::{read_identity, section_error};
+use crate::store::storefile::meta::{read_meta_of, section_error};
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
@@ -51,7 +51,7 @@ impl SectionReader {
                 return Ok(Some(Arc::new(opened)));
             }
             // Damaged, or the superblock was an old one by the time its section was read.
-            section = named(&read_identity(&**file, path)?.superblock, kind);
+            section = named(&read_meta_of(&**file, path)?.superblock, kind);
             if section == Some(found) {
                 return Ok(Some(Arc::new(opened)));
             }
@@ -119,7 +119,7 @@ impl SectionReader {
             {
                 return Ok(answer);
             }
-            let superblock = read_identity(&*self.file, &self.path)?.superblock;
+            let superblock = read_meta_of(&*self.file, &self.path)?.superblock;
             let kind = self.section.kind;
             *newer = Self::of(&self.file, &self.path, &superblock, kind, None)?;
             if newer.is_none() {

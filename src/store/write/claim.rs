@@ -172,7 +172,7 @@ impl WriteGuard<'_> {
 
     /// Where keys may be now that were absent.
     fn freshness(&self, absent: AbsentSince) -> Freshness {
-        let sealed = self.view.frozen.as_ref().map(|frozen| frozen.number());
+        let sealed = self.view.sealed.as_ref().map(|sealed| sealed.number());
         Freshness::of(absent, self.view.active.number(), sealed)
     }
 

@@ -41,12 +41,12 @@ impl Writer<'_> {
         let (sequence, active, end) = loop {
             let mut guard = self.lock()?;
             guard.ensure_log_space()?;
-            match guard.view.frozen.clone() {
+            match guard.view.sealed.clone() {
                 // The commit may cover keys in the log that is being checkpointed. That log must be durable
                 // before there is a mark in this one, which proves it.
-                Some(frozen) if frozen.buffer.durable() < frozen.buffer.tail().end => {
+                Some(sealed) if sealed.buffer.durable() < sealed.buffer.tail().end => {
                     drop(guard);
-                    let outcome = self.sync_frozen(&frozen);
+                    let outcome = self.sync_frozen(&sealed);
                     self.handle.poison_on_failure(outcome)?;
                 }
                 _ => {
@@ -67,14 +67,14 @@ impl Writer<'_> {
         Ok(sequence)
     }
 
-    fn sync_frozen(&self, frozen: &Generation) -> Result<()> {
-        match self.logs.of(frozen) {
-            Ok(log) => frozen.sync_to(log, frozen.buffer.tail().end),
+    fn sync_frozen(&self, sealed: &Generation) -> Result<()> {
+        match self.logs.of(sealed) {
+            Ok(log) => sealed.sync_to(log, sealed.buffer.tail().end),
             // Its checkpoint is done, so all that it held is durable.
             Err(Error::Log {
                 source: LogError::Missing { .. },
                 ..
-            }) if self.shared.settled() > frozen.number() => Ok(()),
+            }) if self.shared.settled() > sealed.number() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -98,7 +98,7 @@ impl Writer<'_> {
 
     fn commits_of(&self, view: &View) -> Result<Commits> {
         let mut commits = view.superblock.commits.clone();
-        for generation in view.frozen.iter().chain([&view.active]) {
+        for generation in view.sealed.iter().chain([&view.active]) {
             if generation.has_log() {
                 let log = self.logs.of(generation)?;
                 scan_marks(log, generation.buffer.tail().end, &mut commits)?;

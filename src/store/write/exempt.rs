@@ -98,7 +98,7 @@ impl WriteGuard<'_> {
     fn is_buffered(&self, hash: u64) -> bool {
         let view = &self.view;
         if self.writer.file.is_counting() {
-            let sealed = view.frozen.as_ref();
+            let sealed = view.sealed.as_ref();
             let sealed = sealed.map_or(0, |sealed| sealed.buffer.net(hash));
             return sealed + view.active.buffer.net(hash) > 0;
         }

@@ -7,7 +7,7 @@ use arc_swap::Guard;
 use crate::buffer::Wrong;
 use crate::error::{Error, Result};
 use crate::log::LogWriter;
-use crate::store::coordination::biased_lock::Bias;
+use crate::store::coordination::biased_lock::BiasedLock;
 use crate::store::coordination::locks::lock_error;
 use crate::store::coordination::shm::{DAMAGED, HandleSlot};
 use crate::store::engine::writer_state::Local;
@@ -30,7 +30,7 @@ pub(crate) struct WriteGuard<'a> {
 enum Excluded<'a> {
     /// Nothing: the handle is an exclusive one.
     Alone,
-    Bias(Bias<'a>),
+    BiasedLock(BiasedLock<'a>),
     File(&'a LockFile),
 }
 
@@ -46,7 +46,7 @@ impl Drop for WriteGuard<'_> {
         }
         match self.excluded {
             Excluded::Alone => {}
-            Excluded::Bias(bias) => bias.leave(),
+            Excluded::BiasedLock(bias) => bias.leave(),
             Excluded::File(file) => file.unlock(),
         }
     }
@@ -120,7 +120,7 @@ impl<'a> Writer<'a> {
         };
         let bias = self.shared.bias();
         if self.state.biased && bias.enter(self.handle.number) {
-            return Ok(Excluded::Bias(bias));
+            return Ok(Excluded::BiasedLock(bias));
         }
         let taken = self.state.waits.exclusive(file, self.options.timeout);
         if taken.map_err(lock_error(&self.file.place))? {

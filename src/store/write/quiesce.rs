@@ -7,7 +7,7 @@ use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogReader, RecordKind};
 use crate::store::checkpoint::run::HeldOff;
 use crate::store::engine::Engine;
-use crate::store::storefile::meta::Identity;
+use crate::store::storefile::meta::Meta;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
@@ -16,7 +16,7 @@ const ATTEMPTS: usize = 100;
 
 /// A store whose pages don't change while this is held.
 pub(crate) struct Quiesced<'a> {
-    pub(crate) identity: Identity,
+    pub(crate) meta: Meta,
     _held_off: HeldOff<'a>,
 }
 
@@ -50,13 +50,13 @@ pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
         drop(guard);
         checkpointer.settle_all(engine.options.timeout)?;
         let held_off = checkpointer.hold_off()?;
-        let identity = engine.file.read_meta()?;
-        let generation = identity.superblock.generation;
-        let intent = identity.intent.as_ref();
+        let meta = engine.file.read_meta()?;
+        let generation = meta.superblock.generation;
+        let intent = meta.intent.as_ref();
         // Another checkpoint may have begun since, and its process died at it.
         if intent.is_none_or(|intent| intent.generation != generation) {
             return Ok(Quiesced {
-                identity,
+                meta,
                 _held_off: held_off,
             });
         }

@@ -12,7 +12,7 @@
 use crate::buffer::{Wrong, limit_of};
 use crate::error::Error;
 use crate::file::layout::MAX_COUNTER;
-use crate::store::storefile::meta::read_identity;
+use crate::store::storefile::meta::read_meta_of;
 use crate::store::write::guard::WriteGuard;
 
 impl WriteGuard<'_> {
@@ -95,7 +95,7 @@ impl WriteGuard<'_> {
     /// its layers: with words of a while ago, a view of a while ago seems to be current.
     pub(crate) fn check_view(&self) -> Result<(), Error> {
         let writer = self.writer;
-        let newest = read_identity(&*writer.file.raw, &writer.file.place)?.superblock;
+        let newest = read_meta_of(&*writer.file.raw, &writer.file.place)?.superblock;
         let known = self.view.superblock.generation;
         Wrong::unless_in("settled", newest.generation..=newest.generation, known)
             .map_err(|wrong| writer.handle.distrust(wrong))

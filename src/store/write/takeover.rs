@@ -32,7 +32,7 @@ impl Writer<'_> {
         self.views.renew()?;
         let view = self.views.cell.load_full();
         let active = &view.active;
-        self.hand_transactions_over(view.frozen.as_deref(), active);
+        self.hand_transactions_over(view.sealed.as_deref(), active);
         if !active.has_log() {
             return self.remove_successor(active);
         }
