@@ -71,14 +71,14 @@ impl View {
     /// Whether the key is in the sealed buffer. Keys of open transactions have moved on to the active
     /// buffer, which decides their fate.
     #[inline]
-    pub(crate) fn is_frozen(&self, hash: u64) -> bool {
+    pub(crate) fn is_in_sealed(&self, hash: u64) -> bool {
         let sealed = self.sealed.as_ref();
         sealed.is_some_and(|sealed| sealed.buffer.lookup(hash) == Presence::Settled)
     }
 
     /// Whether a buffer has the key: for certain, though perhaps uncommitted.
     pub(crate) fn is_buffered(&self, hash: u64) -> bool {
-        self.active.buffer.contains(hash) || self.is_frozen(hash)
+        self.active.buffer.contains(hash) || self.is_in_sealed(hash)
     }
 
     /// Whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
@@ -90,7 +90,7 @@ impl View {
         window: WriteWindow<'_>,
         on_damage: impl Fn(&LayerPages, FormatError) -> Result<bool>,
     ) -> Result<bool> {
-        if self.is_frozen(hash) {
+        if self.is_in_sealed(hash) {
             return Ok(true);
         }
         for layer in with_keys(&self.layers) {

@@ -187,7 +187,7 @@ impl WriteGuard<'_> {
         let pending = claims.slots.len() as u64;
         let is_there = match freshness {
             Freshness::Active => false,
-            Freshness::Sealed => self.view.is_frozen(hash),
+            Freshness::Sealed => self.view.is_in_sealed(hash),
             Freshness::Checkpointed => self.writer.reader().probe_settled(&self.view, hash)?,
         };
         if is_there {

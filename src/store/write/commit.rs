@@ -46,7 +46,7 @@ impl Writer<'_> {
                 // before there is a mark in this one, which proves it.
                 Some(sealed) if sealed.buffer.durable() < sealed.buffer.tail().end => {
                     drop(guard);
-                    let outcome = self.sync_frozen(&sealed);
+                    let outcome = self.sync_sealed(&sealed);
                     self.handle.poison_on_failure(outcome)?;
                 }
                 _ => {
@@ -67,7 +67,7 @@ impl Writer<'_> {
         Ok(sequence)
     }
 
-    fn sync_frozen(&self, sealed: &Generation) -> Result<()> {
+    fn sync_sealed(&self, sealed: &Generation) -> Result<()> {
         match self.logs.of(sealed) {
             Ok(log) => sealed.sync_to(log, sealed.buffer.tail().end),
             // Its checkpoint is done, so all that it held is durable.
