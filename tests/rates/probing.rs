@@ -9,7 +9,7 @@ use everseen::sizing::Plan;
 
 use crate::numbers::{finalise, key};
 use crate::unsynced::Unsynced;
-use crate::{ABSENT, SEED, THREADS, count_false, deviation, insert};
+use crate::{ABSENT, SEED, THREADS, all_or, count_false, deviation, insert};
 
 const BITS: u64 = 32_640;
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -196,12 +196,20 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
 
 #[test]
 fn independent_probes_meet_one_in_a_million() {
-    check(1e-6, 60_000_000, 15_000_000);
+    check(
+        1e-6,
+        all_or(60_000_000, 20_000_000),
+        all_or(15_000_000, 5_000_000),
+    );
 }
 
 #[test]
 fn independent_probes_meet_one_in_ten_million() {
-    check(1e-7, 60_000_000, 15_000_000);
+    check(
+        1e-7,
+        all_or(60_000_000, 20_000_000),
+        all_or(15_000_000, 5_000_000),
+    );
 }
 
 #[test]
