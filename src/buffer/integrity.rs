@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::transactions::Transaction;
-use super::{Buffer, COMMITTED, Presence, Word};
+use super::{Buffer, COMMITTED, Presence, Tail, Word};
 use crate::sys::sync::Ordering;
 
 /// A word of shared memory that can't be what its writer stored.
@@ -148,19 +148,30 @@ impl Buffer {
         Wrong::unless_in("sealed", 0..=0, self.is_sealed().into())
     }
 
-    /// Adds the words that change under the writer lock alone.
+    /// Adds the words that change under the writer lock alone. Returns the tail and the allocated bytes as they went
+    /// into the sum: read a second time, they might be others.
     #[inline]
-    pub(crate) fn sum(&self, sum: &mut Sum) {
+    pub(crate) fn sum(&self, sum: &mut Sum) -> (Tail, u64) {
         let words = self.region.words();
-        let tails = &words[Word::TailTurn as usize..=Word::Applied as usize];
-        let others = [Word::Allocated, Word::Sealed, Word::Used, Word::Keys];
+        let load = |word: usize| words[word].load(Ordering::Relaxed);
         sum.add(self.generation);
-        for word in tails {
-            sum.add(word.load(Ordering::Relaxed));
+        let mut turn_and_tails = [0; 5];
+        for (word, loaded) in (Word::TailTurn as usize..).zip(&mut turn_and_tails) {
+            *loaded = load(word);
+            sum.add(*loaded);
         }
-        for word in others.into_iter().chain([Word::Room, Word::Net]) {
-            sum.add(words[word as usize].load(Ordering::Relaxed));
+        sum.add(load(Word::Applied as usize));
+        let allocated = load(Word::Allocated as usize);
+        sum.add(allocated);
+        for word in [Word::Sealed, Word::Used, Word::Keys, Word::Room, Word::Net] {
+            sum.add(load(word as usize));
         }
+        let at = 1 + 2 * (turn_and_tails[0] % 2) as usize;
+        let tail = Tail {
+            end: turn_and_tails[at],
+            previous: turn_and_tails[at + 1] as u32,
+        };
+        (tail, allocated)
     }
 
     /// Whether `state` is that of a handle's open transaction.
@@ -201,7 +212,7 @@ mod tests {
         let buffer = Buffer::private(1 << 16, 3).unwrap();
         buffer.set_allocated(65_536);
         for (end, previous) in [(4096, 7), (4160, 8)] {
-            buffer.set_tail(super::super::Tail { end, previous });
+            buffer.set_tail(Tail { end, previous });
         }
         buffer.set_applied(4160);
         buffer.set_durable(4096);
@@ -253,6 +264,17 @@ mod tests {
             ];
             let counts = !free.iter().any(|free| *free as usize == word);
             assert_eq!(sum_of(&buffer) != before, counts, "word {word}");
+        }
+    }
+
+    #[test]
+    fn the_tail_that_was_summed_is_the_one_that_counts() {
+        let buffer = buffer();
+        for end in [4168, 4176, 4184] {
+            buffer.set_tail(Tail { end, previous: 9 });
+            let summed = buffer.sum(&mut Sum::default());
+            assert_eq!(summed, (buffer.tail(), buffer.allocated()));
+            assert_eq!(summed.0.end, end);
         }
     }
 

@@ -15,6 +15,7 @@ use crate::buffer::{Sum, Wrong};
 use crate::error::{Error, Result};
 use crate::file::layout::MAX_COUNTER;
 use crate::file::{LayerPages, Superblock};
+use crate::log::LogEnd;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
@@ -132,10 +133,21 @@ impl View {
     /// The sum of all words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, shared: &Coordination) -> u64 {
+        self.sum_and_end(shared).0
+    }
+
+    /// The same, and the log's end as it went into the sum.
+    #[inline]
+    pub(crate) fn sum_and_end(&self, shared: &Coordination) -> (u64, LogEnd) {
         let mut sum = Sum::default();
         shared.sum(&mut sum);
-        self.active.buffer.sum(&mut sum);
-        sum.value()
+        let (tail, allocated) = self.active.buffer.sum(&mut sum);
+        let end = LogEnd {
+            end: tail.end,
+            previous: tail.previous,
+            allocated,
+        };
+        (sum.value(), end)
     }
 
     /// Stores the sum for the next holder of the writer lock. The caller holds that lock, or is the first to

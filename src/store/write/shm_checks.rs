@@ -12,6 +12,7 @@
 use crate::buffer::{Wrong, limit_of};
 use crate::error::Error;
 use crate::file::layout::MAX_COUNTER;
+use crate::log::LogEnd;
 use crate::store::storefile::meta::read_meta_of;
 use crate::store::write::guard::WriteGuard;
 
@@ -20,16 +21,17 @@ impl WriteGuard<'_> {
     /// on that is not asked again.
     #[inline]
     pub(crate) fn check_memory(&mut self) -> Result<(), Error> {
-        self.local.end = self.view.active.log_end();
         if self.writer.state.lock.is_none() {
+            self.local.end = self.view.active.log_end();
             return Ok(());
         }
-        self.find_wrong()
-            .map_err(|wrong| self.writer.handle.distrust(wrong))
+        let checked = self.checked_end();
+        self.local.end = checked.map_err(|wrong| self.writer.handle.distrust(wrong))?;
+        Ok(())
     }
 
     #[inline]
-    fn find_wrong(&self) -> Result<(), Wrong> {
+    fn checked_end(&self) -> Result<LogEnd, Wrong> {
         let (writer, view) = (self.writer, &self.view);
         let shared = writer.shared;
         let active = view.active.number();
@@ -45,8 +47,9 @@ impl WriteGuard<'_> {
             Wrong::unless_in("revoked", 1..=1, u64::from(shared.bias().is_revoked()))?;
         }
         view.active.buffer.check()?;
-        let sum = view.sum(writer.shared);
-        Wrong::unless_in("sum", sum..=sum, shared.seal())
+        let (sum, end) = view.sum_and_end(shared);
+        Wrong::unless_in("sum", sum..=sum, shared.seal())?;
+        Ok(end)
     }
 
     /// Leaves the sum for the next holder of the lock; `false` if the log's end is not what this one left
