@@ -164,7 +164,7 @@ impl Options {
         self
     }
 
-    /// Sets whether a new store keeps a share of its keys exactly, so that [`Store::measured`] can report how often it
+    /// Sets whether a new store keeps a share of its keys exactly, so that [`Store::measured`](crate::Store::measured) can report how often it
     /// was wrong. The share is one key in 4096, or fewer so that it takes less than a hundredth of the filter.
     ///
     /// Defaults to `true`, or to the other store's setting for a store that is [`like`](Self::like) another. A store

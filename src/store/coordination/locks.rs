@@ -2,7 +2,7 @@
 //!
 //! | lock | on | held |
 //! |---|---|---|
-//! | open-close | the store file | while opening and closing, to know first and last without a race; shared by readers |
+//! | open-close | the store file | while opening and closing, to know first and last without a race; readers share it |
 //! | presence | the store file | shared by all writing handles while they are open; exclusively by an exclusive one |
 //! | checkpoint | the store file | for one checkpoint; shared by readers that need the pages to stay unchanged |
 //! | readers | the store file | shared by reading handles while they are open |
