@@ -5,8 +5,8 @@ use crate::sizing::Cell;
 
 /// What a handle does when it meets a page that differs from what was written.
 ///
-/// A page's keys are lost with it: they can no longer be told from other keys. A crawler would rather fetch them again;
-/// a program that must never act twice on a key would rather skip some other keys with them.
+/// A page's keys are lost with it: which keys they were is no longer known. A crawler would rather fetch them again; a
+/// program that must never act twice on a key would rather skip some other keys with them.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnDamage {
@@ -32,7 +32,7 @@ impl OnDamage {
         }
     }
 
-    /// Replaces a damaged page by one that verifies; returns `false` if the policy is to fail.
+    /// Replaces a damaged page by one that verifies; returns `false` if the policy is [`OnDamage::Error`].
     pub(crate) fn replace(
         self,
         cell: Cell,

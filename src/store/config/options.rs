@@ -164,8 +164,9 @@ impl Options {
         self
     }
 
-    /// Sets whether a new store keeps a share of its keys exactly, so that [`Store::measured`](crate::Store::measured) can report how often it
-    /// was wrong. The share is one key in 4096, or fewer so that it takes less than a hundredth of the filter.
+    /// Sets whether a new store keeps a share of its keys exactly, so that
+    /// [`Store::measured`](crate::Store::measured) can report how often it was wrong. The share is one key in 4096, or
+    /// fewer so that it takes less than a hundredth of the filter.
     ///
     /// Defaults to `true`, or to the other store's setting for a store that is [`like`](Self::like) another. A store
     /// that is [merged](crate::Merge) from others keeps no such sample, nor does one of [`Kind::Counting`]: why a
@@ -179,11 +180,11 @@ impl Options {
     /// denser checkpoints.
     ///
     /// Defaults to the size of the filter when it is opened, within 64 to 256 MiB, but no more than a fourth of the
-    /// free disk space: both buffers are files on the disk while the store is open. [`Error::NoRoomForBuffer`] if
-    /// buffers of an explicitly set size do not fit.
+    /// free disk space: both buffers are files on the disk while the store is open. If buffers of an explicitly set
+    /// size do not fit, the error is [`Error::NoRoomForBuffer`].
     ///
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
-    /// it. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
+    /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
         (self.buffer, self.granted) = (bytes, true);
         self

@@ -211,13 +211,13 @@ impl Coordination {
         }
     }
 
-    /// Returns the lock that excludes writers of other processes; `None` where there are none.
+    /// Returns the lock that excludes writers of other processes; `None` for private memory.
     pub(crate) fn writer_lock(&self) -> io::Result<Option<LockFile>> {
         let file = self.region.file().map(std::fs::File::try_clone);
         Ok(file.transpose()?.map(LockFile::of))
     }
 
-    /// Fills the words in. The caller has filled in before what is not among the arguments.
+    /// Fills the words in. The caller has already filled in whatever is not an argument.
     pub(crate) fn begin(
         &self,
         store_id: &[u8; 16],

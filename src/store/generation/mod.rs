@@ -19,7 +19,7 @@ use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::buffer_path;
 use crate::sys::lock;
 
-/// A thread waits at most this fraction (one half) of a sync's duration for others to share the next sync.
+/// A thread waits for others to share the next sync for at most the duration of the last sync divided by this.
 const PATIENCE: u32 = 2;
 
 /// One generation, as this handle sees it.

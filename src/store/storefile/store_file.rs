@@ -86,8 +86,8 @@ impl StoreFile {
         })
     }
 
-    /// Makes the newest superblock durable if a sync of the store file failed, whichever handle called it. Pages need
-    /// no such care: until a superblock records a checkpoint, recovery repeats all of it.
+    /// Makes the newest superblock durable if a sync of the store file failed, through whichever handle. Pages need no
+    /// such care: until a superblock records a checkpoint, recovery repeats all of it.
     pub(crate) fn mend(&self) -> Result<()> {
         if !self.shared.doubt().is_open() {
             return Ok(());
