@@ -1,4 +1,4 @@
-//! The words that all handles of an open store share: which generation is active, which handles are there.
+//! The words that all handles of an open store share: which generation is active, which handles are present.
 //!
 //! They lie in a file of their own (`NAME-shm`), or in private memory for a handle that has the store exclusively. The
 //! first handle to open a store creates them anew: what an earlier session left is never read.
@@ -291,7 +291,7 @@ impl Coordination {
     }
 
     /// Returns the handle that is changing something under the writer lock, 0 for none. A handle that acquires the lock
-    /// and finds another handle here knows that it died there.
+    /// and finds another handle here knows that the other died while holding the lock.
     pub(crate) fn changing(&self) -> u64 {
         self.get(Word::Changing)
     }
@@ -304,7 +304,7 @@ impl Coordination {
         self.set(Word::Ready, 1);
     }
 
-    /// Returns whether another handle may join those that are there.
+    /// Returns whether another handle may join those that are present.
     pub(crate) fn is_joinable(&self) -> bool {
         self.get(Word::Ready) != 0 && !self.is_ended() && !self.is_poisoned()
     }
@@ -382,7 +382,7 @@ impl Coordination {
         self.region.words()[Word::NextHandle as usize].fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Checks the number of a new handle against those of the handles that are there.
+    /// Checks the number of a new handle against those of the handles present.
     pub(crate) fn check_handle(&self, handle: u64) -> Result<(), Wrong> {
         let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
         let last = others.max().unwrap_or(0).saturating_add(1);
@@ -438,7 +438,7 @@ impl Coordination {
         }
     }
 
-    /// Returns the slot of a handle that is there.
+    /// Returns the slot of a handle, if it has one.
     pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
         (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)
     }

@@ -157,7 +157,7 @@ impl AtomicFile {
         let synced = sync_parent(&*storage, &place);
         drop(gate);
         synced.inspect_err(|_| {
-            // After a reported failure, no file must be there.
+            // After a reported failure, no file may remain.
             let _ = storage.remove(&place);
         })
     }

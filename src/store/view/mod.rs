@@ -48,7 +48,7 @@ pub(crate) struct View {
 
 impl View {
     /// Returns the number of keys in the sealed buffer and the pages. Between the superblock of a checkpoint and its
-    /// end, its keys are in both. They stay so if the process dies there.
+    /// end, its keys are in both. They stay in both if the process dies there.
     pub(crate) fn settled_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
