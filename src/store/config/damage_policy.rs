@@ -1,29 +1,29 @@
-//! What to do about a damaged page.
+//! What a handle does about a damaged page.
 
 use crate::page;
 use crate::sizing::Cell;
 
-/// What a handle does when it meets a page that is not what was written.
+/// What a handle does when it meets a page that differs from what was written.
 ///
-/// A page's keys are lost with it: nobody can tell any more which they were. A crawler had rather
-/// fetch them again; who must never act twice on a key had rather skip others with them.
+/// A page's keys are lost with it: which keys they were is no longer known. A crawler would rather fetch them again; a
+/// program that must never act twice on a key would rather skip some other keys with them.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum OnDamage {
-    /// Answer [`FormatError::PageDamaged`](crate::FormatError::PageDamaged), and leave the page as
-    /// it is. A checkpoint that must write to the page fails; its keys stay in the log.
+    /// Returns [`FormatError::PageDamaged`](crate::FormatError::PageDamaged), and leaves the page as it is. A
+    /// checkpoint that must write to the page fails; its keys stay in the log.
     #[default]
     Error,
-    /// Take all its keys for never seen. The next checkpoint that brings keys for the page writes
-    /// it anew, with those alone.
+    /// Treats all of its keys as never seen. The next checkpoint that brings keys for the page rewrites it with only
+    /// those keys.
     NeverSeen,
-    /// Take all its keys for seen, those too that never were: about one in so many as the layer has
-    /// pages. The next checkpoint that brings keys for the page writes it so.
+    /// Treats all of its keys as seen, including those that never were: about one key in N, where N is the number of
+    /// pages of the layer. The next checkpoint that brings keys for the page writes it so.
     Seen,
 }
 
 impl OnDamage {
-    /// The answer of a damaged page, if there is to be one.
+    /// Returns the answer that a damaged page gives; `None` if it is an error.
     pub(crate) fn answer(self) -> Option<bool> {
         match self {
             OnDamage::Error => None,
@@ -32,7 +32,7 @@ impl OnDamage {
         }
     }
 
-    /// Makes of a damaged page one that verifies, if there is to be one.
+    /// Replaces a damaged page by one that verifies; returns `false` if the policy is [`OnDamage::Error`].
     pub(crate) fn replace(
         self,
         cell: Cell,

@@ -4,8 +4,8 @@ use crate::store::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_DEFAULT_B
 use crate::store::coordination::place::Place;
 
 impl Options {
-    /// The same for a store file of so many bytes, on a disk that has room for so many more. Both buffers are
-    /// files there, and logs and pages need room as well.
+    /// Returns these options with a buffer that fits a store file of `file` bytes and a disk with `room` free bytes.
+    /// Both buffers are files on that disk, and logs and pages need room as well.
     pub(crate) fn fit(&self, file: u64, room: u64) -> Self {
         let mut options = self.clone();
         if !self.granted {
@@ -15,7 +15,8 @@ impl Options {
         options
     }
 
-    /// The same for buffers that are files beside the store, unless it is for this handle alone.
+    /// Returns the same for buffers that are files beside the store. The disk does not limit those of an exclusive
+    /// handle.
     pub(crate) fn fit_beside(&self, store: &Place, file: u64) -> Self {
         let room = match self.exclusive {
             true => None,
@@ -24,30 +25,30 @@ impl Options {
         self.fit(file, room.unwrap_or(u64::MAX))
     }
 
-    /// Bytes of the buffer of one generation, of which there are two.
+    /// Returns the bytes of the buffer of one generation. There are two such buffers.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.buffer / 16 * 7
     }
 
-    /// Pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest is for
-    /// the checkpoint's keys, and for a part of a large batch.
+    /// Returns the number of pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest
+    /// is for the checkpoint's keys, and for a part of a large batch.
     pub(crate) fn chunk_pages(&self) -> u64 {
         (self.buffer / 16 / crate::sizing::PAGE_BYTES).clamp(1, 1024)
     }
 
-    /// Keys that a checkpoint holds in memory at a time.
+    /// Returns the number of keys that a checkpoint holds in memory at a time.
     pub(crate) fn chunk_keys(&self) -> u64 {
         (self.buffer / 32 / 8).clamp(64, 1 << 18)
     }
 
-    /// Keys of a large batch that are looked up together. Each takes its hash, its place and whether
-    /// it was found.
+    /// Returns the number of keys of a large batch that are looked up together. Each takes its hash, its place and
+    /// whether it was found.
     pub(crate) fn part_keys(&self) -> usize {
         (self.buffer / 32 / 24).clamp(4096, 1 << 18) as usize
     }
 
-    /// The same where pages come from the disk: all that tables and a checkpoint leave, for their places
-    /// and whether they were found.
+    /// Returns the same where pages come from the disk: everything that tables and a checkpoint leave, for the keys'
+    /// places and whether they were found.
     pub(crate) fn sweep_keys(&self) -> usize {
         let tables = 2 * self.buffer_bytes();
         let checkpoint = self.chunk_pages() * crate::sizing::PAGE_BYTES + self.chunk_keys() * 8;

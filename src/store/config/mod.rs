@@ -1,6 +1,6 @@
 //! What a caller may choose: options, damage policy, templates, the division of memory.
 //!
-//! No file is opened here and no lock taken.
+//! This module opens no file and takes no lock.
 
 pub(crate) mod damage_policy;
 pub(crate) mod memory_budget;

@@ -2,7 +2,7 @@
 
 use crate::file::Header;
 
-/// What a new store takes over from another.
+/// What a new store takes over from an existing one.
 #[derive(Debug)]
 pub(crate) struct Template {
     pub(crate) header: Header,
@@ -10,7 +10,7 @@ pub(crate) struct Template {
 }
 
 impl Template {
-    /// Whether the other one keeps a sample of its keys.
+    /// Returns whether the existing store keeps a sample of its keys.
     pub(crate) fn is_measured(&self) -> bool {
         self.measured
     }

@@ -1,21 +1,21 @@
-//! The writer lock of a handle that shares its store with nobody yet: a biased lock.
+//! The writer lock of a handle that does not share its store yet: a biased lock.
 //!
-//! Two calls to the system for the file's lock take longer than all else that the insert of a single key does.
-//! So whoever made the shared memory does without while no other writer has joined it. Who joins first
-//! revokes that, for as long as the shared memory lives, and then waits until the other is out; from then
-//! on all take the file's lock.
+//! The two system calls for the file lock take longer than everything else that inserting a single key does. So the
+//! handle that created the shared memory skips the file lock as long as no other writer has joined it. The first writer
+//! to join revokes the bias for the lifetime of the shared memory, then waits until the owner has left. From then on
+//! all handles take the file lock.
 //!
-//! It is Dekker's way for two: each tells what it is about, then looks at what the other tells, with a
-//! fence of all processors in between (`fence(SeqCst)`), so that at least one of them sees the other.
-//! Not measured by time: a holder that was stopped is waited for, one that died is known by its liveness
-//! lock, and what it left half done is mended by the next holder as ever.
+//! The protocol is Dekker's algorithm for two parties: each announces its intent, then checks the announcement of the
+//! other, with a full fence (`fence(SeqCst)`) in between, so at least one of them sees the other. Nothing depends on
+//! timing: a stopped holder is waited for, a dead one is recognized by its liveness lock, and the next holder repairs
+//! what it left half done, as always.
 
 use crate::sys::sync::{AtomicU64, Ordering, fence};
 
-/// The words of it.
+/// The shared words of the lock.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BiasedLock<'a> {
-    /// The handle that is inside without the file's lock, or about to look whether it may be.
+    /// The handle that is inside without the file lock, or is about to check whether it may enter.
     inside: &'a AtomicU64,
     revoked: &'a AtomicU64,
 }
@@ -25,7 +25,8 @@ impl<'a> BiasedLock<'a> {
         Self { inside, revoked }
     }
 
-    /// Goes inside, unless that was revoked. For the handle that made the words, one thread at a time.
+    /// Enters the lock, unless the bias was revoked. Only the handle that created the words calls this, one thread at a
+    /// time.
     #[inline]
     pub(crate) fn enter(self, handle: u64) -> bool {
         if self.is_revoked() {
@@ -40,30 +41,30 @@ impl<'a> BiasedLock<'a> {
         false
     }
 
-    /// Comes out.
+    /// Leaves the lock.
     #[inline]
     pub(crate) fn leave(self) {
         self.inside.store(0, Ordering::Release);
     }
 
-    /// Lets nobody in any more. Who is [`inside`](Self::inside) after that has to be waited for.
+    /// Stops further entries. The caller must then wait for the handle that is still [`inside`](Self::inside), if any.
     pub(crate) fn revoke(self) {
         self.revoked.store(1, Ordering::Relaxed);
         fence(Ordering::SeqCst);
     }
 
-    /// Whether nobody is let in any more.
+    /// Returns whether the bias was revoked, so that no handle may enter any more.
     pub(crate) fn is_revoked(self) -> bool {
         self.revoked.load(Ordering::Relaxed) != 0
     }
 
-    /// The handle that is inside, perhaps; 0 for none.
+    /// Returns the handle that may be inside; 0 for none.
     pub(crate) fn inside(self) -> u64 {
         self.inside.load(Ordering::Acquire)
     }
 }
 
-/// Every order of the steps of an owner that goes in and out and of another that joins it.
+/// Explores every interleaving of an owner that enters and leaves with another handle that joins.
 #[cfg(all(test, loom))]
 mod loom {
     use std::sync::Arc;
@@ -80,10 +81,10 @@ mod loom {
     struct Shared {
         inside: AtomicU64,
         revoked: AtomicU64,
-        /// Stands for the file's lock.
+        /// Stands for the file lock.
         file: AtomicU64,
-        /// What the lock is for. Read and written apart: without exclusion, or without what it makes
-        /// visible, a step is lost.
+        /// The data that the lock protects. Reads and writes are separate: without mutual exclusion, or without the
+        /// visibility it provides, a step is lost.
         steps: AtomicU64,
     }
 

@@ -1,9 +1,9 @@
-//! What a failed sync leaves in doubt, and making it good.
+//! Tracks what a failed sync leaves in doubt, and repairs it.
 //!
-//! The system tells each open file once that its data could not be written, takes the pages for
-//! clean all the same, and lets the next sync succeed without them. So whoever syncs after a
-//! failure, through whichever handle, first takes up what the system has still to tell of it, and
-//! then writes once more what the last good sync doesn't cover.
+//! The system reports to each open file only once that its data could not be written. It marks the pages clean anyway,
+//! and lets the next sync succeed without them. So the first sync after a failure, through whichever handle, first
+//! consumes the errors that the system has still to report, and then writes again what the last successful sync does
+//! not cover.
 
 use std::io;
 
@@ -15,11 +15,11 @@ use crate::sys::sync::{AtomicU64, Ordering};
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FsyncFailures<'a> {
     failures: &'a AtomicU64,
-    /// How many of them have been made good.
+    /// The number of failures that have been repaired.
     mended: &'a AtomicU64,
 }
 
-/// How many failures a handle's own open file has told of.
+/// The number of failures that the system has reported to a handle's own open file.
 #[derive(Debug, Default)]
 pub(crate) struct SeenFailures(AtomicU64);
 
@@ -28,21 +28,20 @@ impl<'a> FsyncFailures<'a> {
         Self { failures, mended }
     }
 
-    /// Whether a sync failed and has not been made good.
+    /// Returns whether a sync failed and has not been repaired.
     pub(crate) fn is_open(self) -> bool {
-        // More made good than failed is memory that was damaged: it is not believed either.
+        // More repairs than failures means damaged memory, which is not trusted either.
         self.mended.load(Ordering::Acquire) != self.failures.load(Ordering::Acquire)
     }
 
-    /// Keeps in mind that a sync failed.
+    /// Records that a sync failed.
     pub(crate) fn raise(self) {
         self.failures.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Syncs the file. When it returns, what `write_again` writes is durable in spite of all
-    /// failures before.
+    /// Syncs the file. On success, what `write_again` writes is durable in spite of all earlier failures.
     ///
-    /// `failed` makes an error of what the system says.
+    /// `failed` turns an error of the system into one of this crate.
     pub(crate) fn sync(
         self,
         file: &dyn StorageFile,
@@ -53,7 +52,7 @@ impl<'a> FsyncFailures<'a> {
         loop {
             let failures = self.failures.load(Ordering::Acquire);
             if told.0.swap(failures, Ordering::AcqRel) != failures {
-                // Of failures that are known.
+                // This reports failures that are known already.
                 let _ = file.sync();
             }
             if self.mended.load(Ordering::Acquire) != failures {
@@ -63,7 +62,7 @@ impl<'a> FsyncFailures<'a> {
                 self.raise();
                 return Err(failed(error));
             }
-            // Another handle's sync may have failed first, and taken what this one was to write.
+            // Another handle's sync may have failed first, and consumed the failure of what this one was to write.
             if self.failures.load(Ordering::Acquire) == failures {
                 self.mended.fetch_max(failures, Ordering::AcqRel);
                 return Ok(());

@@ -1,4 +1,4 @@
-//! One handle of an open store: how it has it open, and whether it may go on.
+//! One handle of an open store: how it has the store open, and whether it may continue.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
@@ -14,13 +14,13 @@ use crate::sys::{Process, RangeLock};
 /// How a handle has the store open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Access {
-    /// For writing, with nobody else: buffers and coordination are private.
+    /// For writing, exclusively: buffers and coordination are private.
     Alone,
-    /// For writing, with others.
+    /// For writing, with other handles.
     Shared,
     /// For reading what others write, as they write it.
     Watching,
-    /// For reading what was there when it was opened.
+    /// For reading what was there when the handle was opened.
     Snapshot,
 }
 
@@ -31,20 +31,20 @@ pub(crate) struct Held {
     pub(crate) seat: HandleSlotLease,
 }
 
-/// One handle. It refuses all work once it is closed, or poisoned by a failure after which nobody can know what the disk
-/// holds.
+/// One handle. It refuses all work once it is closed, or poisoned by a failure after which the state of the disk is
+/// unknown.
 #[derive(Debug)]
 pub(crate) struct Handle {
     pub(crate) place: Place,
     pub(crate) access: Access,
-    /// Its number in the logs.
+    /// The handle's number in the logs.
     pub(crate) number: u64,
-    /// Its slot in the shared memory.
+    /// The handle's slot in the shared memory.
     pub(crate) seat: usize,
     pub(crate) locks: StoreLocks,
     pub(crate) shared: Arc<Coordination>,
     pub(crate) held: Mutex<Option<Held>>,
-    /// Of a handle that only reads: tells that it does.
+    /// The lock that announces a handle that only reads.
     pub(crate) reading: Mutex<Option<RangeLock>>,
     process: Process,
     poison: OnceLock<Arc<Error>>,
@@ -79,12 +79,12 @@ impl Handle {
         self.closed.store(true, Ordering::Release);
     }
 
-    /// Whether this process opened the handle, and not one that it was forked from.
+    /// Returns whether this process opened the handle, rather than a process that it was forked from.
     pub(crate) fn is_own(&self) -> bool {
         self.process.is_current()
     }
 
-    /// The same by the process's number too, for what must not be done in a copy at any price.
+    /// Returns the same, but checks the process number as well, for what must never happen in a forked copy.
     pub(crate) fn is_own_for_certain(&self) -> bool {
         self.is_own() && self.process.has_its_number()
     }
@@ -123,7 +123,7 @@ impl Handle {
         })
     }
 
-    /// The same, and writing through a handle that only reads or was forked.
+    /// Refuses the same, and also writing through a handle that only reads or was forked.
     pub(crate) fn check_writable(&self) -> Result<()> {
         if !self.writes() {
             return Err(Error::ReadOnly);
@@ -138,8 +138,8 @@ impl Handle {
         matches!(self.access, Access::Alone | Access::Shared)
     }
 
-    /// Passes an outcome on, and poisons the handle if it is one after which nobody can know what
-    /// the disk holds. Lack of room is told before any promise, so it is not.
+    /// Passes an outcome on, and poisons the handle if the state of the disk is unknown after it. Lack of room does not
+    /// poison it, since it is reported before any promise.
     pub(crate) fn poison_on_failure<T>(&self, outcome: Result<T>) -> Result<T> {
         match outcome {
             Err(
@@ -154,15 +154,14 @@ impl Handle {
         }
     }
 
-    /// Ends all work on this handle; reopening recovers what is durable. The others go on: what
-    /// this one left half done they mend as after a death, and what a failed sync left in doubt
-    /// they write again.
+    /// Ends all work on this handle; reopening recovers what is durable. The other handles continue: they repair what
+    /// this one left half done as after a crash, and write again what a failed sync left in doubt.
     pub(crate) fn poison(&self, error: Error) -> Error {
         let lost = LogError::Lost { offset: 0 };
         if let Error::Log { source, .. } = &error
             && std::mem::discriminant(source) == std::mem::discriminant(&lost)
         {
-            // What the buffer tells of is nowhere else any more.
+            // What the buffer refers to no longer exists anywhere else.
             self.shared.set_poisoned(LOST);
         }
         if matches!(error, Error::SharedMemory { .. }) {
@@ -172,18 +171,18 @@ impl Handle {
         Error::Poisoned { cause }
     }
 
-    /// Whether this handle can't go on after a failure of its own.
+    /// Returns whether this handle cannot continue after a failure of its own.
     pub(crate) fn is_poisoned(&self) -> bool {
         self.poison.get().is_some()
     }
 
-    /// Sees that store and log still have their names: what goes into a file without one is lost when the last
-    /// handle closes it. Ends all work on this handle if not.
+    /// Checks that store and log still have their names: what goes into a file without a name is lost when the last
+    /// handle closes it. Ends all work on this handle if they do not.
     pub(crate) fn check_names(&self, log: Option<&LogFile>) -> Result<()> {
         let named = self.place.expect(&self.place, self.locks.id());
         let named = named.and_then(|()| match log.and_then(|log| Some((log, log.id?))) {
             Some((log, id)) => match self.place.expect(&log.path, id) {
-                // Another handle has brought it into the pages meanwhile, and removed it.
+                // Another handle has brought the log into the pages meanwhile, and removed it.
                 Err(Error::Moved { .. }) if self.shared.settled() > log.generation => Ok(()),
                 outcome => outcome,
             },
@@ -192,13 +191,13 @@ impl Handle {
         self.poison_on_failure(named)
     }
 
-    /// Ends the work of all handles on a memory that can't be believed.
+    /// Ends the work of all handles on memory that cannot be trusted.
     #[cold]
     pub(crate) fn distrust(&self, wrong: Wrong) -> Error {
         self.poison(wrong.at(&self.place))
     }
 
-    /// Checks a handle's uncommitted keys, as the table has them: what is missing there would be gone with the log.
+    /// Checks a handle's uncommitted keys as the table has them: a key missing there would be lost with the log.
     pub(crate) fn expect_keys(
         &self,
         handle: u64,

@@ -1,4 +1,4 @@
-//! Taking a store over from builds that locked files beside it (FORMAT.md, "Locks and concurrent readers").
+//! Takes a store over from builds that locked files beside it (FORMAT.md, "Locks and concurrent readers").
 
 use crate::error::{Error, Result};
 use crate::file::Header;
@@ -8,14 +8,14 @@ use crate::store::coordination::place::Place;
 use crate::sys::LockFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
-/// What those builds lock, in the order in which they do.
+/// The files that those builds lock, in the order in which they lock them.
 const LOCKED: [&str; 2] = ["-gate", "-lock"];
 
-/// Marks a store as one whose locks are on its file, and removes the old lock files. From then on those builds refuse
-/// it. For the first handle in, inside the gate.
+/// Marks a store as one whose locks are on its own file, and removes the old lock files. From then on those builds
+/// refuse the store. Only the first handle to open calls this, while it holds the open-close lock.
 ///
 /// # Errors
-/// [`Error::Locked`] if such a build has it open.
+/// [`Error::Locked`] if such a build has the store open.
 pub(crate) fn take_over(place: &Place, file: &dyn StorageFile, header: &mut Header) -> Result<()> {
     let mut held = Vec::new();
     for suffix in LOCKED {
@@ -31,14 +31,14 @@ pub(crate) fn take_over(place: &Place, file: &dyn StorageFile, header: &mut Head
         held.push((path, lock));
     }
     header.locks_itself = true;
-    // Its 256 bytes lie in one sector, which is written whole or not at all. Superblocks' copies follow with their
-    // next writing.
+    // The header's 256 bytes lie in one sector, which is written whole or not at all. The copies in the superblocks
+    // follow when those are next written.
     write_all_at(file, &header.encode(), HEADER_OFFSET)
         .map_err(|error| Error::io("mark the locks of", place, error))?;
     let synced = file.sync();
     synced.map_err(|error| Error::sync("mark the locks of", place, error))?;
     for (path, _lock) in &held {
-        // A stranger's file of that name stays, and is in nobody's way.
+        // An unrelated file of that name stays, and does no harm.
         let _ = place.folder().remove(path);
     }
     Ok(())

@@ -1,18 +1,19 @@
-//! Who may do what at the same time. Which waits for which: docs/design.md.
+//! The locks: what may happen at the same time. For the lock order, see docs/design.md.
 //!
 //! | lock | on | held |
 //! |---|---|---|
-//! | gate | the store file | while opening and closing, so that first and last are told without a race; shared by readers |
-//! | presence | the store file | shared by all writing handles while they are open; alone by an exclusive one |
-//! | checkpoint | the store file | for one checkpoint; shared by readers that need the pages to stand still |
+//! | open-close | the store file | while opening and closing, to know first and last without a race; readers share it |
+//! | presence | the store file | shared by all writing handles while they are open; exclusively by an exclusive one |
+//! | checkpoint | the store file | for one checkpoint; shared by readers that need the pages to stay unchanged |
 //! | readers | the store file | shared by reading handles while they are open |
 //! | programs | the store file | by a program that asks for it ([`try_lock`](crate::Store::try_lock)) |
-//! | liveness | the store file, one lock for each place | by the handle in that place while it lives |
+//! | liveness | the store file, one lock per slot | by the handle in that slot while it lives |
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
-//! | writer | `NAME-shm`; while only one handle writes, a word in it ([`bias`](super::bias)) | for one batch |
+//! | writer | `NAME-shm`; [a word in it](super::biased_lock) while only one handle writes | for one batch |
 //!
-//! Those on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent readers"). So
-//! they hold whatever name the file was opened by, and there is no lock file that a tidy person could remove.
+//! The locks on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent
+//! readers"). So they hold under whatever name the file was opened, and there is no lock file that a tidy person could
+//! remove.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -24,7 +25,7 @@ use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, MAX_HANDLES};
 use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of, wait_until};
 
-/// The byte of each lock. Those of liveness follow each other.
+/// The byte offset of each lock. The liveness locks follow each other.
 const GATE: u64 = 1 << 62;
 const PRESENCE: u64 = GATE + 1;
 const CHECKPOINT: u64 = GATE + 2;
@@ -32,14 +33,14 @@ const READERS: u64 = GATE + 3;
 const PROGRAMS: u64 = GATE + 4;
 const LIVENESS: u64 = GATE + 16;
 
-/// How long a lock that shuts everybody out is asked for again: a process that is killed lets go of
-/// its locks one after the other, and of the gate perhaps first.
+/// How long an exclusive lock is retried: a killed process releases its locks one after the other, and perhaps the
+/// open-close lock first.
 pub(crate) const DYING: Duration = Duration::from_secs(1);
 
 /// How often the file behind a name may change while it is being locked.
 const REPLACEMENTS: usize = 1000;
 
-/// Turns what a lock call says into an error.
+/// Turns the error of a lock call into one of this crate.
 pub(crate) fn lock_error(path: &Path) -> impl FnOnce(std::io::Error) -> Error + '_ {
     |error| match error.kind() {
         std::io::ErrorKind::Unsupported => Error::NoLocks {
@@ -55,14 +56,14 @@ pub(crate) fn locked(path: &Path) -> Error {
     }
 }
 
-/// What a handle wants the store for.
+/// What a handle opens the store for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Intention {
     Read,
     Write,
 }
 
-/// The store file, opened for its locks alone.
+/// The store file, opened only for its locks.
 #[derive(Debug, Clone)]
 pub(crate) struct StoreLocks {
     file: Arc<LockedFile>,
@@ -75,7 +76,7 @@ impl StoreLocks {
         Self::open_other(place, place, intention)
     }
 
-    /// Those of a file in the same folder that is to be a store.
+    /// Opens the locks of a file in the same directory that is to become a store.
     pub(crate) fn open_other(
         place: &Place,
         path: &Path,
@@ -99,24 +100,25 @@ impl StoreLocks {
         Ok((locks, state))
     }
 
-    /// Which file it is.
+    /// Returns which file these locks are on.
     pub(crate) fn id(&self) -> FileId {
         self.id
     }
 
-    /// The gate of a file that nobody has opened by its name yet; `None` if its maker lives.
+    /// Takes the open-close lock of a file that no handle has opened by its name yet; returns `None` if its creator
+    /// lives.
     pub(crate) fn gate_of_draft(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_exclusive(GATE);
         taken.map_err(lock_error(&self.path))
     }
 
-    /// Takes the checkpoint's lock for a handle that writes pages, if nobody has it.
+    /// Takes the checkpoint lock for a handle that writes pages, if it is free.
     pub(crate) fn try_checkpoint(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_exclusive(CHECKPOINT);
         taken.map_err(lock_error(&self.path))
     }
 
-    /// Keeps other processes from checkpoints, waiting for one until `patience` is over.
+    /// Keeps other processes from checkpoints. Waits for a running one for at most `patience`.
     pub(crate) fn hold_checkpoints_off(
         &self,
         intention: Intention,
@@ -129,19 +131,20 @@ impl StoreLocks {
         taken.map_err(lock_error(&self.path))
     }
 
-    /// Tells that somebody reads. Nobody is kept out by that but a repair.
+    /// Announces a reader. This excludes nothing but a repair.
     pub(crate) fn tell_reading(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_shared(READERS);
         taken.map_err(lock_error(&self.path))
     }
 
-    /// Keeps readers out; `None` if there are some.
+    /// Keeps readers out; returns `None` if there are any.
     pub(crate) fn keep_readers_out(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_exclusive(READERS);
         taken.map_err(lock_error(&self.path))
     }
 
-    /// The lock that programs use among themselves; `None` if another open file has it, be it of this very handle.
+    /// Takes the lock that programs use among themselves; returns `None` if another open file has it, even one of this
+    /// very handle.
     pub(crate) fn for_programs(place: &Place, id: FileId) -> Result<Option<RangeLock>> {
         place.expect(place, id)?;
         let (own, _) = Self::open(place, Intention::Write)?;
@@ -149,7 +152,7 @@ impl StoreLocks {
         taken.map_err(lock_error(&own.path))
     }
 
-    /// How others have the store open for writing.
+    /// Returns how other handles have the store open for writing.
     pub(crate) fn others(&self) -> Result<Others> {
         let failed = || lock_error(&self.path);
         if !self.file.is_held_by_another(PRESENCE).map_err(failed())? {
@@ -162,8 +165,8 @@ impl StoreLocks {
         })
     }
 
-    /// Whether the handle in a place lives. One whose place has been given to another does not. Only a lock
-    /// that can be had says that a handle is dead. Not for this handle itself.
+    /// Returns whether the handle lives. A handle whose slot was given to another does not. Only a lock that could be
+    /// acquired proves that a handle is dead. Must not be called for this handle itself.
     pub(crate) fn is_alive(&self, shared: &Coordination, handle: u64) -> Result<bool> {
         let Some(index) = shared.slot_of(handle) else {
             return Ok(false);
@@ -182,21 +185,21 @@ pub(crate) enum Others {
     Alone,
 }
 
-/// The lock on opening and closing.
+/// The lock on opening and closing (the gate).
 #[derive(Debug)]
 pub(crate) struct OpenCloseLock {
     _lock: RangeLock,
-    /// The store file while the gate is held.
+    /// The state of the store file while the lock is held.
     pub(crate) state: FileState,
 }
 
 impl OpenCloseLock {
-    /// Waits for the gate of the file that has the store's name.
+    /// Waits for the open-close lock of the file that has the store's name.
     pub(crate) fn enter(place: &Place, intention: Intention, patience: Duration) -> Result<Self> {
         for _ in 0..REPLACEMENTS {
             let (locks, state) = StoreLocks::open(place, intention)?;
             let gate = Self::take(&locks, state, intention, patience)?;
-            // Whoever had the gate may have removed the name, or given it to another file.
+            // The previous holder may have removed the name, or given it to another file.
             if place.state()?.is_some_and(|found| found.id == state.id) {
                 check_locks(place, intention)?;
                 return Ok(gate);
@@ -207,7 +210,7 @@ impl OpenCloseLock {
         })
     }
 
-    /// The gate of a file that this handle is making.
+    /// Takes the open-close lock of a file that this handle is creating.
     pub(crate) fn of_draft(locks: &StoreLocks, state: FileState) -> Result<Self> {
         match locks.gate_of_draft()? {
             Some(lock) => Ok(Self { _lock: lock, state }),
@@ -215,7 +218,7 @@ impl OpenCloseLock {
         }
     }
 
-    /// Waits for the gate of a file that is open already.
+    /// Waits for the open-close lock of a file that is open already.
     pub(crate) fn enter_again(place: &Place, id: FileId, patience: Duration) -> Result<Self> {
         place.expect(place, id)?;
         let (locks, state) = StoreLocks::open(place, Intention::Write)?;
@@ -247,7 +250,7 @@ impl OpenCloseLock {
         }
     }
 
-    /// Opens the locks of a handle that is coming in.
+    /// Opens the locks of a handle that is opening the store.
     pub(crate) fn locks(&self, place: &Place, intention: Intention) -> Result<StoreLocks> {
         let (locks, state) = StoreLocks::open(place, intention)?;
         if state.id != self.state.id {
@@ -259,7 +262,7 @@ impl OpenCloseLock {
     }
 }
 
-/// A file system that grants the same lock twice protects nobody.
+/// Refuses a file system that grants the same lock twice: its locks protect nothing.
 fn check_locks(place: &Place, intention: Intention) -> Result<()> {
     let (second, _) = StoreLocks::open(place, intention)?;
     let held = second.file.is_held_by_another(GATE);
@@ -271,7 +274,7 @@ fn check_locks(place: &Place, intention: Intention) -> Result<()> {
     }
 }
 
-/// A handle's part in telling who is there.
+/// A handle's share in the lock that shows which handles are present.
 #[derive(Debug)]
 pub(crate) struct PresenceLock {
     lock: RangeLock,
@@ -286,26 +289,26 @@ impl PresenceLock {
         }
     }
 
-    /// Takes the store alone; `None` if anybody has it open for writing.
+    /// Takes the store exclusively; returns `None` if any handle has it open for writing.
     pub(crate) fn alone(locks: &StoreLocks) -> Result<Option<Self>> {
         let taken = locks.file.try_exclusive(PRESENCE);
         let taken = taken.map_err(lock_error(&locks.path))?;
         Ok(taken.map(|lock| Self::of(locks, lock)))
     }
 
-    /// Joins the others; `None` if somebody has the store alone. Called inside the gate.
+    /// Joins the other handles; returns `None` if one has the store exclusively. The caller holds the open-close lock.
     pub(crate) fn join(locks: &StoreLocks) -> Result<Option<Self>> {
         let taken = locks.file.try_shared(PRESENCE);
         let taken = taken.map_err(lock_error(&locks.path))?;
         Ok(taken.map(|lock| Self::of(locks, lock)))
     }
 
-    /// Takes the store alone, unless others are there still. Called inside the gate.
+    /// Takes the store exclusively; returns `false` if others are still there. The caller holds the open-close lock.
     pub(crate) fn become_alone(&self) -> Result<bool> {
         self.lock.upgrade().map_err(lock_error(&self.path))
     }
 
-    /// Lets others in. Called inside the gate.
+    /// Lets other handles in. The caller holds the open-close lock.
     pub(crate) fn share(&self) -> Result<()> {
         let shared = self.lock.downgrade().map_err(lock_error(&self.path))?;
         match shared {
@@ -315,16 +318,16 @@ impl PresenceLock {
     }
 }
 
-/// A handle's place among all that have the store open.
+/// A handle's slot among all that have the store open.
 #[derive(Debug)]
 pub(crate) struct HandleSlotLease {
     pub(crate) index: usize,
-    /// Absent in a handle that has the store alone.
+    /// `None` in a handle that has the store exclusively.
     _liveness: Option<RangeLock>,
 }
 
 impl HandleSlotLease {
-    /// The only seat there is.
+    /// Takes the only slot of a store that is open exclusively.
     pub(crate) fn alone(shared: &Coordination, handle: u64) -> Self {
         let seat = Self {
             index: 0,
@@ -334,15 +337,15 @@ impl HandleSlotLease {
         seat
     }
 
-    /// Takes a free place. Called inside the gate, so nobody else does.
+    /// Takes a free slot. The caller holds the open-close lock, so no other handle takes one.
     pub(crate) fn among(locks: &StoreLocks, shared: &Coordination, handle: u64) -> Result<Self> {
-        // Free places first. Those of the dead are freed by the next rotation.
+        // Only free slots: the next rotation frees those of dead handles.
         for index in 0..MAX_HANDLES {
             if shared.slot(index).handle() != 0 {
                 continue;
             }
             let taken = locks.file.try_exclusive(LIVENESS + index as u64);
-            // Held still by one that is being freed: the next place will do.
+            // A handle that is just leaving may still hold the lock: the next slot will do.
             if let Some(liveness) = taken.map_err(lock_error(&locks.path))? {
                 let seat = Self {
                     index,
@@ -366,7 +369,7 @@ impl HandleSlotLease {
     }
 }
 
-/// Sees that whoever was alone so far takes the writer lock as all do from now on.
+/// Revokes the bias, so that the handle that was alone so far takes the writer lock like all others from now on.
 pub(crate) fn revoke_bias(
     locks: &StoreLocks,
     shared: &Coordination,

@@ -1,7 +1,7 @@
 //! Which handles have the store open, and which of them may act: shared memory, locks, poisoning.
 //!
-//! It promises that of two handles that open one file, by whatever names, each knows of the other. It touches `NAME-shm`
-//! and lock bytes of the store file, never the store's own bytes. The lock order is in [`locks`].
+//! Guarantees that two handles that open one file, by whatever names, know of each other. This module touches
+//! `NAME-shm` and lock bytes of the store file, never the store's own bytes. The lock order is in [`locks`].
 
 pub(crate) mod biased_lock;
 pub(crate) mod fsync_failures;

@@ -1,7 +1,8 @@
-//! Where a store lies: its folder, held open, and its files' names in it.
+//! Where a store lies: its directory, held open, and the names of its files there.
 //!
-//! A store is its file, not its name. Links are resolved once, the path is absolute from then on, and the folder
-//! is reached through its descriptor: neither `chdir` nor a renamed folder parts a store from the files beside it.
+//! A store is its file, not its name. Links are resolved once, the path is absolute from then on, and the directory is
+//! reached through its descriptor: neither `chdir` nor renaming the directory separates a store from the files beside
+//! it.
 
 use std::ffi::OsString;
 use std::io;
@@ -13,10 +14,10 @@ use crate::error::{Error, Result};
 use crate::sys::storage::Owner;
 use crate::sys::{FileId, FileState, Folder};
 
-/// So many generations hardly any store comes to; but a date in the name of somebody's own file is a larger number.
+/// Hardly any store reaches this many generations, whereas a date in the name of an unrelated file is a larger number.
 const LIKELY_GENERATIONS: u64 = 1_000_000;
 
-/// The place of one store. As a path it is absolute and free of links.
+/// The place of one store. Its path is absolute and free of links.
 #[derive(Debug, Clone)]
 pub(crate) struct Place {
     path: PathBuf,
@@ -32,7 +33,7 @@ impl Deref for Place {
 }
 
 impl Place {
-    /// The place of a file that exists, at the end of all links.
+    /// Returns the place of an existing file, with all links resolved.
     pub(crate) fn of_existing(path: &Path) -> Result<Self> {
         match path.canonicalize() {
             Ok(resolved) => Self::at(resolved),
@@ -43,7 +44,7 @@ impl Place {
         }
     }
 
-    /// The place of a file that is to be made: in a folder that exists, where nothing has its name.
+    /// Returns the place of a file to be created: its directory exists, and nothing has its name.
     pub(crate) fn of_new(path: &Path) -> Result<Self> {
         refuse_dangling(path)?;
         let folder = folder_of(path);
@@ -74,7 +75,7 @@ impl Place {
         })
     }
 
-    /// The same place, where new files get this owner and mode.
+    /// Returns the same place with an owner and mode for new files.
     pub(crate) fn with_owner(&self, owner: Option<Owner>) -> Result<Self> {
         let folder = self.folder.with_owner(owner);
         let folder = folder.map_err(|error| Error::io("open the folder", &self.path, error))?;
@@ -88,23 +89,23 @@ impl Place {
         &self.folder
     }
 
-    /// One of the files beside the store.
+    /// Returns the path of one of the files beside the store.
     pub(crate) fn beside(&self, suffix: &str) -> PathBuf {
         beside(&self.path, suffix)
     }
 
-    /// What has the store's name now, if anything.
+    /// Returns the state of the file that has the store's name now, if any.
     pub(crate) fn state(&self) -> Result<Option<FileState>> {
         self.state_of(&self.path)
     }
 
-    /// What has the name of a file in this folder now, if anything.
+    /// Returns the state of the file that has a name in this directory now, if any.
     pub(crate) fn state_of(&self, path: &Path) -> Result<Option<FileState>> {
         let found = self.folder.state(path);
         found.map_err(|error| Error::io("look at", path, error))
     }
 
-    /// Refuses to go on if a name stands for another file than the one that is open, or for none.
+    /// Fails with [`Error::Moved`] if the name stands for no file, or for another file than the open one.
     pub(crate) fn expect(&self, path: &Path, id: FileId) -> Result<()> {
         match self.state_of(path)? {
             Some(found) if found.id == id => Ok(()),
@@ -114,11 +115,11 @@ impl Place {
         }
     }
 
-    /// Whether a file with the number of a generation in its name is Everseen's. Of a stranger's, a number that no
-    /// store comes to is passed by.
+    /// Returns whether a file with a generation number in its name is Everseen's. Ignores an unrelated file whose
+    /// number no store reaches.
     ///
     /// # Errors
-    /// [`Error::InTheWay`] for a stranger's file whose name the store may come to need.
+    /// [`Error::InTheWay`] for an unrelated file whose name the store may need later.
     pub(crate) fn is_ours(&self, path: &Path, number: u64) -> Result<bool> {
         let ours = self.folder.is_ours(path);
         if ours.map_err(|error| Error::io("look at", path, error))? {
@@ -132,7 +133,7 @@ impl Place {
         }
     }
 
-    /// The numbers of all files `NAME` + `prefix` + number. Names are compared as bytes.
+    /// Returns the numbers of all files named `NAME` + `prefix` + number. Names are compared as bytes.
     pub(crate) fn numbers(&self, prefix: &str) -> Result<Vec<u64>> {
         let failed = |error| Error::io("list the folder", self.folder.path(), error);
         let start = beside(Path::new(self.path.file_name().unwrap_or_default()), prefix);
@@ -140,7 +141,7 @@ impl Place {
         let names = self.folder.names().map_err(failed)?;
         let numbers = names.iter().filter_map(|name| {
             let rest = name.as_encoded_bytes().strip_prefix(start)?;
-            // Neither a sign nor a leading zero.
+            // The number has neither a sign nor a leading zero.
             let number = std::str::from_utf8(rest).ok()?.parse::<u64>().ok()?;
             (number.to_string().as_bytes() == rest).then_some(number)
         });
@@ -148,7 +149,7 @@ impl Place {
     }
 }
 
-/// Refuses a link that leads nowhere: it is no store, and nothing can be made under its name.
+/// Refuses a dangling link: it is no store, and nothing can be created under its name.
 pub(crate) fn refuse_dangling(path: &Path) -> Result<()> {
     match path.is_symlink() && matches!(path.try_exists(), Ok(false)) {
         true => Err(Error::DanglingLink {
@@ -158,14 +159,14 @@ pub(crate) fn refuse_dangling(path: &Path) -> Result<()> {
     }
 }
 
-/// The name of one of the files beside the store at `path`.
+/// Returns the path of one of the files beside the store at `path`.
 pub(crate) fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = OsString::from(path);
     name.push(suffix);
     name.into()
 }
 
-/// The folder that a file is in, or is to be.
+/// Returns the directory that contains the file, or is to contain it.
 pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,

@@ -1,7 +1,7 @@
-//! The words that all handles of an open store share: which generation is active, who is there.
+//! The words that all handles of an open store share: which generation is active, which handles are present.
 //!
-//! In a file of its own (`NAME-shm`), or in private memory for a handle that has the store alone.
-//! The first to open a store makes it anew: what an earlier one left is never read.
+//! They lie in a file of their own (`NAME-shm`), or in private memory for a handle that has the store exclusively. The
+//! first handle to open a store creates them anew: what an earlier session left is never read.
 
 use std::io;
 use std::ops::Range;
@@ -21,9 +21,9 @@ use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, 
 pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
 pub(crate) const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
-/// Most handles that may have a store open at a time. (The model checker has no time for so many.)
+/// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
-/// Largest buffer that any machine has room for.
+/// The largest buffer that any machine has room for.
 pub(crate) const MOST_BUFFER: u64 = 1 << 48;
 const SLOT_WORDS: usize = 8;
 const FIRST_SLOT: usize = 64;
@@ -32,9 +32,9 @@ const FIRST_SLOT: usize = 64;
 #[repr(usize)]
 enum Word {
     Magic,
-    /// The first opener has come to an end with recovery.
+    /// The first handle has finished recovery.
     Ready,
-    /// Everybody is gone: attach to the store anew.
+    /// All handles are gone: a watching handle must attach to the store anew.
     Ended,
     StoreId,
     /// Which file the store is: a copy of it has the same id.
@@ -45,20 +45,20 @@ enum Word {
     Settled,
     /// The number of the handle that is changing something under the writer lock.
     Changing,
-    /// What memory tells and what the disk holds have parted: all handles must reopen.
+    /// Memory and disk have diverged: all handles must reopen.
     Poisoned,
-    /// Syncs of the store file that failed, and how many of them have been made good.
+    /// The number of failed syncs of the store file, and the number of those that were repaired.
     Failures,
     Mended,
     NextHandle,
     CommitSequence,
-    /// Bytes that all writers' names and tags need in a superblock, at most.
+    /// An upper bound of the bytes that all writers' names and tags need in a superblock.
     WritersBytes,
     Checkpointer,
-    /// The handle that has the writer lock without the file's, and whether any may.
+    /// The handle that has the writer lock without the file lock, and whether that way was revoked.
     Inside,
     Revoked,
-    /// What the last holder of the writer lock left: a sum of all words that change under it alone.
+    /// A sum of all words that change only under the writer lock, as its last holder left them.
     Seal,
     Window,
     End = Word::Window as usize + WriteWindow::WORDS,
@@ -67,30 +67,30 @@ enum Word {
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
 
-/// Why all handles must reopen: the disk has lost what memory tells of.
+/// Why all handles must reopen: the disk has lost what memory refers to.
 pub(crate) const LOST: u64 = 1;
-/// Or the memory is damaged.
+/// Why all handles must reopen: the memory is damaged.
 pub(crate) const DAMAGED: u64 = 2;
 
-/// The file of the shared words.
+/// Returns the path of the file of the shared words.
 pub(crate) fn shared_path(store: &Place) -> PathBuf {
     store.beside("-shm")
 }
 
-/// The byte of `NAME-shm` whose lock is shared by all handles that use it.
+/// The byte of `NAME-shm` whose lock all handles that use it share.
 const SESSION: u64 = 1 << 62;
 
 /// The shared words.
 #[derive(Debug)]
 pub(crate) struct Coordination {
     region: Region,
-    /// Bytes of each write buffer, as they were when this handle began or attached: they stay the same.
+    /// The size of each write buffer in bytes when this handle created the words or attached to them. It never changes.
     buffer_bytes: OnceLock<u64>,
-    /// Of a writing handle that shares it: tells that it is in use.
+    /// The lock by which a writing handle shows that the shared memory is in use.
     session: Mutex<Option<RangeLock>>,
 }
 
-/// A place for one handle.
+/// The slot of one handle.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct HandleSlot<'a> {
     words: &'a [AtomicU64],
@@ -116,10 +116,10 @@ impl Coordination {
         Ok(made)
     }
 
-    /// Attaches to what a first opener has made.
+    /// Attaches to the words that the first handle created.
     ///
     /// # Errors
-    /// Why it is not the shared memory of the handles that have `file` open.
+    /// Why they are not the shared memory of the handles that have `file` open.
     pub(crate) fn open(
         place: &Place,
         store_id: &[u8; 16],
@@ -127,7 +127,7 @@ impl Coordination {
         write: bool,
     ) -> Result<Self, ShmMismatch> {
         let found = Self::at(place, write)?;
-        // First: what nobody uses says nothing of those who have the store open.
+        // This comes first: words that are not in use say nothing about the handles that have the store open.
         if !found.is_in_use().map_err(|_| ShmMismatch::NotThere)? {
             return Err(ShmMismatch::NotInUse);
         }
@@ -141,7 +141,7 @@ impl Coordination {
         Ok(found)
     }
 
-    /// What lies there of this store's, whether it is in use or not.
+    /// Opens this store's words, whether they are in use or not.
     pub(crate) fn look(
         place: &Place,
         store_id: &[u8; 16],
@@ -155,7 +155,7 @@ impl Coordination {
         }
     }
 
-    /// Whatever lies there.
+    /// Opens whatever words there are.
     fn at(place: &Place, write: bool) -> Result<Self, ShmMismatch> {
         let region = Region::open(place.folder(), &shared_path(place), write);
         region.map(Self::of).map_err(|_| ShmMismatch::NotThere)
@@ -189,12 +189,12 @@ impl Coordination {
         Ok(())
     }
 
-    /// Tells that this handle is done with it, however long it stays mapped.
+    /// Shows that this handle no longer uses the shared memory, however long it stays mapped.
     pub(crate) fn leave_session(&self) {
         drop(lock(&self.session).take());
     }
 
-    /// Whether any handle, of this store or another, uses the shared memory of this name.
+    /// Returns whether any handle, of this store or another, uses the shared memory of this name.
     pub(crate) fn is_used_by_anybody(place: &Place) -> io::Result<bool> {
         match place.folder().open_file(&shared_path(place), false) {
             Ok(file) => LockedFile::of(file).is_held_by_another(SESSION),
@@ -203,7 +203,7 @@ impl Coordination {
         }
     }
 
-    /// Whether a writing handle uses it, other than by this opening of it.
+    /// Returns whether a writing handle uses it, other than through this opening of it.
     pub(crate) fn is_in_use(&self) -> io::Result<bool> {
         match self.region.file() {
             Some(file) => LockedFile::of(file.try_clone()?).is_held_by_another(SESSION),
@@ -211,13 +211,13 @@ impl Coordination {
         }
     }
 
-    /// The lock that excludes other processes' writers; `None` where there are none.
+    /// Returns the lock that excludes writers of other processes; `None` for private memory.
     pub(crate) fn writer_lock(&self) -> io::Result<Option<LockFile>> {
         let file = self.region.file().map(std::fs::File::try_clone);
         Ok(file.transpose()?.map(LockFile::of))
     }
 
-    /// Fills it in; what is not told here is filled in before.
+    /// Fills the words in. The caller has already filled in whatever is not an argument.
     pub(crate) fn begin(
         &self,
         store_id: &[u8; 16],
@@ -264,12 +264,12 @@ impl Coordination {
         }
     }
 
-    /// Bytes of each write buffer, as the first opener was granted them.
+    /// Returns the size of each write buffer in bytes, as granted to the first handle.
     pub(crate) fn buffer_bytes(&self) -> u64 {
         self.buffer_bytes.get().copied().unwrap_or(0)
     }
 
-    /// The generation that takes new keys.
+    /// Returns the generation that takes new keys.
     #[inline]
     pub(crate) fn active(&self) -> u64 {
         self.get(Word::Active)
@@ -279,8 +279,8 @@ impl Coordination {
         self.set(Word::Active, generation);
     }
 
-    /// The pages hold all generations below this one. One behind the active generation while a
-    /// checkpoint is due or under way, else equal to it.
+    /// Returns the settled generation: the pages hold all generations below it. It is one behind the active generation
+    /// while a checkpoint is due or running, else equal to it.
     #[inline]
     pub(crate) fn settled(&self) -> u64 {
         self.get(Word::Settled)
@@ -290,8 +290,8 @@ impl Coordination {
         self.set(Word::Settled, generation);
     }
 
-    /// The handle that is changing something under the writer lock, 0 for none. Whoever gets the
-    /// lock and finds one knows that it died there.
+    /// Returns the handle that is changing something under the writer lock, 0 for none. A handle that acquires the lock
+    /// and finds another handle here knows that the other died while holding the lock.
     pub(crate) fn changing(&self) -> u64 {
         self.get(Word::Changing)
     }
@@ -304,7 +304,7 @@ impl Coordination {
         self.set(Word::Ready, 1);
     }
 
-    /// Whether another handle may join those who are there.
+    /// Returns whether another handle may join those that are present.
     pub(crate) fn is_joinable(&self) -> bool {
         self.get(Word::Ready) != 0 && !self.is_ended() && !self.is_poisoned()
     }
@@ -322,7 +322,7 @@ impl Coordination {
         self.poisoned() != 0
     }
 
-    /// [Why](LOST) all handles must reopen; 0 if they need not.
+    /// Returns [why](LOST) all handles must reopen; 0 if they need not.
     #[inline]
     pub(crate) fn poisoned(&self) -> u64 {
         self.get(Word::Poisoned)
@@ -334,7 +334,7 @@ impl Coordination {
         }
     }
 
-    /// What the last holder of the writer lock left of the [words](Self::sum) that change under it.
+    /// Returns the [sum](Self::sum) of the words that change under the writer lock, as its last holder left it.
     #[inline]
     pub(crate) fn seal(&self) -> u64 {
         self.get(Word::Seal)
@@ -345,7 +345,7 @@ impl Coordination {
         self.set(Word::Seal, sum);
     }
 
-    /// Adds the words that change under the writer lock alone.
+    /// Adds the words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, sum: &mut Sum) {
         for word in [
@@ -358,7 +358,7 @@ impl Coordination {
         }
     }
 
-    /// Syncs of the store file that failed.
+    /// Returns the failed syncs of the store file.
     pub(crate) fn doubt(&self) -> FsyncFailures<'_> {
         let words = self.region.words();
         FsyncFailures::new(
@@ -367,7 +367,7 @@ impl Coordination {
         )
     }
 
-    /// The writer lock while only one handle writes.
+    /// Returns the writer lock that is used while only one handle writes.
     #[inline]
     pub(crate) fn bias(&self) -> BiasedLock<'_> {
         let words = self.region.words();
@@ -377,19 +377,19 @@ impl Coordination {
         )
     }
 
-    /// A number for a new handle, unlike all before it.
+    /// Returns a number for a new handle, distinct from all before it.
     pub(crate) fn new_handle(&self) -> u64 {
         self.region.words()[Word::NextHandle as usize].fetch_add(1, Ordering::AcqRel)
     }
 
-    /// Checks the number of a new handle, as far as those tell who are there.
+    /// Checks the number of a new handle against those of the handles present.
     pub(crate) fn check_handle(&self, handle: u64) -> Result<(), Wrong> {
         let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
         let last = others.max().unwrap_or(0).saturating_add(1);
         Wrong::unless_in("next handle", last..=MAX_COUNTER, handle)
     }
 
-    /// New handles are numbered from here on.
+    /// Sets the number from which new handles are counted.
     pub(crate) fn set_next_handle(&self, number: u64) {
         self.set(Word::NextHandle, number);
     }
@@ -410,7 +410,7 @@ impl Coordination {
         self.set(Word::WritersBytes, bytes);
     }
 
-    /// The process that is at a checkpoint, for an error's message; 0 for none.
+    /// Returns the process that is running a checkpoint, for error messages; 0 for none.
     pub(crate) fn checkpointer(&self) -> u64 {
         self.get(Word::Checkpointer)
     }
@@ -419,14 +419,14 @@ impl Coordination {
         self.set(Word::Checkpointer, process);
     }
 
-    /// Which pages are being written.
+    /// Returns the window of pages that are being written.
     #[inline]
     pub(crate) fn window(&self) -> WriteWindow<'_> {
         let from = Word::Window as usize;
         WriteWindow::new(&self.region.words()[from..from + WriteWindow::WORDS])
     }
 
-    /// The range of pages that may be torn by what an interrupted checkpoint left.
+    /// Sets the range of pages that an interrupted checkpoint may have left torn.
     pub(crate) fn set_torn(&self, pages: Range<u64>) {
         self.window().set_torn(pages);
     }
@@ -438,14 +438,14 @@ impl Coordination {
         }
     }
 
-    /// The place of a handle that is there.
+    /// Returns the slot of a handle, if it has one.
     pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
         (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)
     }
 }
 
 impl HandleSlot<'_> {
-    /// The handle's number, 0 while the place is free.
+    /// Returns the handle's number, 0 while the slot is free.
     pub(crate) fn handle(self) -> u64 {
         self.words[0].load(Ordering::Acquire)
     }
@@ -454,7 +454,7 @@ impl HandleSlot<'_> {
         self.words[0].store(handle, Ordering::Release);
     }
 
-    /// The process number, for messages alone.
+    /// Returns the process number. It is used only in messages.
     pub(crate) fn process(self) -> u64 {
         self.words[1].load(Ordering::Acquire)
     }
@@ -463,7 +463,7 @@ impl HandleSlot<'_> {
         self.words[1].store(process, Ordering::Release);
     }
 
-    /// The state of its uncommitted keys in the active buffer, 0 for none yet.
+    /// Returns the transaction state of the handle's uncommitted keys in the active buffer, 0 for none yet.
     pub(crate) fn transaction(self) -> u16 {
         self.words[2].load(Ordering::Acquire) as u16
     }
@@ -472,12 +472,12 @@ impl HandleSlot<'_> {
         self.words[2].store(u64::from(state), Ordering::Release);
     }
 
-    /// Its keys since its last commit.
+    /// Returns the number of the handle's keys since its last commit.
     pub(crate) fn uncommitted(self) -> u64 {
         self.words[3].load(Ordering::Acquire)
     }
 
-    /// The same, and what they are.
+    /// Returns the same with a digest of the keys.
     pub(crate) fn digest(self) -> Digest {
         Digest {
             keys: self.uncommitted(),

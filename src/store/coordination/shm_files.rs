@@ -1,4 +1,4 @@
-//! The files of the shared memory, which nothing durable is in: removing what a session left.
+//! The shared-memory files. They hold nothing durable; this module removes what a session left behind.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -9,17 +9,17 @@ use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, shared_path};
 use crate::sys::wait_until;
 
-/// The file of a generation's buffer.
+/// Returns the path of a generation's buffer file.
 pub(crate) fn buffer_path(store: &Place, generation: u64) -> PathBuf {
     store.beside(&format!("-shm.{generation}"))
 }
 
-/// The files of the write buffer that is made ahead: while it is being made, and then.
+/// Returns the paths of the write buffer that is prepared ahead: its path during preparation, then its final path.
 pub(crate) fn spare_paths(store: &Place) -> [PathBuf; 2] {
     ["-shm.making", "-shm.spare"].map(|suffix| store.beside(suffix))
 }
 
-/// Removes a file of the shared memory. Those hold nothing that must be durable.
+/// Removes a shared-memory file. Such files hold nothing that must be durable.
 pub(crate) fn remove_if_there(store: &Place, path: &Path) -> Result<()> {
     match store.folder().remove(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
@@ -29,18 +29,18 @@ pub(crate) fn remove_if_there(store: &Place, path: &Path) -> Result<()> {
     }
 }
 
-/// Removes what an earlier session's processes left: it is never believed. For the first one in, whom nobody can
-/// have joined.
+/// Removes what an earlier session's processes left behind; that content is never trusted. Only the first handle calls
+/// this, before any other can have joined it.
 ///
 /// # Errors
-/// [`Error::Locked`] if handles use it that have another file open, which had this name before.
+/// [`Error::Locked`] if handles still use it that have another file open, one that had this name before.
 pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) -> Result<()> {
     refuse_used(place)?;
     let words = shared_path(place);
     if let Some(id) = store_id
         && let Ok(left) = Coordination::look(place, id, true)
     {
-        // Readers may be watching what died without a word.
+        // Readers may still be watching a session that died without notice.
         left.set_ended();
     }
     remove_if_there(place, &words)?;
@@ -53,15 +53,15 @@ pub(crate) fn clear_shared_memory(place: &Place, store_id: Option<&[u8; 16]>) ->
     remove_spare(place)
 }
 
-/// Refuses a name whose shared memory is in use, and so perhaps its logs: by handles of a file that had this name
-/// before.
+/// Refuses a name whose shared memory is in use by handles of a file that had this name before. Those handles may use
+/// its logs, too.
 ///
 /// # Errors
 /// [`Error::Locked`].
 pub(crate) fn refuse_used(place: &Place) -> Result<()> {
     let words = shared_path(place);
     let mut in_use = false;
-    // A killed process lets go of its files one after the other.
+    // A killed process releases its files one after the other.
     wait_until(DYING, || {
         in_use = Coordination::is_used_by_anybody(place)?;
         Ok(!in_use)
@@ -73,7 +73,8 @@ pub(crate) fn refuse_used(place: &Place) -> Result<()> {
     }
 }
 
-/// Removes the write buffer that was made ahead, if there is one, by the first one in or the last one out.
+/// Removes the write buffer that was prepared ahead, if there is one. The first handle to open and the last to close
+/// call this.
 pub(crate) fn remove_spare(store: &Place) -> Result<()> {
     spare_paths(store)
         .iter()

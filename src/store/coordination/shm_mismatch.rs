@@ -1,26 +1,26 @@
-//! Why shared words can't be joined, and what a handle is told then.
+//! Why shared words cannot be joined, and the error for each reason.
 
 use crate::error::Error;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{MAGIC, MOST_BUFFER, WORDS, shared_path};
 
-/// Why shared words are not those of this store's handles.
+/// Why shared words do not belong to this store's handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ShmMismatch {
-    /// There are none, or they can't be read, or nobody has come to fill them in.
+    /// They do not exist, cannot be read, or have not been filled in.
     NotThere,
-    /// Those of another version.
+    /// They belong to another version.
     OtherLayout { magic: u64, bytes: u64 },
-    /// Those of another store, or of another file with this one's id.
+    /// They belong to another store, or to another file with this store's id.
     OtherStore,
     /// No writing handle uses them.
     NotInUse,
-    /// No buffer has so many bytes.
+    /// No buffer has this many bytes.
     Damaged { bytes: u64 },
 }
 
 impl ShmMismatch {
-    /// For somebody who comes to a store that others have open.
+    /// Returns the error for a handle that opens a store that others have open.
     pub(crate) fn error(self, place: &Place) -> Error {
         let tell = |magic: u64, bytes: u64| {
             let magic = magic.to_le_bytes();
@@ -38,7 +38,7 @@ impl ShmMismatch {
                 expected: format!("0 to {MOST_BUFFER}"),
                 got: bytes,
             },
-            // They share other words, then.
+            // So the other handles share other words.
             ShmMismatch::NotThere | ShmMismatch::OtherStore | ShmMismatch::NotInUse => {
                 Error::OtherName {
                     path: place.to_path_buf(),

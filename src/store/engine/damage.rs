@@ -1,6 +1,6 @@
 //! A damaged page, as verifying and repairing report it.
 
-/// A page that is not what was written.
+/// A page that differs from what was written.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Damage {
@@ -8,6 +8,6 @@ pub struct Damage {
     pub layer: u32,
     /// The page within the layer, counted from 0.
     pub page: u64,
-    /// How many keys are concerned, about: the layer's keys over its pages.
+    /// The approximate number of keys affected: the layer's keys divided by its pages.
     pub keys: u64,
 }

@@ -1,4 +1,4 @@
-//! An open store, as one handle has it: the parts that its rooms borrow.
+//! An open store, as one handle has it: the parts that the other modules borrow.
 
 pub(crate) mod checkpoint_state;
 pub(crate) mod damage;
@@ -28,10 +28,10 @@ use crate::store::view::{View, ViewCell};
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, RangeLock};
 
-/// An open store. Locks are taken in the order gate, writer, checkpoint, renewal.
+/// An open store. Locks are taken in the order open-close, writer, checkpoint, renewal.
 #[derive(Debug)]
 pub(crate) struct Engine {
-    /// For the checkpoint's thread, which must keep the engine alive.
+    /// For the checkpoint thread, which must keep the engine alive.
     pub(crate) itself: Weak<Engine>,
     pub(crate) options: Options,
     pub(crate) hasher: KeyHasher,
@@ -48,7 +48,7 @@ pub(crate) struct Engine {
     pub(crate) recovery: RecoveryReport,
 }
 
-/// All that opening has found out.
+/// Everything that opening has found out.
 pub(crate) struct Parts {
     pub(crate) place: Place,
     pub(crate) locks: StoreLocks,
@@ -125,7 +125,7 @@ mod tests {
 
     use crate::{Error, Options};
 
-    /// A commit looks for its log when it has synced it, and others have gone on by then.
+    /// A commit checks for its log after syncing it, and other handles have made progress by then.
     #[test]
     fn a_log_that_another_handle_has_settled_is_not_missed() {
         let folder = tempfile::tempdir().unwrap();

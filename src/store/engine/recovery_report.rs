@@ -2,29 +2,29 @@
 
 use crate::file::SuperblockFault;
 
-/// What [opening](crate::Options::open) found, and did about it. Of a read-only handle: what the
-/// next one to open it for writing will do.
+/// What [opening](crate::Options::open) found, and did about it. For a read-only handle: what the next handle to open
+/// the store for writing will do.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RecoveryReport {
-    /// Others had the store open, so there was nothing to recover, and all else here says nothing.
+    /// Whether others had the store open. If so, there was nothing to recover, and all other fields are meaningless.
     pub joined: bool,
-    /// Logs that were found: none if the store was closed as it should be.
+    /// The number of logs found: none if the store was closed properly.
     pub logs: u64,
-    /// Bytes of their valid records.
+    /// The bytes of their valid records.
     pub log_bytes: u64,
-    /// Keys brought back from them.
+    /// The keys recovered from them.
     pub keys: u64,
-    /// Keys in them that no commit covers, dropped in a transactional store.
+    /// The keys in them that no commit covers. A transactional store drops them.
     pub dropped: u64,
-    /// A checkpoint had been due or under way, and goes on.
+    /// Whether a checkpoint had been due or running. It continues.
     pub checkpoint: bool,
-    /// What is wrong with the one of the two superblocks that was not used, if something is.
+    /// What is wrong with the superblock that was not used, if anything.
     pub superblock: Option<SuperblockFault>,
 }
 
 impl RecoveryReport {
-    /// Whether the last user closed the store, and nothing is damaged as far as opening looks.
+    /// Returns whether the last user closed the store, and nothing is damaged as far as opening checks.
     pub fn is_clean(&self) -> bool {
         self.logs == 0 && self.superblock.is_none()
     }

@@ -11,19 +11,19 @@ use crate::sys::{LockFile, LockWaits};
 pub(crate) struct Local {
     /// The generation in whose log this handle has announced itself.
     pub(crate) announced: u64,
-    /// Others have joined, so that the writer lock is the file's.
+    /// Whether others have joined, so that the writer lock is the file lock.
     pub(crate) revoked: bool,
     pub(crate) scratch: Vec<u8>,
-    /// While the writer lock is held: where the active log ends.
+    /// The end of the active log, while the writer lock is held.
     pub(crate) end: LogEnd,
-    /// Of the last batch, for its memory.
+    /// The claims of the last batch, kept to reuse their memory.
     pub(crate) claims: Option<Box<Claims>>,
-    /// What this handle's writer needs in a superblock for its last commit.
+    /// The bytes that this handle's writer needs in a superblock for its last commit.
     pub(crate) writer_bytes: Option<u64>,
-    /// What all writers needed after a commit of this handle: its sequence, and how many bytes.
+    /// What all writers needed after a commit of this handle: the commit's sequence, and the number of bytes.
     pub(crate) all_bytes: Option<(u64, u64)>,
-    /// The handle is closed, or a close that failed for want of room has given up what was
-    /// uncommitted: nothing is left but to close it.
+    /// Whether the handle is closed, or a close that failed for lack of room has discarded what was uncommitted. All
+    /// that is left to do is to close it.
     pub(crate) closing: bool,
     pub(crate) closed: bool,
 }
@@ -33,12 +33,12 @@ pub(crate) struct Local {
 pub(crate) struct Claims {
     pub(crate) hashes: Vec<u64>,
     pub(crate) slots: Vec<Slot>,
-    /// The place of each in the batch.
+    /// The place of each key in the batch.
     pub(crate) places: Vec<usize>,
-    /// Other handles that were alive after the writer lock was taken. Asking takes longer than claiming
-    /// dozens of keys, and the answer may be out of date as soon as it is there.
+    /// The other handles that were alive after the writer lock was taken. Finding out takes longer than claiming dozens
+    /// of keys, and the answer may be outdated at once.
     pub(crate) alive: Vec<u64>,
-    /// How many may be claimed before anything can forbid one more.
+    /// How many keys may be claimed before anything can forbid one more.
     pub(crate) allowance: u64,
 }
 
@@ -54,9 +54,9 @@ impl Claims {
 #[derive(Debug)]
 pub(crate) struct WriterState {
     pub(crate) local: Mutex<Local>,
-    /// What excludes other processes' writers.
+    /// The lock that excludes writers of other processes.
     pub(crate) lock: Option<LockFile>,
-    /// Whether this handle made the shared memory, and does without that lock while it is alone there.
+    /// Whether this handle created the shared memory, and skips that lock while it is alone there.
     pub(crate) biased: bool,
     pub(crate) waits: LockWaits,
 }

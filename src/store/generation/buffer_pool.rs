@@ -1,10 +1,9 @@
-//! The next write buffer, made ahead by the thread that has just come to the end of a checkpoint: to fill tens
-//! of megabytes with zeros takes longer than whoever brings the next key should have to wait.
+//! The next write buffer, created ahead by the thread that has just finished a checkpoint. Filling tens of megabytes
+//! with zeros takes longer than the caller that inserts the next key should have to wait.
 //!
-//! There is room for it in what the buffers were granted once the closed one has gone, which whoever looks into
-//! it may still hold for a while: then it is not made. A handle that has
-//! the store alone keeps it; else it is a file, under a name that is no generation's, for whichever handle is the
-//! next to rotate.
+//! The buffers' memory budget has room for it once the closed buffer is gone. A look-up may still hold that one for a
+//! while; then no buffer is created ahead. An exclusive handle keeps the new buffer for itself. Otherwise the buffer is
+//! a file, under a name that belongs to no generation, for whichever handle rotates next.
 
 use std::convert::Infallible;
 use std::io;
@@ -21,21 +20,21 @@ use crate::store::coordination::shm_files::{buffer_path, remove_if_there, spare_
 use crate::store::generation::Generation;
 use crate::sys::{Folder, lock, wait_until};
 
-/// How long to wait for a closed buffer to go: most look-ups take less.
+/// How long to wait until a closed buffer is gone. Most look-ups take less.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Makes the write buffers of an open store.
+/// Creates the write buffers of an open store.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     pub(crate) place: Place,
     pub(crate) access: Access,
     pub(crate) shared: Arc<Coordination>,
-    /// Of a handle that has the store alone: its next buffer, made ahead.
+    /// The next buffer of an exclusive handle, created ahead.
     pub(crate) spare: Mutex<Option<Buffer>>,
 }
 
 impl BufferPool {
-    /// A buffer for a new generation, where the others can open it.
+    /// Returns a buffer for a new generation, where the other handles can open it.
     pub(crate) fn make(&self, number: u64, bytes: u64) -> Result<Buffer> {
         if let Some(spare) = self.take_spare(number, bytes) {
             return Ok(spare);
@@ -43,7 +42,7 @@ impl BufferPool {
         make_buffer(&self.place, self.access == Access::Shared, bytes, number)
     }
 
-    /// Makes a buffer without a key ready for many.
+    /// Prepares a buffer without a key for many keys.
     pub(crate) fn fill(&self, generation: &Generation) -> Result<()> {
         if self.access != Access::Shared {
             return Ok(());
@@ -55,8 +54,9 @@ impl BufferPool {
         })
     }
 
-    /// Makes the next buffer, if there is none yet, and the one that was settled has gone. By who has the checkpoint's lock, so nobody else does.
-    /// Where it can't be made, who needs it makes it then, or tells why not.
+    /// Creates the next buffer, if there is none yet and the settled one is gone. The caller holds the checkpoint lock,
+    /// so no other handle creates one. On a failure, the next handle that needs the buffer creates it, or reports why
+    /// it cannot.
     pub(crate) fn make_spare(&self, settled: &Weak<Generation>) {
         let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
         if wait_until(PATIENCE, is_gone) != Ok(true) {
@@ -76,7 +76,7 @@ impl BufferPool {
             Access::Shared => {
                 let [making, spare] = spare_paths(&self.place);
                 let folder = self.place.folder();
-                // Half of one was left by a process that died at it.
+                // A process that died while it created one may have left a part of it.
                 if folder.exists(&spare).is_ok_and(|there| !there)
                     && remove_if_there(&self.place, &making).is_ok()
                     && Buffer::blank(folder, &making, bytes).is_ok()
@@ -88,7 +88,8 @@ impl BufferPool {
         }
     }
 
-    /// Takes it as the buffer of a generation, if there is one of that size. By who has the writer lock.
+    /// Takes the spare buffer as the buffer of a generation, if there is one of that size. The caller holds the writer
+    /// lock.
     pub(crate) fn take_spare(&self, number: u64, bytes: u64) -> Option<Buffer> {
         if bytes != self.shared.buffer_bytes() {
             return None;
@@ -105,7 +106,7 @@ impl BufferPool {
     }
 }
 
-/// A buffer for a generation that has no log yet, made without delay: its first log fills it.
+/// Returns a buffer for a generation that has no log yet, without delay: its first log fills it.
 pub(crate) fn reserve_buffer(
     store: &Place,
     shared: bool,
@@ -115,13 +116,13 @@ pub(crate) fn reserve_buffer(
     new_buffer(store, shared, bytes, number, Buffer::reserve)
 }
 
-/// A buffer for a generation, ready for many keys.
+/// Returns a buffer for a generation, ready for many keys.
 pub(crate) fn make_buffer(store: &Place, shared: bool, bytes: u64, number: u64) -> Result<Buffer> {
     new_buffer(store, shared, bytes, number, Buffer::create)
 }
 
-/// A buffer of this process, or in a file that `make` makes; what an earlier one left under its name
-/// is removed.
+/// Returns a private buffer, or one in a file that `make` creates. Removes a file that an earlier process left under
+/// its name.
 fn new_buffer(
     store: &Place,
     shared: bool,
@@ -139,10 +140,10 @@ fn new_buffer(
     made.map_err(|error| no_buffer("make the write buffer", &path, bytes, error))
 }
 
-/// Why there is no buffer of so many bytes.
+/// Returns the error for a buffer of `bytes` bytes that could not be created.
 fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) -> Error {
     match Error::io(action, path, error) {
-        // The words alone that the last one out needs are no buffer.
+        // A size of 0 means the words alone that the last handle to close needs: those are no buffer.
         Error::NoSpace { path, .. } if bytes > 0 => Error::NoRoomForBuffer { path, bytes },
         other => other,
     }

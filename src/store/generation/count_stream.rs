@@ -1,5 +1,5 @@
-//! The inserts less removes of a closed log, key by key in ranges of hashes: from the sealed table,
-//! or, where memory has no room for that table, from the log itself.
+//! The inserts minus removes of a closed log, per key, in ranges of hashes. They come from the sealed table or, where
+//! memory has no room for that table, from the log itself.
 
 use std::ops::RangeInclusive;
 
@@ -8,28 +8,28 @@ use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
 use crate::store::generation::hash_stream::{read_ahead, within};
 
-/// Where a checkpoint of a counting store finds what to count.
+/// Where a checkpoint of a counting store finds its counts.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum NetSource<'a> {
     Buffer(&'a Buffer),
     Log {
         log: &'a LogFile,
-        /// Inserts and removes in it.
+        /// The number of inserts and removes in the log.
         count: u64,
     },
 }
 
-/// Takes a source's numbers range after range, ascending.
+/// Takes a source's counts range by range, ascending.
 pub(crate) struct NetStream<'a> {
     source: NetSource<'a>,
-    /// From a log: those of a range that was read ahead, sorted.
+    /// The counts of a range that was read ahead from a log, sorted.
     ahead: Vec<(u64, i64)>,
     covered: Option<RangeInclusive<u64>>,
     most: u64,
 }
 
 impl<'a> NetSource<'a> {
-    /// Begins to take numbers, some `most` at a time in memory.
+    /// Begins to take counts, with about `most` of them in memory at a time.
     pub(crate) fn stream(self, most: u64) -> NetStream<'a> {
         NetStream {
             source: self,
@@ -41,8 +41,8 @@ impl<'a> NetSource<'a> {
 }
 
 impl NetStream<'_> {
-    /// Replaces `out` by the keys in a range whose inserts and removes are not even, sorted, each
-    /// once, with the difference.
+    /// Replaces `out` by the keys in a range whose inserts and removes do not cancel out, sorted, each once, with the
+    /// difference.
     pub(crate) fn load(
         &mut self,
         hashes: RangeInclusive<u64>,
@@ -70,7 +70,7 @@ impl NetStream<'_> {
         Ok(())
     }
 
-    /// Reads the numbers of a range. A key that comes over and over takes no more memory than one.
+    /// Reads the counts of a range. A key that occurs repeatedly takes no more memory than one that occurs once.
     fn read(&mut self, log: &LogFile, range: &RangeInclusive<u64>) -> Result<()> {
         let ahead = &mut self.ahead;
         ahead.clear();
@@ -90,7 +90,7 @@ impl NetStream<'_> {
     }
 }
 
-/// Sorts by hash, and makes one number of those of each.
+/// Sorts by hash, and adds up the counts of each hash.
 fn add_up(nets: &mut Vec<(u64, i64)>) {
     nets.sort_unstable_by_key(|(hash, _)| *hash);
     nets.dedup_by(|next, kept| {
@@ -102,8 +102,7 @@ fn add_up(nets: &mut Vec<(u64, i64)>) {
     });
 }
 
-/// Goes through the inserts (1) and removes (-1) of a counting store's log, up to where its valid
-/// records end.
+/// Calls `each` for the inserts (1) and removes (-1) of a counting store's log, up to the end of its valid records.
 pub(crate) fn for_each_operation(log: &LogFile, mut each: impl FnMut(u64, i64)) -> Result<()> {
     let mut reader = LogReader::new(log)?;
     while let Some(record) = reader.next()? {

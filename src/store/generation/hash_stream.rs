@@ -1,5 +1,5 @@
-//! The keys of a closed log, in ranges of hashes: from the sealed table, or, where memory has no
-//! room for that table, from the log itself.
+//! The keys of a closed log, in ranges of hashes. They come from the sealed table or, where memory has no room for that
+//! table, from the log itself.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -9,8 +9,7 @@ use crate::buffer::{Buffer, Presence};
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
 
-/// Up to where each handle's records are committed, by offset in the log. `None` where every
-/// record counts.
+/// The offset in the log up to which each handle's records are committed. `None` where every record counts.
 pub(crate) type CommittedTo = Option<BTreeMap<u64, u64>>;
 
 /// Where a checkpoint finds its keys.
@@ -19,27 +18,27 @@ pub(crate) enum KeySource<'a> {
     Buffer(&'a Buffer),
     Log {
         log: Arc<LogFile>,
-        /// The records that hold them.
+        /// The kind of the records that hold the keys.
         kind: RecordKind,
         committed: CommittedTo,
-        /// Keys in the log, at most.
+        /// An upper bound of the number of keys in the log.
         count: u64,
     },
-    /// In memory, sorted.
+    /// Keys in memory, sorted.
     Sorted(Vec<u64>),
 }
 
-/// Takes a source's keys range after range, ascending.
+/// Takes a source's keys range by range, ascending.
 pub(crate) struct KeyStream<'a> {
     source: &'a KeySource<'a>,
-    /// From a log: the keys of a range that was read ahead, sorted.
+    /// The keys of a range that was read ahead from a log, sorted.
     ahead: Vec<u64>,
     covered: Option<RangeInclusive<u64>>,
     most: u64,
 }
 
 impl KeySource<'_> {
-    /// Begins to take keys, some `most` at a time in memory.
+    /// Begins to take keys, with about `most` of them in memory at a time.
     pub(crate) fn stream(&self, most: u64) -> KeyStream<'_> {
         KeyStream {
             source: self,
@@ -56,8 +55,8 @@ impl KeyStream<'_> {
         self.load_by(hashes, |hash| hash, out)
     }
 
-    /// The same, sorted by something that grows with the hash, such as the page: the less it tells apart,
-    /// the less there is to sort.
+    /// Does the same, but sorts by a value that grows with the hash, such as the page. The fewer distinct values it
+    /// has, the less there is to sort.
     pub(crate) fn load_by(
         &mut self,
         hashes: RangeInclusive<u64>,
@@ -104,7 +103,7 @@ impl KeyStream<'_> {
     }
 }
 
-/// Those of sorted things whose hashes are in a range.
+/// Returns those of some sorted items whose hashes are in a range.
 pub(crate) fn within<'a, T>(
     sorted: &'a [T],
     hashes: &RangeInclusive<u64>,
@@ -115,8 +114,8 @@ pub(crate) fn within<'a, T>(
     &sorted[from..to]
 }
 
-/// Sorts what lies near its place already, as keys from a table do: each is moved past the few
-/// before it that are greater. Should it be many after all, it is sorted as anything else.
+/// Sorts keys that lie near their places already, as keys from a table do: moves each past the few greater ones before
+/// it. Falls back to an ordinary sort if there are many after all.
 fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
     let mut patience = keys.len().saturating_mul(32);
     let mut greatest = 0;
@@ -141,14 +140,14 @@ fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
     }
 }
 
-/// The end of a range from `start` that holds about `most` of `count` evenly spread keys.
+/// Returns the end of a range from `start` that holds about `most` of `count` evenly spread keys.
 pub(crate) fn read_ahead(start: u64, most: u64, count: u64) -> u64 {
     let span = (u128::from(most) << 64) / u128::from(count.max(1));
     let end = u128::from(start).saturating_add(span);
     u64::try_from(end).unwrap_or(u64::MAX)
 }
 
-/// Goes through the committed keys of a log, up to where its valid records end.
+/// Calls `each` for the committed keys of a log, up to the end of its valid records.
 pub(crate) fn for_each_committed(
     log: &LogFile,
     committed: &CommittedTo,
@@ -157,7 +156,7 @@ pub(crate) fn for_each_committed(
     for_each_hash(log, RecordKind::Insert, committed, each)
 }
 
-/// The same of the records of a kind.
+/// Does the same for the records of one kind.
 fn for_each_hash(
     log: &LogFile,
     kind: RecordKind,
@@ -244,7 +243,7 @@ mod tests {
         ) {
             let (log, _) = log_in_memory();
             let written = write(&log, &mut LogEnd::begin(&log).unwrap(), &wishes);
-            // A handle is committed up to where some record begins.
+            // A handle is committed up to the beginning of some record.
             let committed: CommittedTo = ends.map(|ends| {
                 let at = |index: usize| written.get(index).map_or(u64::MAX, |record| record.start);
                 ends.into_iter().map(|(handle, index)| (handle, at(index))).collect()

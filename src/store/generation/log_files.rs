@@ -9,18 +9,18 @@ use crate::store::coordination::place::Place;
 use crate::store::generation::Generation;
 use crate::sys::storage::Storage;
 
-/// Opens, makes and removes logs.
+/// Opens, creates and removes logs.
 #[derive(Debug)]
 pub(crate) struct LogFiles {
     pub(crate) place: Place,
     pub(crate) storage: Arc<dyn Storage>,
     pub(crate) store_id: [u8; 16],
-    /// Whether logs are opened to be written.
+    /// Whether logs are opened for writing.
     pub(crate) writes: bool,
 }
 
 impl LogFiles {
-    /// The log of a generation.
+    /// Returns the log of a generation.
     pub(crate) fn of<'a>(&self, generation: &'a Generation) -> Result<&'a Arc<LogFile>> {
         generation.log(|| {
             let storage = &*self.storage;
@@ -39,7 +39,7 @@ impl LogFiles {
         let id = &self.store_id;
         let create = || LogFile::create(storage, &self.place, id, generation, length).map(Arc::new);
         match create() {
-            // Made once and never used, by a rotation that was given up and could not remove it.
+            // An abandoned rotation created this log, never used it, and could not remove it.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {
                 match LogFile::open(storage, &self.place, id, generation, false) {
                     Err(

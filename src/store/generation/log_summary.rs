@@ -16,36 +16,36 @@ use crate::store::storefile::meta::Meta;
 /// The outcome of a scan.
 #[derive(Debug)]
 pub(crate) struct LogSummary {
-    /// Where valid records end.
+    /// The end of the valid records.
     pub(crate) end: LogEnd,
-    /// Keys in it, committed or not.
+    /// The number of keys in the log, committed or not.
     pub(crate) keys: u64,
-    /// Those that are committed; in a store that is not transactional, all.
+    /// The number of committed keys. In a store that is not transactional, this is the number of all keys.
     pub(crate) committed_keys: u64,
-    /// Keys that were removed, of a counting store.
+    /// The number of removed keys of a counting store.
     pub(crate) removed: u64,
-    /// Of the keys that are committed; of a counting store, of inserts less removes.
+    /// The digest of the committed keys; in a counting store, of inserts minus removes.
     pub(crate) digest: Digest,
-    /// Hashes in records of exemptions.
+    /// The number of hashes in records of exemptions.
     pub(crate) exempt: u64,
-    /// Of the keys that count, those that are sampled, in no order.
+    /// The sampled ones among the keys that count, in no order.
     pub(crate) sampled: Vec<u64>,
-    /// What records of lost keys hold.
+    /// The content of the records of lost keys.
     pub(crate) lost: Vec<u64>,
     pub(crate) cut: Option<Cut>,
-    /// Where the record of the cut begins.
+    /// The offset of the cut record.
     pub(crate) cut_offset: u64,
     pub(crate) committed: CommittedTo,
-    /// Highest handle seen.
+    /// The highest handle in the log.
     pub(crate) handle: u64,
-    /// The last commit of each writer that made one in this log.
+    /// The last commit of each writer that committed in this log.
     pub(crate) commits: Commits,
-    /// The highest commit sequence in it.
+    /// The highest commit sequence in the log.
     pub(crate) commit_sequence: u64,
 }
 
 impl LogSummary {
-    /// Of a log without a record.
+    /// Returns the summary of a log without a record.
     fn empty(end: LogEnd) -> Self {
         Self {
             end,
@@ -65,7 +65,7 @@ impl LogSummary {
         }
     }
 
-    /// Whether the layer that a cut names is the last one of the superblock or follows it.
+    /// Returns whether the layer that a cut names is the last one of the superblock or follows it.
     pub(crate) fn fits(&self, cut: &Cut, meta: &Meta) -> bool {
         let layers = &meta.superblock.layers;
         let index = cut.layer_index as usize;
@@ -85,8 +85,8 @@ impl LogSummary {
 }
 
 impl LogSummary {
-    /// Whether a growing store may have come to make this layer: as large as the last one calls
-    /// for, or as the keys of the log do, and of no more pages than a plan gives so many keys.
+    /// Returns whether a growing store may have created this layer: as large at most as the last layer or the keys of
+    /// the log call for, and with no more pages than a plan gives that many keys.
     fn is_planned(&self, layer: &Layer, meta: &Meta) -> bool {
         let Some(growth) = meta.header.growth() else {
             return false;
@@ -102,15 +102,15 @@ impl LogSummary {
     }
 }
 
-/// Reads a log through, up to where its valid records end or to the record that closes it.
+/// Reads a log up to the end of its valid records, or to the record that closes it.
 ///
 /// # Errors
-/// [`LogError::Damaged`] if it breaks off before what was durable.
+/// [`LogError::Damaged`] if the valid records end before the part that was durable does.
 pub(crate) fn scan(log: &LogFile, header: &Header) -> Result<LogSummary> {
     scan_sampling(log, header, None)
 }
 
-/// The same, and picks the keys that are sampled.
+/// Does the same, and picks the sampled keys.
 pub(crate) fn scan_sampling(
     log: &LogFile,
     header: &Header,
@@ -140,7 +140,7 @@ pub(crate) fn scan_sampling(
     Ok(scanner.finish())
 }
 
-/// A scan under way.
+/// A scan in progress.
 struct LogScanner<'a> {
     log: &'a LogFile,
     header: &'a Header,
@@ -149,7 +149,7 @@ struct LogScanner<'a> {
     committed: BTreeMap<u64, u64>,
     /// Each handle's keys since its last mark.
     pending: BTreeMap<u64, (u64, Digest)>,
-    /// Sampled hashes, each with its handle and the offset of its record.
+    /// The sampled hashes, each with its handle and the offset of its record.
     sampled: Vec<(u64, u64, u64)>,
 }
 
@@ -240,7 +240,7 @@ impl LogScanner<'_> {
     }
 }
 
-/// Adds the marks of a log up to `end` to the commits before it.
+/// Adds the marks of a log up to `end` to the earlier commits.
 pub(crate) fn scan_marks(log: &LogFile, end: u64, commits: &mut Commits) -> Result<()> {
     let mut reader = LogReader::new(log)?;
     while reader.end() < end

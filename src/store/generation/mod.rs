@@ -19,14 +19,14 @@ use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::buffer_path;
 use crate::sys::lock;
 
-/// As large a part of a sync's time is waited, at most, for others to share the next one: one in so many.
+/// A thread waits for others to share the next sync for at most the duration of the last sync divided by this.
 const PATIENCE: u32 = 2;
 
 /// One generation, as this handle sees it.
 #[derive(Debug)]
 pub(crate) struct Generation {
     pub(crate) buffer: Buffer,
-    /// Opened when it is first needed: readers never do.
+    /// Opened when it is first needed, which never happens in a reader.
     log: OnceLock<Arc<LogFile>>,
     syncing: Syncing,
     told: SeenFailures,
@@ -42,7 +42,7 @@ impl Generation {
         }
     }
 
-    /// The generation `number` of a store, whose buffer another handle has made.
+    /// Opens the generation `number` of a store, whose buffer another handle has created.
     pub(crate) fn attach(store: &Place, number: u64, write: bool) -> Result<Self> {
         let path = buffer_path(store, number);
         Buffer::open(store.folder(), &path, number, write)
@@ -54,26 +54,26 @@ impl Generation {
         self.buffer.generation()
     }
 
-    /// Whether there is a log.
+    /// Returns whether there is a log.
     pub(crate) fn has_log(&self) -> bool {
         self.buffer.tail().end != 0
     }
 
-    /// Keeps a log that was just made or recovered.
+    /// Keeps a log that was just created or recovered.
     pub(crate) fn set_log(&self, log: Arc<LogFile>) {
         let _ = self.log.set(log);
     }
 
-    /// Takes a log that is durable up to `end`, and whose records the buffer has.
+    /// Takes over a log that is durable up to `end` and whose records are in the buffer.
     pub(crate) fn adopt_log(&self, log: Arc<LogFile>, end: LogEnd) {
         self.set_log(log);
         self.buffer.set_durable(end.end);
         self.buffer.set_applied(end.end);
-        // Last: from here on there is a log for other handles too.
+        // This comes last: from here on, other handles see the log too.
         self.set_log_end(end);
     }
 
-    /// The log, opened with `open` if it hasn't been.
+    /// Returns the log. Opens it with `open` if it is not open yet.
     pub(crate) fn log(&self, open: impl FnOnce() -> Result<LogFile>) -> Result<&Arc<LogFile>> {
         if let Some(log) = self.log.get() {
             return Ok(log);
@@ -82,7 +82,7 @@ impl Generation {
         Ok(self.log.get_or_init(|| opened))
     }
 
-    /// Where the next record goes.
+    /// Returns where the next record goes.
     pub(crate) fn log_end(&self) -> LogEnd {
         let tail = self.buffer.tail();
         LogEnd {
@@ -92,7 +92,7 @@ impl Generation {
         }
     }
 
-    /// Publishes that the records up to there are complete.
+    /// Publishes that the records up to `at` are complete.
     pub(crate) fn set_log_end(&self, at: LogEnd) {
         self.buffer.set_allocated(at.allocated);
         self.buffer.set_tail(crate::buffer::Tail {
@@ -101,8 +101,8 @@ impl Generation {
         });
     }
 
-    /// Appends to the log, whose end is `at`, by the holder of the writer lock, and publishes the new end. On an
-    /// error the end stays where it was.
+    /// Appends to the log, whose end is `at`, and publishes the new end. On an error the end stays where it was. The
+    /// caller holds the writer lock.
     pub(crate) fn append(
         &self,
         log: &LogFile,
@@ -116,8 +116,8 @@ impl Generation {
             at: &mut next,
             scratch,
         };
-        // What was done well is answered anew: to copy an outcome, which is as large as an error, would have
-        // to wait for all that was just stored.
+        // Success is constructed anew rather than passed on: copying the outcome, which is as large as an error, would
+        // have to wait for everything that was just stored.
         match write(&mut writer) {
             Ok(()) => {
                 self.set_log_end(next);
@@ -132,7 +132,7 @@ impl Generation {
         }
     }
 
-    /// Makes the log durable up to `end`. Threads that come together share one sync.
+    /// Makes the log durable up to `end`. Threads that arrive together share one sync.
     pub(crate) fn sync_to(&self, log: &LogFile, end: u64) -> Result<()> {
         self.check_durable(log)?;
         match self.syncing.turn(|| self.buffer.durable() >= end) {
@@ -141,9 +141,9 @@ impl Generation {
         }
     }
 
-    /// What is not there can't be durable.
+    /// Checks that the durable part does not exceed the log.
     fn check_durable(&self, log: &LogFile) -> Result<()> {
-        // In this order: the end moves on meanwhile.
+        // The order matters: the end moves on meanwhile.
         let durable = self.buffer.durable();
         let told = Wrong::unless_in("durable", 0..=self.buffer.tail().end, durable);
         told.map_err(|wrong| wrong.at(&log.path))
@@ -164,8 +164,8 @@ impl Generation {
     }
 }
 
-/// One thread syncs, and all that came meanwhile wait for it together. A lock would hand them the
-/// same wait one after the other, and often to the thread that just had it.
+/// Lets one thread sync while all threads that arrive meanwhile wait for it together. A lock would make them wait for
+/// each other one by one, and would often go to the thread that just had it.
 #[derive(Debug, Default)]
 struct Syncing {
     now: Mutex<Now>,
@@ -175,12 +175,12 @@ struct Syncing {
 #[derive(Debug, Default)]
 struct Now {
     busy: bool,
-    /// Threads that have asked for a sync so far, and how many of them had when the last one began.
+    /// The threads that have asked for a sync so far, and how many of them had asked when the last sync began.
     asked: u64,
     covered: u64,
-    /// As many as were served by the last sync or came meanwhile are likely to share the next one.
+    /// As many threads as the last sync served, or as arrived meanwhile, are likely to share the next one.
     expected: u64,
-    /// How long the last one took.
+    /// The duration of the last sync.
     took: Duration,
 }
 
@@ -188,7 +188,7 @@ struct Now {
 struct Turn<'a>(&'a Syncing);
 
 impl Syncing {
-    /// Waits for a turn; `None` as soon as what it would be for has been done.
+    /// Waits for a turn; returns `None` as soon as the work of that turn has been done.
     fn turn(&self, is_done: impl Fn() -> bool) -> Option<Turn<'_>> {
         let mut now = lock(&self.now);
         now.asked += 1;
@@ -207,9 +207,9 @@ impl Syncing {
 }
 
 impl Turn<'_> {
-    /// Syncs for all who have asked, and for those who are likely to come: the threads that the last sync served.
-    /// Else there would be two groups that wait for each other's syncs. Who is alone waits for nobody, and nobody
-    /// waits for longer than a part of a sync.
+    /// Syncs for all threads that have asked, and for those that are likely to ask: the threads that the last sync
+    /// served. Otherwise there would be two groups that wait for each other's syncs. A thread that is alone waits for
+    /// no other, and no thread waits for longer than a part of a sync.
     fn sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut begun = Instant::now();
         let mut now = lock(&self.0.now);
@@ -237,10 +237,10 @@ impl Drop for Turn<'_> {
     }
 }
 
-/// Writes the records from `durable` on once more, after a sync that failed to.
+/// Writes the records from `durable` on again, after a failed sync.
 ///
 /// # Errors
-/// [`LogError::Lost`] if the system has given up what was written there before.
+/// [`LogError::Lost`] if the system has discarded what was written there before.
 fn write_again(log: &LogFile, durable: u64, tail: LogEnd) -> Result<()> {
     let mut reader = LogReader::resume(log, durable.max(RECORDS_OFFSET), tail)?;
     while reader.end() < tail.end {
@@ -261,7 +261,7 @@ mod tests {
         lock(&syncing.now).expected
     }
 
-    /// What each sync covers, one after the other: with another thread that asks during the first and then
+    /// Checks what each of several successive syncs covers, with another thread that asks during the first and then
     /// stays away.
     #[test]
     fn who_asks_during_a_sync_shares_the_next_and_who_stays_away_is_forgotten() {
@@ -278,10 +278,10 @@ mod tests {
         assert_eq!(expected(&syncing), 1);
         sync(1);
         assert_eq!(expected(&syncing), 2);
-        // The one who asked is covered now; nobody else came.
+        // The thread that asked is covered now; no other asked.
         sync(0);
         assert_eq!(expected(&syncing), 2);
-        // It is waited for, in vain, and not for ever.
+        // The sync waits for it in vain, but only once.
         sync(0);
         assert_eq!(expected(&syncing), 1);
     }

@@ -1,4 +1,4 @@
-//! Which keys are sampled: a share of all, chosen by their hashes alone.
+//! Which keys are sampled: a share of all keys, chosen by their hashes alone.
 
 use std::collections::HashSet;
 use std::sync::Mutex;
@@ -6,15 +6,15 @@ use std::sync::Mutex;
 use crate::file::section::MAX_RARITY;
 use crate::file::{Header, Section};
 
-/// Bytes of a sampled hash.
+/// The bytes of a sampled hash.
 const HASH_BYTES: f64 = 8.0;
-/// One key in 2^12, unless that takes too much.
+/// One key in 2^12, unless that takes too much space.
 const LEAST_RARITY: u32 = 12;
-/// The most that a sample takes, over the filter.
+/// The maximum size of a sample, relative to the filter.
 const MOST: f64 = 0.01;
 
-/// The keys that are sampled: one in 2^`rarity`, by the lowest bits of their hashes. The page comes from the
-/// highest, and probes from all of them mixed, so that who is sampled is as often taken for seen as anybody.
+/// Selects the sampled keys: one in 2^`rarity`, by the lowest bits of their hashes. The page comes from the highest
+/// bits, and probes from all bits mixed, so a sampled key is as likely to be a false positive as any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Sampling {
     salt: u64,
@@ -35,12 +35,12 @@ impl Sampling {
     }
 }
 
-/// The sample by which a store's real rate of false positives is measured.
+/// The sample that measures a store's real false-positive rate.
 #[derive(Debug)]
 pub(crate) struct FprSample {
     /// Which keys are sampled, if any.
     pub(crate) sampling: Option<Sampling>,
-    /// Lost keys that this handle has noted.
+    /// The lost keys that this handle has noted.
     pub(crate) noted: Mutex<HashSet<u64>>,
 }
 
@@ -48,7 +48,7 @@ fn mask_of(rarity: u32) -> u64 {
     (1 << rarity) - 1
 }
 
-/// How rare sampled keys are to be in a filter of so many bytes for so many keys.
+/// Returns how rare sampled keys must be in a filter of `bytes` bytes for `capacity` keys.
 pub(crate) fn rarity_for(capacity: u64, bytes: u64) -> u32 {
     let share =
         |rarity: u32| HASH_BYTES * capacity as f64 / 2_f64.powi(rarity as i32) / bytes as f64;
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn a_sample_is_a_hundredth_of_its_filter_at_most() {
         assert_eq!(rarity_for(1_000_000_000, 1_200_000_000), 12);
-        // Half of the answers wrong, at less than a bit and a half a key.
+        // Half of the answers are wrong, at less than one and a half bits per key.
         assert_eq!(rarity_for(1_000_000_000, 181_000_000), 13);
         assert_eq!(rarity_for(u64::MAX, 4096), MAX_RARITY);
         for bytes in [4096, 100_000, 1 << 30] {

@@ -3,18 +3,18 @@
 use crate::hash::in_pairs;
 use crate::store::prefetch::BATCH;
 
-/// The hashes of the keys of one part of a batch. A key is known by its place in the part.
+/// The hashes of the keys of one part of a batch. A key is identified by its place in the part.
 pub(crate) trait HashSource {
     fn count(&self) -> usize;
 
-    /// The hashes of the keys from a place on.
+    /// Writes the hashes of the keys from place `first` on to `out`.
     fn hashes_from(&self, first: usize, out: &mut [u64]);
 
-    /// The hashes of the keys at these places.
+    /// Writes the hashes of the keys at these places to `out`.
     fn hashes_at(&self, places: &[u32], out: &mut [u64]);
 }
 
-/// Hashes that are in memory.
+/// Hashes in memory.
 impl HashSource for Vec<u64> {
     fn count(&self) -> usize {
         self.len()
@@ -31,8 +31,7 @@ impl HashSource for Vec<u64> {
     }
 }
 
-/// Keys that are hashed each time their hashes are needed: storing the hashes of so many would take too
-/// much memory.
+/// Keys that are hashed each time their hashes are needed. Storing that many hashes would take too much memory.
 pub(crate) struct LazyHashes<'a, K, H> {
     pub(crate) keys: &'a [K],
     /// Hashes two keys at once.
@@ -73,7 +72,7 @@ pub(crate) struct SourceTail<'a> {
 }
 
 impl<'a> SourceTail<'a> {
-    /// All keys of a part.
+    /// Returns all keys of a part.
     pub(crate) fn all(source: &'a dyn HashSource) -> Self {
         Self { source, first: 0 }
     }

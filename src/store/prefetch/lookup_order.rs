@@ -4,11 +4,11 @@ use std::ops::Range;
 
 use crate::store::prefetch::hash_source::SourceTail;
 
-/// From so many keys on it pays to look them up in the order of the pages.
+/// The number of keys from which it pays to look them up in the order of the pages.
 const LARGE: usize = 8192;
 
-/// Groups of keys that share their highest bits, at most, as a power of two: no more streams to write
-/// to than a processor's tables of pages have room for.
+/// The maximum number of groups of keys that share their highest bits, as a power of two. More groups would be more
+/// write streams than a processor's TLB has room for.
 pub(crate) const GROUPS_LOG2: u32 = 11;
 
 /// The order in which a part's keys are looked up. A key's turn is its position in that order.
@@ -19,8 +19,8 @@ pub(crate) struct LookupOrder<'a> {
 }
 
 impl<'a> LookupOrder<'a> {
-    /// Few keys keep their order. Many are sorted by their hashes, roughly: that is the order of the pages
-    /// and of the buffers' buckets.
+    /// Determines the order. Few keys keep their order. Many are sorted roughly by their hashes, which is the order of
+    /// the pages and of the buffers' buckets.
     pub(crate) fn of(keys: &'a SourceTail<'a>) -> Self {
         let places = (keys.count() >= LARGE).then(|| by_highest_bits(keys));
         Self { keys, places }
@@ -30,12 +30,12 @@ impl<'a> LookupOrder<'a> {
         self.keys.count()
     }
 
-    /// Whether keys come roughly in the order of the pages.
+    /// Returns whether keys come roughly in the order of the pages.
     pub(crate) fn is_by_page(&self) -> bool {
         self.places.is_some()
     }
 
-    /// The hashes of the keys of these turns.
+    /// Writes the hashes of the keys of these turns to `out`.
     pub(crate) fn hashes(&self, turns: Range<usize>, out: &mut [u64]) {
         let SourceTail { source, first } = self.keys;
         match &self.places {
@@ -44,7 +44,7 @@ impl<'a> LookupOrder<'a> {
         }
     }
 
-    /// The place of this turn's key among those that are looked up.
+    /// Returns the place of this turn's key among the keys that are looked up.
     pub(crate) fn place(&self, turn: usize) -> usize {
         match &self.places {
             Some(places) => places[turn] as usize - self.keys.first,
@@ -53,8 +53,7 @@ impl<'a> LookupOrder<'a> {
     }
 }
 
-/// The places of the keys, sorted by their highest bits: so many bits that some dozens of keys share
-/// them.
+/// Returns the places of the keys, sorted by as many of their highest bits as a few dozen keys share.
 fn by_highest_bits(keys: &SourceTail<'_>) -> Vec<u32> {
     let bits = (keys.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
     let group = |hash: u64| (hash >> (64 - bits)) as usize;

@@ -1,7 +1,7 @@
-//! The pages that the next look-ups need, asked for ahead of them.
+//! Requests the pages that the next look-ups need ahead of them.
 //!
-//! It promises only speed: no answer depends on a hint. It touches mapped pages and the system's page cache, and takes no
-//! lock that a look-up waits for.
+//! Guarantees nothing but speed: no answer depends on a hint. This module touches mapped pages and the system's page
+//! cache, and takes no lock that a look-up waits for.
 
 pub(crate) mod hash_source;
 pub(crate) mod lookup_order;
@@ -16,14 +16,14 @@ use crate::store::config::options::Options;
 use crate::store::prefetch::hash_source::{HashSource, LazyHashes};
 use crate::store::prefetch::residency::Residency;
 
-/// Keys that are looked up together: enough to keep the memory busy, few enough for the cache.
+/// The number of keys that are looked up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;
 
-/// So many keys are fetched one after the other, one cache line each, before those fetched before them are looked
-/// at. A fetch with each look instead leaves the memory idle during the looks (docs/performance.md).
+/// The number of keys that are fetched one after the other, one cache line each, before the previously fetched ones are
+/// examined. Pairing each fetch with one look instead leaves the memory idle during the looks (docs/performance.md).
 pub(crate) const GROUP: usize = 32;
 
-/// Guesses at the next look-ups from the last ones. Answers don't depend on them.
+/// Predicts the next look-ups from the last ones. Answers do not depend on the prediction.
 #[derive(Debug, Default)]
 pub(crate) struct LookupHints {
     /// Whether the last batch brought mostly new keys.
@@ -32,9 +32,8 @@ pub(crate) struct LookupHints {
 }
 
 impl LookupHints {
-    /// Passes keys on in parts, so that memory does not grow with the batch. If their pages come from the
-    /// disk, parts are as large as `options` allow, and hashes are not stored. `hash` hashes two keys at
-    /// once.
+    /// Passes keys on in parts, so that memory does not grow with the batch. If their pages come from the disk, parts
+    /// are as large as `options` allow, and hashes are not stored. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(
         &self,
         options: &Options,

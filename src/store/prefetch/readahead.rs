@@ -1,4 +1,4 @@
-//! Asks the system for pages ahead of the look-ups, and drops those behind them from memory.
+//! Requests pages from the system ahead of the look-ups, and drops those behind them from memory.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -9,18 +9,18 @@ use crate::store::prefetch::lookup_order::{GROUPS_LOG2, LookupOrder};
 use crate::store::view::lookup::with_keys;
 use crate::sys::storage::StorageFile;
 
-/// Unneeded pages between two needed ones, at most, that are read along: one large read takes less
-/// time than two small ones.
+/// The maximum number of unneeded pages between two needed ones that are read along: one large read takes less time
+/// than two small ones.
 const GAP: u64 = 8;
 
-/// Pages of a layer that are asked for ahead of the look-ups, if keys are dense: what keeps a disk
-/// busy with reading in order.
+/// The number of pages of a layer that are requested ahead of the look-ups if keys are dense: enough to keep a disk
+/// busy with sequential reads.
 const PAGES_AHEAD: u64 = 2048;
 
-/// About so many pages of a walk show later whether what it read is still in memory.
+/// The approximate number of a walk's pages that show later whether what it read is still in memory.
 const SAMPLE: u64 = 64;
 
-/// What becomes of pages once the look-ups have passed them.
+/// What happens to pages once the look-ups have passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Passed {
     /// They stay in memory.
@@ -33,14 +33,15 @@ pub(crate) enum Passed {
 pub(crate) struct Readahead<'a> {
     layers: &'a [Arc<LayerPages>],
     file: &'a dyn StorageFile,
-    /// Keys whose pages are asked for at a time. As many again are asked for before the look-ups get there.
+    /// The number of keys whose pages are requested at a time. The next request, for as many keys again, goes out
+    /// before the look-ups get there.
     step: usize,
     asked_to: usize,
     pages: Vec<u64>,
     passed: Passed,
     /// The page up to which each layer was dropped, the last layer first.
     dropped_to: Vec<u64>,
-    /// The file offsets of some of the pages that were asked for.
+    /// The file offsets of some of the requested pages.
     pub(crate) sample: Vec<u64>,
 }
 
@@ -66,7 +67,7 @@ impl<'a> Readahead<'a> {
         }
     }
 
-    /// Asks for what the look-ups need from turn `first` on, up to the distance that it stays ahead.
+    /// Requests what the look-ups need from turn `first` on, up to the readahead distance.
     pub(crate) fn advance(&mut self, order: &LookupOrder<'_>, first: usize) {
         self.asked_to = self.asked_to.max(first);
         let end = order.count().min(first + BATCH + self.step);
@@ -78,8 +79,8 @@ impl<'a> Readahead<'a> {
         }
     }
 
-    /// Drops the pages before those of turn `first` from memory. They would go sooner or later if the
-    /// filter is larger than memory; but what goes first must not be a write buffer.
+    /// Drops the pages before those of turn `first` from memory. The system would evict them sooner or later if the
+    /// filter is larger than memory, but it must not evict a write buffer first.
     fn drop_passed(&mut self, order: &LookupOrder<'_>, first: usize) {
         if !order.is_by_page() || self.passed == Passed::Kept {
             return;
@@ -87,11 +88,11 @@ impl<'a> Readahead<'a> {
         let mut hash = [0];
         order.hashes(first..first + 1, &mut hash);
         for (layer, dropped_to) in with_keys(self.layers).zip(&mut self.dropped_to) {
-            // Few keys leave little in memory, and to look for it takes time.
+            // Few keys leave little in memory, and finding it takes time.
             if !is_dense(order, layer) {
                 continue;
             }
-            // The order is rough: within a group of keys, one that comes later may be on an earlier page.
+            // The order is rough: within a group of keys, a later key may be on an earlier page.
             let page = layer.page_of(hash[0]);
             let page = page.saturating_sub(layer.pages() >> GROUPS_LOG2);
             if page > *dropped_to {
@@ -101,7 +102,7 @@ impl<'a> Readahead<'a> {
         }
     }
 
-    /// Asks for the pages of some keys without waiting for them.
+    /// Requests the pages of some keys without waiting for them.
     fn will_need(&mut self, order: &LookupOrder<'_>, turns: Range<usize>) {
         let mut hashes = vec![0; turns.len()];
         order.hashes(turns.clone(), &mut hashes);
@@ -109,7 +110,7 @@ impl<'a> Readahead<'a> {
         let count = order.count() as u64;
         let all: u64 = with_keys(self.layers).map(LayerPages::pages).sum();
         for layer in with_keys(self.layers) {
-            // Each layer gives as much of the sample as its share of the pages.
+            // Each layer contributes to the sample in proportion to its pages.
             let every = (count * all / (SAMPLE * layer.pages())).max(1) as usize;
             let first = turns.start.next_multiple_of(every) - turns.start;
             let some = hashes.iter().skip(first).step_by(every);
@@ -126,7 +127,7 @@ impl<'a> Readahead<'a> {
     }
 }
 
-/// Whether a walk over the keys passes every page in order, or nearly.
+/// Returns whether a walk over the keys passes every page in order, or nearly so.
 pub(crate) fn is_sweep(order: &LookupOrder<'_>, layers: &[Arc<LayerPages>]) -> bool {
     order.is_by_page() && with_keys(layers).all(|layer| is_dense(order, layer))
 }

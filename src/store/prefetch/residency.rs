@@ -1,4 +1,4 @@
-//! Whether look-ups wait for the disk.
+//! Tracks whether look-ups wait for the disk.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -8,18 +8,18 @@ use crate::store::prefetch::BATCH;
 use crate::store::prefetch::readahead::Passed;
 use crate::sys::lock;
 
-/// Whether look-ups wait for the disk, judged by how long they take. If they do, pages are asked for ahead,
-/// which lets the disk work on many at once; if pages are in memory, that would only cost time.
+/// Judges whether look-ups wait for the disk by how long they take. If they do, pages are requested ahead, so the disk
+/// can work on many at once. If the pages are in memory, requests would only cost time.
 ///
-/// Threads may disturb each other here: all of it is guesswork, except whether memory is tight, which the
-/// system tells.
+/// Threads may disturb each other here: everything is an estimate, except whether memory is tight, which the system
+/// reports.
 #[derive(Debug, Default)]
 pub(crate) struct Residency {
-    /// For so many more batches pages are asked for; then one is tried without.
+    /// The number of further batches for which pages are requested. Then one batch is tried without requests.
     left: AtomicU32,
-    /// The value that `left` last began with; 0 after a proof that pages are in memory.
+    /// The initial value of the last countdown of `left`; 0 after a proof that pages are in memory.
     times: AtomicU32,
-    /// Batches in a row, without asking, that waited, and that didn't.
+    /// The number of consecutive batches without requests that waited, and the number of those that did not.
     slow: AtomicU32,
     fast: AtomicU32,
     /// Held by the one thread whose part may be as large as memory allows.
@@ -27,7 +27,7 @@ pub(crate) struct Residency {
     /// Whether pages that one walk had kept were gone by the next one: memory has no room for them.
     tight: AtomicBool,
     last_walk: Mutex<LastWalk>,
-    /// Walks since memory was last found to be tight.
+    /// The number of walks since memory was last found to be tight.
     walks: AtomicU32,
 }
 
@@ -36,19 +36,19 @@ pub(crate) struct Residency {
 struct LastWalk {
     /// The file offsets of some of its pages.
     sample: Vec<u64>,
-    /// Walks that drop what they pass: those under way, and all that have begun.
+    /// The number of walks that drop the pages they pass: those in progress, and all that have begun.
     dropping: u32,
     begun: u64,
 }
 
-/// A walk over the pages in their order.
+/// A walk over the pages in order.
 #[derive(Debug)]
 pub(crate) enum CountedWalk {
-    /// It drops the pages that it passes from memory.
+    /// The walk drops the pages that it passes from memory.
     Drops,
-    /// It keeps them.
+    /// The walk keeps them.
     Keeps {
-        /// How many dropping walks had begun before it; `None` if one was under way.
+        /// How many dropping walks had begun before it; `None` if one was in progress.
         before: Option<u64>,
     },
 }
@@ -63,39 +63,38 @@ impl CountedWalk {
 }
 
 impl Residency {
-    /// If one key takes longer than this, the look-up waited for the disk. A system that took the processor
-    /// away in between looks the same, so it takes two slow batches in a row.
+    /// If one key takes longer than this, the look-up waited for the disk. Preemption by the system looks the same, so
+    /// it takes two slow batches in a row.
     const SLOW: Duration = Duration::from_micros(4);
-    /// For how many batches pages are asked for at first, and at most, after it proved right time and
-    /// again.
+    /// For how many batches pages are requested at first, and at most once that has proved right repeatedly.
     const TIMES: u32 = 256;
     const MOST_TIMES: u32 = 1 << 14;
-    /// So many batches that don't wait prove that pages are in memory.
+    /// This many batches that do not wait prove that pages are in memory.
     const PROOF: u32 = 64;
-    /// After so many walks over the pages in their order, one keeps its pages to see whether they stay.
+    /// After this many walks over the pages in order, one keeps its pages to see whether they stay.
     const WALKS: u32 = 8;
-    /// Memory is tight if one in so many pages that were kept is gone: few, since what goes first is what the next
-    /// walk comes to first, and so on to its end.
+    /// Memory is tight if one in this many of the kept pages is gone. A small share suffices: the pages that go first
+    /// are those that the next walk reaches first, and so on to its end.
     const GONE: usize = 8;
 
-    /// Whether to ask for the next batch's pages.
+    /// Returns whether to request the next batch's pages.
     pub(crate) fn asks(&self) -> bool {
         self.left.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether pages had to come from the disk of late.
+    /// Returns whether pages had to come from the disk recently.
     pub(crate) fn is_likely(&self) -> bool {
         self.times.load(Ordering::Relaxed) > 0
     }
 
-    /// Whether to drop pages from memory once they are passed. Slow look-ups alone don't prove that it is
-    /// tight: if each walk dropped what it had read, they would stay slow in memory that has room for all
-    /// of it.
+    /// Returns whether to drop pages from memory once they are passed. Slow look-ups alone do not prove that memory is
+    /// tight: if each walk dropped what it had read, look-ups would stay slow even in memory that has room for
+    /// everything.
     pub(crate) fn is_tight(&self) -> bool {
         self.tight.load(Ordering::Relaxed)
     }
 
-    /// Begins a walk over the pages in their order, during which pages may be asked for.
+    /// Begins a walk over the pages in order, during which pages may be requested.
     pub(crate) fn begin_walk(&self, is_cached: impl Fn(u64) -> Option<bool>) -> CountedWalk {
         let mut last = lock(&self.last_walk);
         self.judge(&std::mem::take(&mut last.sample), is_cached);
@@ -109,8 +108,8 @@ impl Residency {
         }
     }
 
-    /// Judges memory by whether pages that a walk kept are still there. If they are, nothing is asked for
-    /// until a look-up waits again.
+    /// Judges memory by whether pages that a walk kept are still there. If they are, no pages are requested until a
+    /// look-up waits again.
     fn judge(&self, kept: &[u64], is_cached: impl Fn(u64) -> Option<bool>) {
         let known: Vec<bool> = kept.iter().filter_map(|at| is_cached(*at)).collect();
         if known.is_empty() {
@@ -125,7 +124,7 @@ impl Residency {
         }
     }
 
-    /// Ends a walk. `sample` has the file offsets of some pages that it asked for.
+    /// Ends a walk. `sample` has the file offsets of some pages that it requested.
     pub(crate) fn end_walk(&self, walk: &CountedWalk, sample: Vec<u64>) {
         let mut last = lock(&self.last_walk);
         match walk {
@@ -135,14 +134,14 @@ impl Residency {
                     self.tight.store(false, Ordering::Relaxed);
                 }
             }
-            // Beside a walk that drops pages, what this one kept would prove nothing.
+            // Next to a walk that drops pages, what this one kept would prove nothing.
             CountedWalk::Keeps { before } if *before == Some(last.begun) => last.sample = sample,
             CountedWalk::Keeps { .. } => {}
         }
     }
 
-    /// Permission to look up a part as large as memory allows, which pays if it saves walks over pages
-    /// that come from the disk. One thread at a time has it.
+    /// Returns the permission to look up a part as large as memory allows, which pays if it saves walks over pages that
+    /// come from the disk. One thread at a time has it.
     pub(crate) fn sweep(&self) -> Option<MutexGuard<'_, ()>> {
         if !self.is_likely() {
             return None;
@@ -150,7 +149,7 @@ impl Residency {
         self.sweep.try_lock().ok()
     }
 
-    /// Learns from how long looking up a batch took. `asked`: whether its pages were asked for ahead.
+    /// Learns from how long the look-up of a batch took. `asked` says whether its pages were requested ahead.
     pub(crate) fn note(&self, asked: bool, taken: Duration, keys: usize) {
         if keys < BATCH {
             return;
@@ -173,14 +172,14 @@ impl Residency {
         } else {
             let fast = load(&self.fast).saturating_add(1);
             store(&self.slow, 0);
-            // A store to the same line by each thread, at each batch, would cost them time.
+            // If each thread stored to the same cache line at each batch, that would cost them time.
             if fast <= Self::PROOF {
                 store(&self.fast, fast);
             }
             if fast == Self::PROOF {
                 store(&self.times, 0);
                 self.tight.store(false, Ordering::Relaxed);
-                // By the next walk it may have gone for other reasons.
+                // By the next walk the pages may be gone for other reasons.
                 lock(&self.last_walk).sample.clear();
             }
         }
@@ -193,7 +192,7 @@ mod tests {
 
     const SLOW: Duration = Duration::from_micros(4 * 513);
 
-    /// Batches for which pages are asked for.
+    /// Returns the number of batches for which pages are requested.
     fn cold_for(cold: &Residency) -> u32 {
         let mut times = 0;
         while cold.asks() {
@@ -220,7 +219,7 @@ mod tests {
     fn what_was_right_is_kept_for_longer_until_it_is_proven_wrong() {
         let cold = Residency::default();
         for times in [1, 2, 4].map(|times| times * Residency::TIMES) {
-            // Those that were asked for ahead are there.
+            // The pages requested ahead are there.
             cold.note(false, Duration::ZERO, 512);
             cold.note(false, SLOW, 512);
             cold.note(false, SLOW, 512);
@@ -248,7 +247,7 @@ mod tests {
         (0..64).collect()
     }
 
-    /// One walk over the pages, which begins with so many of the kept ones gone; answers whether it keeps its own.
+    /// Walks over the pages once, with `gone` of the kept ones gone at the start. Returns whether it keeps its own.
     fn walk(cold: &Residency, gone: u64) -> bool {
         two_slow_looks(cold);
         let walk = cold.begin_walk(|at| Some(at >= gone));
@@ -276,7 +275,7 @@ mod tests {
         for _ in 0..3 {
             assert!(walk(&cold, 7));
         }
-        // What was kept is in memory: nobody asks until somebody waits.
+        // What was kept is in memory: no pages are requested until a look-up waits.
         assert!(!cold.asks());
         two_slow_looks(&cold);
         assert_eq!(cold.begin_walk(|_| None).passed(), Passed::Kept);
@@ -285,7 +284,7 @@ mod tests {
 
     #[test]
     fn what_one_walk_gives_up_another_has_not_kept() {
-        // The one that keeps its pages ends before the other, or after.
+        // The walk that keeps its pages ends before the other, or after it.
         for ends_first in [true, false] {
             let cold = Residency::default();
             let begin = || cold.begin_walk(|_| Some(false));
@@ -323,7 +322,7 @@ mod tests {
         assert!(!cold.is_tight() && !cold.is_likely());
         assert!(walk(&cold, 64));
         (0..Residency::PROOF).for_each(|_| cold.note(false, Duration::ZERO, 512));
-        // What was kept so long ago tells nothing.
+        // What was kept so long ago proves nothing.
         assert!(walk(&cold, 64));
     }
 

@@ -1,4 +1,4 @@
-//! A file that gets its name when it is whole.
+//! A file that gets its name once it is complete.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -13,13 +13,13 @@ use crate::store::coordination::place::{Place, folder_of};
 use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
 use crate::sys::{LockFile, wait_until};
 
-/// What is made under a temporary name.
+/// What is created under a temporary name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Making {
     suffix: &'static str,
     pub(crate) action: &'static str,
     naming: &'static str,
-    /// Whether to wait for another process that makes the same: a store is made quickly, a copy is not.
+    /// Whether to wait for another process that creates the same file: a store is created quickly, a copy is not.
     waits: bool,
 }
 
@@ -41,22 +41,22 @@ pub(crate) const COPY: Making = Making {
 
 /// A file under a temporary name, removed unless it is published.
 ///
-/// Its maker holds its gate: what bears the temporary name and whose gate is free was left by one that died. It
-/// begins with a magic from the first moment, so that the next one may remove it.
+/// Its creator holds its open-close lock. A file with the temporary name whose lock is free was left by a creator that
+/// died. The file begins with a magic from the first moment, so that the next creator may remove it.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     pub(crate) place: Place,
     storage: Arc<dyn Storage>,
     pub(crate) temporary: PathBuf,
     pub(crate) file: Arc<dyn StorageFile>,
-    /// Held until it is published, and handed on then.
+    /// Held until the file is published, then handed on.
     gate: Option<OpenCloseLock>,
     making: Making,
 }
 
 impl AtomicFile {
-    /// Begins a file that is to be named `path`, which must not exist, with the owner and the mode of what it is
-    /// made of.
+    /// Begins a file to be named `path`, which must not exist, with the owner and the mode of the file it is derived
+    /// from.
     pub(crate) fn begin(
         options: &Options,
         path: &Path,
@@ -87,11 +87,12 @@ impl AtomicFile {
         })
     }
 
-    /// `None` if another process is making the file.
+    /// Creates the temporary file; returns `None` if another process is creating the same file.
     fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Option<Self>> {
         let storage = &options.storage;
         let temporary = place.beside(making.suffix);
-        // One at a time makes names in a folder. Its own lock is taken, for a lock file would stay.
+        // Only one process at a time creates names in a directory. This locks the directory itself, since a lock file
+        // would stay behind.
         let folder = place.folder();
         let failed = || lock_error(folder.path());
         let one = LockFile::of(folder.open_itself().map_err(failed())?);
@@ -107,7 +108,7 @@ impl AtomicFile {
             match remove_leftover(&**storage, place, &temporary) {
                 Ok(true) => {}
                 Ok(false) => return Ok(None),
-                // Its maker has just given it its name.
+                // Its creator has just given it its final name.
                 Err(Error::NotFound { .. }) => {}
                 Err(error) => return Err(error),
             }
@@ -124,7 +125,7 @@ impl AtomicFile {
         let remove = || {
             let _ = storage.remove(&temporary);
         };
-        // It may be there all the same.
+        // The file may exist even after an error.
         let file = made.inspect_err(|_| remove())?;
         let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
             .and_then(|(locks, state)| OpenCloseLock::of_draft(&locks, state));
@@ -139,29 +140,29 @@ impl AtomicFile {
         }))
     }
 
-    /// The folder's files.
+    /// Returns the storage of the directory's files.
     pub(crate) fn storage(&self) -> Arc<dyn Storage> {
         Arc::clone(&self.storage)
     }
 
-    /// Turns what the system says while the file is written into an error.
+    /// Turns a system error from writing the file into one of this crate.
     pub(crate) fn failed(&self, error: std::io::Error) -> Error {
         Error::io("write", &self.temporary, error)
     }
 
-    /// Makes it durable and gives it its name, unless something has that name by now.
+    /// Makes the file durable and gives it its name, unless something has that name by now.
     pub(crate) fn publish(self) -> Result<()> {
         let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
         let gate = self.name()?;
         let synced = sync_parent(&*storage, &place);
         drop(gate);
         synced.inspect_err(|_| {
-            // Whoever is told of a failure finds nothing.
+            // After a reported failure, no file may remain.
             let _ = storage.remove(&place);
         })
     }
 
-    /// The same for one whose name is made durable by its first opening: the gate is handed on.
+    /// Does the same for a file whose name becomes durable when it is first opened, and hands on the open-close lock.
     pub(crate) fn name(mut self) -> Result<OpenCloseLock> {
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
@@ -186,7 +187,7 @@ impl Drop for AtomicFile {
     }
 }
 
-/// Removes what a maker that died has left; `false` if it lives.
+/// Removes what a dead creator left; returns `false` if the creator lives.
 fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Result<bool> {
     let failed = |error: std::io::Error| match error.kind() {
         std::io::ErrorKind::NotFound => Error::NotFound {
@@ -206,7 +207,7 @@ fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Re
     }
 }
 
-/// Refuses a path in a folder where this process may make nothing, for which the system would name the file.
+/// Refuses a path in a directory in which this process may create nothing. The system's own error would name the file.
 fn refuse_closed_folder(path: &Path) -> Result<()> {
     let folder = folder_of(path);
     match crate::sys::may_make_in(folder) {
@@ -218,7 +219,7 @@ fn refuse_closed_folder(path: &Path) -> Result<()> {
     }
 }
 
-/// Refuses a path at which something is.
+/// Refuses a path that already exists.
 pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::IsFolder {

@@ -1,4 +1,4 @@
-//! What a store file says of itself: header, superblock, intent.
+//! What a store file says about itself: header, superblock, intent.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,24 +14,24 @@ use crate::page::PAGE_BYTES;
 use crate::store::config::options::Options;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
-/// Header and superblock of a store, checked.
+/// The header and the superblock of a store, checked.
 pub(crate) struct Meta {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
-    /// Sections that the other one names, if it is good.
+    /// The sections that the other superblock names, if it is valid.
     pub(crate) other_sections: Vec<Section>,
-    /// What is wrong with the other one, if it is damaged.
+    /// What is wrong with the other superblock, if it is damaged.
     pub(crate) damaged: Option<SuperblockFault>,
-    /// The newest intent there is.
+    /// The newest intent, if any.
     pub(crate) intent: Option<Intent>,
 }
 
-/// A failure to read a section.
+/// Returns the error of a failure to read a section.
 pub(crate) fn section_error(path: &Path, error: std::io::Error) -> Error {
     Error::io("read a section of", path, error)
 }
 
-/// Reads and checks header and superblocks.
+/// Opens the file, then reads and checks header and superblocks.
 pub(crate) fn identify(
     options: &Options,
     path: &Path,
@@ -62,7 +62,7 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
     let (superblock, other_sections, damaged) = match (read(0)?, read(1)?) {
         (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, b.sections, None),
         (Ok(a), Ok(b)) => (b, a.sections, None),
-        // Not written yet.
+        // The other one has not been written yet.
         (Ok(good), Err(SuperblockFault::Blank)) | (Err(SuperblockFault::Blank), Ok(good)) => {
             (good, none(), None)
         }
@@ -78,7 +78,7 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
         return Err(wrong(half));
     }
     let expected = superblock.end_offset().max(PAGES_OFFSET);
-    // Longer by now, if a checkpoint has made room for a layer since.
+    // The file may have grown by now, if a checkpoint has made room for a layer since.
     if length < expected && file.length().map_err(failed)? < expected {
         return Err(wrong(FormatError::Truncated {
             expected,
@@ -94,7 +94,7 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
     })
 }
 
-/// The mark of a copy, if the file is one of this store.
+/// Reads the mark of a copy, if the file has one of this store.
 pub(crate) fn read_mark(
     file: &dyn StorageFile,
     path: &Path,
@@ -121,8 +121,8 @@ fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result
     Ok(newest)
 }
 
-/// Committed keys that the next buffer may take until the last layer of a growing store is full.
-/// `checkpointing`: how many keys are on their way into which layer.
+/// Returns how many committed keys the next buffer may take until the last layer of a growing store is full.
+/// `checkpointing` says how many keys a checkpoint is bringing into which layer.
 pub(crate) fn room_after(
     header: &Header,
     superblock: &Superblock,
@@ -135,6 +135,6 @@ pub(crate) fn room_after(
         Some((count, layer)) if count > 0 => layer.room().saturating_sub(count),
         _ => superblock.layers.last().map_or(0, Layer::room),
     };
-    // If there is no room, the next checkpoint makes a layer as large as it needs.
+    // If there is no room, the next checkpoint creates a layer as large as it needs.
     if room == 0 { u64::MAX } else { room }
 }

@@ -1,6 +1,6 @@
 //! The store file as bytes: header, superblocks, raw pages, and files that appear whole under their names.
 //!
-//! It promises that a superblock is durable when its write returns. Callers hold the writer or the checkpoint lock.
+//! Guarantees that a superblock is durable when its write returns. Callers hold the writer lock or the checkpoint lock.
 
 pub(crate) mod atomic_file;
 pub(crate) mod meta;

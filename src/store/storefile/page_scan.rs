@@ -1,4 +1,4 @@
-//! Reading many pages in their order.
+//! Reads many pages in order.
 
 use std::ops::Range;
 use std::path::Path;
@@ -10,16 +10,16 @@ use crate::page::{self, Content, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// Pages that are read at a time.
+/// The number of pages that are read at a time.
 pub(crate) const READ_PAGES: u64 = 256;
 
-/// The pages of a file, read in pieces.
+/// The pages of a file, read in chunks.
 pub(crate) struct Pages<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
     bytes: Vec<u8>,
     held: Range<u64>,
-    /// Pages that may be other than blank, and between which and those asked for last all are.
+    /// The pages that may not be blank. All pages between them and those requested last are blank.
     data: Range<u64>,
 }
 
@@ -34,8 +34,8 @@ impl<'a> Pages<'a> {
         }
     }
 
-    /// How many pages from `number` on, up to `end`, are a hole of the file, so that they need not be read:
-    /// there may be more of them than anybody has time for. The first one is, to see whether the system knows.
+    /// Returns how many pages from `number` on, up to `end`, are a hole of the file and need not be read: there may be
+    /// too many to read in any reasonable time. The first one is read nevertheless, to check what the system reports.
     pub(crate) fn hole(&mut self, number: u64, end: u64) -> Result<u64> {
         if !self.data.contains(&number) {
             let data = self.file.next_data(page_offset(number));
@@ -54,12 +54,12 @@ impl<'a> Pages<'a> {
         Ok(pages)
     }
 
-    /// Where the data ends in which page `number` lies, or `end`.
+    /// Returns the end of the data that contains page `number`, at most `end`.
     pub(crate) fn end_of_data(&self, number: u64, end: u64) -> u64 {
         self.data.end.clamp(number + 1, end)
     }
 
-    /// Page `number`, which the file has, as it has those up to `end`.
+    /// Returns page `number`. The file must contain all pages from it up to `end`.
     pub(crate) fn page(&mut self, number: u64, end: u64) -> Result<&[u8]> {
         if !self.held.contains(&number) {
             let mut piece = number..end.min(number + READ_PAGES);
@@ -81,14 +81,14 @@ impl<'a> Pages<'a> {
 /// A page of a layer.
 #[derive(Clone, Copy)]
 pub(crate) struct PagePlace<'a> {
-    /// The layer's place in the superblock.
+    /// The layer's index in the superblock.
     pub(crate) index: u32,
     pub(crate) layer: &'a Layer,
     /// The page's number in the file.
     pub(crate) number: u64,
 }
 
-/// All pages of some layers.
+/// Iterates over all pages of some layers.
 pub(crate) fn places(layers: &[Layer]) -> impl Iterator<Item = PagePlace<'_>> {
     (0..).zip(layers).flat_map(|(index, layer)| {
         (layer.first_page..layer.end_page()).map(move |number| PagePlace {
@@ -99,7 +99,7 @@ pub(crate) fn places(layers: &[Layer]) -> impl Iterator<Item = PagePlace<'_>> {
     })
 }
 
-/// Pages of all layers.
+/// Returns the number of pages of all layers.
 pub(crate) fn count(layers: &[Layer]) -> u64 {
     layers.iter().map(|layer| layer.pages).sum()
 }
@@ -132,8 +132,8 @@ pub(crate) fn check(path: &Path, cell: Cell, place: PagePlace<'_>, bytes: &[u8])
     })
 }
 
-/// Makes zeros of what lies between layers and sections: places of sections that are no more, so that
-/// copies of one moment are the same in every byte. What is zero already is not written.
+/// Zeroes everything between layers and sections: the places of sections that no longer exist. So copies of the same
+/// moment agree in every byte. Pages that are zero already are not written.
 pub(crate) fn clear_unnamed(
     file: &dyn StorageFile,
     path: &Path,

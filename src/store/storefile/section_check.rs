@@ -1,4 +1,4 @@
-//! Reading sections through to check them.
+//! Reads sections through to check them.
 
 use std::path::Path;
 
@@ -21,7 +21,7 @@ pub(crate) fn check_sections<'a>(
     sections.into_iter().try_for_each(check)
 }
 
-/// Checks a section whose pages begin there.
+/// Checks a section whose pages begin at `offset`.
 pub(crate) fn check_section_at(
     file: &dyn StorageFile,
     path: &Path,

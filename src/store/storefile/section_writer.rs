@@ -1,4 +1,4 @@
-//! Writing sections: hashes that are kept exactly (FORMAT.md, "Sections").
+//! Writes sections: hashes that are kept exactly (FORMAT.md, "Sections").
 
 use std::path::Path;
 
@@ -8,12 +8,12 @@ use crate::file::{Section, SectionKind};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, write_all_at};
 
-/// Bytes written at a time.
+/// The number of bytes written at a time.
 const WRITE_BYTES: usize = 64 * PAGE_BYTES;
 
-/// Writes a section, hash after hash, where no superblock names anything.
+/// Writes a section, hash after hash, in an area that no superblock names.
 ///
-/// The stamp changes first, so a reader of what was there before notices.
+/// The stamp changes first, so a reader of the previous content notices.
 pub(crate) struct SectionWriter<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
@@ -21,7 +21,7 @@ pub(crate) struct SectionWriter<'a> {
     hasher: crc32fast::Hasher,
     /// The first page, which is written last.
     front: Vec<u8>,
-    /// What is still to be written, and to which page on.
+    /// The bytes still to be written, and the page that they begin at.
     pending: Vec<u8>,
     at: u64,
 }
@@ -54,7 +54,7 @@ impl<'a> SectionWriter<'a> {
         Ok(writer)
     }
 
-    /// Adds hashes above all before them, sorted.
+    /// Adds hashes. They must be sorted, and above all hashes added before.
     pub(crate) fn put(&mut self, hashes: &[u64]) -> Result<()> {
         for hash in hashes {
             let bytes = hash.to_le_bytes();
@@ -85,7 +85,7 @@ impl<'a> SectionWriter<'a> {
             .map_err(|error| Error::io("write a section of", self.path, error))
     }
 
-    /// All has been put. It is yet to be synced.
+    /// Finishes the section after the last hash. The caller still has to sync the file.
     pub(crate) fn finish(mut self) -> Result<Section> {
         self.flush()?;
         self.front.resize(PAGE_BYTES, 0);

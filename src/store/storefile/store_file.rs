@@ -18,11 +18,11 @@ use crate::sys::storage::{Owner, StorageFile, write_all_at};
 pub(crate) struct StoreFile {
     pub(crate) place: Place,
     pub(crate) header: Header,
-    /// Most keys the store may hold.
+    /// The maximum number of keys that the store may hold.
     pub(crate) key_limit: u64,
     pub(crate) raw: Arc<dyn StorageFile>,
     shared: Arc<Coordination>,
-    /// Failed syncs of the file that this handle has been told of.
+    /// The failed syncs of the file that the system has reported to this handle.
     told: SeenFailures,
 }
 
@@ -47,7 +47,7 @@ impl StoreFile {
         }
     }
 
-    /// What header and superblocks say now.
+    /// Reads the current header and superblocks.
     pub(crate) fn read_meta(&self) -> Result<Meta> {
         read_meta_of(&*self.raw, &self.place)
     }
@@ -56,7 +56,7 @@ impl StoreFile {
         self.header.kind == Kind::Counting
     }
 
-    /// Refuses what only a counting store can do.
+    /// Refuses an operation that only a counting store supports.
     pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
         match self.header.kind {
             Kind::Counting => Ok(()),
@@ -64,7 +64,7 @@ impl StoreFile {
         }
     }
 
-    /// The owner and mode of the store file: what is made of a store gets them.
+    /// Returns the owner and mode of the store file. Files derived from a store get the same.
     pub(crate) fn owner(&self) -> Result<Option<Owner>> {
         Ok(self.place.state()?.map(|state| state.owner))
     }
@@ -86,9 +86,8 @@ impl StoreFile {
         })
     }
 
-    /// Makes the newest superblock durable if a sync of the store file failed, whoever made it.
-    /// Pages need no such care: until there is a superblock that tells of a checkpoint, all of it is
-    /// done again.
+    /// Makes the newest superblock durable if a sync of the store file failed, through whichever handle. Pages need no
+    /// such care: until a superblock records a checkpoint, recovery repeats all of it.
     pub(crate) fn mend(&self) -> Result<()> {
         if !self.shared.doubt().is_open() {
             return Ok(());
@@ -104,7 +103,7 @@ impl StoreFile {
         )
     }
 
-    /// An error about the store file's bytes.
+    /// Returns an error about the store file's bytes.
     pub(crate) fn format_error(&self, source: FormatError) -> Error {
         Error::Format {
             path: self.place.to_path_buf(),
@@ -117,7 +116,7 @@ impl StoreFile {
     }
 }
 
-/// Makes a superblock durable, with whatever else of the file is not yet.
+/// Makes a superblock durable, and with it everything else in the file that is not yet durable.
 pub(crate) fn write_superblock(
     file: &dyn StorageFile,
     path: &Path,

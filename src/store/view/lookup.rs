@@ -1,4 +1,4 @@
-//! Looking up one key in a view, and what an absent key proves.
+//! Looks up one key in a view, and tracks what an absent key proves.
 
 use std::sync::Arc;
 
@@ -9,23 +9,23 @@ use crate::file::{FormatError, LayerPages};
 use crate::store::coordination::shm::Coordination;
 use crate::store::view::View;
 
-/// The layers that may hold a key, the last one first: it is the largest, so a key that is present is
-/// most likely there.
+/// Returns the layers that may hold a key, the last one first: it is the largest, so a key that is present is most
+/// likely there.
 pub(crate) fn with_keys(layers: &[Arc<LayerPages>]) -> impl Iterator<Item = &LayerPages> {
     let layers = layers.iter().rev().map(Arc::as_ref);
     layers.filter(|layer| layer.has_keys())
 }
 
-/// What a look-up that found nothing proves: while a certain generation was active, the key was in no
-/// page and in no buffer. The one exception is that generation's own buffer, if the look-up skipped it.
-/// The key may have come since, into that generation or into a later one.
+/// What a look-up that found nothing proves: while a certain generation was active, the key was in no page and in no
+/// buffer. The one exception is that generation's own buffer, if the look-up skipped it. The key may have been inserted
+/// since, into that generation or into a later one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AbsentSince {
     generation: u64,
 }
 
 impl AbsentSince {
-    /// For keys that a look-up by this view doesn't find.
+    /// Returns the proof for keys that a look-up through this view does not find.
     #[inline]
     pub(crate) fn of(view: &View) -> Self {
         Self {
@@ -33,15 +33,15 @@ impl AbsentSince {
         }
     }
 
-    /// Whether this generation was the active one.
+    /// Returns whether this generation was the active one.
     #[inline]
     pub(crate) fn is_of(self, generation: u64) -> bool {
         self.generation == generation
     }
 
-    /// Whether no rotation has happened since. Otherwise a key may have moved from a buffer that was searched
-    /// last to one that was not searched. A checkpoint makes no difference: what it brings to the pages
-    /// was looked for in its buffer.
+    /// Returns whether no rotation has happened since. After a rotation, a key may have moved from a buffer that was
+    /// searched last to one that was not searched. A checkpoint makes no difference: the look-up searched the buffer of
+    /// the keys that it brings to the pages.
     #[inline]
     pub(crate) fn still_holds(self, shared: &Coordination) -> bool {
         self.is_of(shared.active())
@@ -49,8 +49,8 @@ impl AbsentSince {
 }
 
 impl View {
-    /// Prefetches what a look-up of one key touches, so that it waits for all of it at once: every line of
-    /// the layer that most likely holds a present key, and the first line of each other place.
+    /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer
+    /// that most likely holds a present key, and the first line of each other place.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         if !self.active.buffer.is_unused() {
@@ -68,20 +68,20 @@ impl View {
         }
     }
 
-    /// Whether the key is in the sealed buffer. Keys of open transactions have moved on to the active
-    /// buffer, which decides their fate.
+    /// Returns whether the key is in the sealed buffer. Keys of open transactions have moved on to the active buffer,
+    /// which decides their fate.
     #[inline]
     pub(crate) fn is_in_sealed(&self, hash: u64) -> bool {
         let sealed = self.sealed.as_ref();
         sealed.is_some_and(|sealed| sealed.buffer.lookup(hash) == Presence::Settled)
     }
 
-    /// Whether a buffer has the key: for certain, though perhaps uncommitted.
+    /// Returns whether a buffer has the key. The answer is exact, but the key may be uncommitted.
     pub(crate) fn is_buffered(&self, hash: u64) -> bool {
         self.active.buffer.contains(hash) || self.is_in_sealed(hash)
     }
 
-    /// Whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
+    /// Returns whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
     /// damaged.
     #[inline]
     pub(crate) fn probe_settled(
@@ -108,7 +108,7 @@ impl View {
         Ok(false)
     }
 
-    /// The keys of a counting store: inserts minus removes, at least 0.
+    /// Returns the number of keys of a counting store: inserts minus removes, at least 0.
     pub(crate) fn net_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());

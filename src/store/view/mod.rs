@@ -1,7 +1,7 @@
 //! What one look-up sees: the buffers, the layers and the sections of one moment.
 //!
-//! It promises that a view never changes, and that all that was present when it was made can be found through it. It only
-//! reads. Looking takes no lock; one thread of a handle at a time renews the view.
+//! Guarantees that a view never changes, and that every key present when the view was created can be found through it.
+//! This module only reads. A look-up takes no lock; one thread of a handle at a time renews the view.
 
 pub(crate) mod lookup;
 pub(crate) mod section_set;
@@ -24,33 +24,32 @@ use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// The fewest bytes that a mark takes in a log.
+/// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
 
 /// What a view maps of a store file: its layers and its sections.
 pub(crate) type Mapped = (Vec<Arc<LayerPages>>, SectionSet);
 
-/// How often a renewal starts over because other handles went on meanwhile.
+/// How often a renewal starts over because other handles made progress meanwhile.
 const MOST_RENEWALS: usize = 1000;
 
 /// What a look-up searches, in this order: the order in which keys flow.
 ///
-/// A view never changes; a rotation or the end of a checkpoint replaces it. Through an old view one still
-/// finds all that was present when it was made: a buffer is never emptied or reused, and pages only
-/// gain keys.
+/// A view never changes; a rotation or the end of a checkpoint replaces it. An old view still finds every key that was
+/// present when the view was created: a buffer is never emptied or reused, and pages only gain keys.
 #[derive(Debug)]
 pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) sealed: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
     pub(crate) sections: SectionSet,
-    /// The newest superblock when the view was made.
+    /// The newest superblock when the view was created.
     pub(crate) superblock: Superblock,
 }
 
 impl View {
-    /// Keys in sealed buffer and pages. Between its superblock and its end a checkpoint's keys are
-    /// in both, and they stay so if the process dies there.
+    /// Returns the number of keys in the sealed buffer and the pages. Between the superblock of a checkpoint and its
+    /// end, its keys are in both. They stay in both if the process dies there.
     pub(crate) fn settled_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
@@ -58,23 +57,23 @@ impl View {
         self.superblock.keys().saturating_add(sealed)
     }
 
-    /// Whether it shows the store as it is now.
+    /// Returns whether the view shows the current state of the store.
     #[inline]
     pub(crate) fn is_current(&self, shared: &Coordination) -> bool {
         let settled = match &self.sealed {
             Some(sealed) => sealed.number(),
             None => self.active.number(),
         };
-        // A log that memory had no room for is settled without ever having been in a view. Then only the
-        // superblock shows that the view is old.
+        // A log that memory had no room for is settled without ever having been in a view. Then only the superblock
+        // shows that the view is old.
         self.active.number() == shared.active()
             && settled == shared.settled()
             && self.superblock.generation >= settled
     }
 
-    /// The view that follows this one, with a superblock that was read after the turn; `None` if the
-    /// superblock is older than the turn. `find` opens generations that this view doesn't hold, and `map`
-    /// maps the layers and sections.
+    /// Returns the view that follows this one, with a superblock that was read after the turn; `None` if the superblock
+    /// is older than the turn. `find` opens generations that this view does not hold, and `map` maps the layers and
+    /// sections.
     pub(crate) fn next(
         &self,
         turn: Turn,
@@ -118,7 +117,7 @@ impl View {
         Wrong::unless_in("settled", active.saturating_sub(1)..=active, settled)
     }
 
-    /// Checks the number of the last commit: no more can have come since the superblock than the logs have room
+    /// Checks the number of the last commit: since the superblock, there can be no more commits than the logs have room
     /// for. The caller holds the writer lock.
     pub(crate) fn check_sequence(&self, shared: &Coordination) -> Result<u64, Wrong> {
         let logs = self.sealed.iter().chain([&self.active]);
@@ -130,7 +129,7 @@ impl View {
         Ok(got)
     }
 
-    /// The sum of all words that change only under the writer lock.
+    /// Returns the sum of all words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, shared: &Coordination) -> u64 {
         self.sum_and_end(shared).0
@@ -150,8 +149,8 @@ impl View {
         (sum.value(), end)
     }
 
-    /// Stores the sum for the next holder of the writer lock. The caller holds that lock, or is the first to
-    /// open the store, or recovers after a death.
+    /// Stores the sum for the next holder of the writer lock. The caller holds that lock, or is the first to open the
+    /// store, or recovers after a crash.
     #[inline]
     pub(crate) fn leave_sum(&self, shared: &Coordination) {
         shared.set_seal(self.sum(shared));
@@ -179,7 +178,7 @@ impl Turn {
 #[derive(Debug)]
 pub(crate) struct ViewCell {
     pub(crate) cell: ArcSwap<View>,
-    /// Locked by the one thread that renews the view. Holds a generation that this handle has just made.
+    /// Locked by the one thread that renews the view. Holds a generation that this handle has just created.
     pub(crate) renewal: Mutex<Option<Arc<Generation>>>,
     pub(crate) file: Arc<StoreFile>,
     pub(crate) handle: Arc<Handle>,
@@ -187,7 +186,7 @@ pub(crate) struct ViewCell {
 }
 
 impl ViewCell {
-    /// The current view.
+    /// Returns the current view.
     #[inline]
     pub(crate) fn current(&self) -> Result<Guard<Arc<View>>> {
         let view = self.cell.load();
@@ -225,7 +224,7 @@ impl ViewCell {
                     }
                 }
                 Ok(None) => {}
-                // Other handles went on and removed what was looked for.
+                // Other handles made progress and removed what this one looked for.
                 Err(_) if turn != Turn::of(&self.shared) => {}
                 // The last writer is gone, and the shared memory with it.
                 Err(_) if self.shared.is_ended() => {}
@@ -269,7 +268,7 @@ impl ViewCell {
     }
 }
 
-/// Maps what a superblock names, reusing what an older view has mapped.
+/// Maps what a superblock names, and reuses what an older view has mapped.
 pub(crate) fn map_all(
     file: &Arc<dyn StorageFile>,
     path: &Path,

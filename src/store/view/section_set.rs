@@ -10,14 +10,14 @@ use crate::store::storefile::meta::{read_meta_of, section_error};
 use crate::sys::lock;
 use crate::sys::storage::StorageFile;
 
-/// How often a section is opened again if other handles' checkpoints replace it meanwhile.
+/// How often a section is reopened if other handles' checkpoints replace it meanwhile.
 const MOST_REOPENS: usize = 1000;
 
 /// One section of a view.
 ///
-/// Two checkpoints later its pages may be reused; then it asks the newest section of its kind, whose answer is
-/// as good. For exemptions: a key that the newest section lacks was inserted since, and one that it
-/// has was not, as far as the pages say.
+/// Two checkpoints later its pages may be reused. From then on it asks the newest section of its kind, whose answer is
+/// as good. For exemptions: a key that the newest section lacks was inserted since, and one that it has was not, as far
+/// as the pages say.
 #[derive(Debug)]
 pub(crate) struct SectionReader {
     section: Section,
@@ -30,7 +30,7 @@ pub(crate) struct SectionReader {
 }
 
 impl SectionReader {
-    /// The section that a superblock names; `None` if it has no hashes. `held` is that of an older view.
+    /// Returns the section that a superblock names; `None` if it has no hashes. `held` is that of an older view.
     pub(crate) fn of(
         file: &Arc<dyn StorageFile>,
         path: &Path,
@@ -50,7 +50,7 @@ impl SectionReader {
             if opened.hashes.is_ok() {
                 return Ok(Some(Arc::new(opened)));
             }
-            // Damaged, or the superblock was an old one by the time its section was read.
+            // The section is damaged, or the superblock was outdated by the time its section was read.
             section = named(&read_meta_of(&**file, path)?.superblock, kind);
             if section == Some(found) {
                 return Ok(Some(Arc::new(opened)));
@@ -74,29 +74,29 @@ impl SectionReader {
         })
     }
 
-    /// Whether it is this section, and whole.
+    /// Returns whether this is the given section, and whole.
     fn is(&self, section: &Section) -> bool {
         let whole = self.hashes.as_ref().is_ok_and(|hashes| !hashes.is_gone());
         whole && self.section == *section
     }
 
-    /// Whether the section has the hash; `None` if only [`contains`](Self::contains) can tell.
+    /// Returns whether the section has the hash; `None` if only [`contains`](Self::contains) can find out.
     #[inline]
     pub(crate) fn try_contains(&self, hash: u64) -> Option<bool> {
         let hashes = self.hashes.as_ref().ok()?;
         hashes.contains(hash).ok()
     }
 
-    /// Whether the section has the hash.
+    /// Returns whether the section has the hash.
     ///
     /// # Errors
-    /// A damaged section, or one that can't be read.
+    /// Fails if the section is damaged or cannot be read.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         self.query(|hashes| hashes.contains(hash), false)
     }
 
-    /// Asks the section, or the newest of its kind if its pages were reused. `none` is the answer if there is
-    /// none any more.
+    /// Queries the section, or the newest of its kind if its pages were reused. Returns `none` if there is no such
+    /// section any more.
     pub(crate) fn query<T: Copy>(
         &self,
         mut question: impl FnMut(&Hashes) -> Result<T, Gone>,
