@@ -82,7 +82,7 @@ impl WriteGuard<'_> {
         }))
     }
 
-    /// Checks the table in which keys were claimed, before the keys are in the log.
+    /// Checks the states that claiming has met in the table, before the keys go into the log.
     #[inline]
     pub(crate) fn check_table(&self) -> Result<(), Error> {
         match self.view.active.buffer.nonsense() {
