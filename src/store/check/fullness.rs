@@ -51,8 +51,8 @@ pub struct LayerOccupancy {
     /// since their bits were set; [`LayerStats::keys`](crate::LayerStats::keys) counts only the new ones. A page that a
     /// repair has filled, so that all its keys count as seen, raises the estimate.
     ///
-    /// Source: S. J. Swamidass, P. Baldi, "Mathematical correction for fingerprint similarity measures to improve chemical
-    /// retrieval" (J. Chem. Inf. Model. 47, 2007).
+    /// Source: S. J. Swamidass, P. Baldi, "Mathematical correction for fingerprint similarity measures to improve
+    /// chemical retrieval" (J. Chem. Inf. Model. 47, 2007).
     pub keys: f64,
     /// The rate at which the layer answers "seen" to absent keys: the mean over its pages of the rate given by the bits
     /// set in each page's lines, plus [`hash_floor`](crate::sizing::hash_floor) for the hashes. It describes these very

@@ -144,9 +144,9 @@ impl<'a> Checker<'a> {
         Ok(report)
     }
 
-    /// Visits all pages of a view without reading holes. `good` gets good pages. `bad` gets a bad page that no checkpoint is
-    /// about to mend, and the length of the run of bad pages that it begins. It returns how many pages of that run it
-    /// has handled.
+    /// Visits all pages of a view without reading holes. `good` gets good pages. `bad` gets a bad page that no
+    /// checkpoint is about to mend, and the length of the run of bad pages that it begins. It returns how many pages of
+    /// that run it has handled.
     pub(crate) fn for_each_page(
         &self,
         view: &View,
