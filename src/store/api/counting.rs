@@ -40,8 +40,8 @@ impl From<Counted> for Removal {
 impl Store {
     /// Removes the key once and returns whether it was present. If it was absent, nothing has changed.
     ///
-    /// When it returns, the removal outlives the process, and after the next
-    /// [`commit`](Self::commit) power loss too.
+    /// When it returns, the removal outlives the process, and after the next [`commit`](Self::commit) it also outlives
+    /// a power loss.
     ///
     /// **Remove only keys that were inserted.** A key that was never inserted tests positive at the false-positive
     /// rate. Removing such a key decrements counters that belong to other keys, which may then be absent although they

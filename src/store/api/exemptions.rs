@@ -49,7 +49,7 @@ impl Store {
     /// Returns how many keys were exempt at the last checkpoint. Keys inserted since then are still counted.
     ///
     /// # Errors
-    /// A handle that can't go on.
+    /// The handle can't go on.
     pub fn exemptions(&self) -> Result<u64> {
         self.engine.handle.check_usable()?;
         let view = self.engine.views.current()?;

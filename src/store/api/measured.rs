@@ -29,7 +29,7 @@ impl Store {
     /// `None` if the store was [created](crate::Options::measured) without a sample, or if the sample is damaged.
     ///
     /// # Errors
-    /// A handle that can't go on.
+    /// The handle can't go on.
     pub fn measured(&self) -> Result<Option<Measured>> {
         self.engine.handle.check_usable()?;
         let view = self.engine.views.current()?;

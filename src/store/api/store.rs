@@ -20,9 +20,9 @@ use crate::store::write::verdict::{OnPending, Verdict};
 
 /// An open store.
 ///
-/// All methods take `&self`: threads share one handle, by reference or in an [`Arc`]. Looking up takes no lock.
-/// Dropping a handle does what [`close`](Self::close) does, as far as possible, but reports no error. To see errors,
-/// call `close`.
+/// All methods take `&self`: threads share one handle, by reference or in an [`Arc`](std::sync::Arc). Looking up takes
+/// no lock. Dropping a handle does what [`close`](Self::close) does, as far as possible, but reports no error. To see
+/// errors, call `close`.
 ///
 /// Keys are arbitrary bytes. Two keys with the same 64-bit [keyed hash](enum@crate::Hash) are one key.
 ///
@@ -157,7 +157,7 @@ impl Store {
     /// larger than the false-positive rate. Takes no lock.
     ///
     /// # Errors
-    /// A damaged page, or a handle that can't go on.
+    /// A damaged page; or the handle can't go on.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         Reader::of(&self.engine).contains(self.engine.hasher.hash(key))
     }
@@ -242,7 +242,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Passes the hashes of keys on in parts. `hash` hashes two keys at once.
+    /// Passes the hashes of the keys on in parts. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(
         &self,
         keys: &[K],

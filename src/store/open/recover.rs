@@ -101,8 +101,8 @@ impl<'a> Resumption<'a> {
 
 /// What the logs of a store hold.
 pub(crate) struct Recovered {
-    /// The closed generation whose checkpoint is due. A buffer for it is `None` if the granted memory has no room for
-    /// its keys.
+    /// The closed generation whose checkpoint is due. `load` returns no generation for it if the granted memory has no
+    /// room for its keys.
     pub(crate) sealed: Option<RecoveredLog>,
     /// The generation that takes new keys, if it has a log.
     pub(crate) active: Option<RecoveredLog>,
