@@ -1,4 +1,4 @@
-//! Copies of one moment, and what leads from one to the next.
+//! Point-in-time copies of a store, and deltas that lead from one to the next.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -12,29 +12,30 @@ use crate::store::backup::snapshot::{self, SnapshotReport};
 use crate::store::config::options::Options;
 
 impl Store {
-    /// Makes a copy of the store at `dest`, while other threads and processes go on using it.
+    /// Copies the store to `dest` while other threads and processes go on using it.
     ///
-    /// Everything acknowledged before the call, in any process, is in it; of a transactional store everything
-    /// committed, and nothing else. What comes while it is made may be in it or not. The copy is one file, a store
-    /// as after a clean close, of the same id, with every writer's last commit and tag. Each of its pages has been
-    /// read and checked, and it is durable, when it gets its name.
+    /// The copy holds everything acknowledged before the call, in any process. Of a transactional store it holds
+    /// everything committed, and nothing else. What arrives during the call may or may not be in it. The copy is a
+    /// single file: a store as after a clean close, with the same id and with every writer's last commit and tag.
+    /// Before the copy gets its name, each of its pages has been read and checked, and the copy is durable.
     ///
-    /// Where the file system shares blocks between files (Btrfs, XFS, …), the copy takes no room and no time to speak of.
-    /// Elsewhere checkpoints wait until it is copied: who inserts goes on until the buffer is full, and then waits for up to
-    /// its [timeout](crate::Options::timeout).
+    /// Where the file system shares blocks between files (Btrfs, XFS, …), the copy takes no extra space and next to no
+    /// time. Elsewhere checkpoints wait until the copy is complete: inserts go on until the buffer is full, and then
+    /// wait for up to their handle's [timeout](crate::Options::timeout).
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint); [`Error::AlreadyExists`](crate::Error::AlreadyExists) if there is
-    /// anything at `dest`, or a log that would be taken for the copy's own; a damaged page of the store; a full or failing
-    /// disk. After an error there is nothing at `dest`, and the store can be used on.
+    /// The same as [`checkpoint`](Self::checkpoint); [`Error::AlreadyExists`](crate::Error::AlreadyExists) if anything
+    /// exists at `dest`, or a log that would be taken for the copy's own; a damaged page of the store; a full or
+    /// failing disk. After an error there is nothing at `dest`, and the store remains usable.
     pub fn snapshot(&self, dest: impl AsRef<Path>) -> Result<SnapshotReport> {
         self.snapshot_watched(dest, |_| ControlFlow::Continue(()))
     }
 
-    /// As [`snapshot`](Self::snapshot), and tells from time to time how far it is. `watch` may end it early.
+    /// Like [`snapshot`](Self::snapshot), but reports its progress to `watch` from time to time. `watch` may end it
+    /// early.
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot); [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The same as [`snapshot`](Self::snapshot); [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn snapshot_watched(
         &self,
         dest: impl AsRef<Path>,
@@ -43,16 +44,17 @@ impl Store {
         snapshot::snapshot(&self.engine, dest.as_ref(), &mut watch)
     }
 
-    /// Writes what has changed since the copy `previous` was made to a new file `dest`, a delta, which
-    /// [`Options::apply`] lays on that copy, or on another one of the same moment, wherever it is.
+    /// Writes what has changed since the copy `previous` was taken to a new file `dest`, a delta. [`Options::apply`]
+    /// applies the delta to that copy, or to another copy of the same moment, wherever it is.
     ///
-    /// `previous` is a [snapshot](Self::snapshot), or one brought up to date by deltas, that was not written to as a
-    /// store of its own; it is read alone. The headers of all pages of both are read to find those that differ, and
-    /// checkpoints wait meanwhile; the pages that go into the delta are checked. What the store holds at the moment of the
-    /// delta is what [`snapshot`](Self::snapshot) promises.
+    /// `previous` is a [snapshot](Self::snapshot), or one that deltas brought up to date, that was never written to as
+    /// a store of its own. It is only read. The call reads the headers of all pages of both files to find those that
+    /// differ, and checkpoints wait meanwhile. It checks the pages that go into the delta. The moment of the delta
+    /// covers what [`snapshot`](Self::snapshot) promises.
     ///
     /// # Errors
-    /// As [`snapshot`](Self::snapshot); [`Error::Delta`](crate::Error::Delta) if `previous` can't be the base of one.
+    /// The same as [`snapshot`](Self::snapshot); [`Error::Delta`](crate::Error::Delta) if `previous` can't be the base
+    /// of a delta.
     pub fn snapshot_since(
         &self,
         dest: impl AsRef<Path>,
@@ -61,10 +63,11 @@ impl Store {
         self.snapshot_since_watched(dest, previous, |_| ControlFlow::Continue(()))
     }
 
-    /// As [`snapshot_since`](Self::snapshot_since), and tells from time to time how far it is. `watch` may end it early.
+    /// Like [`snapshot_since`](Self::snapshot_since), but reports its progress to `watch` from time to time. `watch`
+    /// may end it early.
     ///
     /// # Errors
-    /// As [`snapshot_since`](Self::snapshot_since); [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The same as [`snapshot_since`](Self::snapshot_since); [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn snapshot_since_watched(
         &self,
         dest: impl AsRef<Path>,
@@ -77,28 +80,28 @@ impl Store {
 }
 
 impl Options {
-    /// Lays a [delta](crate::Store::snapshot_since) on a copy, which is then what a
-    /// [snapshot](crate::Store::snapshot) of the moment of the delta would be, byte for byte. A copy that is there
-    /// already is left as it is.
+    /// Applies a [delta](crate::Store::snapshot_since) to a copy. The copy then equals, byte for byte, a
+    /// [snapshot](crate::Store::snapshot) taken at the moment of the delta. A copy that is already there is left
+    /// unchanged.
     ///
-    /// The whole delta is checked first, and what it will make of the copy; the copy's other pages are taken for what
-    /// they were, which [`Store::verify`](crate::Store::verify) reads. If it is interrupted after that (a kill, a power
-    /// cut, a full disk), opening the copy is refused with [`FormatError::HalfApplied`] until the same
-    /// delta has been applied again, which can be done as often as it takes. Nobody may have the copy open: writers are
-    /// kept out, readers are not noticed and may get errors.
+    /// The call first checks the whole delta and what it will make of the copy. It trusts the copy's other pages;
+    /// [`Store::verify`](crate::Store::verify) reads them. If the call is interrupted after that check (a kill, a power
+    /// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`] until the same delta has been
+    /// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
+    /// but readers are not noticed and may get errors.
     ///
     /// # Errors
-    /// [`Error::Delta`](crate::Error::Delta), with the path of what is at fault; [`Error::Locked`](crate::Error::Locked)
-    /// if somebody has the copy open for writing; a full or failing disk.
+    /// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
+    /// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
     pub fn apply(&self, delta: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<ApplyReport> {
         self.apply_watched(delta, copy, |_| ControlFlow::Continue(()))
     }
 
-    /// As [`apply`](Self::apply), and tells from time to time how far it is. `watch` may end it while the delta
-    /// is checked; from then on it is asked no more.
+    /// Like [`apply`](Self::apply), but reports its progress to `watch` from time to time. `watch` may end the call
+    /// while the delta is checked; after that it is not called any more.
     ///
     /// # Errors
-    /// As [`apply`](Self::apply); [`Error::Cancelled`](crate::Error::Cancelled).
+    /// The same as [`apply`](Self::apply); [`Error::Cancelled`](crate::Error::Cancelled).
     pub fn apply_watched(
         &self,
         delta: impl AsRef<Path>,

@@ -1,4 +1,4 @@
-//! What only a counting store can do: removing keys, and telling how often they are there.
+//! What only a counting store can do: remove keys, and estimate how often they are present.
 
 use crate::error::Result;
 use crate::hash::HashedKey;
@@ -8,15 +8,15 @@ use crate::store::write::Writer;
 use crate::store::write::count::{Counted, Operation};
 use crate::store::write::verdict::Verdict;
 
-/// What became of a key that was to be removed by [`Store::remove_recent`].
+/// The result of [`Store::remove_recent`] for a key.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Removal {
-    /// It is there once less.
+    /// The key was removed once.
     Removed,
-    /// It is not there, for certain.
+    /// The key is not present. This is certain.
     Absent,
-    /// It tests positive, and nothing proves that it was inserted. Nothing has changed.
+    /// The key tests positive, but nothing proves that it was inserted. Nothing has changed.
     Unproven,
 }
 
@@ -32,34 +32,33 @@ impl From<Counted> for Removal {
     }
 }
 
-/// Counting stores ([`Kind::Counting`](crate::Kind::Counting)) are multisets: a key that was inserted
-/// twice is there until it has been removed twice. Who wants a set inserts with
-/// [`insert_unique`](Self::insert_unique).
+/// Counting stores ([`Kind::Counting`](crate::Kind::Counting)) are multisets: a key that was inserted twice is present
+/// until it has been removed twice. For a set, insert with [`insert_unique`](Self::insert_unique).
 ///
-/// A key's counters end at 15, and one that has got there stays: the key, and whichever others share
-/// all their counters with such, can't be removed any more.
+/// A key's counters saturate at 15, and a saturated counter never changes again. A key whose counters are all saturated
+/// can't be removed any more, whether its own inserts or those of other keys saturated them.
 impl Store {
-    /// Takes the key out once, and answers whether it was there: if not, nothing has changed.
+    /// Removes the key once and returns whether it was present. If it was absent, nothing has changed.
     ///
-    /// When it returns, the removal outlives the process, and after the next
-    /// [`commit`](Self::commit) power loss too.
+    /// When it returns, the removal outlives the process, and after the next [`commit`](Self::commit) it also outlives
+    /// a power loss.
     ///
-    /// **Remove only what was inserted.** A key that never was tests positive at the false-positive
-    /// rate; removing it counts down what belongs to other keys, which may be absent then although they
-    /// were never removed. Nothing here can notice that. [`remove_recent`](Self::remove_recent) can, for
-    /// keys that were inserted lately.
+    /// **Remove only keys that were inserted.** A key that was never inserted tests positive at the false-positive
+    /// rate. Removing such a key decrements counters that belong to other keys, which may then be absent although they
+    /// were never removed. This method can't detect that. [`remove_recent`](Self::remove_recent) can, for keys that
+    /// were inserted recently.
     ///
     /// # Errors
-    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store of another kind; otherwise as
+    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store of another kind; otherwise the same as
     /// [`insert`](Self::insert).
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.remove_bits(self.engine.hasher.hash(key))
     }
 
-    /// As [`remove`](Self::remove), for callers who bring their own hash.
+    /// Like [`remove`](Self::remove), for callers that bring their own hash.
     ///
     /// # Errors
-    /// As [`remove`](Self::remove).
+    /// The same as [`remove`](Self::remove).
     pub fn remove_hash(&self, hash: u64) -> Result<bool> {
         self.remove_bits(self.engine.hasher.mix(hash))
     }
@@ -71,11 +70,11 @@ impl Store {
             .done)
     }
 
-    /// Takes each key out once, in their order, and appends for each whether it was there.
+    /// Removes each key once, in order, and appends to `removed` whether it was present.
     ///
     /// # Errors
-    /// As [`remove`](Self::remove). Then the answers appended are those of the keys before the one that
-    /// failed, which are removed; of the others none is.
+    /// The same as [`remove`](Self::remove). The answers appended are then those of the keys before the one that
+    /// failed. Those keys are removed, and none of the others is.
     pub fn remove_batch<K: AsRef<[u8]>>(&self, keys: &[K], removed: &mut Vec<bool>) -> Result<()> {
         let hasher = &self.engine.hasher;
         self.remove_all(
@@ -85,11 +84,11 @@ impl Store {
         )
     }
 
-    /// As [`remove_batch`](Self::remove_batch), for keys that this store's [`hasher`](Self::hasher) has
-    /// hashed, which is not checked.
+    /// Like [`remove_batch`](Self::remove_batch), for keys that this store's [`hasher`](Self::hasher) has hashed. That
+    /// is not checked.
     ///
     /// # Errors
-    /// As [`remove_batch`](Self::remove_batch).
+    /// The same as [`remove_batch`](Self::remove_batch).
     pub fn remove_hashed(&self, keys: &[HashedKey], removed: &mut Vec<bool>) -> Result<()> {
         self.remove_all(keys, |keys| keys.map(|key| key.bits()), removed)
     }
@@ -109,11 +108,11 @@ impl Store {
         outcome
     }
 
-    /// Takes the key out once if that is sure to be right: if the write buffer, which keeps keys
-    /// exactly, knows that it was inserted more often than removed since the last checkpoint but one.
+    /// Removes the key once if that is certain to be right: if the write buffer, which keeps keys exactly, shows that
+    /// since the last checkpoint but one the key was inserted more often than removed.
     ///
     /// # Errors
-    /// As [`remove`](Self::remove).
+    /// The same as [`remove`](Self::remove).
     pub fn remove_recent(&self, key: &[u8]) -> Result<Removal> {
         self.engine.file.check_counting("remove keys")?;
         let hash = self.engine.hasher.hash(key);
@@ -121,22 +120,22 @@ impl Store {
         Ok(counted.into())
     }
 
-    /// How often the key is there, at most: its inserts less its removes, and a little more for a share
-    /// of keys no larger than the false-positive rate, and while whoever writes the key's page has been
-    /// stopped or killed in the midst of it. 0 is certain. 15 stands for 15 or more, and for a key that
-    /// can't be removed any more. Takes no lock.
+    /// Returns how often the key is present, at most: its inserts minus its removes. The result is higher for a share
+    /// of keys no larger than the false-positive rate, and while the process that writes the key's page is stopped or
+    /// was killed partway through. 0 is certain. 15 means 15 or more, or a key that can't be removed any more. Takes no
+    /// lock.
     ///
     /// # Errors
-    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store of another kind; otherwise as
+    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store of another kind; otherwise the same as
     /// [`contains`](Self::contains).
     pub fn count_estimate(&self, key: &[u8]) -> Result<u64> {
         self.count_bits(self.engine.hasher.hash(key))
     }
 
-    /// As [`count_estimate`](Self::count_estimate), for callers who bring their own hash.
+    /// Like [`count_estimate`](Self::count_estimate), for callers that bring their own hash.
     ///
     /// # Errors
-    /// As [`count_estimate`](Self::count_estimate).
+    /// The same as [`count_estimate`](Self::count_estimate).
     pub fn count_estimate_hash(&self, hash: u64) -> Result<u64> {
         self.count_bits(self.engine.hasher.mix(hash))
     }
@@ -146,11 +145,11 @@ impl Store {
         Ok(Reader::of(&self.engine).count_of(bits)?.into())
     }
 
-    /// Inserts the key if it is absent, and answers whether it was. In stores of other kinds that is
-    /// what [`insert`](Self::insert) does.
+    /// Inserts the key if it is absent, and returns whether it was. In stores of other kinds this is the same as
+    /// [`insert`](Self::insert).
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// The same as [`insert`](Self::insert).
     pub fn insert_unique(&self, key: &[u8]) -> Result<bool> {
         let hash = self.engine.hasher.hash(key);
         if !self.engine.file.is_counting() {
@@ -160,10 +159,10 @@ impl Store {
         Ok(counted.done)
     }
 
-    /// As [`claim_hashed`](Self::claim_hashed), of keys that are absent alone.
+    /// Like [`claim_hashed`](Self::claim_hashed), but inserts only keys that are absent.
     ///
     /// # Errors
-    /// As [`claim_hashed`](Self::claim_hashed).
+    /// The same as [`claim_hashed`](Self::claim_hashed).
     pub fn claim_unique_hashed(
         &self,
         keys: &[HashedKey],

@@ -1,4 +1,4 @@
-//! How a program gets at a store: to make, to open and to repair it.
+//! Entry points: creating, opening and repairing a store.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -16,12 +16,12 @@ use crate::store::open::{create, handle};
 use crate::store::storefile::meta::identify;
 
 impl Options {
-    /// Makes a store and opens it.
+    /// Creates a store and opens it.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
-    /// [`Error::Sizing`] and [`Error::InvalidOption`] for parameters that don't fit, and what the
-    /// operating system says. After an error there is no store.
+    /// [`Error::Sizing`] and [`Error::InvalidOption`] for invalid parameters, and errors of the operating system. After
+    /// an error there is no store.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(create::create(self, path.as_ref())?))
@@ -37,14 +37,14 @@ impl Options {
         Ok(Store::of(handle::open(self, path.as_ref())?))
     }
 
-    /// Opens a store, or makes it when there is none. What is for new stores counts only then.
+    /// Opens a store, or creates it if there is none. Options for new stores apply only when it is created.
     ///
     /// # Errors
-    /// As [`open`](Self::open) and [`create`](Self::create).
+    /// The same as [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
             Err(Error::NotFound { .. }) => match self.create(&path) {
-                // Another process has made it meanwhile.
+                // Another process has created it meanwhile.
                 Err(Error::AlreadyExists { .. }) => self.open(path),
                 outcome => outcome,
             },
@@ -52,37 +52,37 @@ impl Options {
         }
     }
 
-    /// Opens a store for reading what it held when it was opened, logs included. Writes nothing.
+    /// Opens a store to read what it holds at this moment, logs included. Writes nothing.
     ///
     /// # Errors
-    /// As [`open`](Self::open); [`Error::Locked`] while somebody has it open for writing. A log of
-    /// more keys than the buffer takes is [`Error::InvalidOption`]: read-only, it can't be emptied
-    /// into the filter.
+    /// The same as [`open`](Self::open); [`Error::Locked`] while another handle has it open for writing. If a log holds
+    /// more keys than the buffer takes, the error is [`Error::InvalidOption`]: a read-only handle can't move them into
+    /// the filter.
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(handle::open_read_only(self, path.as_ref())?))
     }
 
-    /// Repairs a store that nobody has open, so far as what is left of it allows: restores a damaged
-    /// header or superblock from its copies, cuts damaged logs off at the damage, brings what they
-    /// hold into the pages, and makes of each damaged page one of which no key is seen, or every
-    /// one. Copy the store first if what is lost matters.
+    /// Repairs a store that no handle has open, as far as what is left of it allows. It restores a damaged header or
+    /// superblock from its copies, truncates damaged logs at the damage, and moves what they hold into the pages. It
+    /// rewrites each damaged page as `policy` says: as one that holds no key, or as one that holds every key. Copy the
+    /// store first if what is lost matters.
     ///
     /// # Errors
-    /// As [`open`](Self::open), for damage that can't be repaired: both superblocks, a log's header,
-    /// a superblock that told of a layer which no other tells of.
-    /// [`Error::InvalidOption`] for [`OnDamage::Error`].
+    /// The same as [`open`](Self::open), for damage that can't be repaired: both superblocks, a log's header, a
+    /// superblock that recorded a layer which no other superblock records. [`Error::InvalidOption`] for
+    /// [`OnDamage::Error`].
     pub fn repair(&self, path: impl AsRef<Path>, policy: OnDamage) -> Result<RepairReport> {
         self.check()?;
         offline_repair::repair(self, path.as_ref(), policy)
     }
 
-    /// For a new store: all that decides where a key's bits are is as in the store at `path`, and so
-    /// are capacity and rate: kind, hash, seed, probes, pages, growth. Such stores can be
-    /// [merged](crate::Merge). Whatever else these options say of that does not count;
-    /// [`times`](Self::times) does. Whether the new store is [`transactional`](Self::transactional) and whether it is
-    /// [`measured`](Self::measured) is as in the other one too, unless these options tell. Nothing but header and
-    /// superblock of the store at `path` is read, and only now.
+    /// For a new store: takes from the store at `path` everything that decides where a key's bits are (kind, hash,
+    /// seed, probes, pages, growth), and also capacity and rate. Such stores can be [merged](crate::Merge). These
+    /// options' own settings for those parameters are ignored, except [`times`](Self::times). Whether the new store is
+    /// [`transactional`](Self::transactional) or [`measured`](Self::measured) also follows the store at `path`, unless
+    /// these options set it. This call reads only the header and superblock of that store, and reads them only once,
+    /// now.
     ///
     /// # Errors
     /// [`Error::NotFound`], [`Error::Format`] if its header is damaged.

@@ -1,4 +1,4 @@
-//! Exempting keys that the store wrongly answers "seen" for.
+//! Exempts keys that the store wrongly answers "seen" for.
 
 use crate::error::Result;
 use crate::hash::HashedKey;
@@ -7,19 +7,19 @@ use crate::store::write::Writer;
 use crate::store::write::exempt::ExemptReport;
 
 impl Store {
-    /// Makes exceptions of keys that the store answers "seen" for and that were never inserted: from now
-    /// on they are not there, until they are inserted for real. They are kept exactly, 8 bytes each.
+    /// Exempts keys that were never inserted but that the store answers "seen" for. From now on they are absent, until
+    /// they are inserted for real. The store keeps exemptions exactly, at 8 bytes each.
     ///
-    /// When it returns, that is durable and holds for every handle; in a transactional store too, without
-    /// a commit. It takes a [`checkpoint`](Self::checkpoint), which writes all exemptions anew, so many
-    /// keys are best given together.
+    /// When it returns, the exemptions are durable and hold for every handle, without a commit even in a transactional
+    /// store. The call takes a [`checkpoint`](Self::checkpoint), which rewrites all exemptions, so exempt many keys in
+    /// one call.
     ///
-    /// That a key was never inserted is not checked, for a filter can't tell: one that was, and is in the
-    /// pages by now, is forgotten. A key that the store does not answer "seen" for may be exempted as well.
+    /// The call does not check that a key was never inserted, because a filter can't tell: a key that was inserted, and
+    /// is in the pages by now, is forgotten. A key that the store does not answer "seen" for may also be exempted.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint). After an error some of the keys may be exempt all the same, now
-    /// or at a later checkpoint.
+    /// The same as [`checkpoint`](Self::checkpoint). After an error some of the keys may be exempt nevertheless, now or
+    /// after a later checkpoint.
     pub fn exempt<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<ExemptReport> {
         let hasher = &self.engine.hasher;
         let mut hashed = Vec::with_capacity(keys.len());
@@ -27,30 +27,29 @@ impl Store {
         self.exempt_hashed(&hashed)
     }
 
-    /// As [`exempt`](Self::exempt), for keys that this store's [`hasher`](Self::hasher) has hashed, which is
-    /// not checked.
+    /// Like [`exempt`](Self::exempt), for keys that this store's [`hasher`](Self::hasher) has hashed. That is not
+    /// checked.
     ///
     /// # Errors
-    /// As [`exempt`](Self::exempt).
+    /// The same as [`exempt`](Self::exempt).
     pub fn exempt_hashed(&self, keys: &[HashedKey]) -> Result<ExemptReport> {
         Writer::of(&self.engine).exempt(keys.iter().map(|key| key.bits()).collect())
     }
 
-    /// As [`exempt`](Self::exempt), for callers who bring their own hashes.
+    /// Like [`exempt`](Self::exempt), for callers that bring their own hashes.
     ///
     /// # Errors
-    /// As [`exempt`](Self::exempt).
+    /// The same as [`exempt`](Self::exempt).
     pub fn exempt_hash_batch(&self, hashes: &[u64]) -> Result<ExemptReport> {
         let hasher = &self.engine.hasher;
         let hashes = hashes.iter().map(|hash| hasher.mix(*hash));
         Writer::of(&self.engine).exempt(hashes.collect())
     }
 
-    /// How many keys are exempt, as of the last checkpoint: those among them that were inserted since are
-    /// counted still.
+    /// Returns how many keys were exempt at the last checkpoint. Keys inserted since then are still counted.
     ///
     /// # Errors
-    /// A handle that can't go on.
+    /// The handle can't go on.
     pub fn exemptions(&self) -> Result<u64> {
         self.engine.handle.check_usable()?;
         let view = self.engine.views.current()?;
@@ -61,9 +60,9 @@ impl Store {
             .map_or(0, |exempt| exempt.count()))
     }
 
-    /// Passes the hashes of the keys that are exempt to `each`, in rising order, as
-    /// [`HashedKey::bits`](crate::hash::HashedKey::bits) tells them: the keys themselves are not kept. What
-    /// changes meanwhile may be among them or not.
+    /// Passes the hash of each exempt key to `each`, in ascending order, as
+    /// [`HashedKey::bits`](crate::hash::HashedKey::bits) returns it. The keys themselves are not kept. Concurrent
+    /// changes may or may not be included.
     ///
     /// # Errors
     /// A damaged section, or one that can't be read.

@@ -1,35 +1,35 @@
-//! How often the store was wrong.
+//! The measured rate of false positives.
 
 use crate::error::Result;
 use crate::file::SectionKind;
 use crate::sizing::{Interval, poisson_interval, share_interval};
 use crate::store::api::store::Store;
 
-/// What [`Store::measured`] tells.
+/// The result of [`Store::measured`].
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Measured {
-    /// One key in so many is sampled.
+    /// One key in this many is sampled.
     pub one_in: u64,
     /// Sampled keys that were inserted.
     pub sampled: u64,
-    /// Sampled keys that were to be inserted, never had been, and were answered "seen": false positives,
-    /// each key counted once.
+    /// Sampled keys that were never inserted, and whose insert was answered "seen": false positives. Each key is
+    /// counted once.
     pub false_positives: u64,
-    /// Keys that were lost so in all, sampled or not. If no false positive was observed, its
-    /// [`high`](Interval::high) end is a bound, and the rest says nothing.
+    /// Keys lost this way in total, sampled or not. If no false positive was observed, only the
+    /// [`high`](Interval::high) end is meaningful, as a bound.
     pub lost: Interval,
-    /// The share of keys that were lost, of all that were shown, as a mean over the life of the store: it
-    /// was better when it was emptier. To be read as `lost`.
+    /// The share of all keys offered that were lost, as a mean over the life of the store: it was lower when the store
+    /// was emptier. Read it like `lost`.
     pub rate: Interval,
 }
 
 impl Store {
-    /// How often inserts were wrong so far, as measured on a sample of the keys; `None` if the store was
-    /// [made](crate::Options::measured) without a sample, or what it knows is damaged. As of the last checkpoint.
+    /// Returns how often inserts were wrong so far, measured on a sample of the keys as of the last checkpoint. Returns
+    /// `None` if the store was [created](crate::Options::measured) without a sample, or if the sample is damaged.
     ///
     /// # Errors
-    /// A handle that can't go on.
+    /// The handle can't go on.
     pub fn measured(&self) -> Result<Option<Measured>> {
         self.engine.handle.check_usable()?;
         let view = self.engine.views.current()?;

@@ -1,6 +1,6 @@
-//! The public `Store` and `Options::{create, open, repair}`: thin calls into the rooms below.
+//! The public `Store` and `Options::{create, open, repair}`: thin calls into the modules below.
 //!
-//! It promises what the rustdoc says, touches nothing by itself, and takes no lock.
+//! This layer promises what the rustdoc says. It touches nothing by itself and takes no lock.
 
 pub(crate) mod backup;
 pub(crate) mod counting;

@@ -1,11 +1,11 @@
-//! A lock that programs may use among themselves.
+//! A lock for programs to use among themselves.
 
 use crate::error::Result;
 use crate::store::api::store::Store;
 use crate::store::coordination::locks::StoreLocks;
 use crate::sys::RangeLock;
 
-/// The lock that [`Store::try_lock`] gives. Let go of when this is dropped, or its process ends.
+/// The lock that [`Store::try_lock`] returns. It is released when this is dropped or its process ends.
 #[derive(Debug)]
 #[must_use = "it is let go of at once otherwise"]
 pub struct StoreLock {
@@ -13,13 +13,13 @@ pub struct StoreLock {
 }
 
 impl Store {
-    /// A lock for programs that have to be alone in something, whatever that is: of all who ask for it, in all
-    /// processes and by whatever name they opened the store, one has it. Otherwise `None`. The store itself never asks,
-    /// and keeps nobody from anything by it.
+    /// Tries to take a lock that programs may use to exclude each other, for whatever purpose. Across all processes,
+    /// under whatever name they opened the store, one caller holds it; the others get `None`. The store itself never
+    /// takes this lock, and holding it blocks no operation of the store.
     ///
     /// # Errors
-    /// [`Error::NoLocks`](crate::Error::NoLocks), [`Error::Moved`](crate::Error::Moved), and what the operating system
-    /// says.
+    /// [`Error::NoLocks`](crate::Error::NoLocks), [`Error::Moved`](crate::Error::Moved), and errors of the operating
+    /// system.
     pub fn try_lock(&self) -> Result<Option<StoreLock>> {
         let taken =
             StoreLocks::for_programs(&self.engine.file.place, self.engine.handle.locks.id())?;

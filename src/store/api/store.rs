@@ -1,4 +1,4 @@
-//! An open store, and what became of its keys.
+//! An open store and its operations on keys.
 
 use std::path::Path;
 
@@ -20,24 +20,23 @@ use crate::store::write::verdict::{OnPending, Verdict};
 
 /// An open store.
 ///
-/// All methods take `&self`: threads share one handle, by reference or in an [`Arc`]. Looking up
-/// takes no lock. Dropping it does what [`close`](Self::close) does, as far as it can, and tells
-/// nobody of an error: who cares calls `close`.
+/// All methods take `&self`: threads share one handle, by reference or in an [`Arc`](std::sync::Arc). Looking up takes
+/// no lock. Dropping a handle does what [`close`](Self::close) does, as far as possible, but reports no error. To see
+/// errors, call `close`.
 ///
-/// Keys are any bytes. From their [keyed hash](enum@crate::Hash) on, two keys of the same 64 bits
-/// are one.
+/// Keys are arbitrary bytes. Two keys with the same 64-bit [keyed hash](enum@crate::Hash) are one key.
 ///
 /// # What a map can't survive
-/// Pages are read through a memory map of the store file. Whoever shortens that file while it is
-/// open ends the process with a bus error; so may a disk that fails under it, when looking up, and
-/// when inserting single keys too, whose log is written through a map.
+/// Pages are read through a memory map of the store file. If a process shortens that file while it is open, this
+/// process ends with a bus error. A disk that fails underneath may do the same, during look-ups and also during
+/// single-key inserts, whose log is written through a map.
 ///
 /// # What is trusted
-/// Handles share memory through files beside the store (`NAME-shm*`), and trust those who may write to them, as they
-/// trust those who may write to the store. What something else writes there by mistake is
-/// [`Error::SharedMemory`](crate::Error::SharedMemory) as soon as it is met, and loses nothing that was acknowledged:
-/// all handles must be closed, and the next to open the store recovers it from its logs. Until then a look-up may
-/// answer wrongly.
+/// Handles share memory through files beside the store (`NAME-shm*`). They trust every process that may write to those
+/// files, as they trust every process that may write to the store. What anything else writes there by mistake is
+/// reported as [`Error::SharedMemory`](crate::Error::SharedMemory) as soon as a handle meets it. Nothing acknowledged
+/// is lost: all handles must be closed, and the next handle to open the store recovers it from its logs. Until then a
+/// look-up may return a wrong answer.
 #[derive(Debug)]
 pub struct Store {
     pub(crate) engine: Session,
@@ -51,17 +50,16 @@ impl Store {
     /// Opens a store with the default [`Options`].
     ///
     /// # Errors
-    /// As [`Options::open`].
+    /// The same as [`Options::open`].
     pub fn open(path: impl AsRef<Path>) -> Result<Self> {
         Options::new().open(path)
     }
 
-    /// Makes sure that the key is in the store, and answers whether it was absent: `true` the first
-    /// time, ever.
+    /// Makes sure that the key is in the store, and returns whether it was absent: `true` the first time, ever.
     ///
-    /// When it returns, the key outlives the process, and after the next
-    /// [`commit`](Self::commit) power loss too; in a transactional store both hold from the commit
-    /// on. For a share of new keys no larger than the false-positive rate the answer is `false`.
+    /// When it returns, the key outlives the process, and after the next [`commit`](Self::commit) it also outlives a
+    /// power loss. In a transactional store both hold only from the commit on. For a share of new keys no larger than
+    /// the false-positive rate it returns `false`.
     ///
     /// # Errors
     /// [`Error::Full`](crate::Error::Full),
@@ -72,20 +70,20 @@ impl Store {
         Ok(self.claim(key)? == Verdict::New)
     }
 
-    /// As [`insert`](Self::insert), with the richer answer.
+    /// Like [`insert`](Self::insert), but returns the full verdict.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// The same as [`insert`](Self::insert).
     pub fn claim(&self, key: &[u8]) -> Result<Verdict> {
         Writer::of(&self.engine).claim_single(self.engine.hasher.hash(key))
     }
 
-    /// Inserts the keys in their order and answers for each whether it was absent. Of keys that are
-    /// equal, within the batch too, the first is. Several times as fast as one at a time.
+    /// Inserts the keys in order and returns for each whether it was absent. Of equal keys, also within the batch, the
+    /// first counts as absent. Several times as fast as inserting one at a time.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). Keys before the one that failed are in the store; who needs
-    /// to know which calls [`claim_batch`](Self::claim_batch).
+    /// The same as [`insert`](Self::insert). Keys before the one that failed are in the store. To learn how many, call
+    /// [`claim_batch`](Self::claim_batch).
     pub fn insert_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         let mut verdicts = Vec::with_capacity(keys.len());
         self.claim_batch(keys, &mut verdicts)?;
@@ -95,11 +93,11 @@ impl Store {
             .collect())
     }
 
-    /// Inserts the keys in their order and appends a verdict for each to `verdicts`.
+    /// Inserts the keys in order and appends a verdict for each to `verdicts`.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert). Then the verdicts appended are those of the keys before the one
-    /// that failed, and those keys are done; of the others none is in the store.
+    /// The same as [`insert`](Self::insert). The verdicts appended are then those of the keys before the one that
+    /// failed. Those keys are done, and none of the others is in the store.
     pub fn claim_batch<K: AsRef<[u8]>>(
         &self,
         keys: &[K],
@@ -113,17 +111,17 @@ impl Store {
         )
     }
 
-    /// The store's own hasher, for who hashes keys on another thread than the one that inserts them:
-    /// that is half of the work of a large batch.
+    /// Returns the store's own hasher, for callers that hash keys on a different thread from the one that inserts them.
+    /// Hashing is half the work of a large batch.
     pub fn hasher(&self) -> &KeyHasher {
         &self.engine.hasher
     }
 
-    /// As [`claim_batch`](Self::claim_batch), for keys that this store's [`hasher`](Self::hasher)
-    /// has hashed. That it was this store's is not checked: another's keys are others here.
+    /// Like [`claim_batch`](Self::claim_batch), for keys that this store's [`hasher`](Self::hasher) has hashed. That is
+    /// not checked: the hashes of another store's hasher stand for different keys here.
     ///
     /// # Errors
-    /// As [`claim_batch`](Self::claim_batch).
+    /// The same as [`claim_batch`](Self::claim_batch).
     pub fn claim_hashed(&self, keys: &[HashedKey], verdicts: &mut Vec<Verdict>) -> Result<()> {
         self.in_parts(
             keys,
@@ -132,14 +130,12 @@ impl Store {
         )
     }
 
-    /// As [`claim_hashed`](Self::claim_hashed), up to the first key that is
-    /// [pending](Verdict::Pending): its verdict is the last that is appended, and the keys behind it
-    /// are left alone. So a caller that acts on each new key, in order, can wait for that one with no
-    /// unfinished claim of its own: it commits first, and two callers that wait for each other both
-    /// go on.
-    ///
+    /// Like [`claim_hashed`](Self::claim_hashed), but stops at the first key that is [pending](Verdict::Pending). The
+    /// verdict of that key is the last one appended, and the keys after it are left alone. A caller that acts on each
+    /// new key, in order, can thus wait for the pending key with no unfinished claim of its own. It commits first, so
+    /// two callers that wait for each other both go on.
     /// # Errors
-    /// As [`claim_hashed`](Self::claim_hashed).
+    /// The same as [`claim_hashed`](Self::claim_hashed).
     pub fn claim_hashed_until_pending(
         &self,
         keys: &[HashedKey],
@@ -157,20 +153,19 @@ impl Store {
         )
     }
 
-    /// Whether the key is in the store. `false` is certain; `true` is wrong for a share of absent
-    /// keys no larger than the false-positive rate. Takes no lock.
+    /// Returns whether the key is in the store. `false` is certain. `true` is wrong for a share of absent keys no
+    /// larger than the false-positive rate. Takes no lock.
     ///
     /// # Errors
-    /// A damaged page, or a handle that can't go on.
+    /// A damaged page; or the handle can't go on.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
         Reader::of(&self.engine).contains(self.engine.hasher.hash(key))
     }
 
-    /// Answers [`contains`](Self::contains) for each key, in their order, several times as fast as
-    /// one at a time.
+    /// Returns [`contains`](Self::contains) for each key, in order, several times as fast as one at a time.
     ///
     /// # Errors
-    /// As [`contains`](Self::contains).
+    /// The same as [`contains`](Self::contains).
     pub fn contains_batch<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut found = Vec::with_capacity(keys.len());
@@ -182,11 +177,11 @@ impl Store {
         Ok(found)
     }
 
-    /// As [`contains_batch`](Self::contains_batch), for keys that this store's
-    /// [`hasher`](Self::hasher) has hashed, which is not checked.
+    /// Like [`contains_batch`](Self::contains_batch), for keys that this store's [`hasher`](Self::hasher) has hashed.
+    /// That is not checked.
     ///
     /// # Errors
-    /// As [`contains`](Self::contains).
+    /// The same as [`contains`](Self::contains).
     pub fn contains_hashed(&self, keys: &[HashedKey]) -> Result<Vec<bool>> {
         let mut found = Vec::with_capacity(keys.len());
         self.in_parts(
@@ -197,19 +192,19 @@ impl Store {
         Ok(found)
     }
 
-    /// As [`insert`](Self::insert), for callers who bring their own 64-bit hash. It passes a
-    /// bijective mixer, so it need not be evenly spread, but equal hashes are equal keys.
+    /// Like [`insert`](Self::insert), for callers that bring their own 64-bit hash. A bijective mixer spreads the hash,
+    /// so it need not be evenly distributed, but equal hashes are equal keys.
     ///
     /// # Errors
-    /// As [`insert`](Self::insert).
+    /// The same as [`insert`](Self::insert).
     pub fn insert_hash(&self, hash: u64) -> Result<bool> {
         Ok(Writer::of(&self.engine).claim_single(self.engine.hasher.mix(hash))? == Verdict::New)
     }
 
-    /// As [`insert_batch`](Self::insert_batch), for callers who bring their own hashes.
+    /// Like [`insert_batch`](Self::insert_batch), for callers that bring their own hashes.
     ///
     /// # Errors
-    /// As [`insert_batch`](Self::insert_batch).
+    /// The same as [`insert_batch`](Self::insert_batch).
     pub fn insert_hash_batch(&self, hashes: &[u64]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut verdicts = Vec::with_capacity(hashes.len());
@@ -224,18 +219,18 @@ impl Store {
             .collect())
     }
 
-    /// As [`contains`](Self::contains), for callers who bring their own hash.
+    /// Like [`contains`](Self::contains), for callers that bring their own hash.
     ///
     /// # Errors
-    /// As [`contains`](Self::contains).
+    /// The same as [`contains`](Self::contains).
     pub fn contains_hash(&self, hash: u64) -> Result<bool> {
         Reader::of(&self.engine).contains(self.engine.hasher.mix(hash))
     }
 
-    /// As [`contains_batch`](Self::contains_batch), for callers who bring their own hashes.
+    /// Like [`contains_batch`](Self::contains_batch), for callers that bring their own hashes.
     ///
     /// # Errors
-    /// As [`contains`](Self::contains).
+    /// The same as [`contains`](Self::contains).
     pub fn contains_hash_batch(&self, hashes: &[u64]) -> Result<Vec<bool>> {
         let hasher = &self.engine.hasher;
         let mut found = Vec::with_capacity(hashes.len());
@@ -247,7 +242,7 @@ impl Store {
         Ok(found)
     }
 
-    /// Passes the hashes of keys on in parts. `hash` hashes two keys at once.
+    /// Passes the hashes of the keys on in parts. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(
         &self,
         keys: &[K],
@@ -258,31 +253,30 @@ impl Store {
         engine.hints.in_parts(&engine.options, keys, hash, each)
     }
 
-    /// Makes durable everything that returned before the call, in any thread, and answers the
-    /// commit's sequence number. In a transactional store this is what makes it count.
+    /// Makes durable everything that returned before the call, in any thread, and returns the commit's sequence number.
+    /// In a transactional store, only the commit makes these operations take effect.
     ///
-    /// Threads that commit at once share the wait for the disk.
+    /// Threads that commit at the same time share the wait for the disk.
     ///
     /// # Errors
-    /// A full disk (nothing has happened then), or a failing one (the handle is poisoned then:
-    /// reopen to learn whether the commit counts).
+    /// A full disk (nothing has happened then), or a failing one (the handle is then poisoned: reopen to learn whether
+    /// the commit took effect).
     pub fn commit(&self) -> Result<u64> {
         Writer::of(&self.engine).commit(&[])
     }
 
-    /// As [`commit`](Self::commit), and keeps up to 4096 bytes of the caller's own with it, under
-    /// the handle's writer name: a crawler's position, a stream's offset.
-    /// [`last_commit`](Self::last_commit) gives them back. The next commit of the same writer
-    /// replaces them.
+    /// Like [`commit`](Self::commit), but stores up to 4096 bytes of the caller's own with the commit, under the
+    /// handle's writer name: a crawler's position, a stream's offset. [`last_commit`](Self::last_commit) returns them.
+    /// The next commit of the same writer replaces them.
     ///
     /// # Errors
-    /// As [`commit`](Self::commit); [`Error::TagTooLarge`](crate::Error::TagTooLarge),
+    /// The same as [`commit`](Self::commit); [`Error::TagTooLarge`](crate::Error::TagTooLarge),
     /// [`Error::TooManyWriters`](crate::Error::TooManyWriters).
     pub fn commit_with(&self, tag: &[u8]) -> Result<u64> {
         Writer::of(&self.engine).commit(tag)
     }
 
-    /// The last commit of a writer, which after a crash tells where to go on from.
+    /// Returns the last commit of a writer, which says where to resume after a crash.
     ///
     /// # Errors
     /// If the logs can't be read.
@@ -290,22 +284,22 @@ impl Store {
         Writer::of(&self.engine).last_commit(writer)
     }
 
-    /// The new keys that a handle of a transactional store may have uncommitted; `u64::MAX` in any
-    /// other. It follows from the buffer.
+    /// Returns how many uncommitted new keys a handle of a transactional store may have; `u64::MAX` in any other store.
+    /// The size of the buffer determines it.
     pub fn transaction_quota(&self) -> u64 {
         Writer::of(&self.engine).quota()
     }
 
-    /// Moves everything committed from log and buffer into the pages, and waits for it. Needed by
-    /// nobody for safety: it happens by itself whenever the buffer is full.
+    /// Moves everything committed from log and buffer into the pages, and waits until it is there. Safety never
+    /// requires this call: a checkpoint runs by itself whenever the buffer is full.
     ///
     /// # Errors
-    /// A full disk (to be tried again once there is room) or a failing one, a damaged page.
+    /// A full disk (try again once there is room) or a failing one, a damaged page.
     pub fn checkpoint(&self) -> Result<()> {
         Writer::of(&self.engine).checkpoint()
     }
 
-    /// What the store can tell about itself without reading its pages.
+    /// Returns what the store knows about itself without reading its pages.
     ///
     /// # Errors
     /// If superblock or logs can't be read.
@@ -313,17 +307,17 @@ impl Store {
         stats::stats(&self.engine)
     }
 
-    /// How many keys there are and how many there may be. Costs some ten nanoseconds, so that it can be asked after each
-    /// batch, to make a larger store in time.
+    /// Returns how many keys there are and how many there may be. Takes about ten nanoseconds, cheap enough to call
+    /// after each batch in order to create a larger store in time.
     ///
     /// # Errors
-    /// As [`stats`](Self::stats).
+    /// The same as [`stats`](Self::stats).
     pub fn fullness(&self) -> Result<Fullness> {
         KeyCounter::of(&self.engine).fullness()
     }
 
-    /// Reads everything, header and superblocks and every page, and names what is damaged. Does
-    /// not look into logs, which are checked whenever they are read.
+    /// Reads everything (header, superblocks and every page) and lists what is damaged. Does not read the logs, which
+    /// are checked whenever they are read.
     ///
     /// # Errors
     /// If the header or both superblocks are damaged.
@@ -331,10 +325,9 @@ impl Store {
         Checker::of(&self.engine).verify()
     }
 
-    /// Rewrites each damaged page, so that it verifies: as one of which no key is seen
-    /// ([`OnDamage::NeverSeen`]) or every one ([`OnDamage::Seen`]). Others may have the store open;
-    /// checkpoints wait. For a store that can't be opened, and for a damaged section, there is
-    /// [`Options::repair`](crate::Options::repair).
+    /// Rewrites each damaged page so that it verifies: as a page that holds no key ([`OnDamage::NeverSeen`]) or every
+    /// key ([`OnDamage::Seen`]). Other handles may have the store open; checkpoints wait. For a store that can't be
+    /// opened, and for a damaged section, use [`Options::repair`](crate::Options::repair).
     ///
     /// # Errors
     /// [`Error::InvalidOption`](crate::Error::InvalidOption) for [`OnDamage::Error`]; a full or
@@ -343,20 +336,19 @@ impl Store {
         Repairer::of(&self.engine).repair(policy)
     }
 
-    /// What opening found, and did about it.
+    /// Returns what opening found and what it did about it.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.engine.recovery
     }
 
-    /// Closes the store: moves what counts into the pages, after which the one file is the whole
-    /// store, and frees it for others. In a transactional store what is not committed is dropped.
-    /// Any later call on this handle is [`Error::Closed`](crate::Error::Closed), but another
-    /// `close` does nothing.
+    /// Closes the store. Moves everything that counts into the pages, after which the one file is the whole store, and
+    /// releases it for other handles. In a transactional store, uncommitted operations are dropped. Any later call on
+    /// this handle is [`Error::Closed`](crate::Error::Closed), except that another `close` does nothing.
     ///
     /// # Errors
-    /// As [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) and
-    /// [`Error::Busy`](crate::Error::Busy) the handle can do nothing but be closed again. After
-    /// any error nothing acknowledged is lost, and the next open goes on from the log.
+    /// The same as [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) and
+    /// [`Error::Busy`](crate::Error::Busy) the only call left on this handle is another `close`. After any error
+    /// nothing acknowledged is lost, and the next open continues from the log.
     pub fn close(&self) -> Result<()> {
         self.engine.close()
     }

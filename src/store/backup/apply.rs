@@ -1,8 +1,8 @@
-//! Laying a delta on a copy (FORMAT.md, "Applying a delta").
+//! Applying a delta to a copy (FORMAT.md, "Applying a delta").
 //!
-//! Nothing is written before all of the delta has been checked, and what it will make of the copy with it. From then
-//! on the copy is no store until all is written, and its mark tells so. Whatever interrupts that, the same delta applied
-//! again brings it to its end.
+//! Nothing is written until the whole delta, and what it will make of the copy, has been checked. From then until all
+//! is written the copy is not a store, and its mark says so. Whatever interrupts that, applying the same delta again
+//! completes it.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -27,7 +27,7 @@ use crate::store::storefile::meta::{Meta, read_mark, read_meta_of};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// What [applying](Options::apply) a delta did.
+/// The result of [applying](Options::apply) a delta.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyReport {
@@ -35,15 +35,15 @@ pub struct ApplyReport {
     pub from: u64,
     /// The generation of the copy now.
     pub to: u64,
-    /// Pages written; none if the copy was there already.
+    /// Pages written; 0 if the copy was already up to date.
     pub pages: u64,
     /// Keys in the copy now, as [`Stats`](crate::Stats) counts them.
     pub keys: u64,
-    /// Whether the copy had been left half way by an earlier try.
+    /// Whether an earlier attempt had left the copy half written.
     pub resumed: bool,
 }
 
-/// Lays a delta on a copy that nobody has open.
+/// Applies a delta to a copy that no handle has open.
 pub(crate) fn apply(
     options: &Options,
     delta: &Path,
@@ -69,11 +69,11 @@ pub(crate) fn apply(
     applying.run(watch)
 }
 
-/// How far the copy is when the delta comes to it.
+/// The state of the copy when the delta arrives.
 enum Before {
-    /// It shows the moment that the delta leads on from.
+    /// It shows the moment that the delta starts from.
     Whole(Box<Meta>, CopyMark),
-    /// The same delta has begun to be applied.
+    /// An earlier attempt has begun to apply the same delta.
     Half(CopyMark),
     /// It shows the moment that the delta leads to; the mark may not say so yet.
     Done(Box<Meta>, CopyMark),
@@ -100,7 +100,7 @@ impl Applying<'_> {
         if let Before::Done(meta, mark) = &before {
             let resumed = mark.next.is_some();
             if resumed {
-                // What tells that it is done may be in the page cache alone.
+                // The proof that it is done may be only in the page cache.
                 self.finish(&header, &meta.superblock)?;
             }
             return Ok(report(&meta.superblock, 0, resumed));
@@ -130,7 +130,7 @@ impl Applying<'_> {
         Ok(report(&superblock, self.delta.header.pages, resumed))
     }
 
-    /// Makes of the copy, whose pages are durable, a store again.
+    /// Turns the copy, whose pages are durable, back into a store.
     fn finish(&self, header: &Header, superblock: &Superblock) -> Result<()> {
         let digest = self.delta.header.to.digest;
         let front = front(header, superblock, digest);
@@ -138,7 +138,7 @@ impl Applying<'_> {
         self.write(&front[first..], SUPERBLOCK_OFFSETS[0])?;
         self.sync()?;
         if self.length()? > superblock.end_offset() {
-            // What the moment before had behind it.
+            // Remove what lay behind the layers before the delta.
             self.set_length(superblock.end_offset())?;
         }
         self.write_mark(&mark_of(header, superblock, digest))
@@ -184,12 +184,12 @@ impl Applying<'_> {
         Ok(header)
     }
 
-    /// Finds out how far the copy is, and refuses one that the delta is not for.
+    /// Finds out the state of the copy, and refuses a copy that the delta does not apply to.
     fn before(&self, header: &Header) -> Result<Before> {
         let mark = read_mark(self.file, self.path, header)?;
         let meta = match read_meta_of(self.file, self.path) {
             Ok(meta) => Some(Box::new(meta)),
-            // No superblock of its own counts: the mark decides.
+            // None of its superblocks counts: the mark decides.
             Err(Error::Format {
                 source: FormatError::HalfApplied { .. },
                 ..
@@ -213,7 +213,7 @@ impl Applying<'_> {
         };
         let found = &meta.superblock;
         if mark.next.is_some() {
-            // All is written but the mark, or the newer of the superblocks too.
+            // Everything is written except the mark, or the newer of the superblocks too.
             let (end, _) = self.delta.superblock(header)?;
             let [older, newest] = superblocks_of(&end);
             if *found == newest {
@@ -261,7 +261,7 @@ impl Applying<'_> {
         Err(self.wrong(DeltaError::WrongContent { expected, got }))
     }
 
-    /// Checks all of the delta, and what it makes of a copy that is whole: the digest that the copy will have.
+    /// Checks the whole delta, and for a copy that is whole the digest that the copy will have.
     fn check(
         &self,
         before: &Before,
@@ -316,7 +316,7 @@ impl Applying<'_> {
         Ok(Some(digest))
     }
 
-    /// What a page adds to the digest as it is.
+    /// Returns what a page, as it is now, contributes to the digest.
     fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
         let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
         if number >= end {
@@ -328,23 +328,23 @@ impl Applying<'_> {
         Ok(digest_of(number, &header))
     }
 
-    /// What the pages of the copy are made of.
+    /// Returns the cells that the pages of the copy consist of.
     fn cell(&self) -> Result<Cell> {
         Ok(self.header()?.kind.cell())
     }
 
-    /// Makes the copy as long as it will be. What may lie behind its layers goes.
+    /// Extends the copy to its future length. Removes what may lie behind its layers.
     fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
         let length = self.length()?;
         let old = old.end_offset();
-        // As long as both are, until nobody takes it for the old one any more.
+        // Keep the longer of both lengths until the copy can no longer be taken for the old one.
         let new = new.end_offset().max(old);
         if length > old {
             self.set_length(old)?;
         }
         if length > old || length != new {
             self.set_length(new)?;
-            // Before the mark says that this has been seen to.
+            // Sync this before the mark says that it is done.
             self.sync()?;
         }
         Ok(())
@@ -355,7 +355,7 @@ impl Applying<'_> {
         set.map_err(|error| Error::io("make room in", self.path, error))
     }
 
-    /// Writes the pages, those that lie together in one go.
+    /// Writes the pages; adjacent pages are written together.
     fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
         let cell = self.cell()?;
         let each = |piece: &mut [u8]| {
@@ -379,7 +379,7 @@ impl Applying<'_> {
             .for_each_piece(superblock, content, each, of_section)
     }
 
-    /// The digest of all pages, read and checked.
+    /// Returns the digest of all pages, which it reads and checks.
     fn digest(&self, superblock: &Superblock) -> Result<u64> {
         let cell = self.cell()?;
         let mut pages = Pages::new(self.file, self.path);

@@ -1,10 +1,10 @@
-//! What lies in a copy between the header and the pages.
+//! The bytes of a copy between the header and the pages.
 
 use crate::file::copy::{CopyMark, Moment, superblocks_of};
 use crate::file::layout::{COPY_MARK_OFFSET, INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
 use crate::file::{Header, Superblock};
 
-/// The bytes from the intents to the pages: no intent, the mark, the superblocks.
+/// Returns the bytes from the intents to the pages: no intent, the mark, the superblocks.
 pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8> {
     let from = INTENT_OFFSETS[0];
     let mut bytes = vec![0; (PAGES_OFFSET - from) as usize];
@@ -24,7 +24,7 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
     bytes
 }
 
-/// The mark of a copy whose newest superblock this is.
+/// Returns the mark of a copy whose newest superblock is `newest`.
 pub(crate) fn mark_of(header: &Header, newest: &Superblock, digest: u64) -> CopyMark {
     CopyMark {
         store_id: header.store_id,

@@ -1,4 +1,4 @@
-//! A delta as it is read, to be laid on a copy.
+//! Reading a delta, in order to apply it to a copy.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,7 +13,7 @@ use crate::store::storefile::page_scan::READ_PAGES;
 use crate::store::storefile::section_check::{check_section_at, check_sections};
 use crate::sys::storage::{StorageFile, read_exact_at};
 
-/// A delta, whose header has been checked.
+/// A delta whose header has been checked.
 pub(crate) struct Delta<'a> {
     pub(crate) path: &'a Path,
     file: Arc<dyn StorageFile>,
@@ -41,7 +41,7 @@ impl<'a> Delta<'a> {
             .map_err(|error| Error::io("read", self.path, error))
     }
 
-    /// Its superblock, which must be one of this store.
+    /// Returns the delta's superblock, which must belong to this store.
     pub(crate) fn superblock(&self, header: &Header) -> Result<(Superblock, Content)> {
         let mut bytes = vec![0; self.header.superblock_length as usize];
         self.read(&mut bytes, HEADER_BYTES as u64)?;
@@ -51,9 +51,8 @@ impl<'a> Delta<'a> {
         Ok((superblock.map_err(|source| self.wrong(source))?, content))
     }
 
-    /// Reads all pages in pieces, then those of each section with the place where each piece goes, and
-    /// checks what all that and `content`, what was read before, must give together. A piece is not
-    /// certain before that.
+    /// Reads all pages in pieces, then those of each section with the place where each piece goes. At the end, checks
+    /// what the pieces and `content`, which was read before, must add up to. A piece is not certain before that.
     pub(crate) fn for_each_piece(
         &self,
         superblock: &Superblock,
@@ -90,7 +89,7 @@ impl<'a> Delta<'a> {
         checked.map_err(|source| self.wrong(source))
     }
 
-    /// The sections of its superblock that are in it, and where they begin.
+    /// Returns the sections of its superblock that the delta contains, and where they begin.
     fn sections(&self, superblock: &Superblock) -> Vec<(Section, u64)> {
         let mut offset = self.header.pages_offset() + self.header.pages * PAGE_BYTES as u64;
         let sections = superblock.sections.iter().enumerate();

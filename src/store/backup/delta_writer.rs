@@ -1,4 +1,4 @@
-//! Writing what has changed in a store since a copy of it was made.
+//! Writes what has changed in a store since a copy of it was taken.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -20,22 +20,22 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::quiesce::quiesce;
 use crate::sys::storage::{StorageFile, write_all_at};
 
-/// What a [delta](Store::snapshot_since) is.
+/// The result of writing a [delta](Store::snapshot_since).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaReport {
-    /// The generation of the copy that it leads on from.
+    /// The generation of the copy that it starts from.
     pub from: u64,
     /// The generation that it leads to.
     pub to: u64,
-    /// Pages in it: those that changed.
+    /// Pages in it, which are those that changed.
     pub pages: u64,
-    /// Its length in bytes: 4096 for each page (those of sections that changed besides), 112, and a superblock without what fills its last page (384, and 16
-    /// or more for each writer, with the tag, and 64 for each further layer).
+    /// Its length in bytes: 4096 for each page (including the pages of changed sections), 112, and a superblock without
+    /// the padding of its last page (384, and 16 or more for each writer, with the tag, and 64 for each further layer).
     pub bytes: u64,
 }
 
-/// A copy that nobody has written to.
+/// A copy that nothing has written to.
 pub(crate) struct Copy<'a> {
     pub(crate) path: &'a Path,
     pub(crate) file: Arc<dyn StorageFile>,
@@ -70,7 +70,7 @@ impl<'a> Copy<'a> {
     }
 }
 
-/// Reports a missing file as what it was to be.
+/// Reports a missing file by the role that it was to have.
 pub(crate) fn missing(source: DeltaError) -> impl FnOnce(Error) -> Error {
     |error| match error {
         Error::NotFound { path } => Error::Delta { path, source },
@@ -98,7 +98,7 @@ pub(crate) fn check_layers(old: &[Layer], new: &[Layer]) -> Result<(), DeltaErro
     Ok(())
 }
 
-/// Writes to `dest` what has changed since the copy `previous` was made.
+/// Writes to `dest` what has changed since the copy `previous` was taken.
 pub(crate) fn write_delta(
     engine: &Engine,
     dest: &Path,
@@ -145,7 +145,7 @@ pub(crate) fn write_delta(
     })
 }
 
-/// What the pages of a delta are.
+/// The pages of a delta.
 struct Changes {
     /// Pages that changed.
     count: u64,
@@ -163,7 +163,7 @@ struct DeltaWriter<'a> {
 }
 
 impl DeltaWriter<'_> {
-    /// Writes all of a delta but its header, which comes last.
+    /// Writes all of a delta except its header, which comes last.
     fn write(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<DeltaHeader> {
         let total = page_scan::count(&self.superblock.layers).saturating_mul(PAGE_BYTES as u64);
         let mut watched = Watched::new(watch, total);
@@ -199,7 +199,7 @@ impl DeltaWriter<'_> {
         Ok(header)
     }
 
-    /// Writes the pages that differ, checked.
+    /// Checks the pages that differ, and writes them.
     fn write_pages(&mut self, watched: &mut Watched<'_>) -> Result<Changes> {
         let held = &self.copy.meta.superblock.layers;
         let cell = self.file.header.kind.cell();
@@ -229,8 +229,8 @@ impl DeltaWriter<'_> {
         Ok(changes)
     }
 
-    /// Writes the sections that the copy does not have; answers their pages, and a bit for each by its place
-    /// in the superblock.
+    /// Writes the sections that the copy does not have. Returns their pages, and a bit for each section by its place in
+    /// the superblock.
     fn write_sections(&mut self) -> Result<(u64, u32)> {
         let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let (mut section_pages, mut sections) = (0, 0);
@@ -254,7 +254,7 @@ impl DeltaWriter<'_> {
 struct DeltaOutput<'a> {
     draft: &'a AtomicFile,
     content: Content,
-    /// Where the bytes begin that are still to be written.
+    /// The offset of the bytes that are still to be written.
     at: u64,
     pending: Vec<u8>,
 }
@@ -269,7 +269,7 @@ impl<'a> DeltaOutput<'a> {
         }
     }
 
-    /// Where the bytes end that were put.
+    /// Returns the offset where the written and pending bytes end.
     fn end_offset(&self) -> u64 {
         self.at + self.pending.len() as u64
     }

@@ -1,6 +1,6 @@
-//! Backup: copies of one moment while the store is used on, and deltas from one copy to the next.
-//! May read the pages and write new files, and lay a delta on a copy; never writes the store itself.
-//! Needs the store quiesced (`write::quiesce`): no checkpoint runs until it is copied.
+//! Backup: point-in-time copies of a store while it is in use, and deltas from one copy to the next.
+//! This module may read the pages, write new files and apply a delta to a copy. It never writes the store itself. It
+//! needs the store quiesced (`write::quiesce`): no checkpoint runs until the store is copied.
 
 pub(crate) mod apply;
 pub(crate) mod copy_front;

@@ -1,4 +1,4 @@
-//! How far a long call is.
+//! Progress of a long call.
 
 use std::ops::ControlFlow;
 
@@ -6,17 +6,17 @@ use crate::error::{Error, Result};
 use crate::page::PAGE_BYTES;
 use crate::store::storefile::page_scan::READ_PAGES;
 
-/// How far a long call is.
+/// The progress of a long call.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Progress {
-    /// Bytes done so far. Those that are copied and those that are checked count alike.
+    /// Bytes done so far. Copied and checked bytes count alike.
     pub done: u64,
-    /// Bytes to be done in all.
+    /// Bytes to do in total.
     pub total: u64,
 }
 
-/// Reports how far a call is.
+/// Reports the progress of a call.
 pub(crate) struct Watched<'a> {
     watch: &'a mut dyn FnMut(Progress) -> ControlFlow<()>,
     pub(crate) progress: Progress,
@@ -30,7 +30,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// So many bytes are done in all.
+    /// Records that `done` bytes are done in total.
     pub(crate) fn at(&mut self, done: u64) -> Result<()> {
         self.progress.done = done.min(self.progress.total);
         match (self.watch)(self.progress) {
@@ -39,7 +39,7 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// One more page is done. Reported now and then.
+    /// Records one more page as done. Reports it from time to time.
     pub(crate) fn page(&mut self) -> Result<()> {
         let done = self.progress.done + PAGE_BYTES as u64;
         if (done / PAGE_BYTES as u64).is_multiple_of(READ_PAGES) {

@@ -1,7 +1,7 @@
-//! A consistent copy of a store that others go on writing to.
+//! A consistent copy of a store that other handles go on writing to.
 //!
-//! What was acknowledged goes into the pages by a checkpoint; then the checkpoint's lock is held while the file is
-//! copied. So no page changes meanwhile, and inserts go on into buffer and log until they need a checkpoint themselves.
+//! A checkpoint moves what was acknowledged into the pages. The checkpoint lock is then held while the file is copied.
+//! So no page changes meanwhile, and inserts go on into buffer and log until they need a checkpoint themselves.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -24,23 +24,23 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::quiesce::{Quiesced, quiesce};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// What a [snapshot](Store::snapshot) is.
+/// The result of a [snapshot](Store::snapshot).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
-    /// The generation that it shows: its pages hold all logs below.
+    /// The generation that it shows: its pages hold the keys of all logs below it.
     pub generation: u64,
     /// Keys in it, as [`Stats`](crate::Stats) counts them.
     pub keys: u64,
     /// Its pages, each of which was read and checked.
     pub pages: u64,
-    /// Its length in bytes. Holes of the store are holes in it, where the file system has them.
+    /// Its length in bytes. Holes in the store are holes in the copy, where the file system supports them.
     pub bytes: u64,
-    /// Whether the file system shares its blocks with the store's until either changes.
+    /// Whether the file system shares its blocks with the store's until either file changes.
     pub shared: bool,
 }
 
-/// Makes a copy of the store at `dest`.
+/// Copies the store to `dest`.
 pub(crate) fn snapshot(
     engine: &Engine,
     dest: &Path,
@@ -117,7 +117,7 @@ impl Snapshotter<'_> {
         Ok(())
     }
 
-    /// Checks header and pages of the copy, and answers the digest of the pages.
+    /// Checks header and pages of the copy, and returns the digest of the pages.
     fn check_copy(
         &self,
         file: &dyn StorageFile,
@@ -142,7 +142,7 @@ impl Snapshotter<'_> {
             let PagePlace { layer, number, .. } = place;
             let bytes = pages.page(number, layer.end_page())?;
             if let Err(error) = page_scan::check(path, cell, place, bytes) {
-                // The store's own, more likely.
+                // The damage is more likely in the store's own page.
                 let mut own = Pages::new(&*self.file.raw, &self.file.place);
                 let bytes = own.page(number, number + 1)?;
                 page_scan::check(&self.file.place, cell, place, bytes)?;

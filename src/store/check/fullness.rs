@@ -1,4 +1,4 @@
-//! How full a store is: by what it counts, which is cheap, and by the bits in its pages, which reads them all.
+//! How full a store is: by its counts, which is cheap, and by the bits in its pages, which means reading all of them.
 
 use crate::error::Result;
 use crate::file::Layer;
@@ -9,57 +9,59 @@ use crate::store::engine::Engine;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
 
-/// How full a store is; what [`Store::fullness`](crate::Store::fullness) tells.
+/// How full a store is; the result of [`Store::fullness`](crate::Store::fullness).
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Fullness {
-    /// Keys it holds: in pages and in the write buffer, uncommitted ones too. Of a counting store, inserts less removes: a
-    /// key that was inserted twice counts twice.
+    /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
+    /// minus removes: a key that was inserted twice counts twice.
     pub keys: u64,
-    /// Keys it takes at most, after which inserting is [`Error::Full`](crate::Error::Full), so that the false-positive
-    /// rate stays what it was made for: its capacity, or where 64-bit hashes end the growth of one that grows.
+    /// The most keys the store takes. After that, inserting is [`Error::Full`](crate::Error::Full), so that the
+    /// false-positive rate stays within its bound. The limit is the store's capacity or, for a store that grows, the
+    /// point where 64-bit hashes end its growth.
     pub limit: u64,
 }
 
 impl Fullness {
-    /// Keys it still takes.
+    /// Returns how many more keys the store takes.
     pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.keys)
     }
 
-    /// Keys over limit: 0 when empty, 1 when full.
+    /// Returns keys over limit: 0 when empty, 1 when full.
     pub fn share(&self) -> f64 {
         self.keys as f64 / self.limit as f64
     }
 }
 
-/// What the bits that are set tell of a layer; see [`VerifyReport::layers`](crate::VerifyReport::layers).
+/// What the bits that are set say about a layer; see [`VerifyReport::layers`](crate::VerifyReport::layers).
 ///
-/// Bad pages have no part in it: for what would be in them the others stand.
+/// Bad pages are left out. The good pages stand for what the bad ones would hold.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerOccupancy {
     /// Its pages.
     pub pages: u64,
-    /// The good ones among them.
+    /// The number of good pages among them.
     pub good: u64,
     /// Bits set in all good pages together, or counters above 0.
     pub bits_set: u64,
-    /// Estimate of the different keys that it was shown: `-m/k ln(1 - x/m)` for `x` of `m` bits
-    /// ([`keys_from_bits_set`](crate::sizing::keys_from_bits_set) in full). Those that it wrongly took for seen are among
-    /// them, since their bits were set; [`LayerStats::keys`](crate::LayerStats::keys) counts the new ones only. A page
-    /// that a repair has filled, so that all its keys count as seen, makes it larger.
+    /// Estimate of the distinct keys that the layer was offered: `-m/k ln(1 - x/m)` for `x` of `m` bits
+    /// ([`keys_from_bits_set`](crate::sizing::keys_from_bits_set) in full). Keys wrongly taken for seen are included,
+    /// since their bits were set; [`LayerStats::keys`](crate::LayerStats::keys) counts only the new ones. A page that a
+    /// repair has filled, so that all its keys count as seen, raises the estimate.
     ///
-    /// Source: S. J. Swamidass, P. Baldi, "Mathematical correction for fingerprint similarity measures to improve chemical
-    /// retrieval" (J. Chem. Inf. Model. 47, 2007).
+    /// Source: S. J. Swamidass, P. Baldi, "Mathematical correction for fingerprint similarity measures to improve
+    /// chemical retrieval" (J. Chem. Inf. Model. 47, 2007).
     pub keys: f64,
-    /// The rate at which it answers "seen" to absent keys: the mean over its pages, of each by the bits
-    /// that are set in its lines, and [`hash_floor`](crate::sizing::hash_floor) for the hashes. Of these very pages, where
-    /// [`LayerStats::fpr`](crate::LayerStats::fpr) is the mean over all that may come of so many keys. 0 if no page is good.
+    /// The rate at which the layer answers "seen" to absent keys: the mean over its pages of the rate given by the bits
+    /// set in each page's lines, plus [`hash_floor`](crate::sizing::hash_floor) for the hashes. It describes these very
+    /// pages, whereas [`LayerStats::fpr`](crate::LayerStats::fpr) is the mean over all pages that this number of keys
+    /// may produce. 0 if no page is good.
     pub fpr: f64,
 }
 
-/// Takes in the pages of one layer.
+/// Accumulates the pages of one layer.
 pub(crate) struct Occupied {
     cell: Cell,
     probes: u32,
@@ -82,7 +84,7 @@ impl Occupied {
         }
     }
 
-    /// Takes in one good page.
+    /// Adds one good page.
     pub(crate) fn page(&mut self, occupancy: u32, page: &[u8]) {
         self.good += 1;
         self.bits_set += u64::from(occupancy);
@@ -92,7 +94,7 @@ impl Occupied {
         };
     }
 
-    /// Takes in so many blank ones.
+    /// Adds `pages` blank pages.
     pub(crate) fn blank(&mut self, pages: u64) {
         self.good += pages;
     }
@@ -114,9 +116,9 @@ impl Occupied {
     }
 }
 
-/// The rate of a stack of filters, of which one wrong answer is enough.
+/// Returns the rate of a stack of filters in which one wrong answer is enough.
 pub(crate) fn together(rates: impl Iterator<Item = f64>) -> f64 {
-    // Nearly the sum, and exact where there is one.
+    // Nearly the sum, and exact for a single filter.
     rates.fold(0.0, |all, rate| all + (1.0 - all) * rate)
 }
 

@@ -1,6 +1,6 @@
-//! Check: verifying and repairing a store, and the numbers that it counts about itself.
-//! May read everything; a repair may rewrite damaged pages, headers, superblocks and the ends of logs.
-//! Verifying and repairing an open store hold checkpoints off; repairing one offline needs it alone.
+//! Check: verifying and repairing a store, and the counts that a store keeps about itself.
+//! This module may read everything. A repair may rewrite damaged pages, headers, superblocks and the ends of logs.
+//! Verifying and repairing an open store hold checkpoints off; an offline repair needs the store to itself.
 
 pub(crate) mod fullness;
 pub(crate) mod offline_repair;

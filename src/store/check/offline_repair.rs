@@ -1,7 +1,6 @@
-//! Repairing a store that nobody has open: first what keeps it from being opened, then its pages.
+//! Repairing a store that no handle has open: first what keeps it from being opened, then its pages.
 //!
-//! Each step leaves a store that is no worse than it was, so that whatever interrupts a repair, it
-//! can be done again.
+//! Each step leaves the store no worse than it was, so a repair that is interrupted can be repeated.
 
 use std::path::Path;
 
@@ -24,7 +23,7 @@ use crate::store::storefile::meta::section_error;
 use crate::store::storefile::page_scan::Pages;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// Logs are cut off at most so often: there are two, and each is cut once.
+/// The limit on how often logs are truncated: there are two, and each is truncated once.
 const CUTS: usize = 4;
 
 pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
@@ -32,7 +31,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     let place = &Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
     let place = &place.with_owner(Some(gate.state.owner))?;
-    // Inside the gate nobody comes, and those who were there would be noticed here.
+    // Under the open/close lock no handle joins, and one that is already there would be noticed here.
     let locks = gate.locks(place, Intention::Write)?;
     drop(PresenceLock::alone(&locks)?.ok_or_else(|| locked(place))?);
     let _no_readers = locks.keep_readers_out()?.ok_or_else(|| locked(place))?;
@@ -52,7 +51,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     };
     repair.superblocks(&mut report, on)?;
     let store = repair.open(&gate, &mut report)?;
-    // The gate is free for closing.
+    // Closing needs the open/close lock.
     drop(gate);
     let RepairReport {
         pages, unlisted, ..
@@ -83,7 +82,7 @@ impl Repair<'_> {
         read_exact_at(self.file, bytes, offset).map_err(|error| Error::io("read", self.path, error))
     }
 
-    /// Writes and makes durable.
+    /// Writes and syncs.
     fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
         write_all_at(self.file, bytes, offset)
             .map_err(|error| Error::io("repair", self.path, error))?;
@@ -97,14 +96,14 @@ impl Repair<'_> {
         there.map_err(|error| Error::io("look for the log", &log, error))
     }
 
-    /// As much of the first page as there is.
+    /// Returns as much of the first page as there is.
     fn read_header(&self) -> Result<Vec<u8>> {
         let mut page = vec![0; self.length()?.min(PAGE_BYTES as u64) as usize];
         self.read(&mut page, 0)?;
         Ok(page)
     }
 
-    /// Restores a damaged header from the newest superblock that has a copy of it.
+    /// Restores a damaged header from the newest superblock that has a copy of it. Returns whether it did.
     fn header(&self) -> Result<bool> {
         let length = self.length()?;
         let page = self.read_header()?;
@@ -142,8 +141,7 @@ impl Repair<'_> {
         Ok(true)
     }
 
-    /// Sees that the newest superblock there is tells of logs that are there, and that both are
-    /// whole.
+    /// Makes sure that the newest superblock left refers only to logs that exist, and that both superblocks are whole.
     fn superblocks(&self, report: &mut RepairReport, on: OnDamage) -> Result<()> {
         let (_, meta) = identify(self.options, self.path, true)?;
         let mut superblock = meta.superblock;
@@ -152,7 +150,7 @@ impl Repair<'_> {
         if lost {
             let layers = superblock.end_offset();
             if meta.header.growth().is_some() && self.length()? > layers {
-                // A layer that nothing tells of any more.
+                // No superblock or log records this layer any more.
                 return Err(Error::Log {
                     path: log_path(self.path, superblock.generation),
                     source: LogError::Missing {
@@ -173,7 +171,7 @@ impl Repair<'_> {
             .sections
             .iter()
             .any(|section| of_sample(section) && (lost || damaged.contains(section)));
-        // Older than the pages, exemptions would take keys back that were inserted since.
+        // Exemptions older than the pages would take back keys that were inserted since.
         let given_up = |section: &Section| match of_sample(section) {
             true => report.sample,
             false => lost || damaged.contains(section),
@@ -191,12 +189,11 @@ impl Repair<'_> {
         Ok(())
     }
 
-    /// Lets layers have blank pages that were written all over and of which more are holes than anybody
-    /// lists: no key is seen of those either way, and to write them all could take up any disk. Answers how
-    /// many that are.
+    /// Lets fully written layers have blank pages if more of their pages are holes than a report lists. No key is seen
+    /// in those pages either way, and writing them all could fill any disk. Returns how many pages that are.
     fn blank_holes(&self, superblock: &mut Superblock, on: OnDamage) -> Result<u64> {
         let generation = superblock.generation;
-        // A log that is closed tells of its layer as it is.
+        // A log that is closed describes its layer as it is.
         if on != OnDamage::NeverSeen || self.exists(generation)? || self.exists(generation + 1)? {
             return Ok(0);
         }
@@ -238,7 +235,7 @@ impl Repair<'_> {
         Ok(damaged)
     }
 
-    /// The keys that a layer's good pages hold, about; at least one, if a page was ever written.
+    /// Returns the approximate number of keys that a layer's good pages hold; at least one, if a page was ever written.
     fn count(&self, layer: &Layer, cell: Cell) -> Result<u64> {
         let (mut bits, mut pages, mut written) = (0, 0, 0);
         let mut held = Pages::new(self.file, self.path);
@@ -257,13 +254,13 @@ impl Repair<'_> {
             number += hole.max(1);
         }
         let keys = cell.keys_from_set(bits, pages, layer.probes);
-        // As many again, in proportion, for the pages that can't be counted.
+        // Add keys in proportion for the pages that can't be counted.
         let keys = keys * layer.pages as f64 / pages.max(1) as f64;
-        // None at all would mean that nobody need look.
+        // Zero would mean that look-ups could skip the layer.
         Ok((keys as u64).max(written.min(1)))
     }
 
-    /// Opens the store, which brings its logs into the pages.
+    /// Opens the store, which moves the keys of its logs into the pages.
     fn open(&self, gate: &OpenCloseLock, report: &mut RepairReport) -> Result<Session> {
         for _ in 0..CUTS {
             match open_inside(self.options, self.place, gate) {
@@ -284,7 +281,7 @@ impl Repair<'_> {
         open_inside(self.options, self.place, gate)
     }
 
-    /// Makes an empty log where one is missing, so that the one before it, which is closed and whole, can be settled.
+    /// Creates an empty log where one is missing, so that the previous log, which is closed and whole, can be settled.
     fn begin_anew(&self, generation: u64) -> Result<()> {
         let page = self.read_header()?;
         let header = Header::decode(&page, self.length()?).map_err(|source| Error::Format {
@@ -295,8 +292,8 @@ impl Repair<'_> {
         LogFile::create(storage, self.path, &header.store_id, generation, 0).map(drop)
     }
 
-    /// Ends a log where a damaged record begins. What lies behind it can't be believed without it:
-    /// zeros take its place.
+    /// Ends a log where a damaged record begins. The records after it can't be trusted without it, so zeros overwrite
+    /// them.
     fn cut_off(&self, log: &Path, offset: u64) -> Result<u64> {
         let failed = |error| Error::io("cut off", log, error);
         let file = self.options.storage.open(log, true).map_err(failed)?;
@@ -304,7 +301,7 @@ impl Repair<'_> {
         let zeros = vec![0; 1 << 16];
         let mut at = offset;
         while at < length {
-            // What is a hole reads as zeros, and may be of any length.
+            // A hole reads as zeros, and may be of any length.
             let data = file.next_data(at).map_err(failed)?;
             if data.is_empty() {
                 break;

@@ -1,4 +1,4 @@
-//! Repairing the pages of a store that is open.
+//! Repairing the pages of an open store.
 
 use std::sync::Arc;
 
@@ -17,39 +17,39 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::sys::storage::write_all_at;
 
-/// What [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair) did.
+/// The result of [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RepairReport {
-    /// The header was damaged, and restored from a superblock's copy.
+    /// Whether the header was damaged and was restored from a superblock's copy.
     pub header: bool,
-    /// A superblock was damaged, and written anew from the other one.
+    /// Whether a superblock was damaged and was rewritten from the other one.
     pub superblock: bool,
-    /// The newest superblock is lost, or the log that it expects. The store went back to what is
-    /// left: pages may hold keys that no commit tells of, and writers' tags may be older ones.
+    /// Whether the newest superblock, or the log that it expects, is lost. The store then went back to what is left:
+    /// pages may hold keys that no commit covers, and writers' tags may be older ones.
     pub rolled_back: bool,
-    /// The newest log was missing, although the one before it says that there was one. What that one holds was brought
-    /// into the pages; the keys and commits of the missing one are lost.
+    /// Whether the newest log was missing although the previous one says that it existed. The previous log's keys were
+    /// moved into the pages; the keys and commits of the missing one are lost.
     pub log_missing: bool,
-    /// Bytes cut off the logs because a record before them is damaged. The keys in them are lost.
+    /// Bytes truncated from the logs because a record before them is damaged. The keys in them are lost.
     pub log_bytes: u64,
-    /// Keys that were [exempt](crate::Store::exempt) by a section that is damaged, or older than the pages,
-    /// and was given up: they are seen again, if the pages have them.
+    /// Keys that a section of [exemptions](crate::Store::exempt) listed, where that section was damaged, or older than
+    /// the pages, and was given up. They are seen again if the pages hold them.
     pub exemptions: u64,
-    /// The sample was damaged, or older than the pages, and was given up: the store is not
-    /// [measured](crate::Store::measured) any more.
+    /// Whether the sample was damaged, or older than the pages, and was given up. The store is then no longer
+    /// [measured](crate::Store::measured).
     pub sample: bool,
-    /// The pages that were damaged, and now are as the policy says: the first 2^20 of them.
+    /// The first 2^20 of the pages that were damaged. They are now as the policy says.
     pub pages: Vec<Damage>,
-    /// Damaged pages beyond those, which are as the policy says too.
+    /// The number of further damaged pages. They are also as the policy says.
     pub unlisted: u64,
-    /// Pages of layers that were written all over, and are holes now: more of them than are listed.
-    /// They count as never written from here on, and take no room.
+    /// Pages of fully written layers that are holes now, in layers with more holes than are listed. They count as never
+    /// written from here on, and take no space.
     pub blank: u64,
 }
 
 impl RepairReport {
-    /// Whether nothing was damaged.
+    /// Returns whether nothing was damaged.
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
     }
@@ -77,7 +77,7 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    /// Rewrites damaged pages. Holds checkpoints off meanwhile.
+    /// Rewrites damaged pages. Holds off checkpoints meanwhile.
     pub(crate) fn repair(&self, on: OnDamage) -> Result<RepairReport> {
         self.handle.check_writable()?;
         if on == OnDamage::Error {
@@ -113,7 +113,7 @@ impl<'a> Repairer<'a> {
         let number = layer.first_page + damage.page;
         let mut bytes = [0; PAGE_BYTES];
         on.replace(self.file.header.kind.cell(), number, generation, &mut bytes);
-        // Half of it may be seen by who reads it now: to them it is as damaged as it was.
+        // A concurrent reader may see half of it: to that reader the page is as damaged as before.
         self.shared.window().publish(number..number + 1);
         write_all_at(&*self.file.raw, &bytes, page_offset(number))
             .map_err(|error| Error::io("repair a page of", &self.file.place, error))

@@ -1,4 +1,4 @@
-//! What a store can tell about itself without reading its pages.
+//! What a store knows about itself without reading its pages.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ use crate::store::write::Writer;
 use crate::store::write::commit::Commit;
 use crate::sys::LockWaits;
 
-/// What [`Store::stats`](crate::Store::stats) tells.
+/// The result of [`Store::stats`](crate::Store::stats).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct Stats {
@@ -24,42 +24,43 @@ pub struct Stats {
     pub kind: Kind,
     /// The algorithm that turns keys into 64 bits.
     pub hash: Hash,
-    /// Keys it was made for; `None` if it grows.
+    /// Keys the store was created for; `None` if it grows.
     pub capacity: Option<u64>,
-    /// The bound of the false-positive rate, set when it was made.
+    /// The bound on the false-positive rate, set when the store was created.
     pub fpr_target: f64,
-    /// The rate expected of its pages as full as they are now.
+    /// The false-positive rate expected of its pages at their current fill.
     pub fpr_now: f64,
-    /// Keys it holds: in pages and in the write buffer, uncommitted ones too. Of a counting store, inserts less removes.
+    /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
+    /// minus removes.
     pub keys: u64,
-    /// Keys it takes at most; see [`Fullness::limit`](crate::Fullness::limit).
+    /// The most keys the store takes; see [`Fullness::limit`](crate::Fullness::limit).
     pub key_limit: u64,
-    /// Keys until then: so many may come before the rate passes its target.
+    /// Keys left until that limit: this many may be inserted before the rate passes its target.
     pub keys_left: u64,
     /// Keys that are exempt, as [`Store::exemptions`](crate::Store::exemptions) counts them.
     pub exempt: u64,
     /// Bytes of the store file.
     pub bytes: u64,
-    /// Filter bits over capacity, or over the keys in pages if it grows (0 while there are none).
+    /// Filter bits per key of capacity, or per key in the pages if the store grows (0 while there are none).
     pub bits_per_key: f64,
     /// The number of checkpoints, plus one.
     pub generation: u64,
     /// Bytes of records in the logs.
     pub log_bytes: u64,
-    /// How often this handle took the writer lock since it was opened: mostly once for each batch
-    /// of up to 512 keys with a new one among them, and for each commit.
+    /// How often this handle has taken the writer lock since it was opened: mostly once for each batch of up to 512
+    /// keys that contains a new one, and for each commit.
     pub lock_taken: u64,
-    /// How long its threads together waited for the writer lock.
+    /// The total time that its threads have waited for the writer lock.
     pub lock_waited: Duration,
-    /// Whether what is not committed is dropped.
+    /// Whether uncommitted operations are dropped at close or death.
     pub transactional: bool,
     /// The last commit of each writer, by name.
     pub commits: Vec<Commit>,
     /// The layers, oldest first.
     pub layers: Vec<LayerStats>,
-    /// A random number that tells the store from all others.
+    /// A random number that distinguishes the store from all others.
     pub store_id: [u8; 16],
-    /// When it was made, in seconds since 1970.
+    /// When the store was created, in seconds since 1970.
     pub created: u64,
 }
 
@@ -67,17 +68,17 @@ pub struct Stats {
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LayerStats {
-    /// Keys it was planned for.
+    /// Keys the layer was planned for.
     pub capacity: u64,
     /// Keys in it.
     pub keys: u64,
     /// Its pages of 4096 bytes.
     pub pages: u64,
-    /// Its filter bits: 32,640 a page, four of which are a counter of a counting store.
+    /// Its filter bits: 32,640 per page. In a counting store, four of them are one counter.
     pub bits: u64,
-    /// Bits, or counters, a key.
+    /// Bits, or counters, per key.
     pub k: u32,
-    /// The share of bits expected to be set, or of counters above 0.
+    /// The share of bits expected to be set, or of counters expected to be above 0.
     pub fill: f64,
     /// The false-positive rate expected of it now.
     pub fpr: f64,
@@ -97,7 +98,7 @@ impl LayerStats {
     }
 }
 
-/// Collects what a store counts about itself.
+/// Collects the counts that a store keeps about itself.
 pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
     engine.handle.check_usable()?;
     let collector = StatsCollector {

@@ -1,4 +1,4 @@
-//! Reading everything and naming what is damaged.
+//! Reads everything and lists what is damaged.
 
 use std::sync::Arc;
 
@@ -16,53 +16,51 @@ use crate::store::storefile::page_scan::{self, Pages};
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
 
-/// What [`Store::verify`](crate::Store::verify) found.
+/// The result of [`Store::verify`](crate::Store::verify).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct VerifyReport {
     /// Pages read.
     pub pages: u64,
-    /// Pages that have never been written, among them.
+    /// Pages among them that have never been written.
     pub blank: u64,
     /// Bits set in all good pages together, or counters above 0.
     pub bits_set: u64,
-    /// What the bits tell of each layer, oldest first: keys, and how wrong they make it.
+    /// What the bits say about each layer, oldest first: its keys and its false-positive rate.
     pub layers: Vec<LayerOccupancy>,
-    /// The bad ones, the first 2^20 of them.
+    /// The first 2^20 of the bad pages.
     pub damaged: Vec<Damage>,
-    /// Bad ones beyond those.
+    /// The number of further bad pages.
     pub unlisted: u64,
-    /// What is wrong with sections, hashes that are kept exactly: a
-    /// [`FormatError::SectionDamaged`] for each bad one.
+    /// Faults in sections, which keep hashes exactly: a [`FormatError::SectionDamaged`] for each bad section.
     pub sections: Vec<FormatError>,
-    /// What is wrong with one of the two superblocks, if something is: a power cut may have come
-    /// while it was written. The store lives on the other one, and nothing is lost; the next
-    /// checkpoint, or a repair, writes it anew.
+    /// The fault in one of the two superblocks, if there is one: a power cut may have struck while it was written. The
+    /// store uses the other one, and nothing is lost. The next checkpoint, or a repair, rewrites it.
     pub superblock: Option<SuperblockFault>,
 }
 
 impl VerifyReport {
-    /// Whether no page and no section is damaged.
+    /// Returns whether no page and no section is damaged.
     pub fn is_ok(&self) -> bool {
         self.damaged.is_empty() && self.sections.is_empty()
     }
 
-    /// Estimate of the different keys that the pages were shown, by the bits that are set: those wrongly taken for seen are
-    /// among them, those in the write buffer are not.
+    /// Estimates the distinct keys that the pages were offered, from the bits that are set. Keys wrongly taken for seen
+    /// are included; keys in the write buffer are not.
     pub fn keys_estimate(&self) -> f64 {
         self.layers.iter().map(|layer| layer.keys).sum()
     }
 
-    /// The rate of wrong answers "seen" of all layers together, by the bits that are set.
+    /// Returns the rate of wrong "seen" answers of all layers together, from the bits that are set.
     pub fn fpr(&self) -> f64 {
         together(self.layers.iter().map(|layer| layer.fpr))
     }
 }
 
-/// Most damaged pages that are listed: more tell nobody more.
+/// The most damaged pages that are listed. A longer list would be of no use.
 pub(crate) const MOST_LISTED: u64 = 1 << 20;
 
-/// Damaged pages, the first of them, and the number of the others.
+/// The first damaged pages, and the number of the others.
 #[derive(Default)]
 pub(crate) struct Listed {
     pub(crate) pages: Vec<Damage>,
@@ -70,8 +68,8 @@ pub(crate) struct Listed {
 }
 
 impl Listed {
-    /// Adds the first of a run of damaged pages, or all of it where none is listed any more; answers how many
-    /// it has added.
+    /// Adds the first page of a run of damaged pages, or the whole run once the list is full. Returns how many pages it
+    /// has added.
     pub(crate) fn add(&mut self, damage: Damage, run: u64) -> u64 {
         if (self.pages.len() as u64) < MOST_LISTED {
             self.pages.push(damage);
@@ -84,9 +82,9 @@ impl Listed {
 
 /// Good pages of a layer.
 pub(crate) enum Look<'a> {
-    /// So many blank ones.
+    /// A layer and a number of blank pages in it.
     Blank(usize, u64),
-    /// One, with its occupancy and its bytes.
+    /// A layer and one of its pages, with its occupancy and its bytes.
     Sealed(usize, u32, &'a [u8]),
 }
 
@@ -111,7 +109,7 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reads the header, both superblocks and every page. Holds checkpoints off meanwhile.
+    /// Reads the header, both superblocks and every page. Holds off checkpoints meanwhile.
     pub(crate) fn verify(&self) -> Result<VerifyReport> {
         self.handle.check_usable()?;
         let _no_checkpoint = self.checkpointer.hold_off()?;
@@ -146,9 +144,9 @@ impl<'a> Checker<'a> {
         Ok(report)
     }
 
-    /// Reads all pages of a view, but for holes: `good` gets good pages, and `bad` gets a bad one that no
-    /// checkpoint is about to mend, and of how many bad ones it is the first; it answers how many of them it is
-    /// done with.
+    /// Visits all pages of a view without reading holes. `good` gets good pages. `bad` gets a bad page that no
+    /// checkpoint is about to mend, and the length of the run of bad pages that it begins. It returns how many pages of
+    /// that run it has handled.
     pub(crate) fn for_each_page(
         &self,
         view: &View,

@@ -1,4 +1,4 @@
-//! Moving the keys of a closed log into the pages, up to the superblock that says so.
+//! Moves the keys of a closed log into the pages, up to the superblock that records it.
 
 use std::sync::Arc;
 
@@ -23,13 +23,13 @@ use crate::store::view::ViewCell;
 pub(crate) struct LogApplier<'a> {
     pub(crate) access: PageAccess<'a>,
     pub(crate) views: &'a ViewCell,
-    /// No other process can change the buffers.
+    /// Whether no other process can change the buffers.
     pub(crate) is_private: bool,
 }
 
 impl LogApplier<'_> {
-    /// Moves the keys of a closed and durable log into the pages and makes the superblock that says
-    /// so durable. Keys come from `buffer`, or from the log itself.
+    /// Moves the keys of a closed and durable log into the pages, and makes the superblock that records this durable.
+    /// Keys come from `buffer`, or from the log itself.
     pub(crate) fn apply(
         &self,
         meta: &Meta,
@@ -54,7 +54,7 @@ impl LogApplier<'_> {
             (true, None) => Inserted::Nets(NetSource::Log { log, count }),
             (false, _) => Inserted::Keys(&keys),
         };
-        // Before the pages: should there be no room for them, nothing has begun.
+        // Do this before the pages: if there is no room for the sections, nothing has begun.
         let rewrite = SectionRewrite {
             options: self.access.options,
             file,
@@ -85,9 +85,8 @@ impl LogApplier<'_> {
         Ok(superblock)
     }
 
-    /// The buffer, if it holds what its log does, as far as that must be known now. The log is what was
-    /// acknowledged: a buffer that does not hold the same was damaged, and the log, synced, takes its
-    /// part.
+    /// Returns the buffer, if it holds what its log does, as far as that must be known now. The log is the record of
+    /// what was acknowledged. A buffer that differs from it was damaged, and the log is synced and used instead.
     fn believed<'b>(
         &self,
         buffer: Option<&'b Buffer>,
@@ -104,8 +103,8 @@ impl LogApplier<'_> {
         Ok(agreed)
     }
 
-    /// Whether the closed buffer holds what its log does, as far as that must be known before any of it is
-    /// used, for exemptions. A private buffer always does.
+    /// Returns whether the closed buffer holds what its log does, as far as that must be known before any of it is used
+    /// for exemptions. A private buffer always does.
     fn agrees(&self, buffer: &Buffer, found: &LogSummary, has_exemptions: bool) -> bool {
         if self.is_private {
             return true;
@@ -117,7 +116,7 @@ impl LogApplier<'_> {
         buffer.tail().end == found.end.end && (!has_exemptions || digest() == found.digest)
     }
 
-    /// Makes the file long enough for a new layer.
+    /// Extends the file for a new layer.
     fn make_room(&self, end: u64) -> Result<()> {
         let file = self.access.file;
         let failed = |error| Error::io("make room for a layer in", &file.place, error);
@@ -127,7 +126,7 @@ impl LogApplier<'_> {
         Ok(())
     }
 
-    /// Writes the keys into the pages of their layer, durably; answers the layer as it is then.
+    /// Writes the keys into the pages of their layer, durably, and returns the updated layer.
     fn write_pages(
         &self,
         task: &CheckpointTask,
@@ -148,8 +147,8 @@ impl LogApplier<'_> {
         Ok(layer)
     }
 
-    /// Sets the bits of a generation's keys in the pages of a layer; those of the log's keys if the buffer
-    /// gave others.
+    /// Sets the bits of a generation's keys in the pages of a layer. Uses the log's keys if the buffer returned
+    /// different ones.
     fn set_bits(
         &self,
         task: &CheckpointTask,
@@ -164,7 +163,7 @@ impl LogApplier<'_> {
         if is_sure || taken == found.digest {
             return Ok(());
         }
-        // Bits are only ever added, so it can be done once more, as after an interruption.
+        // Bits are only ever added, so the pass can run again, as after an interruption.
         *layer = before;
         let meta = self.access.file.read_meta()?;
         let (cut, workers) = (task.cut.clone(), task.workers);
@@ -173,7 +172,7 @@ impl LogApplier<'_> {
         Ok(())
     }
 
-    /// Sets the bits of keys in the pages of a layer, and answers what the keys were.
+    /// Sets the bits of keys in the pages of a layer, and returns a digest of the keys.
     fn run_bloom_pass(
         &self,
         task: &CheckpointTask,
@@ -181,7 +180,7 @@ impl LogApplier<'_> {
         layer: &mut Layer,
     ) -> Result<Digest> {
         let mut pass = BloomPass::new(self.access, task, keys);
-        // Until it is done again, there may be a torn page in what it named last.
+        // Until the pass is repeated, the pages it named last may be torn.
         let passed = pass
             .run()
             .inspect_err(|_| self.access.shared.set_torn(pass.named()))?;
@@ -209,8 +208,8 @@ impl LogApplier<'_> {
         Ok(())
     }
 
-    /// Maps the layers that no view has yet: that it can't be done is better known before the
-    /// superblock than after.
+    /// Maps the layers that no view has mapped yet. A failure to map them must show before the superblock is written,
+    /// not after.
     fn try_mapping(&self, superblock: &Superblock) -> Result<()> {
         let file = self.access.file;
         let held = &self.views.cell.load().layers;
@@ -222,7 +221,7 @@ impl LogApplier<'_> {
     }
 }
 
-/// What a closed log holds, and what its last record says is to be done.
+/// Reads what a closed log holds, and what its last record says is to be done.
 fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
     let sampled = meta.superblock.section(SectionKind::Sample);
     let sampling = sampled.map(|section| Sampling::of(&meta.header, section));
@@ -236,7 +235,7 @@ fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
     }
 }
 
-/// The writers' last commits after the checkpoint of a log with these.
+/// Returns the writers' last commits after the checkpoint of a log that holds the commits `new`.
 fn commits_after(old: &Superblock, new: Commits) -> Result<Commits> {
     let mut commits = old.commits.clone();
     commits.extend(new);

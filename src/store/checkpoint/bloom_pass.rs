@@ -1,7 +1,7 @@
-//! The pass of a checkpoint over the pages of a filter of bits, in their order, in chunks.
+//! The pass of a checkpoint over the pages of a filter of bits, in page order, in chunks.
 //!
-//! Before a chunk is written, an intent that names it is durable. An intent names the chunk after
-//! it as well, so one sync makes both durable: this chunk's pages and the intent of the next.
+//! Before a chunk is written, an intent that names it is durable. An intent also names the chunk after it, so one sync
+//! makes both durable: this chunk's pages and the intent of the next.
 
 use std::ops::Range;
 use std::sync::Mutex;
@@ -17,31 +17,31 @@ use crate::store::generation::hash_stream::{KeySource, KeyStream};
 use crate::sys::lock;
 use crate::sys::storage::read_exact_at;
 
-/// Pages of the largest piece, 2 MiB, that Linux keeps and maps of a file as one.
+/// Pages in the largest unit, 2 MiB, in which Linux caches and maps a file.
 const LARGE_PAGES: u64 = (2 << 20) / PAGE_BYTES as u64;
 
-/// From so many keys in a run on, it is worth another thread.
+/// A run with at least this many keys is worth a second thread.
 const TWO_WORKERS_KEYS: usize = 1 << 14;
 
-/// From this share of pages with keys on, all are read and written.
+/// If at least this share of the pages gets keys, all pages are read and written.
 const DENSE_SHARE: f64 = 0.25;
 
-/// Which pages of a chunk are read and written.
+/// Which pages of a chunk the pass reads and writes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Coverage {
     All,
-    /// Those that get keys.
+    /// Only the pages that get keys.
     WithKeys,
 }
 
-/// What the pages of the layer are before the pass.
+/// The state of the layer's pages before the pass.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PagesBefore {
-    /// Blank, so that they need not be read: all keys of the layer are at hand.
+    /// Blank, so they need not be read: all keys of the layer are at hand.
     Blank,
     /// Whole: a damaged one is an error.
     Whole,
-    /// Whole, or damaged and to be written anew.
+    /// Whole, or damaged and to be rewritten.
     Repairable,
 }
 
@@ -49,7 +49,7 @@ enum PagesBefore {
 struct Chunk {
     /// Their places in the layer.
     pages: Range<u64>,
-    /// All of them as they were read and checked, if all are to be written.
+    /// All of the pages as they were read and checked, if all are to be written.
     image: Option<Vec<u8>>,
 }
 
@@ -61,18 +61,18 @@ pub(crate) struct BloomPass<'a> {
     out: ChunkWriter<'a>,
     coverage: Coverage,
     before: PagesBefore,
-    /// Most pages of a chunk.
+    /// The most pages in a chunk.
     chunk: u64,
-    /// Memory for the next pages to be read.
+    /// Memory for the next pages to read.
     scratch: Vec<u8>,
 }
 
-/// What a pass has done.
+/// The result of a pass.
 pub(crate) struct Passed {
     pub(crate) keys: u64,
     /// No page of the layer is blank any more.
     pub(crate) all_written: bool,
-    /// What the keys were.
+    /// The digest of the keys.
     pub(crate) taken: Digest,
 }
 
@@ -85,13 +85,13 @@ impl<'a> BloomPass<'a> {
         let layer = task.cut.layer;
         let options = access.options;
         let keys_a_page = task.count as f64 / layer.pages as f64;
-        // The share of pages that get a key, as they come: Poisson.
+        // The share of pages that get a key when keys are spread at random: Poisson.
         let touched = -(-keys_a_page).exp_m1();
         let (coverage, share) = match touched >= DENSE_SHARE {
             true => (Coverage::All, 1.0),
             false => (Coverage::WithKeys, touched),
         };
-        // As many pages as memory has room for, and as many as have keys that it has room for.
+        // A chunk has as many pages as fit in memory, and as many as have keys that fit in memory.
         let by_pages = options.chunk_pages() as f64 / share;
         let by_keys = options.chunk_keys() as f64 / keys_a_page;
         let chunk = by_pages.min(by_keys).max(1.0) as u64;
@@ -149,8 +149,8 @@ impl<'a> BloomPass<'a> {
         })
     }
 
-    /// Loads the keys of the chunk from page `start`, and checks its pages before an intent names
-    /// them: what the intent names is taken for torn, not for damaged, if this ends half way.
+    /// Loads the keys of the chunk from page `start`, and checks its pages before an intent names them. If the pass is
+    /// interrupted, the pages that the intent names are treated as torn, not as damaged.
     fn load(
         &mut self,
         start: u64,
@@ -179,8 +179,8 @@ impl<'a> BloomPass<'a> {
         Ok(Some(Chunk { pages, image }))
     }
 
-    /// Where the chunk from page `start` ends: at a border of the large pieces that the system keeps
-    /// a file in, if it reaches one. What is written in whole pieces is mapped and synced in them.
+    /// Returns where the chunk from page `start` ends: at a boundary of the large units in which the system caches a
+    /// file, if the chunk reaches one. Whole units that are written are mapped and synced as units.
     fn end_of_chunk(&self, start: u64) -> u64 {
         let layer = &self.out.layer;
         let first = layer.first_page;
@@ -194,8 +194,8 @@ impl<'a> BloomPass<'a> {
         }
     }
 
-    /// Gives up the memory of pages that are durable, where the filter is larger than memory: the write buffers
-    /// are to stay.
+    /// Gives up the memory of durable pages if the filter is larger than memory, so that the write buffers stay in
+    /// memory.
     fn drop_cached(&self, pages: Range<u64>) {
         if self.access.hints.residency.is_tight() {
             let numbers = self.out.numbers(pages);
@@ -208,7 +208,7 @@ impl<'a> BloomPass<'a> {
     fn write_intent(&mut self, start: u64) -> Result<()> {
         let end = self.end_of_chunk(self.end_of_chunk(start));
         let mut pages = self.out.numbers(start..end);
-        // What an interrupted checkpoint left torn stays named until all of it is done again.
+        // Pages that an interrupted checkpoint left torn stay named until all of them are rewritten.
         let torn = &self.task.torn;
         if !torn.is_empty() {
             pages = pages.start.min(torn.start)..pages.end.max(torn.end);
@@ -218,12 +218,12 @@ impl<'a> BloomPass<'a> {
         Ok(())
     }
 
-    /// The pages that may be torn if the pass ends here.
+    /// Returns the pages that may be torn if the pass ends here.
     pub(crate) fn named(&self) -> Range<u64> {
         self.out.named()
     }
 
-    /// Does something to each run of pages that get keys. Keys are sorted by page.
+    /// Calls `each` for each run of pages that get keys. Keys are sorted by page.
     fn for_each_run(
         &mut self,
         keys: &[u64],
@@ -251,8 +251,8 @@ impl<'a> BloomPass<'a> {
         Ok(())
     }
 
-    /// Reads a run of pages and checks each, but for those that may be torn. Where damaged pages are
-    /// written anew, it makes no difference whether they are taken for torn before.
+    /// Reads a run of pages and checks each, except those that may be torn. Where damaged pages are rewritten, treating
+    /// them as torn beforehand makes no difference.
     fn read_checked(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
         let bytes = self.read_run(pages)?;
         if self.before == PagesBefore::Whole {
@@ -266,8 +266,8 @@ impl<'a> BloomPass<'a> {
         Ok(bytes)
     }
 
-    /// Reads a run of pages. Those of a fresh layer are blank, whatever an interrupted checkpoint may
-    /// have left in them.
+    /// Reads a run of pages. The pages of a fresh layer are blank, whatever an interrupted checkpoint may have left in
+    /// them.
     fn read_run(&mut self, pages: &Range<u64>) -> Result<Vec<u8>> {
         let length = (pages.end - pages.start) as usize * PAGE_BYTES;
         let mut bytes = std::mem::take(&mut self.scratch);
@@ -283,10 +283,10 @@ impl<'a> BloomPass<'a> {
         Ok(bytes)
     }
 
-    /// Applies its keys, sorted by page, to a chunk and writes it.
+    /// Applies the chunk's keys, sorted by page, and writes the chunk.
     fn write_chunk(&mut self, chunk: Chunk, keys: &[u64]) -> Result<()> {
         match chunk.image {
-            // Read to be checked; nothing else writes pages meanwhile.
+            // The pages were read in order to check them; nothing else writes pages meanwhile.
             Some(bytes) => self.write_run(chunk.pages, bytes, keys),
             None => self.for_each_run(keys, |pass, pages, keys| {
                 let bytes = pass.read_run(&pages)?;
@@ -295,12 +295,12 @@ impl<'a> BloomPass<'a> {
         }
     }
 
-    /// Applies keys, sorted by page, to a run of pages as it was read and writes it.
+    /// Applies keys, sorted by page, to a run of pages as it was read, and writes it.
     fn write_run(&mut self, pages: Range<u64>, mut bytes: Vec<u8>, keys: &[u64]) -> Result<()> {
         let numbers = self.out.numbers(pages.clone());
         let offset = page_offset(numbers.start);
         self.out.publish(numbers);
-        // Alone where pages may be repaired: repairs are noted in the order of the pages.
+        // One thread where pages may be repaired: repairs are recorded in page order.
         let alone = self.task.workers == Workers::One
             || self.before == PagesBefore::Repairable
             || keys.len() < TWO_WORKERS_KEYS;
@@ -326,7 +326,7 @@ impl<'a> BloomPass<'a> {
         Ok(())
     }
 
-    /// The same, the second half by another thread if there is one to be had.
+    /// Does the same, with another thread for the second half if one is available.
     fn apply_by_two(&self, pages: Range<u64>, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
         let Range { start, end } = pages;
         let middle = start + (end - start) / 2;
@@ -334,7 +334,7 @@ impl<'a> BloomPass<'a> {
         let before = keys.partition_point(|key| self.out.layer.page_of(*key) < middle);
         let (low_keys, high_keys) = keys.split_at(before);
         let high = Mutex::new(Some(high));
-        // The thread that comes to it first takes it.
+        // The first thread that reaches it takes it.
         let second_half = || match lock(&high).take() {
             Some(high) => self.apply_run(middle..end, high, high_keys),
             None => Ok(()),
@@ -351,8 +351,8 @@ impl<'a> BloomPass<'a> {
         })
     }
 
-    /// Applies its keys to one page. A page without any is left as it is, unless it is blank, or
-    /// was when an interrupted checkpoint began to write it.
+    /// Applies its keys to one page. Leaves a page without keys unchanged, unless it is blank, or was blank when an
+    /// interrupted checkpoint began to write it.
     fn apply(&self, page: u64, bytes: &mut [u8], keys: &[u64]) -> Result<()> {
         let number = self.out.layer.first_page + page;
         let torn = self.out.may_be_torn(page);
@@ -361,17 +361,17 @@ impl<'a> BloomPass<'a> {
         }
         let is_whole = match self.before {
             PagesBefore::Blank => true,
-            // Those of a chunk were checked before the intent that names it, and kept.
+            // The pages of a chunk were checked before the intent that names it, and kept.
             PagesBefore::Whole => self.coverage == Coverage::All && !torn,
             PagesBefore::Repairable => false,
         };
         if !is_whole && let Err(fault) = self.out.check(page, bytes) {
-            // Without keys it was blank when it was torn, and has no bits.
+            // A torn page without keys was blank before it was torn, and has no bits.
             if !torn || keys.is_empty() && page::count_bits(bytes) > 0 {
                 self.out.replace(page, bytes, fault)?;
             }
-            // Else half of it is from the interrupted checkpoint: all its bits are ones that belong
-            // there, and those still missing are among the keys at hand.
+            // Otherwise half of the page is from the interrupted checkpoint: all its bits belong there, and the bits
+            // still missing belong to the keys at hand.
         }
         let occupancy = bloom::apply(bytes, self.out.layer.probes, keys);
         page::seal(number, self.out.generation(), occupancy, bytes);
@@ -388,7 +388,7 @@ mod tests {
     use crate::Options;
     use crate::file::layout::PAGES_OFFSET;
 
-    /// A thread alone is the slow twin. All keys come in one checkpoint, at closing.
+    /// A single thread is the slow twin. All keys arrive in one checkpoint, at closing.
     #[test]
     fn two_threads_write_what_one_does() {
         let made = [true, false].map(|background| {

@@ -1,5 +1,4 @@
-//! What both passes over the pages do to a chunk of them: name it in an intent, write it, and
-//! rewrite what is damaged.
+//! What both passes over the pages do to a chunk: name it in an intent, write it, and rewrite what is damaged.
 
 use std::ops::Range;
 
@@ -16,17 +15,17 @@ use crate::store::storefile::meta::Meta;
 use crate::store::storefile::store_file::StoreFile;
 use crate::sys::storage::write_all_at;
 
-/// Threads that may work at a checkpoint.
+/// How many threads may work on a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workers {
-    /// It runs in the background, or the store is to do without threads.
+    /// The checkpoint runs in the background, or the store must not use threads.
     One,
-    /// Somebody waits for it.
+    /// A caller waits for the checkpoint.
     Two,
 }
 
 impl Workers {
-    /// For a checkpoint that somebody waits for.
+    /// Returns the workers of a checkpoint that a caller waits for.
     pub(crate) fn of_awaited(options: &Options) -> Self {
         match options.background {
             true => Workers::Two,
@@ -35,15 +34,14 @@ impl Workers {
     }
 }
 
-/// What a checkpoint has to do to the pages.
+/// The work of a checkpoint on the pages.
 pub(crate) struct CheckpointTask {
     /// The generation whose keys go into the pages.
     pub(crate) generation: u64,
     pub(crate) cut: Cut,
-    /// How many keys that are.
+    /// The number of those keys.
     pub(crate) count: u64,
-    /// The sequence of the first intent: those of a checkpoint that is done again follow those of
-    /// the interrupted one.
+    /// The sequence of the first intent. The intents of a repeated checkpoint follow those of the interrupted one.
     first_intent: u64,
     /// Pages that may be torn because a checkpoint of this generation was interrupted.
     pub(crate) torn: Range<u64>,
@@ -71,7 +69,7 @@ impl CheckpointTask {
     }
 }
 
-/// What a pass over the pages borrows of an open store.
+/// The parts of an open store that a pass over the pages borrows.
 #[derive(Clone, Copy)]
 pub(crate) struct PageAccess<'a> {
     pub(crate) options: &'a Options,
@@ -103,7 +101,7 @@ impl<'a> ChunkWriter<'a> {
         }
     }
 
-    /// Names pages, by their numbers in the file, in the next intent. It is yet to be synced.
+    /// Names pages, by their numbers in the file, in the next intent. Does not sync the intent.
     pub(crate) fn write_intent(&mut self, pages: Range<u64>) -> Result<()> {
         let intent = Intent {
             generation: self.task.generation,
@@ -116,12 +114,12 @@ impl<'a> ChunkWriter<'a> {
         Ok(())
     }
 
-    /// The pages that the last intent names are those that may be torn from here on.
+    /// Records the pages that the last intent names: from here on they may be torn.
     pub(crate) fn set_named(&mut self, pages: Range<u64>) {
         self.named = pages;
     }
 
-    /// The pages that may be torn if the pass ends here.
+    /// Returns the pages that may be torn if the pass ends here.
     pub(crate) fn named(&self) -> Range<u64> {
         self.named.clone()
     }
@@ -137,12 +135,12 @@ impl<'a> ChunkWriter<'a> {
             .map_err(|error| Error::io("write pages of", &file.place, error))
     }
 
-    /// Numbers in the file of pages of the layer.
+    /// Returns the numbers in the file of pages of the layer.
     pub(crate) fn numbers(&self, pages: Range<u64>) -> Range<u64> {
         self.layer.first_page + pages.start..self.layer.first_page + pages.end
     }
 
-    /// Whether an interrupted checkpoint may have left the page torn.
+    /// Returns whether an interrupted checkpoint may have left the page torn.
     pub(crate) fn may_be_torn(&self, page: u64) -> bool {
         self.task.torn.contains(&(self.layer.first_page + page))
     }
@@ -153,7 +151,7 @@ impl<'a> ChunkWriter<'a> {
         page::check_in_layer(number, bytes, || self.layer.all_written)
     }
 
-    /// The generation of the pages that the checkpoint writes.
+    /// Returns the generation of the pages that the checkpoint writes.
     pub(crate) fn generation(&self) -> u64 {
         self.task.generation + 1
     }

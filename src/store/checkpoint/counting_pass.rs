@@ -1,8 +1,8 @@
-//! The pass of a checkpoint over the pages of a counting store: each page that has something to be
-//! counted is made anew in memory, its image goes into the journal, and only then into its place.
+//! The pass of a checkpoint over the pages of a counting store. The pass builds each page that has something to count
+//! anew in memory, writes its image to the journal, and only then writes it in place.
 //!
-//! To count twice would be wrong, so the generation of a page tells whether it has been done: pages of
-//! this checkpoint bear the one that it makes.
+//! Counting twice would be wrong, so the generation of a page says whether it is done: pages of this checkpoint bear
+//! the generation that it creates.
 
 use std::ops::Range;
 
@@ -17,11 +17,10 @@ use crate::store::generation::count_stream::NetSource;
 use crate::store::storefile::page_scan::Pages;
 use crate::store::storefile::store_file::StoreFile;
 
-/// From so many keys a page on, pages are read in pieces.
+/// With at least this many keys per page, pages are read in pieces.
 const DENSE_KEYS_PER_PAGE: f64 = 0.25;
 
-/// Repairs the pages of a counting store that an interrupted checkpoint has left torn, before anybody
-/// looks at them.
+/// Repairs the pages of a counting store that an interrupted checkpoint has left torn, before any reader looks at them.
 pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
     let meta = file.read_meta()?;
     let generation = meta.superblock.generation;
@@ -33,7 +32,7 @@ pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
     }
 }
 
-/// Writes again what the journal of an interrupted checkpoint of this generation has.
+/// Writes again what the journal of an interrupted checkpoint of this generation holds.
 fn replay(
     file: &StoreFile,
     journal: &Journal,
@@ -55,11 +54,11 @@ pub(crate) struct CountingPass<'a> {
     task: &'a CheckpointTask,
     out: ChunkWriter<'a>,
     journal: Journal,
-    /// Most pages of a chunk.
+    /// The most pages in a chunk.
     chunk: usize,
     /// Keys per page of the layer.
     density: f64,
-    /// The pages of the chunk by their numbers in the file, and their images.
+    /// The numbers in the file of the chunk's pages, and the images of these pages.
     numbers: Vec<u64>,
     images: Vec<u8>,
 }
@@ -87,13 +86,13 @@ impl<'a> CountingPass<'a> {
         })
     }
 
-    /// The pages that may be torn if it ends here.
+    /// Returns the pages that may be torn if the pass ends here.
     pub(crate) fn named(&self) -> Range<u64> {
         self.out.named()
     }
 
-    /// Counts what `nets` has, unless that is not what the log has, of which `logged` is the digest.
-    /// `is_private`: no other process can change the buffer of `nets`.
+    /// Counts what `nets` holds, unless that differs from what `log` holds, whose digest is `logged`. `is_private`
+    /// means that no other process can change the buffer of `nets`.
     pub(crate) fn run(
         &mut self,
         nets: NetSource<'_>,
@@ -106,8 +105,7 @@ impl<'a> CountingPass<'a> {
         let most = self.access.options.chunk_keys();
         let step = (most as f64 / self.density).max(1.0) as u64;
         let mut stream = nets.stream(most);
-        // Counting can't be repeated: each part must be, when it is counted, what it was when the
-        // whole was what the log has.
+        // Counting can't be repeated. When a part is counted, it must be what it was when the whole equalled the log.
         let mut digests = Vec::new();
         if let NetSource::Buffer(buffer) = nets
             && !is_private
@@ -140,7 +138,7 @@ impl<'a> CountingPass<'a> {
         self.write_chunk()
     }
 
-    /// The first and the last hash of so many pages at a time.
+    /// Returns the first and the last hash of `step` pages at a time.
     fn ranges(&self, step: u64) -> impl Iterator<Item = (u64, u64)> + use<> {
         let pages = self.out.layer.pages;
         let mut start = 0;
@@ -171,7 +169,7 @@ impl<'a> CountingPass<'a> {
         Ok(())
     }
 
-    /// Makes the new image of a page, unless it has had what is to be counted.
+    /// Builds the new image of a page, unless the page already includes what is to be counted.
     fn count(&mut self, page: u64, bytes: &[u8], nets: &[(u64, i64)]) -> Result<()> {
         let number = self.out.layer.first_page + page;
         let generation = self.out.generation();
@@ -227,7 +225,7 @@ impl<'a> CountingPass<'a> {
             self.out.write(bytes, page_offset(run[0]))?;
             done += run.len();
         }
-        // The next chunk takes the place of this one's images.
+        // The next chunk's images overwrite this one's.
         file.sync("sync the pages of")?;
         self.numbers.clear();
         self.images.clear();

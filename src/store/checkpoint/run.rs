@@ -1,4 +1,5 @@
-//! Who runs a checkpoint and when: at once or on a thread, after another handle or in its stead.
+//! When a checkpoint runs and which thread runs it: at once or on a thread of its own, after another handle's or in its
+//! place.
 
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
@@ -24,7 +25,7 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::sys::{RangeLock, wait_until};
 
-/// Runs the checkpoints of an open store, and keeps them from running.
+/// Runs the checkpoints of an open store, and holds them off.
 #[derive(Clone, Copy)]
 pub(crate) struct Checkpointer<'a> {
     pub(crate) options: &'a Options,
@@ -36,11 +37,11 @@ pub(crate) struct Checkpointer<'a> {
     pub(crate) writer: &'a WriterState,
     pub(crate) hints: &'a LookupHints,
     pub(crate) state: &'a CheckpointState,
-    /// For the checkpoint's thread alone, which must keep the engine alive.
+    /// Only for the checkpoint's thread, which must keep the engine alive.
     pub(crate) engine: &'a Weak<Engine>,
 }
 
-/// Held by the one that runs a checkpoint.
+/// Held by the thread that runs a checkpoint.
 struct Running<'a> {
     checkpointer: Checkpointer<'a>,
     _one_process: Option<RangeLock>,
@@ -63,7 +64,7 @@ impl Drop for Running<'_> {
     }
 }
 
-/// No checkpoint of any handle runs while this is held.
+/// While this is held, no handle runs a checkpoint.
 pub(crate) struct HeldOff<'a> {
     _one_process: Option<RangeLock>,
     _one_thread: MutexGuard<'a, ()>,
@@ -100,8 +101,7 @@ impl<'a> Checkpointer<'a> {
         }
     }
 
-    /// Runs the checkpoint that is due: on its own thread, where those who need it done find its
-    /// failure, or here.
+    /// Runs the checkpoint that is due: on its own thread, where callers that need it done find its failure, or here.
     pub(crate) fn start_checkpoint(&self) -> Result<()> {
         if self.options.background
             && let Some(engine) = self.engine.upgrade()
@@ -110,7 +110,7 @@ impl<'a> Checkpointer<'a> {
             let spawned = thread.spawn(move || {
                 let make_spare = |settled| engine.buffers.make_spare(&settled);
                 let checkpointer = Checkpointer::of(&engine);
-                // Another process that is at it needs no help.
+                // A checkpoint that another process runs needs no help.
                 let _ = checkpointer.settle_and(Duration::ZERO, Workers::One, make_spare);
             });
             if let Ok(thread) = spawned {
@@ -119,25 +119,25 @@ impl<'a> Checkpointer<'a> {
             }
         }
         match self.settle_all(Duration::ZERO) {
-            // Another process is at it.
+            // Another process is running it.
             Err(Error::Busy { .. }) => Ok(()),
             outcome => outcome,
         }
     }
 
-    /// Whether a closed generation waits for its checkpoint, or is at it.
+    /// Returns whether a closed generation waits for its checkpoint, or is being checkpointed.
     fn is_due(&self) -> bool {
         self.shared.settled() < self.shared.active()
     }
 
-    /// Sees that no checkpoint is due: waits for one that another handle is at, takes over from one
-    /// that died at it, does it otherwise.
+    /// Makes sure that no checkpoint is due: waits for one that another handle runs, takes over from a handle that died
+    /// during one, or else runs it.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
         self.settle_and(patience, Workers::of_awaited(self.options), drop)
     }
 
-    /// As `settle_all`; `after` runs before the lock is released, if this call did the checkpoint, with
-    /// the generation that was settled.
+    /// Like `settle_all`. If this call ran the checkpoint, `after` runs with the settled generation before the lock is
+    /// released.
     fn settle_and(
         &self,
         patience: Duration,
@@ -152,7 +152,7 @@ impl<'a> Checkpointer<'a> {
             return Ok(());
         };
         match self.settle(workers) {
-            // It can be tried again once the page is repaired, or by a handle with another policy.
+            // The checkpoint can be retried once the page is repaired, or by a handle with another policy.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
                 let settled = self.handle.poison_on_failure(outcome)?;
@@ -195,19 +195,20 @@ impl<'a> Checkpointer<'a> {
         }))
     }
 
-    /// The checkpoint of the one generation that is due. Needs its lock.
+    /// Runs the checkpoint of the one generation that is due. The caller holds the checkpoint lock.
     fn settle(&self, workers: Workers) -> Result<Weak<Generation>> {
         self.file.mend()?;
-        // Else the pages would go to a file that nobody finds again, and the log that has them would be removed.
+        // Otherwise the pages would go to a file that has lost its name, and the log that holds the keys would be
+        // removed.
         self.handle.check_names(None)?;
         let number = self.shared.settled();
         let meta = self.file.read_meta()?;
-        // Before anything is removed: the superblock tells which log has done its service.
+        // Check this before anything is removed: the superblock says which log is no longer needed.
         let newest = meta.superblock.generation;
         let checked = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
         checked.map_err(|wrong| self.handle.distrust(wrong))?;
-        // A process may have died at the one before, before it came to this. First: should this
-        // end as suddenly, an opener looks for no more than one log that has done its service.
+        // A process may have died during the previous checkpoint before it removed its log. Remove that log first: if
+        // this process dies too, an opener must look for at most one log that is no longer needed.
         self.remove_leftover(number.saturating_sub(1))?;
         let mut settled = Weak::new();
         if meta.superblock.generation == number {
@@ -223,8 +224,8 @@ impl<'a> Checkpointer<'a> {
             let buffer = Some(&sealed.buffer);
             self.applier().apply(&meta, &log, buffer, workers)?;
         } else {
-            // A process that died here had come as far as the superblock, and perhaps not to its sync. It
-            // must not be gone after a power cut, when the log that it makes needless has been removed.
+            // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
+            // be lost in a power cut once the log that it replaces has been removed.
             self.file.sync("sync the superblock of")?;
         }
         self.shared.set_settled(number + 1);
@@ -233,8 +234,8 @@ impl<'a> Checkpointer<'a> {
         Ok(settled)
     }
 
-    /// Moves a closed log that memory has no room for into the pages. Needs a handle that opens the
-    /// store first, before others can join.
+    /// Moves a closed log that does not fit in memory into the pages. The caller opens the store as the first handle,
+    /// before others can join.
     pub(crate) fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
         let meta = self.file.read_meta()?;
         let synced = log.file.sync();
@@ -247,7 +248,7 @@ impl<'a> Checkpointer<'a> {
         Ok(())
     }
 
-    /// Keeps all handles from checkpoints, waiting for one that runs.
+    /// Keeps all handles from running checkpoints, and waits for one that is running.
     pub(crate) fn hold_off(&self) -> Result<HeldOff<'a>> {
         let one_thread = self.state.exclude_threads();
         Ok(HeldOff {
@@ -276,13 +277,13 @@ impl<'a> Checkpointer<'a> {
         })
     }
 
-    /// Removes the log and the buffer of a generation that is past, if they are still there. What makes
-    /// them needless should be durable by now, but this does not lean on it.
+    /// Removes the log and the buffer of a past generation, if they are still there. What replaces them should be
+    /// durable by now, but this does not rely on it.
     pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
         let path = log_path(&self.file.place, number);
         let storage = &*self.options.storage;
         let there = storage.exists(&path).is_ok_and(|there| there);
-        // Somebody may have put another store's there.
+        // Another store's log may have been put there.
         let id = &self.file.header.store_id;
         if there && !LogFile::is_of_another(storage, &self.file.place, id, number) {
             self.file.sync("sync the superblock of")?;
@@ -293,8 +294,8 @@ impl<'a> Checkpointer<'a> {
         Ok(())
     }
 
-    /// Log and buffer have done their service. A failure to remove them loses nothing: the next
-    /// first opener finds that their generation is past and removes them.
+    /// Removes a log and a buffer that are no longer needed. A failure to remove them loses nothing: the next first
+    /// opener finds that their generation is past and removes them.
     fn remove_generation(&self, number: u64) {
         let storage = &*self.options.storage;
         let path = log_path(&self.file.place, number);

@@ -1,4 +1,4 @@
-//! What a checkpoint makes of the sections, and where it puts them.
+//! How a checkpoint rewrites the sections, and where it puts them.
 
 use std::io::ErrorKind;
 use std::ops::RangeInclusive;
@@ -22,16 +22,16 @@ use crate::store::storefile::meta::section_error;
 use crate::store::storefile::section_writer::SectionWriter;
 use crate::store::storefile::store_file::StoreFile;
 
-/// Which keys a log inserts.
+/// The keys that a log inserts.
 #[derive(Clone, Copy)]
 pub(crate) enum Inserted<'a> {
     Keys(&'a KeySource<'a>),
-    /// Of a counting store: those that are there more often than before.
+    /// Of a counting store: the keys whose count has risen.
     Nets(NetSource<'a>),
 }
 
 impl Inserted<'_> {
-    /// Hashes in the log, at most; 0 if they are in memory.
+    /// Returns the most hashes in the log; 0 if they are in memory.
     fn count(self) -> u64 {
         match self {
             Inserted::Keys(KeySource::Log { count, .. }) => *count,
@@ -41,21 +41,20 @@ impl Inserted<'_> {
     }
 }
 
-/// What a section is made of at a checkpoint: the hashes there were, and those that come, without the keys
-/// that were inserted.
+/// The contents of a section at a checkpoint: the old hashes and the added ones, without the keys that were inserted.
 struct Remade<'a> {
     path: &'a Path,
     old: Option<Hashes>,
     added: &'a KeySource<'a>,
     without: Option<Inserted<'a>>,
-    /// Hashes in memory at a time, about.
+    /// The approximate number of hashes in memory at a time.
     most: u64,
-    /// Ranges of hashes that are looked at one after the other.
+    /// The number of ranges of hashes, which are processed one after another.
     parts: u64,
 }
 
 impl Remade<'_> {
-    /// Goes through them; answers whether they are what they were.
+    /// Passes the hashes to `each`, and returns whether they are unchanged.
     fn for_each(&self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<bool> {
         let mut added = self.added.stream(self.most);
         let (mut hashes, mut fresh) = (Vec::new(), Vec::new());
@@ -69,7 +68,7 @@ impl Remade<'_> {
             hashes.clear();
             if let Some(old) = &self.old {
                 let loaded = old.load(range.clone(), usize::MAX, &mut hashes);
-                // Named by the newest superblock, it stays what it is.
+                // The newest superblock names the section, so it does not change.
                 loaded.map_err(|Gone| section_error(self.path, ErrorKind::InvalidData.into()))?;
             }
             let before = hashes.len();
@@ -89,8 +88,8 @@ impl Remade<'_> {
     }
 }
 
-/// Leaves the keys that were inserted out of ranges of hashes, one after the other: what is read of a log
-/// serves the ranges after it.
+/// Removes the inserted keys from ranges of hashes, one after another. What has been read of a log is kept for the
+/// ranges that follow.
 enum Leaving<'a> {
     Keys(&'a Buffer),
     Nets(&'a Buffer),
@@ -133,20 +132,20 @@ impl<'a> Leaving<'a> {
     }
 }
 
-/// A checkpoint, as far as sections are concerned.
+/// The parameters of a checkpoint that concern sections.
 pub(crate) struct SectionRewrite<'a> {
     pub(crate) options: &'a Options,
     pub(crate) file: &'a StoreFile,
     pub(crate) meta: &'a Meta,
-    /// The generation of the superblock that is to come.
+    /// The generation of the next superblock.
     pub(crate) generation: u64,
-    /// With the one that takes the keys.
+    /// The layers, including the one that takes the keys.
     pub(crate) layers: &'a [Layer],
 }
 
 impl SectionRewrite<'_> {
-    /// The sections as they are after the checkpoint of a log with these keys. What changes is written
-    /// where no superblock names anything, and is yet to be synced.
+    /// Returns the sections after the checkpoint of a log with these keys. Writes changed sections where no superblock
+    /// names anything, and does not sync them.
     pub(crate) fn after(
         &self,
         log: &Arc<LogFile>,
@@ -180,7 +179,7 @@ impl SectionRewrite<'_> {
                 let whole =
                     self.remake(&mut sections, kind, &KeySource::Sorted(hashes), count, None)?;
                 if !whole {
-                    // Part of it would tell of losses that are none, or of too few.
+                    // A part of the sample would report false losses, or too few.
                     sections.retain(|section| section.kind == SectionKind::Exempt);
                     break;
                 }
@@ -189,8 +188,7 @@ impl SectionRewrite<'_> {
         Ok(sections)
     }
 
-    /// Replaces the section of a kind by what becomes of it; answers `false` if it was damaged and
-    /// given up.
+    /// Replaces the section of a kind with its new contents. Returns `false` if the section was damaged and given up.
     fn remake(
         &self,
         sections: &mut Vec<Section>,
@@ -239,7 +237,7 @@ impl SectionRewrite<'_> {
                 rarity,
                 ..writer.finish()?
             };
-            // What can't be read again is better known before it is named.
+            // A section that can't be read back must be found before a superblock names it.
             let checked =
                 Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
             checked.map_err(|source| self.file.format_error(source))?;
@@ -249,7 +247,7 @@ impl SectionRewrite<'_> {
         Ok(!given_up)
     }
 
-    /// The first of the pages for so many hashes, which neither superblock names.
+    /// Returns the first of the pages for `count` hashes, in space that neither superblock names.
     fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
         let superblock = &self.meta.superblock;
         let named = superblock.sections.iter().chain(&self.meta.other_sections);
@@ -259,7 +257,7 @@ impl SectionRewrite<'_> {
         if self.file.is_counting()
             && let Some(layer) = self.layers.first()
         {
-            // Its journal.
+            // The layer's journal.
             taken.push(FIRST_PAGE..layer.first_page);
         }
         let pages = pages_for(count);
@@ -273,8 +271,8 @@ impl SectionRewrite<'_> {
         }
     }
 
-    /// The hashes of a section to be written anew; `None` if it is damaged, and this handle may give up
-    /// what is.
+    /// Returns the hashes of a section that is to be rewritten; `None` if it is damaged and this handle may give up
+    /// damaged sections.
     fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
         let hashes = Hashes::open(section, &*self.file.raw);
         match hashes.map_err(|error| section_error(&self.file.place, error))? {

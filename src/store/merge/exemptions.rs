@@ -1,4 +1,4 @@
-//! What is exempt in a store that is made of others.
+//! The exemptions of a store that is built from others.
 
 use std::path::Path;
 
@@ -11,11 +11,11 @@ use crate::page::place::{first_hash_of, last_hash_below};
 use crate::store::storefile::section_writer::SectionWriter;
 use crate::sys::storage::StorageFile;
 
-/// Exemptions in memory at a time, about.
+/// The approximate number of exemptions in memory at a time.
 const MOST: u64 = 1 << 16;
 
-/// Writes what stays exempt behind the layers of the new store: what is in an input, unless one of them
-/// answers "seen" for it.
+/// Writes the hashes that stay exempt behind the layers of the new store: those that are exempt in an input, unless an
+/// input answers "seen" for them.
 pub(crate) fn keep(
     inputs: &[Input],
     file: &dyn StorageFile,

@@ -1,4 +1,4 @@
-//! The stores that are merged: opened, brought to a checkpoint, and read page by page.
+//! The stores to merge: opened, checkpointed, and read page by page.
 
 use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
@@ -24,14 +24,14 @@ use crate::sys::storage::read_exact_at;
 pub(crate) struct Input {
     pub(crate) path: PathBuf,
     store: Session,
-    /// As it was when it was opened: its commits are none that the pages don't hold.
+    /// The superblock at the time of opening: the pages hold everything that its commits cover.
     pub(crate) superblock: Superblock,
 }
 
 impl Input {
-    /// Opens stores, each at a checkpoint.
+    /// Opens stores, each after a checkpoint.
     ///
-    /// First they are brought to it one after the other, so that one at a time takes the memory of a
+    /// All stores are first checkpointed one after another, so that only one at a time takes the memory of a
     /// checkpoint.
     pub(crate) fn open_all(options: &Options, paths: &[PathBuf]) -> Result<Vec<Self>> {
         let options = options
@@ -80,8 +80,8 @@ impl Input {
         &self.store.file.header
     }
 
-    /// The most keys whose bits may be in a layer by now. The last one may be at a checkpoint, whose
-    /// keys nothing but the buffers tells of.
+    /// Returns the most keys whose bits may be in a layer by now. A checkpoint of the last layer may be running, and
+    /// only the buffers know its keys.
     pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {
         let view = self.store.views.current()?;
         let layers = &view.superblock.layers;
@@ -93,8 +93,8 @@ impl Input {
         }
     }
 
-    /// Reads pages of a layer into `bytes`, each checked. One that is just being written has all the
-    /// bits that it had before.
+    /// Reads pages of a layer into `bytes` and checks each. A page that is being written has all the bits that it had
+    /// before.
     pub(crate) fn read(
         &self,
         index: u32,
@@ -116,7 +116,7 @@ impl Input {
             let mut failed = None;
             let again = || match read(number, bytes) {
                 Ok(()) => check(layer, number, bytes),
-                // The page is as it was: what it is taken for does not matter.
+                // The page is unchanged, so the content returned here does not matter.
                 Err(error) => {
                     failed = Some(error);
                     Ok(Content::Blank)
@@ -140,8 +140,8 @@ impl Input {
 }
 
 impl Input {
-    /// What a store made of these gets: their owner and mode. Where they differ, it belongs to the one who makes it,
-    /// who may do with it what all of them allow; and nobody else may.
+    /// Returns the owner and mode for a store built from these. If the owners differ, the store belongs to the user who
+    /// creates it. That user gets the permissions that all of the inputs allow their owner, and other users get none.
     pub(crate) fn common_owner(inputs: &[Self]) -> Result<Option<Owner>> {
         let mut common: Option<Owner> = None;
         let mut alike = true;
@@ -165,7 +165,7 @@ impl Input {
         Ok(common)
     }
 
-    /// How many keys are exempt in it.
+    /// Returns how many keys are exempt in the store.
     pub(crate) fn exempt(&self) -> Result<u64> {
         let view = self.store.views.current()?;
         Ok(view
@@ -175,7 +175,7 @@ impl Input {
             .map_or(0, |exempt| exempt.count()))
     }
 
-    /// Adds the exemptions in a range of hashes, sorted.
+    /// Appends the exemptions in a range of hashes, sorted.
     pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
         let view = std::sync::Arc::clone(&*self.store.views.current()?);
         let Some(exempt) = &view.sections.exempt else {
@@ -188,13 +188,13 @@ impl Input {
         Ok(())
     }
 
-    /// Whether it answers "seen" for a hash.
+    /// Returns whether the store answers "seen" for a hash.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         Reader::of(&self.store).contains(hash)
     }
 }
 
-/// Opens a store for writing; `None` if that is not allowed.
+/// Opens a store for writing. Returns `None` if that is not allowed.
 fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
     match handle::open(options, path) {
         Ok(store) => Ok(Some(store)),
@@ -209,7 +209,7 @@ fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
     }
 }
 
-/// Keys that are in logs and buffers, and not in the pages.
+/// Returns the number of keys that are in logs and buffers but not in the pages.
 fn waiting(store: &Engine) -> Result<u64> {
     let view = store.views.current()?;
     let keys = view.settled_keys() - view.superblock.keys();

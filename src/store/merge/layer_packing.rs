@@ -1,4 +1,4 @@
-//! Which layers of growing stores become one. Pure arithmetic on what their superblocks say.
+//! Decides which layers of growing stores are combined. Pure arithmetic on their superblocks.
 
 use crate::file::Layer;
 use crate::sizing::expected_rate;
@@ -6,31 +6,31 @@ use crate::sizing::expected_rate;
 /// A layer of an input, whose pages go into a layer of the result.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Part {
-    /// Which input.
+    /// The index of the input.
     pub(crate) input: usize,
-    /// Which of its layers.
+    /// The index of the layer in that input.
     pub(crate) index: u32,
     pub(crate) layer: Layer,
 }
 
-/// A layer of the result, before it has its place.
+/// A layer of the result, before its place is known.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Group {
     pub(crate) pages: u64,
     pub(crate) probes: u32,
     pub(crate) capacity: u64,
     pub(crate) fpr: f64,
-    /// At most.
+    /// The most keys it may hold.
     pub(crate) keys: u64,
     pub(crate) parts: Vec<Part>,
 }
 
-/// Puts layers together where all their keys keep within the layer's own rate: the largest first, each
-/// to the first group that takes it. Answers the groups by capacity, the last one the largest, since
-/// the layers to come are a multiple of that.
+/// Combines layers whose keys, taken together, keep within the layer's own rate: the largest layer first, each into the
+/// first group that takes it. Returns the groups by capacity. The largest is last, because later layers are a multiple
+/// of it.
 pub(crate) fn pack(mut parts: Vec<Part>) -> Vec<Group> {
     parts.retain(|part| part.layer.keys > 0);
-    // Stable: of equal ones those of the first input come first.
+    // Stable sort: of equal layers, those of the first input come first.
     parts.sort_by_key(|part| std::cmp::Reverse((part.layer.pages, part.layer.keys)));
     let mut groups: Vec<Group> = Vec::new();
     for part in parts {
@@ -53,14 +53,14 @@ pub(crate) fn pack(mut parts: Vec<Part>) -> Vec<Group> {
     groups
 }
 
-/// The group with one more layer, which has no more pages than it; `None` if they don't fit.
+/// Returns the group with one more layer, which has no more pages than the group; `None` if they don't fit.
 fn join(group: &Group, part: &Part) -> Option<Group> {
     let layer = &part.layer;
     if group.probes != layer.probes || !group.pages.is_multiple_of(layer.pages) {
         return None;
     }
     let keys = group.keys.saturating_add(layer.keys);
-    // Of equal size, the stricter.
+    // Of equally large ones, use the stricter.
     let (capacity, fpr) = match group.pages == layer.pages && group.fpr <= layer.fpr {
         true => (group.capacity, group.fpr),
         false => (layer.capacity, layer.fpr),
@@ -106,7 +106,7 @@ mod tests {
     }
 
     proptest! {
-        /// However layers are put together: none with keys is lost, and each keeps within its rate.
+        /// However layers are combined, no layer with keys is lost, and each group keeps within its rate.
         #[test]
         fn each_layer_is_in_one_group_that_keeps_its_rate(
             given in prop::collection::vec((1_u64..13, 5_u32..8, 0.0..1.0), 0..30),
@@ -131,7 +131,7 @@ mod tests {
                     prop_assert_eq!(part.layer.pages % group.pages, 0);
                     prop_assert_eq!(part.layer.probes, group.probes);
                 }
-                // Rate and room are those of one of its smallest layers.
+                // Rate and capacity are those of one of its smallest layers.
                 let own = |part: &&Part| part.layer.pages == group.pages
                     && part.layer.fpr == group.fpr
                     && part.layer.capacity == group.capacity;

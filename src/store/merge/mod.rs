@@ -1,8 +1,8 @@
-//! Merging: one store out of several, or a smaller one out of one.
+//! Merging: building one store from several, or a smaller one from one.
 //!
-//! The bits of a key in its page depend on its hash alone, and page `i` of a filter holds the keys of
-//! the pages `f i` to `f i + f - 1` of one with `f` times as many. So the union of filters is the OR
-//! of their pages, and folding is too (FORMAT.md, "Folding and merging").
+//! The bits of a key in its page depend on its hash alone, and page `i` of a filter holds the keys of the pages `f i`
+//! to `f i + f - 1` of a filter with `f` times as many pages. So the union of filters is the OR of their pages, and so
+//! is folding (FORMAT.md, "Folding and merging").
 
 mod exemptions;
 mod input;
@@ -22,7 +22,7 @@ use input::Input;
 use page_stream::Stream;
 use plan::Design;
 
-/// Makes stores out of others.
+/// Builds stores from other stores.
 ///
 /// ```
 /// # fn main() -> everseen::Result<()> {
@@ -43,66 +43,63 @@ use plan::Design;
 /// # }
 /// ```
 ///
-/// # What goes in
-/// Stores that are open elsewhere are fine. What they had acknowledged before the merge began (of a
-/// transactional one: what was committed) is in the result; what they do meanwhile may be. Each is
-/// brought to a [checkpoint](crate::Store::checkpoint) first, and its pages are checked as they are
-/// read: a damaged one ends the merge ([`Error::Format`]), whatever
-/// [`on_damage`](Options::on_damage) says; [repair](crate::Store::repair) the store before. A store
-/// that can't be opened for writing is read as it lies there, if no keys are in its logs
-/// ([`Error::KeysInLog`]); that nobody else writes to it is not checked.
+/// # Inputs
+/// Stores that are open elsewhere are fine. The result contains what they had acknowledged before the merge began (of a
+/// transactional store: what was committed), and may contain what they do meanwhile. The merge first brings each store
+/// to a [checkpoint](crate::Store::checkpoint), and checks its pages as it reads them. A damaged page ends the merge
+/// ([`Error::Format`]), whatever [`on_damage`](Options::on_damage) says; [repair](crate::Store::repair) the store
+/// first. A store that can't be opened for writing is read as it is, if no keys are in its logs ([`Error::KeysInLog`]).
+/// The merge does not check that no other handle writes to it.
 ///
-/// # What comes out
-/// A new store, which appears under its name when it is whole and durable; until then it is
-/// `NAME-new`, which the next merge or `create` of that name removes. It has an id of its own, hash
-/// and seed of the others, and no commits, for positions of different runs say nothing together; made
-/// of one store alone, it has that one's. It is transactional if all of them are, or if the options
-/// say so.
+/// # Result
+/// A new store, which appears under its name when it is whole and durable. Until then it is `NAME-new`, which the next
+/// merge or `create` of that name removes. It has an id of its own, hash and seed of the inputs, and no commits,
+/// because positions of different runs have no common meaning. If built from a single store, it has that store's
+/// commits. It is transactional if all inputs are, or if the options say so.
 ///
-/// **Stores of fixed capacity** must have equal probes, and numbers of pages that are multiples of the
-/// least of them, which is the result's. **Stores that grow** merge layer by layer: two layers of
-/// equal probes whose pages fit become one if all their keys together keep it within its own rate;
-/// else both are layers of the result. Layers without keys are left out.
+/// **Stores of fixed capacity** must have equal probes, and their page counts must be multiples of the smallest one,
+/// which the result gets. **Stores that grow** merge layer by layer: two layers with equal probes whose pages fit
+/// become one if all their keys together keep it within its own rate; otherwise both are layers of the result. Layers
+/// without keys are left out.
 ///
-/// A key is [exempt](crate::Store::exempt) in the result if it is in an input, and none of them answers
-/// "seen" for it.
+/// A key is [exempt](crate::Store::exempt) in the result if it is exempt in an input and no input answers "seen" for
+/// it.
 ///
-/// # How often it is wrong
-/// The result never promises more than it keeps. Its bound is the option [`fpr`](Options::fpr), or else
-/// that of the smallest input (of growing ones: the largest of their bounds); if its pages are too full
-/// for that, merging ends with [`Error::Overfull`], which names the bound that would do. A union that
-/// may hold more keys than one input was made for needs one or the other: inputs that are large
-/// enough, or a larger bound.
+/// # False-positive rate
+/// The result never promises more than it keeps. Its bound is the option [`fpr`](Options::fpr), or else that of the
+/// smallest input (of growing inputs: the largest of their bounds). If its pages are too full for that bound, merging
+/// ends with [`Error::Overfull`], which names the bound that it would meet. A union that may hold more keys than one
+/// input was created for therefore needs inputs that are large enough, or a larger bound.
 ///
-/// Memory: 2 MiB beside what the open inputs take, and a few open files for each of them.
+/// Memory: 2 MiB on top of what the open inputs take, and a few open files for each of them.
 pub struct Merge<'a> {
     options: Options,
     watch: Watch<'a>,
 }
 
-/// Is told the pages read and to be read, and may end it.
+/// The callback that receives the number of pages read and of pages to read. It may end the merge.
 type Watch<'a> = Box<dyn FnMut(u64, u64) -> ControlFlow<()> + 'a>;
 
-/// What [`Merge`] made.
+/// The result of a [`Merge`].
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq)]
 pub struct MergeReport {
-    /// Keys in the result, about: estimated from its occupancy, and no fewer than the largest input
-    /// has and no more than all together have.
+    /// The approximate number of keys in the result, estimated from its occupancy: no fewer than the largest input
+    /// holds, and no more than all inputs hold together.
     pub keys: u64,
-    /// The rate of false positives now, from the occupancy of each of its pages.
+    /// The current rate of false positives, from the occupancy of each of its pages.
     pub fpr_now: f64,
-    /// The bound of the rate that the result promises.
+    /// The bound on the rate that the result promises.
     pub fpr: f64,
-    /// Keys that it has room for; `None` if it grows.
+    /// The keys that it has room for; `None` if it grows.
     pub capacity: Option<u64>,
-    /// Layers.
+    /// The number of layers.
     pub layers: u32,
-    /// Pages of all layers.
+    /// The number of pages in all layers.
     pub pages: u64,
-    /// Pages of the inputs that were read.
+    /// The number of input pages that were read.
     pub pages_read: u64,
-    /// Bytes of the result.
+    /// The size of the result in bytes.
     pub bytes: u64,
 }
 
@@ -121,7 +118,7 @@ impl std::fmt::Debug for Merge<'_> {
 }
 
 impl<'a> Merge<'a> {
-    /// With the default [`Options`].
+    /// Returns a merge with the default [`Options`].
     pub fn new() -> Self {
         Self {
             options: Options::new(),
@@ -129,39 +126,38 @@ impl<'a> Merge<'a> {
         }
     }
 
-    /// How inputs are opened and what the result is like. Of what is for new stores,
-    /// [`fpr`](Options::fpr) and [`transactional`](Options::transactional) count.
+    /// Sets how inputs are opened and what the result is like. Of the options for new stores, [`fpr`](Options::fpr) and
+    /// [`transactional`](Options::transactional) apply.
     pub fn options(mut self, options: &Options) -> Self {
         self.options = options.clone();
         self
     }
 
-    /// Is told, after each mebibyte or so, how many pages of the inputs have been read and how many
-    /// will be. Its break ends the merge with [`Error::Cancelled`].
+    /// Sets a callback that receives, after each mebibyte or so, how many pages of the inputs have been read and how
+    /// many will be. If it breaks, the merge ends with [`Error::Cancelled`].
     pub fn watch(mut self, watch: impl FnMut(u64, u64) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Box::new(watch);
         self
     }
 
-    /// Makes at `out` the union of the inputs: whatever is in one of them is in it. One input is
-    /// copied.
+    /// Creates at `out` the union of the inputs: whatever is in one of them is in it. A single input is copied.
     ///
     /// # Errors
-    /// [`Error::WrongKind`] for counting stores, [`Error::Mismatch`] for stores that don't fit, [`Error::Overfull`], [`Error::KeysInLog`],
-    /// [`Error::Cancelled`]; those of [`Options::create`] about `out` and of [`Options::open`] about
-    /// the inputs; [`Error::InvalidOption`] without an input. After an error there is no store at
-    /// `out`, and the inputs are as they were.
+    /// [`Error::WrongKind`] for counting stores, [`Error::Mismatch`] for stores that don't fit, [`Error::Overfull`],
+    /// [`Error::KeysInLog`], [`Error::Cancelled`]; the errors of [`Options::create`] for `out` and of [`Options::open`]
+    /// for the inputs; [`Error::InvalidOption`] without an input. After an error there is no store at `out`, and the
+    /// inputs are unchanged.
     pub fn union<P: AsRef<Path>>(self, out: impl AsRef<Path>, inputs: &[P]) -> Result<MergeReport> {
         let paths: Vec<_> = inputs.iter().map(|path| path.as_ref().to_owned()).collect();
         self.merge(out.as_ref(), paths, Design::union)
     }
 
-    /// Makes at `out` the store at `path` with `factor` times fewer pages. For stores of fixed
-    /// capacity; it falls as the pages do, and the rate stays, or is what [`fpr`](Options::fpr) says.
+    /// Creates at `out` the store at `path` with `factor` times fewer pages. Only for stores of fixed capacity. The
+    /// capacity falls as the pages do, and the rate stays the same, or is what [`fpr`](Options::fpr) says.
     ///
     /// # Errors
-    /// As [`union`](Self::union); [`Error::InvalidOption`] if `factor` is not 2 or more and a divisor
-    /// of the number of pages; [`Error::WrongKind`] for a store that is not of kind bloom.
+    /// The same as [`union`](Self::union); [`Error::InvalidOption`] if `factor` is not 2 or more and a divisor of the
+    /// number of pages; [`Error::WrongKind`] for a store that is not of kind bloom.
     pub fn fold(
         self,
         path: impl AsRef<Path>,
@@ -192,7 +188,7 @@ impl<'a> Merge<'a> {
         let inputs = Input::open_all(&self.options, &paths)?;
         let mut design = design(&inputs, &self.options, out)?;
         let mut report = None;
-        // Nobody can have it before it is closed, and it has no keys to buffer.
+        // No other handle can have it before it is closed, and it has no keys to buffer.
         let options = self.options.clone().exclusive(true).background(false);
         let options = options.buffer(crate::store::config::options::LEAST_BUFFER);
         let owner = Input::common_owner(&inputs)?;

@@ -1,4 +1,4 @@
-//! The pages of a merge, one piece after the other: memory is the same for stores of any size.
+//! Streams the pages of a merge, one piece after another: memory is the same for stores of any size.
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::store::open::create::{begin, finish};
 use crate::store::storefile::atomic_file::AtomicFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
-/// Pages read or written at a time: 1 MiB.
+/// How many pages are read or written at a time: 1 MiB.
 const PIECE: u64 = 256;
 
-/// Pages as they are read and written.
+/// The pages of a merge as they are read and written.
 pub(crate) struct Stream<'a, 'w> {
     inputs: &'a [Input],
     watch: &'a mut Watch<'w>,
-    /// Pages to read in all, and those read.
+    /// Pages to read in total, and pages read.
     total: u64,
     read: u64,
     source: Vec<u8>,
@@ -51,7 +51,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         }
     }
 
-    /// Writes the whole store, durably.
+    /// Writes the whole store durably.
     pub(crate) fn write(
         mut self,
         draft: &AtomicFile,
@@ -125,7 +125,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         Ok(written)
     }
 
-    /// Adds to `pages` of the result, of `all`, those of an input that are folded into them.
+    /// Adds to `pages` of the result, which has `all` pages, the pages of an input that fold into them.
     fn unite(&mut self, part: &Part, pages: Range<u64>, all: u64) -> Result<()> {
         let factor = part.layer.pages / all;
         let (mut at, end) = (pages.start * factor, pages.end * factor);
@@ -145,8 +145,8 @@ impl<'a, 'w> Stream<'a, 'w> {
         Ok(())
     }
 
-    /// The keys of a layer: as its bits tell, within what is certain. Those of one input are all in
-    /// it, and there are no others than theirs.
+    /// Returns the number of keys in a layer, as its bits say, within what is certain: all keys of each input are in
+    /// it, and it has no other keys.
     fn keys(&self, layer: &Layer, parts: &[Part], written: &Written) -> Result<u64> {
         let (mut least, mut most) = (0, 0_u64);
         for part in parts {
@@ -158,7 +158,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     }
 }
 
-/// A layer of the file that is written.
+/// A layer of the file being written.
 struct Target<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
@@ -167,7 +167,7 @@ struct Target<'a> {
 }
 
 impl Written {
-    /// Seals pages and writes them; if all are blank, they stay a hole of the file.
+    /// Seals pages and writes them. If all are blank, they stay a hole in the file.
     fn add(&mut self, target: &Target<'_>, pages: Range<u64>, bytes: &mut [u8]) -> Result<()> {
         let (layer, start) = (&target.layer, pages.start);
         let before = self.bits;

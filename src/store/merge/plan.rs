@@ -1,4 +1,4 @@
-//! What the result of a merge is like: its header and layers, and which pages go into which.
+//! Plans the result of a merge: its header and layers, and which pages go into which.
 
 use std::path::Path;
 
@@ -12,14 +12,14 @@ use crate::sizing::{Cell, Growth, MAX_LAYERS, PAGE_BITS, Plan, SizingError, expe
 use crate::store::config::options::Options;
 use crate::store::open::create::{first_superblock, now, random};
 
-/// How much a sum of rates may lie above its bound because numbers are rounded.
+/// How far a sum of rates may exceed its bound because of rounding.
 const ROUNDING: f64 = 1e-9;
 
-/// The store that is to be made.
+/// The store to create.
 pub(crate) struct Design {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
-    /// What goes into each layer.
+    /// The parts that go into each layer.
     pub(crate) parts: Vec<Vec<Part>>,
 }
 
@@ -47,7 +47,7 @@ impl Design {
             return Err(Error::WrongKind {
                 path: input.path.clone(),
                 action: "folded",
-                // One that grows is as large as its keys need.
+                // A store that grows is as large as its keys need.
                 expected: "a store of fixed capacity (kind bloom)",
                 got: header.kind,
             });
@@ -63,7 +63,7 @@ impl Design {
         Self::fixed(inputs, options, out, header, pages / factor)
     }
 
-    /// A store of fixed capacity, which has `pages` pages and otherwise is like `model`.
+    /// Designs a store of fixed capacity with `pages` pages that is otherwise like `model`.
     fn fixed(
         inputs: &[Input],
         options: &Options,
@@ -92,7 +92,7 @@ impl Design {
                 .fold(0, |sum, part| sum.saturating_add(part.layer.keys)),
             parts,
         };
-        // So many are certain to be in it, and it may be all.
+        // At least this many keys are in it, and there may be no more.
         let certain = group.parts.iter().map(|part| part.layer.keys).max();
         if expected_rate(certain.unwrap_or(0), pages, model.probes) > fpr {
             return Err(Error::Overfull {
@@ -109,7 +109,7 @@ impl Design {
         let model = inputs[0].header();
         let bounds = inputs.iter().map(|input| input.header().fpr);
         let bound = options.fpr.unwrap_or(bounds.fold(0.0, f64::max));
-        // What the header may say is the library's to know.
+        // The library decides which values a header may have.
         Growth::new(model.capacity, bound, model.growth, model.tightening)?;
         let groups = pack(parts_of(inputs));
         if groups.len() > MAX_LAYERS as usize {
@@ -140,7 +140,7 @@ impl Design {
                 keys: group.keys,
                 ..Layer::after(layers.last(), &plan)
             });
-            // What lies in the pages of a layer without keys says nothing.
+            // The pages of a layer without keys have no meaning.
             let with_keys = group.parts.into_iter().filter(|part| part.layer.keys > 0);
             parts.push(with_keys.collect());
         }
@@ -156,20 +156,20 @@ impl Design {
         }
     }
 
-    /// Whether the result keeps its bound with as many keys as its layers say.
+    /// Checks that the result keeps its bound with the number of keys that its layers record.
     pub(crate) fn check_bound(&self, out: &Path) -> Result<()> {
         let layers = &self.superblock.layers;
         let rate = |layer: &Layer| expected_rate(layer.keys, layer.pages, layer.probes);
         let got = match self.header.kind {
-            // Layers to come may be wrong at a rate of `bound r^layers` together, and those that are
-            // there at their own, however full they are now.
+            // Future layers may be wrong at a rate of `bound r^layers` together, and existing layers at their own rate,
+            // however full they are now.
             Kind::Scalable => {
                 let own: f64 = layers.iter().map(|layer| layer.fpr.max(rate(layer))).sum();
                 own / (1.0 - self.header.tightening.powf(layers.len() as f64))
             }
             _ => layers.iter().map(rate).sum(),
         };
-        // No layers at all make 0 of 0.
+        // With no layers at all, this is 0 divided by 0.
         if got.is_nan() || got <= self.header.fpr * (1.0 + ROUNDING) {
             return Ok(());
         }
@@ -182,7 +182,7 @@ impl Design {
     }
 }
 
-/// All layers of the inputs.
+/// Returns all layers of the inputs.
 fn parts_of(inputs: &[Input]) -> Vec<Part> {
     let mut parts = Vec::new();
     for (number, input) in inputs.iter().enumerate() {
@@ -209,7 +209,7 @@ fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Hea
     })
 }
 
-/// Refuses inputs that have a key's bits in other places than the first one.
+/// Refuses inputs that have a key's bits in different places from the first one.
 fn check_fit(inputs: &[Input]) -> Result<()> {
     let first = &inputs[0];
     let wrong =
@@ -240,7 +240,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
             return wrong(input, first, "hash", &model.hash, &own.hash);
         }
         if own.seed != model.seed {
-            // Seeds are told to nobody.
+            // Seeds are never disclosed.
             return wrong(input, first, "seed", &"the other's", &"another");
         }
         if own.probes != model.probes {
@@ -248,7 +248,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
         }
     }
     let smallest = smallest(inputs);
-    // None in a store that grows: each layer has its own.
+    // Zero in a store that grows: each of its layers has its own page count.
     let fewest = smallest.header().bits / PAGE_BITS;
     for input in inputs {
         let pages = input.header().bits / PAGE_BITS;
@@ -260,7 +260,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
     Ok(())
 }
 
-/// The input with the fewest pages; of several the first.
+/// Returns the input with the fewest pages; of several, the first.
 fn smallest(inputs: &[Input]) -> &Input {
     let least = inputs.iter().min_by_key(|input| input.header().bits);
     least.unwrap_or(&inputs[0])

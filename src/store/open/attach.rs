@@ -1,4 +1,4 @@
-//! Coming in: is this the right file, who is there, and what do they share.
+//! Joining: checks that this is the right file, and finds out which handles are there and what they share.
 
 use std::time::Instant;
 
@@ -12,15 +12,15 @@ use crate::store::storefile::meta::{Meta, read_meta_of};
 use crate::sys::storage::StorageFile;
 use crate::sys::{state_of, wait_until};
 
-/// How a handle comes in.
+/// How a handle joins.
 pub(crate) enum Part {
-    /// Nobody else is there.
+    /// No other handle is there.
     First(PresenceLock),
-    /// Beside others, whose shared memory it is.
+    /// Other handles are there, and this one uses their shared memory.
     Joining(PresenceLock, Coordination),
 }
 
-/// Refuses a file that has just taken the place of the one whose gate is held.
+/// Refuses a file that has just replaced the one whose open/close lock is held.
 pub(crate) fn expect_same(
     file: &dyn StorageFile,
     place: &Place,
@@ -38,8 +38,8 @@ pub(crate) fn expect_same(
     }
 }
 
-/// Refuses a file that has a second name: logs lie beside one of them, and who comes by the other can't find
-/// them. What a killed publication of Everseen's left is removed.
+/// Refuses a file that has a second name: logs lie beside one name, and a handle that uses the other can't find them.
+/// Removes second names that a killed publication of Everseen's left.
 pub(crate) fn refuse_other_names(place: &Place, gate: &OpenCloseLock) -> Result<()> {
     if gate.state.links <= 1 {
         return Ok(());
@@ -60,8 +60,8 @@ pub(crate) fn refuse_other_names(place: &Place, gate: &OpenCloseLock) -> Result<
     }
 }
 
-/// Finds out whether this handle is the first. Waits for those who are about to go: handles that
-/// can't go on after a failed write, and a process that is dying.
+/// Finds out whether this handle is the first. Waits for handles that are about to go: those that can't go on after a
+/// failed write, and those of a dying process.
 pub(crate) fn find_part(
     options: &Options,
     place: &Place,
@@ -69,7 +69,7 @@ pub(crate) fn find_part(
     store_id: &[u8; 16],
 ) -> Result<Part> {
     let mut found = None;
-    // What keeps it out, if that stays so for longer than a death takes.
+    // The reason this handle is kept out, if that lasts longer than a death takes.
     let mut refused = None;
     let begun = Instant::now();
     wait_until(options.timeout, || {
@@ -106,20 +106,20 @@ pub(crate) fn find_part(
     }
 }
 
-/// Opens the buffers that others have made.
+/// Opens the buffers that other handles have created.
 pub(crate) fn attach_all(
     path: &Place,
     file: &dyn StorageFile,
     shared: &Coordination,
     write: bool,
 ) -> Result<(Generation, Option<Generation>, Meta)> {
-    // A rotation or the end of a checkpoint may come between: then look again.
+    // A rotation or the end of a checkpoint may intervene: then look again.
     for _ in 0..1000 {
         let (active, settled) = (shared.active(), shared.settled());
         let open = |number| Generation::attach(path, number, write);
         let opened = open(active).and_then(|active_one| {
             let sealed = (settled < active).then(|| open(settled)).transpose()?;
-            // Read last: its layers hold all that is settled.
+            // Read this last: its layers hold everything that is settled.
             Ok((active_one, sealed, read_meta_of(file, path)?))
         });
         match opened {

@@ -40,7 +40,7 @@ impl<'a> Closer<'a> {
         }
     }
 
-    /// Ends the handle. What it has not committed in a transactional store is dropped.
+    /// Closes the handle. In a transactional store, uncommitted operations are dropped.
     pub(crate) fn close(&self) -> Result<()> {
         if !self.handle.is_own_for_certain() {
             return Err(Error::Forked);
@@ -57,7 +57,7 @@ impl<'a> Closer<'a> {
         }
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {
-            // Others go on: they recover from what is durable.
+            // Other handles go on: they recover from what is durable.
             self.end(lock(&self.handle.held).take());
             return Err(error);
         }
@@ -73,7 +73,7 @@ impl<'a> Closer<'a> {
             }
         };
         let Some(held) = lock(&self.handle.held).take() else {
-            // Another thread closes it.
+            // Another thread is closing it.
             return Ok(());
         };
         let outcome = match self.handle.access {
@@ -85,7 +85,7 @@ impl<'a> Closer<'a> {
     }
 
     fn close_shared(&self, held: Held) -> Result<()> {
-        // Inside the gate: nobody comes meanwhile.
+        // Under the open/close lock, no other handle joins meanwhile.
         if held.presence.become_alone()? {
             return self.close_last(held);
         }
@@ -94,7 +94,7 @@ impl<'a> Closer<'a> {
         left
     }
 
-    /// Leaves the store to the others.
+    /// Leaves the store to the other handles.
     fn leave(&self) -> Result<()> {
         let mut guard = self.writer.lock_to_close()?;
         // From here on no other thread gets the lock: its claims would belong to no handle.
@@ -102,7 +102,7 @@ impl<'a> Closer<'a> {
         guard.abort_own();
         guard.slot().set_handle(0);
         drop(guard);
-        // Another thread may have started one since.
+        // Another thread may have started a checkpoint since.
         self.checkpoints.join_threads();
         Ok(())
     }
@@ -110,9 +110,8 @@ impl<'a> Closer<'a> {
     fn close_last(&self, held: Held) -> Result<()> {
         match self.finish() {
             Ok(()) => {
-                // The handle that settled the last generation may have died before it removed the log. With
-                // nothing written since, no checkpoint has done so after it. If the log stays, the next
-                // opener removes it.
+                // The handle that settled the last generation may have died before it removed the log. With nothing
+                // written since, no later checkpoint has removed it. If the log stays, the next opener removes it.
                 let newest = self.views.cell.load().superblock.generation;
                 let _ = self.checkpointer.remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
@@ -148,7 +147,8 @@ impl<'a> Closer<'a> {
 
     fn remove_shared_memory(&self) {
         self.shared.set_ended();
-        // Nobody else is there and the gate is ours. What can't be removed is never believed.
+        // No other handle is there, and this one holds the open/close lock. Files that can't be removed are never
+        // trusted later.
         if self.handle.access == Access::Shared {
             let active = self.views.cell.load().active.number();
             let _ = remove_if_there(self.place, &buffer_path(self.place, active));

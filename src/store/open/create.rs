@@ -1,4 +1,4 @@
-//! Making a store: under a temporary name, then published in one step.
+//! Creating a store: under a temporary name, then published in one step.
 
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -24,7 +24,7 @@ use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
     let (header, mut superblock) = design(options)?;
-    // A sample knows of no removals.
+    // A sample knows nothing of removals.
     if options.is_measured() && header.kind != Kind::Counting {
         let sample = sample_for(&header, &superblock)?;
         superblock.sections.push(sample);
@@ -35,8 +35,8 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
     })
 }
 
-/// Makes a store with `write`, which writes and syncs all of it, and opens it. `owner` is that of the stores that it
-/// is made of.
+/// Creates a store with `write`, which writes and syncs all of it, and opens it. `owner` is the owner of the stores it
+/// is built from.
 pub(crate) fn make(
     options: &Options,
     path: &Path,
@@ -48,19 +48,19 @@ pub(crate) fn make(
     write(&draft)?;
     let (storage, place) = (draft.storage(), draft.place.clone());
     let gate = draft.name()?;
-    // Opening makes the name durable, as it does with one that a killed maker left.
+    // Opening makes the name durable, as it does with a name that a killed creator left.
     let opened = crate::store::open::handle::open_inside(options, &place, &gate);
     if opened.is_err() {
-        // After an error there is no store. The gate is still ours: nobody has seen it.
+        // After an error there is no store. The open/close lock is still held, so no other handle has seen it.
         let _ = storage.remove(&place);
     }
     opened
 }
 
-/// Sees that nothing beside a new store can be taken for its own: removes what an earlier store of that name left
-/// and can't matter any more, refuses what may.
+/// Makes sure that nothing beside a new store can be taken for its own. Removes leftovers of an earlier store of that
+/// name that no longer matter, and refuses those that may matter.
 fn clear_leftovers(place: &Place) -> Result<()> {
-    // First: handles of a store that was moved away may be at work with all of it.
+    // Check this first: handles of a store that was moved away may still use all of it.
     refuse_used(place)?;
     let mut blank = Vec::new();
     for number in place.numbers("-log.")? {
@@ -81,7 +81,7 @@ fn clear_leftovers(place: &Place) -> Result<()> {
     clear_shared_memory(place, None)
 }
 
-/// Whether anything was ever appended to a log, whosever it is.
+/// Returns whether anything was ever appended to a log, whatever store it belongs to.
 fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
     let file = place.folder().open_file(path, false)?;
     let mut first = Vec::new();
@@ -91,15 +91,15 @@ fn has_records(place: &Place, path: &Path) -> std::io::Result<bool> {
     Ok(first.iter().any(|byte| *byte != 0))
 }
 
-/// Makes a store's file as long as its layers need.
+/// Extends a store's file to the length that its layers need.
 pub(crate) fn begin(draft: &AtomicFile, superblock: &Superblock) -> Result<()> {
-    // Room is taken as pages are first written: a store made for years to come is small at first.
+    // Pages take space only when first written, so a store sized for years to come is small at first.
     let length = superblock.end_offset().max(PAGES_OFFSET);
     let set = draft.file.set_length(length);
     set.map_err(|error| Error::io(STORE.action, &draft.temporary, error))
 }
 
-/// Writes header and superblock, and makes durable all that is in the file.
+/// Writes header and superblock, and makes everything in the file durable.
 pub(crate) fn finish(
     file: &dyn StorageFile,
     path: &Path,
@@ -111,7 +111,7 @@ pub(crate) fn finish(
     crate::store::storefile::store_file::write_superblock(file, path, header, superblock)
 }
 
-/// What header and superblock of a new store say.
+/// Returns the header and superblock of a new store.
 fn design(options: &Options) -> Result<(Header, Superblock)> {
     if let Some(like) = &options.like {
         return crate::store::open::like::design(options, like);
@@ -162,7 +162,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     Ok((header, first_superblock(layers)))
 }
 
-/// The sample with which a store begins that is to be measured.
+/// Returns the sample that a measured store begins with.
 fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
     let (capacity, pages) = match (header.growth(), superblock.layers.first()) {
         (Some(growth), _) => {
@@ -176,7 +176,7 @@ fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
     Ok(Section::empty_sample(rarity))
 }
 
-/// The superblock with which a store begins.
+/// Returns the superblock that a store begins with.
 pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
     Superblock {
         sequence: 1,
@@ -189,13 +189,13 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
     }
 }
 
-/// Seconds since 1970.
+/// Returns the seconds since 1970.
 pub(crate) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.map_or(0, |since| since.as_secs())
 }
 
-/// The layer of a new store of fixed capacity.
+/// Returns the layer of a new store of fixed capacity.
 pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
     match kind {
         Kind::Counting => layer_behind(plan),
@@ -203,7 +203,7 @@ pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
     }
 }
 
-/// Refuses a transactional store of a kind that can't be one.
+/// Refuses a transactional store of a kind that can't be transactional.
 pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
     if kind == Kind::Counting && options.transactional == Some(true) {
         return Err(Error::InvalidOption {
@@ -269,7 +269,7 @@ fn plan_growing(options: &Options) -> Result<Growth> {
         options.growth,
         options.tightening,
     )?;
-    // A store that could not even make its first layer is refused now, not at its first key.
+    // A store that could not even create its first layer is refused now, not at its first key.
     growth.layer(0, growth.first)?;
     Ok(growth)
 }

@@ -42,7 +42,7 @@ pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     open_inside(options, &place, &gate)
 }
 
-/// Opens for writing, inside the gate.
+/// Opens for writing. The caller holds the open/close lock.
 pub(crate) fn open_inside(
     options: &Options,
     place: &Place,
@@ -55,7 +55,7 @@ pub(crate) fn open_inside(
     expect_same(&*file, &place, gate)?;
     refuse_other_names(&place, gate)?;
     let part = find_part(&options, &place, &locks, &meta.header.store_id)?;
-    // Read again: those who were there have gone on meanwhile.
+    // Read it again: handles that were there have gone on meanwhile.
     let mut meta = read_meta_of(&*file, &place)?;
     if meta.header.read_only_compatible != 0 {
         let unknown = meta.header.read_only_compatible;
@@ -120,7 +120,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
     }
 }
 
-/// What a handle brings along, however it came in.
+/// What a handle needs to open, whichever way it joins.
 struct Arrival {
     access: Access,
     handle: u64,
@@ -142,7 +142,7 @@ struct Opening<'a> {
 }
 
 impl Opening<'_> {
-    /// Opens as the first: recovers, and makes the shared memory.
+    /// Opens as the first handle: recovers, and creates the shared memory.
     fn first(
         self,
         access: Access,
@@ -151,7 +151,7 @@ impl Opening<'_> {
         let (place, id) = (self.place, self.meta.header.store_id);
         let opened = self.recover(access, hold);
         if opened.is_err() {
-            // Nobody has joined. What can't be removed is not believed by the next.
+            // No handle has joined. Files that can't be removed are not trusted by the next opener.
             let _ = clear_shared_memory(place, Some(&id));
         }
         opened
@@ -165,9 +165,8 @@ impl Opening<'_> {
         let path = self.place;
         let is_shared = access == Access::Shared;
         clear_shared_memory(path, Some(&self.meta.header.store_id))?;
-        // What a killed process left in the page cache has just been believed: the superblock,
-        // and the names of store and logs. None of it may be gone after a power cut, when what
-        // it made obsolete has been removed.
+        // Recovery has just relied on what a killed process left in the page cache: the superblock, and the names of
+        // store and logs. None of it may be lost in a power cut once the files it made obsolete are removed.
         make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
         sync_parent(&*self.options.storage, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
@@ -192,7 +191,7 @@ impl Opening<'_> {
         let overflow = active.is_none() || (sealed.is_none() && recovered.sealed.is_some());
         let active = match active {
             Some(active) => active,
-            // Its keys go from the log into the pages before anybody looks for them.
+            // Its keys go from the log into the pages before any handle looks for them.
             None => self.empty_generation(&recovered, is_shared, bytes)?,
         };
         let writer_lock = shared
@@ -216,8 +215,8 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    /// Tells in the superblock that there is a log before anything is added to one whose maker died
-    /// before it told.
+    /// Records in the superblock that there is a log, before anything is appended to a log whose creator died before
+    /// recording it.
     fn expect_logs(&mut self, recovered: &Recovered) -> Result<()> {
         let found = recovered.sealed.is_some() || recovered.active.is_some();
         let superblock = &mut self.meta.superblock;
@@ -235,7 +234,7 @@ impl Opening<'_> {
         Ok(())
     }
 
-    /// Opens beside others, who keep the shared memory.
+    /// Joins other handles, which maintain the shared memory.
     fn join(
         self,
         _gate: &OpenCloseLock,
@@ -265,7 +264,7 @@ impl Opening<'_> {
             recovery: RecoveryReport::joined(),
         })?;
         engine.views.renew()?;
-        // Whoever died since is noticed now, and a checkpoint that died with it goes on.
+        // Handles that have died since are noticed now, and a checkpoint that died with one continues.
         Writer::of(&engine).lock()?.reap_dead_handles()?;
         if engine.shared.settled() < engine.shared.active() {
             Resumption::of(&engine).resume_checkpoint()?;
@@ -273,14 +272,14 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    /// Opens for reading what others write; `None` if nobody has the store open for writing, or
+    /// Opens for reading what other handles write. Returns `None` if no handle has the store open for writing, or if
     /// the shared memory can't be read.
     fn watch(&self) -> Result<Option<Session>> {
         let path = self.place;
         let id = &self.meta.header.store_id;
         match self.locks.others()? {
             Others::None => return Ok(None),
-            // What is written is in private memory.
+            // Its writes go to private memory.
             Others::Alone => return Err(locked(path)),
             Others::Shared => {}
         }
@@ -321,7 +320,7 @@ impl Opening<'_> {
         let most = keys.max().unwrap_or(0);
         self.begin_words(&shared, &recovered, bytes);
         let load = |found: Option<&mut RecoveredLog>| match found {
-            // Read-only, a log can't be emptied into the pages: it must have room in memory.
+            // A read-only handle can't empty a log into the pages, so the log must fit in memory.
             Some(found) => match found.load(&self.meta, path, false, bytes)? {
                 None => Err(self.too_small_for(most)),
                 loaded => Ok(loaded),
@@ -373,7 +372,7 @@ impl Opening<'_> {
         shared.begin(id, self.locks.id(), bytes, numbers);
     }
 
-    /// A generation whose log's keys have no room in its buffer.
+    /// Returns a generation for a log whose keys do not fit in its buffer.
     fn empty_generation(
         &self,
         recovered: &Recovered,

@@ -1,4 +1,4 @@
-//! A new store after another one's measure, so that the two can be merged.
+//! A new store with the dimensions of another, so that the two can be merged.
 
 use crate::error::{Error, Result};
 use crate::file::{Header, Superblock};
@@ -8,7 +8,7 @@ use crate::store::config::options::Options;
 use crate::store::config::template::Template;
 use crate::store::open::create::{check_transactional, first_layer, first_superblock, now, random};
 
-/// What header and superblock of the new store say.
+/// Returns the header and superblock of the new store.
 pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Superblock)> {
     check_transactional(options, like.header.kind)?;
     let mut header = Header {
@@ -37,7 +37,7 @@ pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Supe
     }
     let cell = header.kind.cell();
     let own = header.bits / PAGE_BITS;
-    // At least as many keys as the other one has room for keep the rate in more pages.
+    // With more pages, at least as many keys as the other store has room for keep the rate.
     let pages = own.saturating_mul(times);
     let plan = cell.plan_for_layout(header.capacity, pages, header.probes)?;
     let more = match times {

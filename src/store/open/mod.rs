@@ -1,7 +1,7 @@
 //! A handle's life: create, open or join, recover, close.
 //!
-//! It promises that what was acknowledged is there after any kill or power cut. Everything here runs inside the gate, so
-//! that the first handle in and the last one out are known without a race.
+//! This module promises that what was acknowledged is there after any kill or power cut. Everything here runs under the
+//! open/close lock, so that the first handle to open and the last to close are known without a race.
 
 pub(crate) mod attach;
 pub(crate) mod close;

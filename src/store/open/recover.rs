@@ -1,4 +1,4 @@
-//! Recovery by the first to open a store: what the logs say, and going on from there (FORMAT.md,
+//! Recovery by the first handle to open a store: what the logs say, and how to continue from there (FORMAT.md,
 //! "Recovery").
 
 use std::path::Path;
@@ -29,7 +29,7 @@ use crate::store::view::ViewCell;
 use crate::store::write::Writer;
 use crate::sys::storage::{Storage, StorageFile};
 
-/// Goes on with what recovery has found.
+/// Continues with what recovery has found.
 pub(crate) struct Resumption<'a> {
     options: &'a Options,
     handle: &'a Handle,
@@ -53,8 +53,8 @@ impl<'a> Resumption<'a> {
         }
     }
 
-    /// Goes on with what recovery has found: with an interrupted checkpoint, in the background; and
-    /// before anything else with logs that memory has no room for, from the logs themselves.
+    /// Continues with what recovery has found. An interrupted checkpoint continues in the background. Logs that do not
+    /// fit in memory are applied first, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         self.views.cell.load().leave_sum(self.shared);
         if self.file.is_counting() && recovered.sealed.is_some() {
@@ -89,7 +89,8 @@ impl<'a> Resumption<'a> {
         Ok(())
     }
 
-    /// A page that is damaged keeps nobody from opening the store and looking at the others.
+    /// Starts the checkpoint that is due. A damaged page does not prevent opening the store and reading the other
+    /// pages.
     pub(crate) fn resume_checkpoint(&self) -> Result<()> {
         match self.checkpointer.start_checkpoint() {
             Err(Error::Format { .. }) => Ok(()),
@@ -100,8 +101,8 @@ impl<'a> Resumption<'a> {
 
 /// What the logs of a store hold.
 pub(crate) struct Recovered {
-    /// The closed generation whose checkpoint is due. `None` in its place for a buffer if the
-    /// grant has no room for its keys.
+    /// The closed generation whose checkpoint is due. `load` returns no generation for it if the granted memory has no
+    /// room for its keys.
     pub(crate) sealed: Option<RecoveredLog>,
     /// The generation that takes new keys, if it has a log.
     pub(crate) active: Option<RecoveredLog>,
@@ -133,11 +134,11 @@ impl Recovered {
 pub(crate) struct RecoveredLog {
     pub(crate) log: Arc<LogFile>,
     pub(crate) scan: LogSummary,
-    /// Its keys are in a buffer. Else they must go from the log into the pages.
+    /// Its keys are in a buffer. Otherwise they must go from the log into the pages.
     loaded: bool,
 }
 
-/// Reads the logs; a writer also removes what does not count.
+/// Reads the logs. A writer also removes logs that do not count.
 pub(crate) fn recover(
     options: &Options,
     place: &Place,
@@ -165,7 +166,7 @@ impl Recovery<'_> {
         let recovered = self.read()?;
         if self.write {
             let generation = self.meta.superblock.generation;
-            // Its checkpoint was done, and the removal of its name not yet durable.
+            // Its checkpoint was done, but the removal of its name was not yet durable.
             self.remove_log(generation - 1)?;
             let is_none = recovered.sealed.is_none() && recovered.active.is_none();
             self.refuse_later_logs(generation + u64::from(!is_none))?;
@@ -184,7 +185,7 @@ impl Recovery<'_> {
             self.expect_no_checkpoint(&first)?;
             self.expect_no_commits_after(&first)?;
             if self.write {
-                // Made by a rotation that did not come to close this one: it never counted.
+                // A rotation created it but did not get as far as closing this one: it never counted.
                 self.remove_log(generation + 1)?;
             }
             return self.outcome(None, Some(first), generation);
@@ -206,8 +207,9 @@ impl Recovery<'_> {
         self.outcome(Some(first), Some(second), generation + 1)
     }
 
-    /// Refuses to begin beside a log that no crash of this store can have left, and whose name it would need one
-    /// day: of a store that this file has taken the place of. `last` is the last generation that may have one.
+    /// Refuses to begin beside a log that no crash of this store can have left, and whose name this store would
+    /// eventually need. Such a log belongs to a store that this file has replaced. `last` is the last generation that
+    /// may have a log.
     fn refuse_later_logs(&self, last: u64) -> Result<()> {
         for number in self.place.numbers("-log.")? {
             let path = log_path(self.place, number);
@@ -253,14 +255,14 @@ impl Recovery<'_> {
         }
     }
 
-    /// The log of the superblock's own generation.
+    /// Opens the log of the superblock's own generation.
     fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
-        // A checkpoint of it had begun: an older superblock does not know of its log.
+        // If a checkpoint of it had begun, its log must exist, even if an older superblock does not record it.
         let begun = self.has_begun(generation);
         let expected = self.meta.superblock.log_expected || begun;
         match self.open_log(generation) {
             Ok(None) if expected => Err(self.missing(generation)),
-            // Half made when its maker died, which had told nobody yet.
+            // It is incomplete because its creator died. No superblock recorded it yet.
             Err(Error::Log {
                 source: LogError::Header,
                 ..
@@ -280,7 +282,7 @@ impl Recovery<'_> {
         LogFile::open(storage, self.place, id, generation, self.write)
     }
 
-    /// Removes a log of this store's that counts no more.
+    /// Removes a log of this store that no longer counts.
     fn remove_log(&self, generation: u64) -> Result<()> {
         let storage: &dyn Storage = &*self.options.storage;
         let path = log_path(self.place, generation);
@@ -299,13 +301,13 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Whether an intent says that the checkpoint of this generation was interrupted.
+    /// Returns whether an intent says that the checkpoint of this generation was interrupted.
     fn has_begun(&self, generation: u64) -> bool {
         let intent = self.meta.intent.as_ref();
         intent.is_some_and(|intent| intent.generation == generation)
     }
 
-    /// A checkpoint begins only when the record that closes the log is durable.
+    /// Checks that no checkpoint has begun: one begins only once the record that closes the log is durable.
     fn expect_no_checkpoint(&self, found: &RecoveredLog) -> Result<()> {
         if self.has_begun(self.meta.superblock.generation) {
             return Err(Error::Log {
@@ -318,7 +320,7 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// A commit makes the log before durable, and only then writes its mark.
+    /// Checks that no commit follows: a commit makes the previous log durable, and only then writes its mark.
     fn expect_no_commits_after(&self, first: &RecoveredLog) -> Result<()> {
         let storage = &*self.options.storage;
         let id = &self.meta.header.store_id;
@@ -362,8 +364,8 @@ impl RecoveredLog {
         }
     }
 
-    /// A generation with the committed keys of the log in its buffer; `None` if a buffer of so many
-    /// bytes has no room for them.
+    /// Returns a generation with the committed keys of the log in its buffer; `None` if a buffer of `bytes` bytes has
+    /// no room for them.
     pub(crate) fn load(
         &mut self,
         meta: &Meta,
@@ -372,7 +374,7 @@ impl RecoveredLog {
         bytes: u64,
     ) -> Result<Option<Generation>> {
         let counts = meta.header.kind == Kind::Counting;
-        // Of a counting store the same keys may come over and over.
+        // In a counting store's log the same keys may occur many times.
         if !counts && self.scan.committed_keys > buffer::limit_of(bytes) {
             return Ok(None);
         }
@@ -398,9 +400,9 @@ impl RecoveredLog {
     }
 }
 
-/// Makes durable what has just been believed of the store file. Unless the store was closed as it
-/// should be, the superblock is written once more: the sync that was to make it durable may have
-/// failed, and what the next one says of it then is worth nothing.
+/// Makes durable what recovery has just relied on in the store file. Unless the store was closed cleanly, this rewrites
+/// the superblock: the sync that was to make it durable may have failed, and the result of a later sync then proves
+/// nothing about it.
 pub(crate) fn make_superblock_durable(
     options: &Options,
     path: &Path,
@@ -415,7 +417,7 @@ pub(crate) fn make_superblock_durable(
         closed &= !there.map_err(|error| Error::io("look for the log", &log, error))?;
     }
     if !closed {
-        // Of failures that are past, which it may tell of once.
+        // It may report past failures, and does so only once.
         let _ = file.sync();
         return write_superblock(file, path, &meta.header, superblock);
     }
@@ -423,15 +425,15 @@ pub(crate) fn make_superblock_durable(
     synced.map_err(|error| Error::sync("sync the store", path, error))
 }
 
-/// What a killed process left in the page cache must not count today and be gone tomorrow. It is
-/// written once more, not only synced, for it may have been killed after a sync that failed.
+/// Makes durable what a killed process left in the page cache, which must not count today and be gone tomorrow.
+/// Rewrites it instead of only syncing, because the process may have been killed after a sync that failed.
 fn make_durable(log: &LogFile, end: u64) -> Result<()> {
     log.write_again(0..end)?;
     let synced = log.file.sync();
     synced.map_err(|error| Error::sync("sync the log", &log.path, error))
 }
 
-/// The same of a counting store.
+/// Does the same as `fill` for a counting store.
 fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     let mut fits = true;
     for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
@@ -442,7 +444,7 @@ fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     Ok(fits)
 }
 
-/// Whether all committed keys of the log had room.
+/// Fills the buffer with the log's committed keys, and returns whether all had room.
 fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     let mut keys = 0;
     let mut fits = true;
@@ -451,11 +453,11 @@ fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
             memory.publish(slot, COMMITTED);
             keys += 1;
         }
-        // They crowd a few buckets, which an honest hash does not make them do.
+        // The keys crowd into a few buckets, which does not happen with an honest hash.
         Claim::NoRoom => fits = false,
         Claim::Settled | Claim::Open(_) => {}
     };
-    // Each is fetched some keys before it is claimed: the table is larger than any cache.
+    // Prefetch each key some keys before claiming it: the table is larger than any cache.
     let mut ahead = [0; AHEAD];
     let mut count = 0;
     for_each_committed(&found.log, &found.scan.committed, |hash| {
@@ -472,5 +474,5 @@ fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     Ok(fits)
 }
 
-/// Keys that are fetched before the first of them is claimed.
+/// How many keys are prefetched before the first of them is claimed.
 const AHEAD: usize = 32;

@@ -32,10 +32,10 @@ impl Deref for Session {
 impl Drop for Session {
     fn drop(&mut self) {
         if !self.0.handle.is_own_for_certain() {
-            // The locks are the parent's; a drop would let go of them.
+            // The locks are the parent's; a drop would release them.
             std::mem::forget(Arc::clone(&self.0));
         } else if !std::thread::panicking() {
-            // A panic may have come in the middle of anything: then the log has to do.
+            // A panic may have struck in the middle of anything: the log must then suffice.
             let _ = self.close();
         }
     }

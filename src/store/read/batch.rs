@@ -1,5 +1,5 @@
-//! Looking up the parts of a large batch: in the order of the pages, and what is not in memory by
-//! many reads at a time.
+//! Looking up the parts of a large batch: in page order, and with many reads in flight for pages that are not in
+//! memory.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -18,10 +18,10 @@ use crate::store::read::staged::{
 use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
-/// How often many keys are looked up together while other handles rotate.
+/// How often to look up many keys together while other handles rotate.
 const ATTEMPTS: usize = 3;
 
-/// What one walk over the keys looks into.
+/// What one walk over the keys searches.
 #[derive(Clone, Copy)]
 enum Walk<'a> {
     Buffers(&'a View),
@@ -30,7 +30,7 @@ enum Walk<'a> {
 }
 
 impl<'a> Walk<'a> {
-    /// The view whose buffers it looks into.
+    /// Returns the view whose buffers the walk searches.
     fn buffers(self) -> Option<&'a View> {
         match self {
             Walk::Buffers(view) | Walk::Both(view) => Some(view),
@@ -43,11 +43,11 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// One walk under way.
+/// A walk in progress.
 struct WalkState<'a> {
     walk: Walk<'a>,
     readahead: Readahead<'a>,
-    /// Room for the hashes of one batch.
+    /// Space for the hashes of one batch.
     hashes: [u64; BATCH],
 }
 
@@ -56,7 +56,7 @@ struct PartLookup<'a, C> {
     reader: Reader<'a>,
     order: &'a LookupOrder<'a>,
     context: ProbeContext<'a>,
-    /// Decides whether a key of the active buffer is there; `None` skips that buffer.
+    /// Decides whether a key in the active buffer is present; `None` skips that buffer.
     counts: Option<C>,
 }
 
@@ -74,7 +74,7 @@ impl Reader<'_> {
         if self.contains_part(&keys, found) {
             return Ok(());
         }
-        // Key by key: a page that is damaged, or seems so, concerns its own keys alone.
+        // Look up key by key: a page that is damaged, or seems so, affects only its own keys.
         let mut outcome = Ok(());
         keys.for_each(|place, hash| {
             if outcome.is_ok() && !found[place] {
@@ -84,8 +84,8 @@ impl Reader<'_> {
         outcome
     }
 
-    /// Looks up many keys together. Answers `false` if other handles kept rotating, or if a page is damaged
-    /// or seems so. Keys that were found until then are there.
+    /// Looks up many keys together. Returns `false` if other handles kept rotating, or if a page is damaged or seems
+    /// so. Keys found before that are present.
     fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
         let there = |presence| presence != Presence::Absent;
         for _ in 0..ATTEMPTS {
@@ -102,9 +102,8 @@ impl Reader<'_> {
         false
     }
 
-    /// Looks up the keys of a part and sets `found` for each that is there. `counts` decides whether a key
-    /// of the active buffer is there; `None` skips that buffer. Answers what that proves of the other
-    /// keys.
+    /// Looks up the keys of a part and sets `found` for each that is present. `counts` decides whether a key in the
+    /// active buffer is present; `None` skips that buffer. Returns what that proves about the other keys.
     ///
     /// # Errors
     /// After the inner error `found` is meaningless.
@@ -165,7 +164,7 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
             .step_by(BATCH)
             .try_for_each(|first| self.look_from(first, &mut state, found));
         if let Some(counted) = counted {
-            // After an error too.
+            // This also runs after an error.
             residency.end_walk(&counted, state.readahead.sample);
         }
         walked
@@ -215,7 +214,7 @@ mod tests {
     use crate::hash::KeyHasher;
     use crate::{Hash, Options, Store};
 
-    /// Has the next look-ups go the way for pages that come from the disk.
+    /// Sends the next look-ups down the path for pages that come from disk.
     fn make_cold(store: &Store) {
         while !store.engine.hints.residency.asks() {
             store
@@ -256,7 +255,7 @@ mod tests {
         assert!(sample.iter().all(|offset| *offset < length));
     }
 
-    /// Keys from some million, so that most batches bring new ones and old ones, and the same twice.
+    /// Returns keys out of a million or so, so that most batches contain new keys, old keys and duplicates.
     fn batch(seed: u64, keys: u64) -> Vec<u64> {
         let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
         let mut state = seed << 32;
@@ -267,8 +266,8 @@ mod tests {
         (0..keys).map(draw).collect()
     }
 
-    /// The slow twin is a set in memory. Buffers of two megabytes are rotated several times meanwhile,
-    /// within the parts too.
+    /// The slow twin is a set in memory. Buffers of two megabytes rotate several times during the test, also
+    /// within parts.
     #[test]
     fn large_batches_out_of_memory_are_answered_as_any() {
         let folder = tempfile::tempdir().unwrap();
@@ -288,7 +287,7 @@ mod tests {
             for (key, there) in keys.iter().zip(answers) {
                 assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
             }
-            // However slow look-ups were: what they read is still in memory.
+            // However slow the look-ups were, what they read is still in memory.
             assert!(!store.engine.hints.residency.is_tight());
         }
         assert!(store.stats().unwrap().generation > 2, "nothing was rotated");

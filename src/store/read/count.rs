@@ -1,9 +1,8 @@
-//! How often a counting store has a key.
+//! How often a counting store holds a key.
 //!
-//! That number is what the counters in the page say, changed by the key's inserts and removes in the buffers.
-//! A sealed buffer must not be counted twice: once its checkpoint has written a page, that page's
-//! generation says so. If a sealed buffer has counted a key, the page is therefore read at one moment,
-//! as a copy whose CRC matches.
+//! That number is the value of the counters in the page, adjusted by the key's inserts and removes in the buffers. A
+//! sealed buffer must not be counted twice: once its checkpoint has written a page, that page's generation says so. If
+//! a sealed buffer has counted a key, the page is therefore read at one moment, as a copy whose CRC matches.
 
 use crate::error::Result;
 use crate::file::{FormatError, LayerPages};
@@ -14,20 +13,19 @@ use crate::store::read::damaged::PageLookup;
 use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
-/// How often a key is looked up again while its page is being written. A writer that stopped in the middle
-/// of it is not waited for.
+/// How often to look up a key again while its page is being written. A writer that stopped partway is not waited for.
 const RETRIES: u32 = 50;
 
-/// How often a store has a key.
+/// How often a store holds a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyCount {
-    /// As far as all but the active buffer knows.
+    /// The count according to everything but the active buffer.
     pub(crate) settled: u8,
-    /// The number may be higher: the page was being written.
+    /// The count may be higher: the page was being written.
     pub(crate) at_least: bool,
     /// Inserts minus removes in the buffers.
     pub(crate) buffered: i64,
-    /// Those of the active one alone.
+    /// Inserts minus removes in the active buffer alone.
     pub(crate) active: i64,
 }
 
@@ -37,7 +35,7 @@ impl KeyCount {
     }
 }
 
-/// What the buffers say of a key.
+/// What the buffers say about a key.
 struct Buffered {
     /// The sealed buffer's generation; 0 if there is none.
     number: u64,
@@ -58,7 +56,7 @@ impl Buffered {
         }
     }
 
-    /// The key's count, if all but the active buffer know of `settled`.
+    /// Returns the key's count, given the `settled` count of everything but the active buffer.
     fn exactly(&self, settled: u8) -> KeyCount {
         KeyCount {
             settled,
@@ -68,8 +66,8 @@ impl Buffered {
         }
     }
 
-    /// The key's count by the counters of a page that is being written. Each counter is old or new, and the
-    /// store has the key no less often than either says.
+    /// Returns the key's count by the counters of a page that is being written. Each counter is old or new, and the
+    /// store holds the key at least as often as either says.
     fn at_least(&self, counted: u8) -> KeyCount {
         KeyCount {
             at_least: true,
@@ -78,7 +76,7 @@ impl Buffered {
     }
 }
 
-/// What a page and the buffers say of a key together.
+/// What a page and the buffers together say about a key.
 struct PageCount<'a> {
     reader: Reader<'a>,
     view: &'a View,
@@ -94,7 +92,7 @@ impl PageLookup for PageCount<'_> {
     fn look(&self) -> Result<KeyCount, FormatError> {
         let window = self.reader.shared.window();
         let buffered = &self.buffered;
-        // A snapshot's buffers may be older than the pages: a later writer may have changed those.
+        // A snapshot's buffers may be older than the pages: a later writer may have changed the pages.
         let is_late = self.reader.handle.access == Access::Snapshot && buffered.active != 0;
         if buffered.sealed == 0 && !is_late {
             return Ok(buffered.exactly(self.layer.count(self.hash, window)?));
@@ -126,17 +124,17 @@ impl PageLookup for PageCount<'_> {
 }
 
 impl Reader<'_> {
-    /// Whether a counting store has the key.
+    /// Returns whether a counting store holds the key.
     pub(crate) fn counts_any(self, hash: u64) -> Result<bool> {
         Ok(self.count_patiently(hash, 0)? > 0)
     }
 
-    /// How often the store has the key; [`STUCK`] for as often or more.
+    /// Returns how often the store holds the key; [`STUCK`] means that often or more.
     pub(crate) fn count_of(self, hash: u64) -> Result<u8> {
         self.count_patiently(hash, RETRIES)
     }
 
-    /// As [`count_of`](Self::count_of), with so many retries while the page is being written.
+    /// Like [`count_of`](Self::count_of), with `retries` retries while the page is being written.
     fn count_patiently(self, hash: u64, mut retries: u32) -> Result<u8> {
         self.check_readable()?;
         loop {
@@ -156,14 +154,14 @@ impl Reader<'_> {
         }
     }
 
-    /// How often a view has the key.
+    /// Returns how often a view holds the key.
     pub(crate) fn count_by(self, view: &View, hash: u64) -> Result<KeyCount> {
         let buffered = Buffered::of(view, hash);
         let Some(layer) = view.layers.first() else {
             return Ok(buffered.exactly(0));
         };
         if self.is_exempt(view, hash)? {
-            // The page's counters don't matter, nor whether they include the sealed buffer's.
+            // The page's counters don't matter, nor does whether they include the sealed buffer's.
             return Ok(buffered.exactly(after(0, buffered.sealed)));
         }
         let lookup = PageCount {
@@ -179,7 +177,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the pages' counters of the key don't matter.
+    /// Returns whether the pages' counters for the key don't matter.
     fn is_exempt(self, view: &View, hash: u64) -> Result<bool> {
         let Some(exempt) = &view.sections.exempt else {
             return Ok(false);

@@ -10,7 +10,7 @@ use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
 impl Reader<'_> {
-    /// Whether a counting store has each of the keys.
+    /// Sets `found` for each key that a counting store holds.
     pub(crate) fn counts_each(self, keys: &dyn HashSource, found: &mut [bool]) -> Result<()> {
         let mut hashes = [0; BATCH];
         for (at, found) in (0..).step_by(BATCH).zip(found.chunks_mut(BATCH)) {
@@ -27,8 +27,8 @@ impl Reader<'_> {
         Ok(())
     }
 
-    /// Counts the keys of a batch, prefetching each a group ahead. Answers `None` if it met a damaged page,
-    /// or if another handle rotated meanwhile: a buffer that was not searched may have counted the keys.
+    /// Counts the keys of a batch, prefetching each a group ahead. Returns `None` if it met a damaged page, or if
+    /// another handle rotated meanwhile: a buffer that was not searched may have counted the keys.
     pub(crate) fn count_batch(
         self,
         batch: &[u64],
@@ -37,7 +37,7 @@ impl Reader<'_> {
         let view = self.views.current()?;
         let group = |first| batch.iter().skip(first).take(GROUP);
         fetch(&view, group(0));
-        // A key that is present needs all its lines. The last key predicts the next ones.
+        // A present key needs all its lines. The previous key predicts the next ones.
         let mut was_there = true;
         for (place, hash) in batch.iter().enumerate() {
             if place % GROUP == 0 {
@@ -63,7 +63,7 @@ impl Reader<'_> {
     }
 }
 
-/// Prefetches what the look-ups of keys touch first.
+/// Prefetches what the look-ups of these keys touch first.
 fn fetch<'a>(view: &View, hashes: impl Iterator<Item = &'a u64>) {
     for hash in hashes {
         view.active.buffer.prefetch(*hash);

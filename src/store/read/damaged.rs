@@ -1,4 +1,4 @@
-//! What a damaged page answers, or one that seems to be damaged.
+//! Answers for pages that are damaged, or seem to be.
 
 use crate::error::{Error, Result};
 use crate::file::{FormatError, Intent};
@@ -7,24 +7,23 @@ use crate::store::coordination::handle::Access;
 use crate::store::read::Reader;
 use crate::store::view::View;
 
-/// What one look-up asks of a page.
+/// A look-up in one page.
 pub(crate) trait PageLookup {
     type Answer;
 
-    /// The answer of a whole page.
+    /// Returns the answer of a whole page.
     fn look(&self) -> Result<Self::Answer, FormatError>;
 
-    /// The answer of a page that may be half written.
+    /// Returns the answer of a page that may be half written.
     fn look_torn(&self) -> Self::Answer;
 
-    /// The answer if all keys of a damaged page count as seen, or all as never seen.
+    /// Returns the answer if all keys of a damaged page count as seen, or all as never seen.
     fn assume(&self, seen: bool) -> Self::Answer;
 }
 
 impl Reader<'_> {
-    /// Answers for a page that seems to be damaged: looks again if other writers may be at it, and
-    /// otherwise does what the handle's policy says. `number` is the page's, `source` what the first look
-    /// found.
+    /// Answers for a page that seems to be damaged. Looks again if other writers may be writing it, and otherwise
+    /// applies the handle's policy. `number` is the page's number, and `source` is what the first look found.
     #[cold]
     pub(crate) fn answer_damaged<L: PageLookup>(
         self,
@@ -48,9 +47,9 @@ impl Reader<'_> {
         }
     }
 
-    /// Looks into the page again. Writers that don't share this handle's memory may be writing it: those that
-    /// came after a snapshot was opened. While their intent names the page, it is read as it is;
-    /// otherwise it must be whole by now.
+    /// Looks into the page again. Writers that don't share this handle's memory may be writing it: those that opened
+    /// the store after a snapshot was opened. While their intent names the page, it is read as it is. Otherwise it must
+    /// be whole by now.
     fn look_again<L: PageLookup>(
         self,
         view: &View,
@@ -73,7 +72,7 @@ impl Reader<'_> {
             if intent.as_ref().is_some_and(names) {
                 return Ok(lookup.look_torn());
             }
-            // If it isn't whole by now, it is damaged, or those writers have come back to it.
+            // If it isn't whole by now, it is damaged, or those writers are writing it again.
             let source = match lookup.look() {
                 Ok(answer) => return Ok(answer),
                 Err(source) => source,
@@ -85,8 +84,8 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether a key of the pages is present if the section of exemptions is damaged. A policy that answers for
-    /// damaged pages takes no key for exempt.
+    /// Returns whether a key of the pages is present if the section of exemptions is damaged. A policy that answers for
+    /// damaged pages treats no key as exempt.
     #[cold]
     pub(crate) fn answer_without_exemptions(self, error: Error) -> Result<bool> {
         match error {

@@ -1,8 +1,8 @@
-//! Readers while generations come and go, in every order (see docs/evidence.md).
+//! Checks readers while generations come and go, in every order (see docs/evidence.md).
 //!
-//! What is checked is [`look_up`], [`View`], [`Coordination`], buffers and pages as they are. What
-//! stands for the rest: files are relaxed words, and a handle's view is its own alone, as if each
-//! reader were a process: nothing tells it of a change but the shared words.
+//! The code under test is the real [`look_up`], [`View`], [`Coordination`], buffers and pages. The rest is modelled:
+//! files are relaxed words, and each handle has a view of its own, as if each reader were a process, which learns of a
+//! change only from the shared words.
 
 use std::cell::RefCell;
 use std::sync::Arc;
@@ -24,19 +24,19 @@ use crate::sys::{FileId, explore};
 
 /// In the pages from the beginning.
 const OLD: u64 = 1;
-/// In generation 1, and in the pages once that is settled.
+/// In generation 1, and in the pages once that generation is settled.
 const KEY: u64 = 2;
-/// Comes into generation 2.
+/// Inserted into generation 2.
 const NEW: u64 = 3;
 const HANDLE: u64 = 7;
 
-/// Where generation 1 is settled to.
+/// Where generation 1 settles.
 #[derive(Clone, Copy)]
 enum Settles {
     Nowhere,
     /// Into the page in which `OLD` is.
     IntoThePage,
-    /// Into the first page, which nothing is in.
+    /// Into the first page, which is empty.
     IntoABlankPage,
     /// Into a layer of its own.
     IntoANewLayer,
@@ -51,7 +51,7 @@ struct Store {
     files: Vec<File>,
     /// By generation, beginning with 1.
     superblocks: Vec<Superblock>,
-    /// The generation of the newest.
+    /// The generation of the newest superblock.
     newest: AtomicU64,
     inserted: AtomicBool,
 }
@@ -117,7 +117,7 @@ impl Store {
         self.generation(generation).buffer.put(key, COMMITTED);
     }
 
-    /// The checkpoint of generation 1, in the order of the engine's.
+    /// Runs the checkpoint of generation 1, in the engine's order.
     fn checkpoint(&self) {
         if let Some(file) = self.files.last() {
             self.shared.window().publish(file.numbers(0..1));
@@ -172,7 +172,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The current view, made anew if need be.
+    /// Returns the current view, renewed if necessary.
     fn view(&self) -> Result<Box<Arc<View>>> {
         let store = self.store;
         loop {
@@ -205,7 +205,7 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// All that is there for certain is found.
+/// Checks that everything certain to be present is found.
 fn look(reader: &Reader) {
     let inserted = reader.store.inserted.load(Ordering::Acquire);
     assert!(reader.contains(KEY), "a key that was there is not");
@@ -214,13 +214,13 @@ fn look(reader: &Reader) {
     }
 }
 
-/// A generation with a key that waits for its checkpoint.
+/// Seals a generation with a key that waits for its checkpoint.
 fn freeze(store: &Store) {
     store.insert(1, KEY);
     store.shared.set_active(2);
 }
 
-/// Checks a reader on another thread, which has seen nothing but generation 1, against `writer`.
+/// Checks a reader on another thread, which has seen only generation 1, against `writer`.
 fn beside_a_reader(
     preemptions: usize,
     settles: Settles,
@@ -241,7 +241,7 @@ fn beside_a_reader(
     });
 }
 
-/// An open transaction's key goes from the old buffer into the next; then it ends in the old one.
+/// An open transaction's key moves from the old buffer into the next; then the transaction ends in the old one.
 #[test]
 fn a_key_that_is_carried_over_is_never_absent() {
     let open = |store: &Store| {
@@ -302,7 +302,7 @@ fn a_key_of_the_first_layer_is_found_while_another_is_made() {
     beside_a_reader(5, Settles::IntoANewLayer, prepare, Store::checkpoint, look);
 }
 
-/// Rotation, insert, checkpoint and the next rotation, while a reader has still the first view.
+/// Rotation, insert, checkpoint and the next rotation all happen while a reader still has the first view.
 #[test]
 fn a_reader_that_slept_through_it_all_finds_all() {
     let prepare = |store: &Store| store.insert(1, KEY);
@@ -316,7 +316,7 @@ fn a_reader_that_slept_through_it_all_finds_all() {
     beside_a_reader(3, Settles::IntoANewLayer, prepare, writer, look);
 }
 
-/// The same with the checkpoint on a thread of its own.
+/// The same with the checkpoint on its own thread.
 #[test]
 fn so_does_one_beside_a_checkpoint_and_a_writer() {
     explore(3, || {

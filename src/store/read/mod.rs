@@ -1,7 +1,7 @@
 //! Answers look-ups without a lock.
 //!
-//! It promises that a key inserted before the look-up began is found, whatever rotates or checkpoints meanwhile, and that
-//! a damaged page answers as the handle's policy says. It writes nothing but the hints.
+//! This module promises that a key inserted before the look-up began is found, whatever rotates or checkpoints
+//! meanwhile, and that a damaged page answers as the handle's policy says. It writes nothing but the hints.
 
 pub(crate) mod batch;
 pub(crate) mod count;
@@ -22,7 +22,7 @@ use crate::store::prefetch::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 
-/// What looking up keys needs of an open store.
+/// The parts of an open store that look-ups need.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
     views: &'a ViewCell,
@@ -46,8 +46,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Whether a key of the active buffer is present for good, as far as this handle can tell without
-    /// the writer lock.
+    /// Returns whether a key in the active buffer is present for good, as far as this handle can tell without the
+    /// writer lock.
     #[inline]
     pub(crate) fn is_seen(self, presence: Presence) -> bool {
         match presence {
@@ -57,8 +57,8 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses to read through a handle that is closed or poisoned, or whose writers are all gone: it would
-    /// miss what later writers do.
+    /// Refuses to read through a handle that is closed or poisoned, or whose writers are all gone: it would miss what
+    /// later writers do.
     #[inline]
     fn check_readable(self) -> Result<()> {
         self.handle.check_usable()?;
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         Ok(())
     }
 
-    /// The error of a look-up that needs shared memory which has ended.
+    /// Returns the error of a look-up that needs shared memory which has ended.
     #[cold]
     fn ended(self) -> Error {
         match self.handle.access {

@@ -12,7 +12,7 @@ use crate::store::read::damaged::PageLookup;
 use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
-/// Whether a page has a key.
+/// Asks whether a page holds a key.
 struct Membership<'a> {
     layer: &'a LayerPages,
     hash: u64,
@@ -27,7 +27,7 @@ impl PageLookup for Membership<'_> {
     }
 
     fn look_torn(&self) -> bool {
-        // Writers only add bits, so what was there when this handle was opened is found.
+        // Writers only add bits, so what was present when this handle was opened is found.
         self.layer.contains_unchecked(self.hash)
     }
 
@@ -36,8 +36,8 @@ impl PageLookup for Membership<'_> {
     }
 }
 
-/// Looks up one key. `view` gives the current view, and `settled` looks into all of it but the active
-/// buffer. Answers `None` if the shared memory has ended.
+/// Looks up one key. `view` returns the current view, and `settled` searches all of it but the active buffer. Returns
+/// `None` if the shared memory has ended.
 #[inline]
 pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
     hash: u64,
@@ -72,12 +72,12 @@ impl Reader<'_> {
         let settled = |view: &View| self.probe_settled(view, hash);
         match look_up(hash, self.shared, view, settled)? {
             Some(found) => Ok(found),
-            // What the view doesn't show can't be looked up any more.
+            // Keys that the view does not show can no longer be looked up.
             None => Err(self.ended()),
         }
     }
 
-    /// Whether the sealed buffer or the pages have the key.
+    /// Returns whether the sealed buffer or the pages hold the key.
     #[inline]
     pub(crate) fn probe_settled(self, view: &View, hash: u64) -> Result<bool> {
         let window = self.shared.window();
@@ -95,7 +95,7 @@ impl Reader<'_> {
         }
     }
 
-    /// Whether the key is [seen](Self::is_seen) in the active buffer, or is anywhere else.
+    /// Returns whether the key is [seen](Self::is_seen) in the active buffer, or is anywhere else.
     #[inline]
     pub(crate) fn probe_seen(self, view: &View, hash: u64) -> Result<bool> {
         Ok(self.is_seen(view.active.buffer.lookup(hash)) || self.probe_settled(view, hash)?)

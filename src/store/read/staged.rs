@@ -1,5 +1,5 @@
-//! Looks up many keys in stages: in one table or layer after the other. Each key is prefetched a group
-//! ahead of its look-up, and none is decided by an unpredictable branch.
+//! Looks up many keys in stages, in one table or layer after another. Each key is prefetched a group ahead of its
+//! look-up, and no unpredictable branch decides a key.
 
 use std::convert::Infallible;
 use std::ops::Range;
@@ -14,20 +14,20 @@ use crate::store::view::View;
 use crate::store::view::lookup::with_keys;
 use crate::store::view::section_set::SectionReader;
 
-/// As [`GROUP`], if all lines of a key are fetched.
+/// Like [`GROUP`], if all lines of a key are prefetched.
 pub(crate) const ALL_GROUP: usize = 4;
 
-/// Keys of a batch that are looked up first, to predict the others.
+/// How many keys of a batch are looked up first, to predict the others.
 const SAMPLE: usize = 32;
 
-/// For fewer keys than this it does not pay to draw their bits eight at a time.
+/// For fewer keys than this, drawing their bits eight at a time does not pay.
 const FEW: usize = 32;
 
-/// From so many keys per page on, in the order of the pages, the lines of one key have most likely been
-/// fetched for another.
+/// With at least this many keys per page, in page order, the lines of one key have most likely been fetched for
+/// another.
 const DENSE: u64 = 16;
 
-/// The places of a batch whose keys are still to be looked at.
+/// The places of a batch whose keys still have to be looked up.
 #[derive(Clone)]
 pub(crate) struct SelectionVector {
     places: [u16; BATCH],
@@ -49,7 +49,7 @@ impl SelectionVector {
         let Ok(()) = self.retain(BATCH, |_| {}, keep);
     }
 
-    /// Looks for the key of each place, and keeps the places whose keys are not found.
+    /// Looks up the key of each place, and keeps the places whose keys are not found.
     fn find<E>(
         &mut self,
         hashes: &[u64],
@@ -65,7 +65,7 @@ impl SelectionVector {
         })
     }
 
-    /// Calls `keep` for each place, fetched a group ahead, and drops those for which it answers `false`.
+    /// Calls `keep` for each place, prefetched a group ahead, and drops those for which it returns `false`.
     #[inline(always)]
     fn retain<E>(
         &mut self,
@@ -76,7 +76,7 @@ impl SelectionVector {
         self.retain_in(0..self.count, group, fetch, keep)
     }
 
-    /// As [`retain`](Self::retain), for a range of the places; all others are kept.
+    /// Like [`retain`](Self::retain), for a range of the places; all others are kept.
     #[inline(always)]
     fn retain_in<E>(
         &mut self,
@@ -119,13 +119,13 @@ impl From<FormatError> for NeedsPointLookup {
 /// The order in which keys are looked up.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum KeyOrder {
-    /// As they were given.
+    /// In the order they were given.
     Given,
-    /// So many keys come roughly in the order of the pages.
+    /// Roughly in page order, `keys` of them.
     ByPage { keys: u64 },
 }
 
-/// The pages that keys are looked up in.
+/// The pages to look keys up in.
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeContext<'a> {
     pub(crate) layers: &'a [Arc<LayerPages>],
@@ -135,7 +135,7 @@ pub(crate) struct ProbeContext<'a> {
 }
 
 impl<'a> ProbeContext<'a> {
-    /// The pages of a view, for keys in the order in which they were given.
+    /// Returns the pages of a view, for keys in the order in which they were given.
     pub(crate) fn of(view: &'a View, window: WriteWindow<'a>) -> Self {
         Self {
             layers: &view.layers,
@@ -145,7 +145,7 @@ impl<'a> ProbeContext<'a> {
         }
     }
 
-    /// Whether the lines of one key have most likely been fetched for another.
+    /// Returns whether the lines of one key have most likely been fetched for another.
     fn is_dense(&self, layer: &LayerPages) -> bool {
         match self.order {
             KeyOrder::Given => false,
@@ -153,13 +153,13 @@ impl<'a> ProbeContext<'a> {
         }
     }
 
-    /// Whether a layer has the key, and it is not exempt.
+    /// Returns whether a layer holds the key and the key is not exempt.
     #[inline]
     fn look(&self, layer: &LayerPages, hash: u64) -> Result<bool, NeedsPointLookup> {
         self.is_key(hash, layer.contains(hash, self.window)?)
     }
 
-    /// Whether a key that tests positive, or not, is present.
+    /// Returns whether a key is present, given whether it tests positive.
     #[inline]
     fn is_key(&self, hash: u64, positive: bool) -> Result<bool, NeedsPointLookup> {
         match (positive, self.exempt) {
@@ -172,9 +172,8 @@ impl<'a> ProbeContext<'a> {
     }
 }
 
-/// Looks for keys in the buffers, at most [`BATCH`] of them. Sets `found` for each that is there, and
-/// drops it from `rest`. `counts` decides whether a key of the active buffer is there; `None` skips that
-/// buffer.
+/// Looks for keys in the buffers, at most [`BATCH`] of them. Sets `found` for each that is present, and drops it from
+/// `rest`. `counts` decides whether a key in the active buffer is present; `None` skips that buffer.
 pub(crate) fn probe_buffers(
     view: &View,
     hashes: &[u64],
@@ -225,9 +224,9 @@ fn probe_buffer(
     let Ok(()) = rest.find(hashes, found, GROUP, fetch, look);
 }
 
-/// Looks up keys in one layer. The first run of bits rules out most absent keys; if it ruled out most
-/// keys, the second run rules out most of the rest. The remaining keys are fetched whole, and so are all keys
-/// of a batch if most of the first ones are present.
+/// Looks up keys in one layer. The first run of bits rules out most absent keys. If it ruled out most keys, the second
+/// run rules out most of the rest. The remaining keys are fetched whole, and so are all keys of a batch if most of the
+/// first ones are present.
 fn probe_layer(
     layer: &LayerPages,
     context: &ProbeContext<'_>,
@@ -267,8 +266,8 @@ fn probe_layer(
     Ok(())
 }
 
-/// Looks at all bits of the keys at these places, and keeps the places whose keys are not found. Draws the
-/// bits of eight keys together, and fetches them while it looks at the eight before.
+/// Looks at all bits of the keys at these places, and keeps the places whose keys are not found. Draws the bits of
+/// eight keys together, and fetches them while it looks at the previous eight.
 fn look_whole(
     layer: &LayerPages,
     context: &ProbeContext<'_>,

@@ -11,7 +11,7 @@ use crate::store::write::guard::WriteGuard;
 use crate::store::write::verdict::{OnPending, Stop, Verdict};
 use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
 
-/// Keys of a batch that are to be claimed.
+/// Keys of a batch to claim.
 pub(crate) struct Candidates<'b> {
     pub(crate) batch: &'b [u64],
     /// Their places in the batch.
@@ -23,15 +23,15 @@ pub(crate) struct Candidates<'b> {
 /// The claims of a batch.
 struct ClaimBatch<'b> {
     candidates: Candidates<'b>,
-    /// Of the whole batch.
+    /// For the whole batch.
     verdicts: &'b mut [Verdict],
     claims: Box<Claims>,
     freshness: Freshness,
-    /// The state of keys that are claimed.
+    /// The state given to keys that are claimed.
     state: u16,
 }
 
-/// What became of one key.
+/// The outcome for one key.
 enum Outcome {
     Claimed(Slot),
     Verdict(Verdict),
@@ -116,14 +116,14 @@ impl BatchOperation for ClaimBatch<'_> {
         self.state = state;
         self.claims.allowance = guard.allowance();
         self.freshness = guard.freshness(self.candidates.absent);
-        // What was prefetched was the old buffer's.
+        // The previous prefetch was for the old buffer.
         self.prefetch(guard, turn);
         self.prefetch(guard, turn + GROUP);
     }
 }
 
 impl ClaimBatch<'_> {
-    /// Prefetches what claiming a group of keys touches.
+    /// Prefetches the slots that claiming a group of keys touches.
     #[inline]
     fn prefetch(&self, guard: &WriteGuard<'_>, first: usize) {
         let Candidates { batch, places, .. } = self.candidates;
@@ -134,7 +134,7 @@ impl ClaimBatch<'_> {
 }
 
 impl WriteGuard<'_> {
-    /// Claims the candidates of a batch, puts them into the log, and changes their verdicts.
+    /// Claims the candidates of a batch, appends them to the log, and updates their verdicts.
     pub(crate) fn claim(
         &mut self,
         candidates: Candidates<'_>,
@@ -144,7 +144,7 @@ impl WriteGuard<'_> {
         let freshness = self.freshness(candidates.absent);
         let held = |hash| self.view.active.buffer.is_held(hash);
         if freshness == Freshness::Active && self.is_full(0) && !held(candidates.batch[first]) {
-            // Refused without so much as a log.
+            // Refuse without even creating a log.
             return Err(Stop::at(first)(self.full()));
         }
         let state = self.begin_claims().map_err(Stop::at(first))?;
@@ -170,13 +170,13 @@ impl WriteGuard<'_> {
         outcome
     }
 
-    /// Where keys may be now that were absent.
+    /// Returns where keys that were absent may be now.
     fn freshness(&self, absent: AbsentSince) -> Freshness {
         let sealed = self.view.sealed.as_ref().map(|sealed| sealed.number());
         Freshness::of(absent, self.view.active.number(), sealed)
     }
 
-    /// Claims one key, if the store may take it, after those that this batch has claimed already.
+    /// Claims one key, if the store may take it, after those that this batch has already claimed.
     #[inline]
     fn claim_one(
         &mut self,
@@ -194,7 +194,7 @@ impl WriteGuard<'_> {
             return Ok(Outcome::Verdict(Verdict::Seen));
         }
         let buffer = &self.view.active.buffer;
-        // A key that is there is answered all the same, and one that is refused takes no slot.
+        // A key that is present still gets its answer, and a refused key takes no slot.
         if pending >= claims.allowance
             && let Some(refusal) = self.refusal(pending)
             && !buffer.is_held(hash)
@@ -212,7 +212,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Claims a key that another handle has claimed and not committed, if that handle is dead.
+    /// Claims a key that another handle has claimed but not committed, if that handle is dead.
     fn claim_from(&self, handle: u64, hash: u64, claims: &mut Claims) -> Result<Outcome> {
         let Handle { locks, .. } = self.writer.handle;
         if claims.alive.contains(&handle) {
@@ -229,7 +229,7 @@ impl WriteGuard<'_> {
         })
     }
 
-    /// Why one more key can't be claimed now, with `pending` that are being claimed.
+    /// Returns why one more key can't be claimed now, when `pending` keys are already being claimed.
     fn refusal(&self, pending: u64) -> Option<Result<Outcome>> {
         if self.is_full(pending) {
             return Some(Err(self.full()));
@@ -241,7 +241,7 @@ impl WriteGuard<'_> {
         self.should_rotate(pending).then_some(Ok(Outcome::NoRoom))
     }
 
-    /// The least number of pending keys with which there is a [`refusal`](Self::refusal).
+    /// Returns the smallest number of pending keys at which there is a [`refusal`](Self::refusal).
     fn allowance(&self) -> u64 {
         if self.should_rotate(0) {
             return 0;
@@ -250,7 +250,7 @@ impl WriteGuard<'_> {
         let buffer = &self.view.active.buffer;
         let held = self.view.settled_keys().saturating_add(buffer.keys());
         let room = match file.header.transactional {
-            // What is pending is not committed, so that it makes no difference.
+            // Pending keys are not committed, so they make no difference.
             true => u64::MAX,
             false => buffer.room().saturating_sub(buffer.keys()),
         };
@@ -259,7 +259,7 @@ impl WriteGuard<'_> {
         file.key_limit.saturating_sub(held).min(quota).min(room)
     }
 
-    /// Whether the store holds, with `pending` keys that are being claimed, all that it may.
+    /// Returns whether the store, including `pending` keys that are being claimed, holds all it may.
     fn is_full(&self, pending: u64) -> bool {
         let buffered = self.view.active.buffer.keys().saturating_add(pending);
         self.view.settled_keys().saturating_add(buffered) >= self.writer.file.key_limit
@@ -271,7 +271,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Whether the log is long, or the keys would fill the last layer.
+    /// Returns whether the log is long, or the keys would fill the last layer.
     fn should_rotate(&self, pending: u64) -> bool {
         let buffer = &self.view.active.buffer;
         if self.log_is_long() {
@@ -280,7 +280,7 @@ impl WriteGuard<'_> {
         if !self.writer.file.header.transactional {
             return buffer.keys().saturating_add(pending) >= buffer.room();
         }
-        // Only what is committed goes to the pages.
+        // Only committed keys go into the pages.
         buffer.keys() >= buffer.room()
             && buffer.keys().saturating_sub(self.uncommitted_of_all()) >= buffer.room()
     }

@@ -1,4 +1,4 @@
-//! Commit: marks in the log, and waiting until they are durable.
+//! Commit: appends marks to the log and waits until they are durable.
 
 use std::sync::Arc;
 
@@ -21,15 +21,15 @@ pub struct Commit {
     pub writer: String,
     /// Its place among all commits of the store, counted from 1.
     pub sequence: u64,
-    /// The bytes that were given with it; none for a plain commit.
+    /// The bytes that were committed with it; empty for a plain commit.
     pub tag: Vec<u8>,
 }
 
-/// How often the logs are read again because another handle rotated or checkpointed meanwhile.
+/// How often to read the logs again because another handle rotated or checkpointed meanwhile.
 const MAX_READS_OF_COMMITS: usize = 1000;
 
 impl Writer<'_> {
-    /// Commits with a tag; when it returns, everything covered is durable.
+    /// Commits with a tag. When it returns, everything covered is durable.
     pub(crate) fn commit(&self, tag: &[u8]) -> Result<u64> {
         self.handle.check_writable()?;
         if tag.len() > MAX_TAG {
@@ -42,8 +42,8 @@ impl Writer<'_> {
             let mut guard = self.lock()?;
             guard.ensure_log_space()?;
             match guard.view.sealed.clone() {
-                // The commit may cover keys in the log that is being checkpointed. That log must be durable
-                // before there is a mark in this one, which proves it.
+                // The commit may cover keys in the log that is being checkpointed. That log must be durable before this
+                // one holds a mark, because the mark proves it.
                 Some(sealed) if sealed.buffer.durable() < sealed.buffer.tail().end => {
                     drop(guard);
                     let outcome = self.sync_sealed(&sealed);
@@ -57,12 +57,12 @@ impl Writer<'_> {
                 }
             }
         };
-        // Without the writer lock: other threads go on inserting, and commits that come meanwhile share
-        // the next sync.
+        // Sync without the writer lock: other threads go on inserting, and commits that arrive meanwhile share the next
+        // sync.
         let log = self.logs.of(&active)?;
         let outcome = active.sync_to(log, end);
         self.handle.poison_on_failure(outcome)?;
-        // If the file has lost its name, its contents go with its last handle.
+        // A file that has lost its name loses its contents when its last handle closes.
         self.handle.check_names(Some(log))?;
         Ok(sequence)
     }
@@ -70,7 +70,7 @@ impl Writer<'_> {
     fn sync_sealed(&self, sealed: &Generation) -> Result<()> {
         match self.logs.of(sealed) {
             Ok(log) => sealed.sync_to(log, sealed.buffer.tail().end),
-            // Its checkpoint is done, so all that it held is durable.
+            // Its checkpoint is done, so everything it held is durable.
             Err(Error::Log {
                 source: LogError::Missing { .. },
                 ..
@@ -79,12 +79,12 @@ impl Writer<'_> {
         }
     }
 
-    /// The last commit of each writer, from the superblock and the logs since.
+    /// Returns the last commit of each writer, from the superblock and the logs after it.
     pub(crate) fn commits(&self) -> Result<Commits> {
         for _ in 0..MAX_READS_OF_COMMITS {
             let view = Arc::clone(&*self.views.current()?);
             match self.commits_of(&view) {
-                // Checkpointed meanwhile: read again.
+                // A checkpoint finished meanwhile: read again.
                 Err(_) if !view.is_current(self.shared) => {}
                 outcome => return outcome,
             }
@@ -107,7 +107,7 @@ impl Writer<'_> {
         Ok(commits)
     }
 
-    /// The last commit of a writer.
+    /// Returns the last commit of a writer.
     pub(crate) fn last_commit(&self, name: &str) -> Result<Option<Commit>> {
         self.handle.check_usable()?;
         Ok(self.commits()?.remove(name).map(|entry| Commit {
@@ -132,7 +132,7 @@ impl WriteGuard<'_> {
         }
         self.announce()?;
         let active = Arc::clone(&self.view.active);
-        // Not beyond the log's end.
+        // Never beyond the log's end.
         let durable = active.buffer.durable().min(self.local.end.end);
         let mark = Mark {
             sequence,
@@ -150,9 +150,9 @@ impl WriteGuard<'_> {
         Ok(sequence)
     }
 
-    /// The bytes that all writers need in a superblock if this one needs `needed`. If that is more than
-    /// before, there must be room for certain, or the log could not be read any more: so the sum in shared
-    /// memory is not trusted then.
+    /// Returns the bytes that all writers need in a superblock if this one needs `needed`. If `needed` exceeds what
+    /// this writer used before, there must certainly be room, or the log could no longer be read. In that case the sum
+    /// in shared memory is not trusted.
     fn writers_bytes_with(&mut self, needed: u64) -> Result<u64> {
         let writer = self.writer;
         let last = writer.shared.commit_sequence();
@@ -173,7 +173,7 @@ impl WriteGuard<'_> {
             }
         };
         let got = all.saturating_sub(before).saturating_add(needed);
-        // A smaller entry is always accepted, so that a writer can get out of this.
+        // A smaller entry is always accepted, so that a writer can recover from this.
         if got > WRITERS_ROOM as u64 && needed > before {
             return Err(Error::TooManyWriters {
                 expected: WRITERS_ROOM,
@@ -184,7 +184,7 @@ impl WriteGuard<'_> {
     }
 }
 
-/// Makes a handle's keys count in the buffer, once there is a mark for them in the log.
+/// Makes a handle's keys count in the buffer. Call it once the log holds a mark for them.
 pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
     let state = slot.transaction();
     if state != 0 {

@@ -1,5 +1,5 @@
-//! Inserting into a counting store, and removing: counts change under the writer lock, in the buffer and the
-//! log. Pages change only in a checkpoint.
+//! Inserting into and removing from a counting store. Counts change under the writer lock, in the buffer and the log.
+//! Pages change only in a checkpoint.
 
 use crate::buffer::Slot;
 use crate::error::{Error, Result};
@@ -12,31 +12,31 @@ use crate::store::write::guard::WriteGuard;
 use crate::store::write::verdict::{Stop, Verdict};
 use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
 
-/// How often a page is read again that something else than a checkpoint is writing.
+/// How often to read a page again that something other than a checkpoint is writing.
 const MAX_PAGE_READS: usize = 1000;
 
-/// What to do with keys.
+/// The operation to apply to keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Operation {
     Insert,
-    /// Insert what is absent.
+    /// Insert only absent keys.
     InsertUnique,
     Remove,
-    /// Remove what the buffers prove was inserted.
+    /// Remove only keys that the buffers prove were inserted.
     RemoveProven,
 }
 
-/// What became of a key.
+/// The outcome for a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counted {
-    /// It was present before.
+    /// It was present before the operation.
     pub(crate) was_there: bool,
-    /// It was inserted, or removed.
+    /// The operation was carried out.
     pub(crate) done: bool,
 }
 
 impl Counted {
-    /// What an insert answers.
+    /// Returns the verdict of an insert.
     pub(crate) fn verdict(self) -> Verdict {
         match self.was_there {
             true => Verdict::Seen,
@@ -45,7 +45,7 @@ impl Counted {
     }
 }
 
-/// A key that is marked in the buffer, and what is to be added to its number.
+/// A key that is marked in the buffer, and the amount to add to its count.
 struct Marked {
     hash: u64,
     slot: Slot,
@@ -56,12 +56,12 @@ struct Marked {
 struct CountBatch<'b> {
     operation: Operation,
     batch: &'b [u64],
-    /// What became of each key so far.
+    /// The outcome of each key so far.
     counted: &'b mut Vec<Counted>,
     marked: Vec<Marked>,
-    /// The hashes of the marked keys, in their order, one for each time.
+    /// The hashes of the marked keys, in order, one for each time a key occurs.
     hashes: Vec<u64>,
-    /// Where the first of those is in the batch.
+    /// The place of the first of those in the batch.
     first_marked: usize,
     net: i64,
 }
@@ -74,7 +74,7 @@ impl Operation {
         }
     }
 
-    /// What becomes of a key that is present `count` times.
+    /// Returns the outcome for a key that is present `count` times.
     fn decide(self, count: u8, is_proven: bool) -> Counted {
         let was_there = count > 0;
         let done = match self {
@@ -92,12 +92,12 @@ impl Writer<'_> {
     pub(crate) fn count_single(&self, operation: Operation, hash: u64) -> Result<Counted> {
         let mut counted = Vec::with_capacity(1);
         self.count_each(operation, &vec![hash], &mut counted)?;
-        // One key, one answer.
+        // One key gives one answer.
         Ok(counted[0])
     }
 
-    /// Counts keys in their order, and appends what became of each. On an error the answers are those of
-    /// the keys before the one that failed, which are done.
+    /// Counts keys in order and appends the outcome of each. On an error the outcomes are those of the keys before the
+    /// one that failed, and those keys are done.
     pub(crate) fn count_each(
         &self,
         operation: Operation,
@@ -125,7 +125,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// As `count_each`, with the verdicts of inserts.
+    /// Like `count_each`, but appends the verdicts of inserts.
     pub(crate) fn count_verdicts(
         &self,
         operation: Operation,
@@ -138,8 +138,8 @@ impl Writer<'_> {
         outcome
     }
 
-    /// The answers of a batch if none of its keys is to be counted, as far as a look-up without the writer
-    /// lock can tell. Otherwise it has brought into memory what counting them touches.
+    /// Returns the answers of a batch if none of its keys needs counting, as far as a look-up without the writer lock
+    /// can tell. Otherwise the look-up has prefetched what counting them touches.
     fn counted_already(&self, operation: Operation, batch: &[u64]) -> Result<Option<Vec<Counted>>> {
         let mut counted = Vec::with_capacity(batch.len());
         let mut is_idle = true;
@@ -161,7 +161,7 @@ impl BatchOperation for CountBatch<'_> {
         turn
     }
 
-    /// Decides on one key, after those of the batch that are not written yet.
+    /// Decides on one key, taking into account the keys of the batch that are not written yet.
     fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
         let hash = self.batch[turn];
         let told = guard.count_of(hash)?;
@@ -251,7 +251,7 @@ impl<'b> CountBatch<'b> {
 }
 
 impl WriteGuard<'_> {
-    /// Counts the keys of a batch in their order, and appends what became of each.
+    /// Counts the keys of a batch in order and appends the outcome of each.
     fn count(
         &mut self,
         operation: Operation,
@@ -270,8 +270,8 @@ impl WriteGuard<'_> {
         .run()
     }
 
-    /// How often a key is present. Waits for a checkpoint that is writing its page, or completes one that
-    /// died there.
+    /// Returns how often a key is present. Waits for a checkpoint that is writing its page, or completes one that died
+    /// there.
     fn count_of(&mut self, hash: u64) -> Result<KeyCount> {
         for _ in 0..MAX_PAGE_READS {
             let told = self.writer.reader().count_by(&self.view, hash)?;
@@ -280,7 +280,7 @@ impl WriteGuard<'_> {
             }
             self.finish_checkpoints()?;
         }
-        // A repair of the page has died in the middle of it.
+        // A repair died while it was writing the page.
         Err(Error::Busy {
             path: self.writer.file.place.to_path_buf(),
             what: "a page that is being written",
@@ -307,8 +307,8 @@ mod tests {
         (folder, store)
     }
 
-    /// Does what a batch does, up to where a holder of the writer lock may die: with the record in the
-    /// log or not, and so many of its keys counted.
+    /// Does what a batch does, up to a point where a holder of the writer lock may die: with or without the record in
+    /// the log, and with `counted` of its keys counted.
     fn die(store: &Store, operation: Operation, hashes: &[u64], logged: bool, counted: usize) {
         let mut writing = Writer::of(&store.engine).lock().unwrap();
         writing.begin_claims().unwrap();
@@ -345,7 +345,7 @@ mod tests {
                 let before = hashes.map(count);
                 assert_eq!(before, [15, 5, 15, 5, 15]);
                 die(&store, Operation::Remove, &hashes, logged, counted);
-                // Another key, by whoever comes next.
+                // The next holder of the lock inserts another key.
                 assert!(store.insert(b"next").unwrap());
                 let removed = u8::from(logged);
                 let after = [3, 1, 3, 1, 3].map(|times: u8| 5 * times - times * removed);

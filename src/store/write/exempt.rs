@@ -1,4 +1,4 @@
-//! Exempting keys that were never inserted, though the store answers "seen" for them.
+//! Exempts keys that were never inserted although the store answers "seen" for them.
 
 use std::sync::Arc;
 
@@ -6,23 +6,23 @@ use crate::error::Result;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
-/// How many exemptions are read at a time.
+/// The number of exemptions read at a time.
 const EXEMPTIONS_PER_READ: usize = 4096;
 
-/// What [`Store::exempt`](crate::Store::exempt) did, in keys, each counted once.
+/// The result of [`Store::exempt`](crate::Store::exempt), in keys, each counted once.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ExemptReport {
-    /// Exempt from now on.
+    /// Keys that are exempt from now on.
     pub exempted: u64,
-    /// Exempt already.
+    /// Keys that were already exempt.
     pub already: u64,
-    /// In a write buffer, so that they were inserted for certain: left as they are.
+    /// Keys in a write buffer, which are certain to have been inserted. They are left unchanged.
     pub present: u64,
 }
 
 impl Writer<'_> {
-    /// Exempts keys, and waits until that is durable and every handle sees it.
+    /// Exempts keys, and waits until the exemptions are durable and every handle sees them.
     pub(crate) fn exempt(&self, mut hashes: Vec<u64>) -> Result<ExemptReport> {
         self.handle.check_writable()?;
         hashes.sort_unstable();
@@ -39,7 +39,7 @@ impl Writer<'_> {
         Ok(report)
     }
 
-    /// Passes all exempt hashes to `each`, in rising order.
+    /// Passes all exempt hashes to `each`, in ascending order.
     pub(crate) fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
         self.handle.check_usable()?;
         let view = Arc::clone(&*self.views.current()?);
@@ -62,7 +62,7 @@ impl Writer<'_> {
 }
 
 impl WriteGuard<'_> {
-    /// Keeps those hashes that are not in a buffer and not exempt already.
+    /// Retains the hashes that are in no buffer and not yet exempt.
     fn pick_out(&self, hashes: &mut Vec<u64>) -> Result<ExemptReport> {
         let mut report = ExemptReport::default();
         let mut failed = None;
@@ -94,7 +94,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Whether a buffer has the key, so that it was inserted for certain.
+    /// Returns whether a buffer holds the key, which proves that it was inserted.
     fn is_buffered(&self, hash: u64) -> bool {
         let view = &self.view;
         if self.writer.file.is_counting() {

@@ -1,8 +1,7 @@
-//! Measures how often the store was wrong: the sample knows exactly which keys of a certain share were
-//! inserted.
+//! Measures how often the store was wrong. The sample knows exactly which keys of a certain share were inserted.
 //!
-//! If the pages alone answer "seen" to an insert of a sampled key that is not in the sample, that is a false
-//! positive for certain, and the key is lost. The log notes it once, and the next checkpoint counts it.
+//! If the pages alone answer "seen" to an insert of a sampled key that is not in the sample, that is certainly a false
+//! positive, and the key is lost. The log notes it once, and the next checkpoint counts it.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use crate::store::write::verdict::Verdict;
 use crate::sys::lock;
 
 impl Writer<'_> {
-    /// Checks the sampled ones of the keys that an insert has answered "seen" for.
+    /// Checks the sampled keys among those for which an insert answered "seen".
     #[inline]
     pub(crate) fn check_seen(&self, hashes: &[u64], verdicts: &[Verdict]) {
         let Some(sampling) = self.sample.sampling else {
@@ -34,7 +33,7 @@ impl Writer<'_> {
         if !self.is_lost(&view, hash)? {
             return Ok(());
         }
-        // Only now is it certain: no other handle inserts meanwhile.
+        // Only now is it certain: no other handle inserts while this one holds the lock.
         let mut guard = self.lock()?;
         let view = Arc::clone(&guard.view);
         if self.is_lost(&view, hash)? {
@@ -44,7 +43,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Whether only the pages have the key although it was never inserted, and that has not been noted.
+    /// Returns whether only the pages hold the key although it was never inserted, and no note of that exists.
     fn is_lost(&self, view: &View, hash: u64) -> Result<bool> {
         let sampled = view.superblock.section(SectionKind::Sample).is_some();
         if !sampled || view.is_buffered(hash) || !self.reader().probe_settled(view, hash)? {

@@ -1,4 +1,4 @@
-//! The writer lock: taking it, what its holder may do with the active log, and leaving it.
+//! The writer lock: taking it, what its holder may do with the active log, and releasing it.
 
 use std::sync::{Arc, MutexGuard};
 
@@ -15,20 +15,20 @@ use crate::store::view::View;
 use crate::store::write::Writer;
 use crate::sys::{LockFile, lock};
 
-/// The writer lock, held. One holder in all threads and processes.
+/// The held writer lock. It has one holder across all threads and processes.
 pub(crate) struct WriteGuard<'a> {
     pub(crate) writer: Writer<'a>,
     pub(crate) local: MutexGuard<'a, Local>,
-    /// Stays current while the lock is held, except that a checkpoint may end.
+    /// Stays current while the lock is held, except that a checkpoint may finish.
     pub(crate) view: Guard<Arc<View>>,
     excluded: Excluded<'a>,
-    /// Nothing is left half done. Otherwise the next holder takes over as after a death.
+    /// Nothing is left half done. If this is false, the next holder takes over as after a death.
     pub(crate) sound: bool,
 }
 
-/// What keeps other writers out.
+/// The lock that excludes other writers.
 enum Excluded<'a> {
-    /// Nothing: the handle is an exclusive one.
+    /// None: the handle is exclusive.
     Alone,
     BiasedLock(BiasedLock<'a>),
     File(&'a LockFile),
@@ -63,7 +63,7 @@ impl<'a> Writer<'a> {
         self.lock_with(local)
     }
 
-    /// Takes the writer lock to close the handle, which may have failed to close before.
+    /// Takes the writer lock to close the handle, even if an earlier close failed.
     pub(crate) fn lock_to_close(&self) -> Result<WriteGuard<'a>> {
         self.lock_with(lock(&self.state.local))
     }
@@ -109,7 +109,7 @@ impl<'a> Writer<'a> {
         Ok(guard)
     }
 
-    /// Whether no other handle writes, as far as this one can tell without the lock.
+    /// Returns whether no other handle writes, as far as this one can tell without the lock.
     pub(crate) fn is_sole_writer(&self) -> bool {
         self.state.lock.is_none() || self.state.biased && !self.shared.bias().is_revoked()
     }
@@ -136,7 +136,7 @@ impl<'a> Writer<'a> {
 }
 
 impl<'a> WriteGuard<'a> {
-    /// Makes the view current. Other writers are kept out, so only checkpoints go on.
+    /// Makes the view current. Other writers are excluded, so only checkpoints can change it meanwhile.
     pub(crate) fn refresh(&mut self) -> Result<()> {
         let views = self.writer.views;
         if !self.view.is_current(self.writer.shared) {
@@ -146,12 +146,12 @@ impl<'a> WriteGuard<'a> {
         Ok(())
     }
 
-    /// This handle's slot in the shared memory.
+    /// Returns this handle's slot in the shared memory.
     pub(crate) fn slot(&self) -> HandleSlot<'a> {
         self.writer.shared.slot(self.writer.handle.seat)
     }
 
-    /// Announces this handle in the active log, if it hasn't yet.
+    /// Announces this handle in the active log, if it has not done so yet.
     pub(crate) fn announce(&mut self) -> Result<()> {
         if self.local.announced == self.view.active.number() {
             return Ok(());
@@ -162,12 +162,12 @@ impl<'a> WriteGuard<'a> {
         Ok(())
     }
 
-    /// Records that the buffer has all that is in the log.
+    /// Records that the buffer holds everything in the log.
     pub(crate) fn set_applied(&self) {
         self.view.active.buffer.set_applied(self.local.end.end);
     }
 
-    /// Appends to the active log, in this handle's name.
+    /// Appends to the active log in this handle's name.
     pub(crate) fn append(
         &mut self,
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,
@@ -180,7 +180,7 @@ impl<'a> WriteGuard<'a> {
         handle.poison_on_failure(outcome)
     }
 
-    /// Appends a record that holds no key, and makes a log if there is none.
+    /// Appends a record that holds no key, and creates a log if there is none.
     pub(crate) fn append_noted(
         &mut self,
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,

@@ -1,4 +1,4 @@
-//! Inserting: look up without a lock, then claim under it what was absent.
+//! Inserting: looks keys up without a lock, then claims the absent ones under it.
 
 use std::sync::atomic::Ordering;
 
@@ -15,18 +15,18 @@ use crate::store::write::count::Operation;
 use crate::store::write::freshness::Freshness;
 use crate::store::write::verdict::{OnPending, Stop, Verdict};
 
-/// From so many keys on, a batch is looked up ahead, and predicts what the next ones are like.
+/// A batch of at least this many keys is looked up ahead, and predicts what the next batches are like.
 const LEAST_PRECHECKED_KEYS: usize = 64;
 
-/// What a look-up without the lock has found out about the keys of a part.
+/// What a look-up without the lock found out about the keys of a part.
 struct Precheck {
-    /// The place of its first key.
+    /// The place of the part's first key.
     first: usize,
     absent: AbsentSince,
     seen: Vec<bool>,
 }
 
-/// The same about the keys of a batch.
+/// The same for the keys of a batch.
 struct BatchPrecheck<'a> {
     absent: AbsentSince,
     seen: &'a [bool],
@@ -60,7 +60,7 @@ impl Writer<'_> {
 
     /// Inserts the keys of a part in order and appends a verdict for each.
     ///
-    /// On an error the verdicts are those of the keys before the one that failed, which are done.
+    /// On an error the verdicts are those of the keys before the one that failed, and those keys are done.
     pub(crate) fn claim_each(
         &self,
         keys: &dyn HashSource,
@@ -69,7 +69,7 @@ impl Writer<'_> {
         self.claim_part(keys, OnPending::GoOn, verdicts)
     }
 
-    /// As `claim_each`, but with [`OnPending::Stop`] up to the first key that is pending.
+    /// Like `claim_each`, but with [`OnPending::Stop`] only up to the first key that is pending.
     pub(crate) fn claim_part(
         &self,
         keys: &dyn HashSource,
@@ -108,8 +108,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Looks up many keys at once, before batches of them are claimed. `None` if they are too few for
-    /// that, or if the look-up met a damaged page: then each key is looked up in its turn.
+    /// Looks up many keys together, before batches of them are claimed. Returns `None` if there are too few keys, or if
+    /// the look-up met a damaged page: each key is then looked up in its turn.
     fn precheck(&self, keys: SourceTail<'_>) -> Result<Option<Precheck>> {
         if keys.count() < LEAST_PRECHECKED_KEYS {
             return Ok(None);
@@ -124,22 +124,22 @@ impl Writer<'_> {
         }))
     }
 
-    /// Whether the keys that have come since are in a buffer.
+    /// Returns whether the keys inserted since then are all in a buffer.
     fn is_fresh(&self, checked: &Precheck) -> bool {
         let active = self.shared.active();
         let sealed = Some(self.shared.settled()).filter(|settled| *settled < active);
         Freshness::of(checked.absent, active, sealed) != Freshness::Checkpointed
     }
 
-    /// Whether the precheck searches the active buffer; skipped when the last batch was mostly new, since
-    /// claiming searches it anyway.
+    /// Returns how the precheck searches the active buffer. It skips that buffer if the last batch was mostly new,
+    /// because claiming searches it anyway.
     fn active_search(&self) -> Option<impl Fn(Presence) -> bool> {
         let reader = self.reader();
         let searches = !self.hints.mostly_new.load(Ordering::Relaxed);
         searches.then_some(move |presence| reader.is_seen(presence))
     }
 
-    /// Claims a batch, which may have been prechecked.
+    /// Claims a batch, prechecked or not.
     fn claim_batch(
         &self,
         batch: &[u64],
@@ -185,7 +185,7 @@ impl Writer<'_> {
         outcome
     }
 
-    /// If other handles wait for the lock, brings what claiming touches into memory before it is taken.
+    /// If other handles wait for the lock, prefetches what claiming touches before taking it.
     fn prefetch_for_others(&self, batch: &[u64], places: &[usize]) {
         if self.is_sole_writer() {
             return;
@@ -196,7 +196,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Notes for the next batch whether this one, if it is large, was mostly new.
+    /// Records for the next batch whether this one, if it is large, was mostly new.
     fn predict(&self, keys: usize, verdicts: &[Verdict]) {
         if keys < LEAST_PRECHECKED_KEYS {
             return;
@@ -207,8 +207,8 @@ impl Writer<'_> {
         self.hints.mostly_new.store(mostly, Ordering::Relaxed);
     }
 
-    /// The places of a batch whose keys are absent, as far as this handle can tell without the writer lock.
-    /// Stops at the first key that can't be looked up: those before it are claimed all the same.
+    /// Returns the places of a batch whose keys are absent, as far as this handle can tell without the writer lock.
+    /// Stops at the first key that can't be looked up. The keys before it are claimed nevertheless.
     fn find_absent(&self, view: &View, batch: &[u64]) -> (Vec<usize>, Result<(), Stop>) {
         let mut seen = [false; BATCH];
         let seen = &mut seen[..batch.len()];
@@ -244,7 +244,7 @@ mod tests {
     use crate::{Options, Store};
 
     fn claim(store: &Store, keys: &[HashedKey]) -> Vec<Verdict> {
-        // What is there already is no verdict of this call.
+        // Verdicts already in the vector do not belong to this call.
         let mut verdicts = vec![Verdict::Pending];
         store
             .claim_hashed_until_pending(keys, &mut verdicts)
@@ -267,7 +267,7 @@ mod tests {
             let mut expected = vec![Verdict::New; place];
             expected.push(Verdict::Pending);
             assert_eq!(claim(&one, &keys), expected, "{place}");
-            // Those behind it are free for others.
+            // Other handles can claim the keys after it.
             let behind = &keys[place + 1..];
             assert_eq!(claim(&three, behind), vec![Verdict::New; behind.len()]);
             two.commit().unwrap();

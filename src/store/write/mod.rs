@@ -1,9 +1,9 @@
-//! Inserts, removes, commits and rotates, and goes on after a writer that died.
+//! Inserts, removes, commits, rotates, and takes over from a writer that died.
 //!
-//! - Promises: a key is in the log before a reader sees it, and what a death leaves half done is completed or
-//!   undone by the next holder of the lock.
+//! - Promises: a key is in the log before a reader sees it, and the next holder of the lock completes or undoes what a
+//!   death leaves half done.
 //! - May touch: the active generation and its log, the shared words, and a superblock for a first log.
-//! - Lock: the writer lock. A rotation waits for the checkpoint before while it holds it.
+//! - Lock: the writer lock. A rotation waits for the previous checkpoint while it holds the lock.
 
 use std::sync::Weak;
 
@@ -38,8 +38,8 @@ pub(crate) mod takeover;
 pub(crate) mod verdict;
 pub(crate) mod write_batch;
 
-/// The parts of an open store that writing needs. [`lock`](Self::lock) gives a
-/// [`WriteGuard`](guard::WriteGuard), with which they may be changed.
+/// The parts of an open store that writing needs. [`lock`](Self::lock) returns a [`WriteGuard`](guard::WriteGuard),
+/// which may change them.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'a> {
     pub(crate) options: &'a Options,
@@ -54,7 +54,7 @@ pub(crate) struct Writer<'a> {
     pub(crate) hints: &'a LookupHints,
     reader: Reader<'a>,
     checkpoints: &'a CheckpointState,
-    /// For the checkpoint's thread alone, which must keep the engine alive.
+    /// Only for the checkpoint's thread, which must keep the engine alive.
     engine: &'a Weak<Engine>,
 }
 
@@ -101,7 +101,7 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// How many keys a handle may have uncommitted.
+    /// Returns how many uncommitted keys a handle may have.
     pub(crate) fn quota(&self) -> u64 {
         match self.file.header.transactional {
             true => self.views.cell.load().active.buffer.limit() / 2,

@@ -1,4 +1,4 @@
-//! The next generation and its log: begun empty, or with the uncommitted keys of the one before.
+//! The next generation and its log. It begins empty, or with the uncommitted keys of the previous one.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use crate::sys::lock;
 
 /// Bytes reserved for a new log, unless the last one was longer.
 const LEAST_LOG_BYTES: u64 = 64 << 10;
-/// Most bytes reserved for a new log.
+/// The most bytes reserved for a new log.
 const MOST_LOG_BYTES: u64 = 64 << 20;
 
 /// A handle's uncommitted keys.
@@ -27,12 +27,12 @@ pub(crate) struct Carried {
 }
 
 impl Writer<'_> {
-    /// Makes the generation after `old` the active one, once the log of `old` is closed. After a death the
-    /// next holder of the lock does it again. `made` is the new generation, if this handle has it.
+    /// Activates the generation after `old`, once the log of `old` is closed. After a death the next holder of the lock
+    /// repeats this. `made` is the new generation, if this handle has it.
     pub(crate) fn begin_next(&self, old: &Generation, made: Option<Arc<Generation>>) -> Result<()> {
         let next = old.number() + 1;
         if made.is_some() {
-            // Before it is announced: from then on readers look for it.
+            // Set this before announcing the generation: from then on readers look for it.
             *lock(&self.views.renewal) = made;
         }
         if self.shared.active() < next {
@@ -45,7 +45,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Gives each handle its transaction in the active buffer, and ends those in the buffer before.
+    /// Gives each handle its transaction in the active buffer, and ends its transaction in the previous buffer.
     pub(crate) fn hand_transactions_over(&self, old: Option<&Generation>, active: &Generation) {
         if !self.file.header.transactional {
             return;
@@ -60,8 +60,8 @@ impl Writer<'_> {
                 None => active.buffer.abort_transaction(state),
             }
         }
-        // They go on in the next buffer. The old one must not show their keys as claimed after they have
-        // been given up there.
+        // The transactions continue in the next buffer. The old buffer must not show their keys as claimed after the
+        // next one has given them up.
         if let Some(old) = old {
             for (state, _) in old.buffer.open_transactions() {
                 old.buffer.abort_transaction(state);
@@ -71,7 +71,7 @@ impl Writer<'_> {
 }
 
 impl WriteGuard<'_> {
-    /// Makes the active log. A superblock says that a log must be there before there is anything in it.
+    /// Creates the active log. A superblock says that the log must exist before the log holds anything.
     pub(crate) fn start_log(&mut self) -> Result<()> {
         let Writer { file, handle, .. } = self.writer;
         self.finish_checkpoints()?;
@@ -88,7 +88,7 @@ impl WriteGuard<'_> {
         };
         let begun = LogEnd::begin(&log)
             .and_then(|begun| file.write_superblock(&superblock).map(|()| begun));
-        // If this fails, the log stays for the next try: the superblock may have reached the disk.
+        // If this fails, the log stays for the next attempt: the superblock may have reached the disk.
         let begun = handle.poison_on_failure(begun)?;
         active
             .buffer
@@ -98,7 +98,7 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Adopts a log that another handle made and died before it used, if there is one.
+    /// Adopts a log that another handle created but died before using, if there is one.
     pub(crate) fn take_up_log(&mut self) -> Result<()> {
         let active = &self.view.active;
         if active.has_log() {
@@ -112,7 +112,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// The log to begin with: a new one, or one whose maker died before it used it.
+    /// Returns the log to begin with: a new one, or one whose creator died before using it.
     fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
         let Writer { file, logs, .. } = self.writer;
         let storage = &*self.writer.options.storage;
@@ -120,7 +120,7 @@ impl WriteGuard<'_> {
         match LogFile::open(storage, &file.place, store_id, number, true) {
             Ok(Some(log)) => self.check_unused(log).map(Arc::new),
             Ok(None) => logs.create(number, LEAST_LOG_BYTES),
-            // Half made.
+            // Its creation was interrupted.
             Err(Error::Log {
                 source: LogError::Header,
                 ..
@@ -132,18 +132,18 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Checks that a log is empty, and makes it durable.
+    /// Checks that a log is empty and makes it durable.
     fn check_unused(&self, log: LogFile) -> Result<LogFile> {
         let handle = self.writer.handle;
         if LogReader::new(&log)?.next()?.is_some() {
-            // The words know of no log, and there are keys in it.
+            // The shared words know of no log, but this one holds keys.
             return Err(handle.distrust(Wrong {
                 word: "tail",
                 expected: "that of a log with records".to_owned(),
                 got: 0,
             }));
         }
-        // Its maker may have died before its header and name were durable.
+        // Its creator may have died before its header and name were durable.
         let synced = log.file.sync();
         let synced = synced
             .map_err(|error| Error::sync("sync the log", &log.path, error))
@@ -152,7 +152,7 @@ impl WriteGuard<'_> {
         Ok(log)
     }
 
-    /// Carries all keys of open transactions into the next buffer.
+    /// Carries all keys of open transactions over into the next buffer.
     pub(crate) fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
         let Writer { shared, file, .. } = self.writer;
         if !file.header.transactional {
@@ -161,7 +161,7 @@ impl WriteGuard<'_> {
         let mut all = Vec::new();
         for (_, handle) in old.open_transactions() {
             let Some(slot) = shared.slot_of(handle) else {
-                // Those of dead handles were given up before.
+                // The keys of dead handles were given up before.
                 return Err(self.writer.handle.distrust(Wrong {
                     word: "transaction",
                     expected: "one of a handle that is there".to_owned(),
@@ -188,9 +188,9 @@ impl WriteGuard<'_> {
         Ok(all)
     }
 
-    /// Makes the next log, with the keys carried over, and closes the active one, in this order: if there
-    /// is no room for the next log, the active one stays open and nothing has happened; after a crash in
-    /// between, a next log whose predecessor is open doesn't count.
+    /// Creates the next log with the keys carried over, and then closes the active one. In this order, a lack of room
+    /// for the next log leaves the active one open and nothing has happened. After a crash in between, a next log whose
+    /// predecessor is open does not count.
     pub(crate) fn close_log(
         &mut self,
         old: &Generation,
@@ -208,14 +208,14 @@ impl WriteGuard<'_> {
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
             if begun.is_err() {
-                // It never counted. If the removal fails as well, the next opener removes it.
+                // It never counted. If the removal fails too, the next opener removes it.
                 let _ = storage.remove(&path);
             }
             next_end = handle.poison_on_failure(begun)?;
         }
         let Local { end, scratch, .. } = &mut *self.local;
         let closed = old.append(&log, end, scratch, |log| log.cut(handle.number, cut));
-        // After any other failure the cut may have reached the disk, and then the next log must be there.
+        // After any other failure the cut may have reached the disk, which then requires the next log.
         if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
             let path = log_path(&self.writer.file.place, made.number());
             let _ = storage.remove(&path);

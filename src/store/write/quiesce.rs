@@ -1,4 +1,4 @@
-//! Bringing everything acknowledged into the pages, and keeping them as they are.
+//! Moves everything acknowledged into the pages and holds the pages unchanged.
 
 use std::sync::Arc;
 
@@ -11,17 +11,17 @@ use crate::store::storefile::meta::Meta;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
-/// How often a store is looked at again because a process died at a checkpoint meanwhile.
+/// How often to look at the store again because a process died during a checkpoint meanwhile.
 const ATTEMPTS: usize = 100;
 
-/// A store whose pages don't change while this is held.
+/// A store whose pages do not change while this is held.
 pub(crate) struct Quiesced<'a> {
     pub(crate) meta: Meta,
     _held_off: HeldOff<'a>,
 }
 
 impl WriteGuard<'_> {
-    /// Whether a key or a commit is in the active log. The log decides: a death leaves it as it is.
+    /// Returns whether a key or a commit is in the active log. The log decides, because a death leaves it unchanged.
     fn has_news(&self) -> Result<bool> {
         let active = &self.view.active;
         if !active.has_log() {
@@ -38,7 +38,7 @@ impl WriteGuard<'_> {
     }
 }
 
-/// Brings everything acknowledged into the pages, and keeps them as they are.
+/// Moves everything acknowledged into the pages and holds the pages unchanged.
 pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
     let writer = Writer::of(engine);
     let checkpointer = writer.checkpointer();
@@ -53,7 +53,7 @@ pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
         let meta = engine.file.read_meta()?;
         let generation = meta.superblock.generation;
         let intent = meta.intent.as_ref();
-        // Another checkpoint may have begun since, and its process died at it.
+        // Another checkpoint may have begun since, and its process may have died during it.
         if intent.is_none_or(|intent| intent.generation != generation) {
             return Ok(Quiesced {
                 meta,

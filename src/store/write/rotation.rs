@@ -1,4 +1,4 @@
-//! Rotation: seal the active generation and make the next one active.
+//! Rotation: seals the active generation and activates the next one.
 
 use std::sync::Arc;
 
@@ -13,9 +13,9 @@ use crate::store::storefile::meta::room_after;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
-/// A log of so many times the buffer's bytes is closed early.
+/// A log of this many times the buffer's bytes is closed early.
 const LONG_LOG_BUFFERS: u64 = 4;
-/// No shorter log is.
+/// A log shorter than this is never closed early.
 const LEAST_LONG_LOG: u64 = 1 << 20;
 
 impl Writer<'_> {
@@ -23,7 +23,7 @@ impl Writer<'_> {
     pub(crate) fn checkpoint(&self) -> Result<()> {
         self.handle.check_writable()?;
         let mut guard = self.lock()?;
-        // Without a thread: this one has nothing else to do.
+        // Runs without a thread: this one has nothing else to do.
         guard.seal_active(false)?;
         drop(guard);
         self.checkpointer().settle_all(self.options.timeout)
@@ -31,14 +31,14 @@ impl Writer<'_> {
 }
 
 impl WriteGuard<'_> {
-    /// Whether the log is long in spite of few keys, from many commits, so that it is to be closed early.
+    /// Returns whether many commits made the log long in spite of few keys, so that it should be closed early.
     pub(crate) fn log_is_long(&self) -> bool {
         let bytes = self.writer.shared.buffer_bytes();
         let most = bytes.saturating_mul(LONG_LOG_BUFFERS).max(LEAST_LONG_LOG);
         self.view.active.buffer.tail().end > most
     }
 
-    /// Makes sure that there is a log, and that it is not too long.
+    /// Makes sure that there is a log and that it is not too long.
     pub(crate) fn ensure_log_space(&mut self) -> Result<()> {
         if !self.view.active.has_log() {
             self.start_log()
@@ -49,7 +49,7 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Keys that no handle has committed.
+    /// Returns how many keys no handle has committed.
     pub(crate) fn uncommitted_of_all(&self) -> u64 {
         let shared = self.writer.shared;
         (0..MAX_HANDLES)
@@ -57,7 +57,7 @@ impl WriteGuard<'_> {
             .fold(0, u64::saturating_add)
     }
 
-    /// Seals the active generation, begins the next, and starts the checkpoint of the sealed one.
+    /// Seals the active generation, begins the next one, and starts the checkpoint of the sealed one.
     pub(crate) fn rotate(&mut self) -> Result<()> {
         if self.seal_active(false)? {
             self.writer.checkpointer().start_checkpoint()?;
@@ -65,9 +65,9 @@ impl WriteGuard<'_> {
         Ok(())
     }
 
-    /// Closes the active log and begins the next generation, without a checkpoint; answers whether there
-    /// was a log to close. With `last`, the next generation has no log and no room. Waits for the
-    /// checkpoint before, if there still is one.
+    /// Closes the active log and begins the next generation, without a checkpoint. Returns whether there was a log to
+    /// close. With `last`, the next generation has no log and no room. Waits for the previous checkpoint if it is still
+    /// running.
     pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
         let Writer { shared, handle, .. } = self.writer;
         self.finish_checkpoints()?;
@@ -81,7 +81,7 @@ impl WriteGuard<'_> {
         let next = old.number() + 1;
         self.check_view()?;
         self.check_size(shared.buffer_bytes())?;
-        // The last one out needs no buffer, only the words of one.
+        // The last handle needs only the words of a buffer, not the buffer.
         let bytes = if last { 0 } else { shared.buffer_bytes() };
         let buffer = self.writer.buffers.make(next, bytes)?;
         let carried = self.carry(&old.buffer, &buffer)?;
@@ -100,7 +100,7 @@ impl WriteGuard<'_> {
             layer,
         };
         let begun = self.close_log(&old, &made, &cut, &carried)?;
-        // From here on the rotation has happened, and after a death the next holder completes it.
+        // From here on the rotation counts. After a death the next holder completes it.
         self.sound = false;
         old.buffer.set_keys(count);
         old.buffer.set_sealed();
@@ -114,15 +114,15 @@ impl WriteGuard<'_> {
         Ok(true)
     }
 
-    /// Waits for the checkpoint of the generation before, if there is one, and makes the view current.
+    /// Waits for the checkpoint of the previous generation, if there is one, and makes the view current.
     pub(crate) fn finish_checkpoints(&mut self) -> Result<()> {
         let timeout = self.writer.options.timeout;
         self.writer.checkpointer().settle_all(timeout)?;
         self.refresh()
     }
 
-    /// The layer that takes `count` more keys: the last one if it has room, otherwise a new one behind all
-    /// that was ever written, where pages are blank. Pages of removed sections are not.
+    /// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind
+    /// everything ever written, where pages are blank. Pages of removed sections are not blank.
     fn target_layer(&self, count: u64) -> Result<(u32, Layer)> {
         let file = self.writer.file;
         let layers = &self.view.superblock.layers;

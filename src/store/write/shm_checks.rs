@@ -1,13 +1,13 @@
-//! What is read from shared memory is checked before it is used to write, to remove or to find a place.
+//! Checks values from shared memory before they are used to write, to remove or to find a place.
 //!
-//! Processes that may write the store share its memory, and each could spoil what the others read there: by a fault of
-//! its own, or by writing into a file that it mistakes for another. What can be told is told as
-//! [`Error::SharedMemory`], after which all handles must reopen: they recover from the logs. What can't be told stays
-//! within memory: a log is never written to where it does not end, nor a file removed that a superblock needs, and at
+//! Processes that may write the store share its memory. Each could corrupt what the others read there: by a bug of its
+//! own, or by writing into a file that it mistakes for another. Detectable corruption is reported as
+//! [`Error::SharedMemory`], after which all handles must reopen: they recover from the logs. Undetectable corruption
+//! stays within memory. A log is written only at its true end, a file that a superblock needs is never removed, and at
 //! a checkpoint the log decides which keys go into the pages.
 //!
-//! The holder of the writer lock leaves a sum of the words that change under it alone, and the next one finds
-//! it there, or somebody has been at them.
+//! The holder of the writer lock leaves a checksum of the words that change only under that lock. If the next holder
+//! finds a different sum, something else has changed the words.
 
 use crate::buffer::{Wrong, limit_of};
 use crate::error::Error;
@@ -17,8 +17,8 @@ use crate::store::storefile::meta::read_meta_of;
 use crate::store::write::guard::WriteGuard;
 
 impl WriteGuard<'_> {
-    /// Checks all that the holder of the writer lock is going to use, and takes down where the log ends: from here
-    /// on that is not asked again.
+    /// Checks everything that the holder of the writer lock is about to use, and records where the log ends. From here
+    /// on the holder does not read that from shared memory again.
     #[inline]
     pub(crate) fn check_memory(&mut self) -> Result<(), Error> {
         if self.writer.state.lock.is_none() {
@@ -52,8 +52,8 @@ impl WriteGuard<'_> {
         Ok(end)
     }
 
-    /// Leaves the sum for the next holder of the lock; `false` if the log's end is not what this one left
-    /// there.
+    /// Leaves the sum for the next holder of the lock. Returns `false` if the log's end in shared memory is not the one
+    /// this holder left there.
     #[inline]
     pub(crate) fn leave_sum(&self) -> bool {
         if self.writer.state.lock.is_none() {
@@ -85,7 +85,7 @@ impl WriteGuard<'_> {
         }))
     }
 
-    /// Checks what keys were claimed by, before they are in the log.
+    /// Checks the states that claiming has met in the table, before the keys go into the log.
     #[inline]
     pub(crate) fn check_table(&self) -> Result<(), Error> {
         match self.view.active.buffer.nonsense() {
@@ -94,8 +94,8 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Checks that the view shows the newest superblock, before one that follows it is written, or a log is closed for
-    /// its layers: with words of a while ago, a view of a while ago seems to be current.
+    /// Checks that the view shows the newest superblock, before a superblock that follows it is written or a log is
+    /// closed for its layers. With outdated words, an outdated view seems to be current.
     pub(crate) fn check_view(&self) -> Result<(), Error> {
         let writer = self.writer;
         let newest = read_meta_of(&*writer.file.raw, &writer.file.place)?.superblock;
@@ -104,7 +104,7 @@ impl WriteGuard<'_> {
             .map_err(|wrong| writer.handle.distrust(wrong))
     }
 
-    /// Checks the size of the buffers that are to be made, by the one there is; a last one has no room for a key.
+    /// Checks the size of the buffers to be created against the current buffer. A last buffer has no room for a key.
     pub(crate) fn check_size(&self, bytes: u64) -> Result<(), Error> {
         let limit = self.view.active.buffer.limit();
         if limit == limit_of(bytes) || limit == limit_of(0) {

@@ -1,5 +1,5 @@
-//! Going on after a holder of the writer lock that died in the middle of its work, and giving up what dead
-//! handles left uncommitted.
+//! Takes over from a holder of the writer lock that died in the middle of its work, and gives up what dead handles left
+//! uncommitted.
 
 use std::collections::BTreeMap;
 
@@ -17,17 +17,17 @@ use crate::store::write::guard::WriteGuard;
 /// What the active log says after a death.
 struct Logged {
     end: LogEnd,
-    /// The highest sequence of its marks.
+    /// The highest sequence among its marks.
     sequence: u64,
     /// Each handle's keys since its last mark.
     pending: BTreeMap<u64, Digest>,
-    /// The log was closed.
+    /// Whether the log was closed.
     sealed: bool,
 }
 
 impl Writer<'_> {
-    /// Completes or undoes what a holder of the writer lock left half done when it died. If this is
-    /// interrupted too, the next holder begins it again.
+    /// Completes or undoes what a holder of the writer lock left half done when it died. If this is interrupted too,
+    /// the next holder starts over.
     pub(crate) fn take_over(&self) -> Result<()> {
         self.views.renew()?;
         let view = self.views.cell.load_full();
@@ -45,7 +45,7 @@ impl Writer<'_> {
         self.retract(&active.buffer);
         self.recount_uncommitted(&active.buffer, &logged.pending)?;
         if logged.sealed {
-            // First: after another death from here on, the cut is not read again.
+            // Do this first: after another death from here on, the cut is not read again.
             active.buffer.set_sealed();
         }
         active.buffer.set_applied(logged.end.end);
@@ -59,8 +59,8 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Brings into the buffer what only the log has, and answers what is in the log. Reads it from its
-    /// beginning: only the log itself tells for certain where it ends.
+    /// Brings into the buffer what only the log holds, and returns the contents of the log. Reads the log from its
+    /// beginning, because only the log itself says reliably where it ends.
     fn apply_rest(&self, active: &Generation) -> Result<Logged> {
         let log = self.logs.of(active)?;
         let (tail, applied) = (active.log_end(), active.buffer.applied());
@@ -81,7 +81,7 @@ impl Writer<'_> {
         Ok(logged)
     }
 
-    /// Brings one record into the buffer, unless it `is_applied` already, and into the summary.
+    /// Applies one record to the buffer, unless it `is_applied` already, and to the summary.
     fn apply_record(
         &self,
         active: &Generation,
@@ -128,7 +128,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Counts each handle's uncommitted keys anew, and checks them against those in the log.
+    /// Recounts each handle's uncommitted keys, and checks them against those in the log.
     fn recount_uncommitted(&self, active: &Buffer, pending: &BTreeMap<u64, Digest>) -> Result<()> {
         let mut keys = Vec::new();
         for index in 0..MAX_HANDLES {
@@ -146,8 +146,7 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// The state of keys that a handle claims; `None` if it has no transaction, so that they can never
-    /// count.
+    /// Returns the state of keys that a handle claims; `None` if it has no transaction, so that they can never count.
     fn state_of(&self, handle: u64) -> Option<u16> {
         if !self.file.header.transactional {
             return Some(COMMITTED);
@@ -172,13 +171,13 @@ impl Writer<'_> {
     }
 }
 
-/// Adds a record of a counting store to the numbers of those of its keys that are still marked.
+/// Adds a record of a counting store to the counts of those of its keys that are still marked.
 fn count_marked(active: &Generation, record: &Record<'_>, by: i64) {
     let mut nets = BTreeMap::new();
     for hash in record.hashes() {
         *nets.entry(hash).or_insert(0) += by;
     }
-    // Each key once, with its sum: the first count takes its mark away.
+    // Count each key once, with its sum: the first count clears its mark.
     for (hash, net) in nets {
         active.buffer.count_marked(hash, net);
     }
@@ -187,7 +186,7 @@ fn count_marked(active: &Generation, record: &Record<'_>, by: i64) {
 /// Gives up a handle's uncommitted keys.
 fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) {
     let state = slot.transaction();
-    // The state may have become another handle's.
+    // The state may belong to another handle by now.
     if state != 0 && active.is_open(state, handle) {
         active.abort_transaction(state);
         active.set_keys(active.keys().saturating_sub(slot.uncommitted()));

@@ -1,21 +1,21 @@
-//! What became of the keys that were to be inserted.
+//! The verdicts on keys to insert.
 
 use crate::error::Error;
 
-/// What became of a key that was to be inserted.
+/// The outcome of inserting a key.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
-    /// It was absent, and is present from now on. One caller gets this for a key.
+    /// The key was absent, and is present from now on. Exactly one caller gets this for a key.
     New,
-    /// It was present, or it is one of the few that the filter can't tell from present ones.
+    /// The key was present, or it is one of the few that the filter can't tell from present ones.
     Seen,
-    /// Another handle has claimed it and not committed yet. If that handle dies first, the key is
-    /// absent again: claim it again to learn which. Only in a transactional store.
+    /// Another handle has claimed the key and not committed yet. If that handle dies first, the key is absent again:
+    /// claim it again to learn which. Only in a transactional store.
     Pending,
 }
 
-/// What becomes of the keys behind one that is [pending](Verdict::Pending).
+/// What happens to the keys after one that is [pending](Verdict::Pending).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum OnPending {
     /// They are claimed.
@@ -25,19 +25,19 @@ pub(crate) enum OnPending {
 }
 
 impl OnPending {
-    /// Whether no verdict follows this one.
+    /// Returns whether no verdict follows this one.
     #[inline]
     pub(crate) fn stops_at(self, verdict: Verdict) -> bool {
         self == Self::Stop && verdict == Verdict::Pending
     }
 
-    /// Whether no verdict follows these.
+    /// Returns whether no verdict follows these.
     #[inline]
     pub(crate) fn stops_after(self, verdicts: &[Verdict]) -> bool {
         verdicts.last().is_some_and(|last| self.stops_at(*last))
     }
 
-    /// Removes the verdicts behind a pending one, from `first` on.
+    /// Removes the verdicts after a pending one, from `first` on.
     pub(crate) fn truncate(self, verdicts: &mut Vec<Verdict>, first: usize) {
         let mut new = verdicts[first..].iter();
         if self == Self::Stop
@@ -50,7 +50,7 @@ impl OnPending {
 
 /// Why a batch ended early.
 pub(crate) struct Stop {
-    /// How many of its keys are done.
+    /// The number of its keys that are done.
     pub(crate) done: usize,
     pub(crate) error: Box<Error>,
 }

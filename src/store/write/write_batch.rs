@@ -1,4 +1,4 @@
-//! A batch under the writer lock: decide on each key and reserve its slot, append all to the log, publish.
+//! A batch under the writer lock: decides on each key and reserves its slot, appends all to the log, publishes.
 
 use crate::buffer::COMMITTED;
 use crate::error::{Error, Result};
@@ -9,37 +9,37 @@ use crate::store::write::verdict::Stop;
 pub(crate) trait BatchOperation {
     fn turns(&self) -> usize;
 
-    /// How many keys of the caller's batch are done when all turns before this one are.
+    /// Returns how many keys of the caller's batch are done once all turns before this one are.
     fn place(&self, turn: usize) -> usize;
 
-    /// Decides on a key, and reserves a slot of the active buffer if it is to change.
+    /// Decides on a key, and reserves a slot of the active buffer if the key is to change.
     fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision>;
 
-    /// The place of the first key whose slot is reserved.
+    /// Returns the place of the first key whose slot is reserved.
     fn first_reserved(&self) -> Option<usize>;
 
     /// Appends the changes of the reserved keys to the log.
     fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()>;
 
-    /// Shows the changes to readers, and reserves nothing any more.
+    /// Shows the changes to readers, and clears the reservations.
     fn publish(&mut self, guard: &WriteGuard<'_>);
 
-    /// Gives the reserved slots up.
+    /// Gives up the reserved slots.
     fn abandon(&mut self, guard: &WriteGuard<'_>);
 
-    /// Goes on at a turn, in a new active buffer. `state` is that of keys which are claimed there.
+    /// Continues at a turn, in a new active buffer. `state` is the state of keys claimed there.
     fn resume(&mut self, guard: &WriteGuard<'_>, state: u16, turn: usize);
 }
 
-/// What was decided on a key.
+/// The decision on a key.
 pub(crate) enum Decision {
-    /// Nothing is to change.
+    /// The key does not change.
     Unchanged,
-    /// Its slot is reserved.
+    /// The key's slot is reserved.
     Reserved,
-    /// The active buffer can't take it.
+    /// The active buffer can't take the key.
     NoRoom,
-    /// Nothing is to change, and the keys behind it are left alone.
+    /// The key does not change, and the keys after it are left alone.
     Last,
 }
 
@@ -50,8 +50,8 @@ pub(crate) struct WriteBatch<'g, 'a, O> {
 }
 
 impl<O: BatchOperation> WriteBatch<'_, '_, O> {
-    /// Decides on all keys and writes what is to change. If the active buffer has no room, it writes what
-    /// there is, rotates, and goes on.
+    /// Decides on all keys and writes the changes. If the active buffer has no room, writes what is reserved, rotates,
+    /// and continues.
     #[inline]
     pub(crate) fn run(&mut self) -> Result<(), Stop> {
         let mut rotated = false;
@@ -80,11 +80,11 @@ impl<O: BatchOperation> WriteBatch<'_, '_, O> {
         outcome
     }
 
-    /// Rotates, unless that has been in vain.
+    /// Rotates, unless the last rotation made no room.
     #[cold]
     fn make_room(&mut self, rotated: bool, turn: usize) -> Result<()> {
         if rotated {
-            // Even a fresh buffer has no room: uncommitted keys fill it, or keys of one hash.
+            // Even a fresh buffer has no room: uncommitted keys fill it, or keys with one hash do.
             let quota = self.guard.slot().uncommitted();
             return Err(Error::TransactionTooLarge { quota });
         }
@@ -94,14 +94,14 @@ impl<O: BatchOperation> WriteBatch<'_, '_, O> {
         Ok(())
     }
 
-    /// Puts the reserved keys into the log, then shows them to readers. Only then are they done.
+    /// Appends the reserved keys to the log, then shows them to readers. Only then are they done.
     fn flush(&mut self) -> Result<(), Stop> {
         let Some(first) = self.operation.first_reserved() else {
             return Ok(());
         };
         if let Err(error) = self.operation.append(self.guard) {
-            // After a failed write the log may have them all the same: then the next holder of the lock
-            // decides, as after a death.
+            // After a failed write the log may still hold the keys. The next holder of the lock then decides, as after
+            // a death.
             if !self.guard.writer.handle.is_poisoned() {
                 self.operation.abandon(self.guard);
             }
@@ -114,8 +114,8 @@ impl<O: BatchOperation> WriteBatch<'_, '_, O> {
 }
 
 impl WriteGuard<'_> {
-    /// Makes sure that there is a log and, in a transactional store, a transaction; answers the state of
-    /// keys that are claimed.
+    /// Makes sure that there is a log and, in a transactional store, a transaction. Returns the state of keys that are
+    /// claimed.
     pub(crate) fn begin_claims(&mut self) -> Result<u16> {
         if !self.view.active.has_log() {
             self.start_log()?;
@@ -127,7 +127,7 @@ impl WriteGuard<'_> {
         if slot.transaction() == 0 {
             let active = &self.view.active.buffer;
             let begun = active.begin_transaction(self.writer.handle.number);
-            // There are as many states as handles can be open, so most of these are over.
+            // There are as many states as there can be open handles, so most of these are over.
             let state = begun.ok_or(Error::TransactionTooLarge { quota: 0 })?;
             slot.set_transaction(state);
         }
