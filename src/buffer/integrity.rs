@@ -55,7 +55,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Odd, like all its powers, so that a changed word changes the sum.
+    /// Odd, like every factor that follows it, so that a changed word changes the sum.
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     const STEP: u64 = 0xD1B5_4A32_D192_ED02;
 
