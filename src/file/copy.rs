@@ -131,7 +131,7 @@ pub(crate) fn digest_of(number: u64, header: &[u8]) -> u64 {
 }
 
 /// Returns the superblocks of a copy: the store's newest one, which expects no log, and a duplicate as its predecessor,
-/// so that damage to one loses nothing. Each stands at its place.
+/// so that damage to one loses nothing. They differ in [`slot`](Superblock::slot).
 pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
     let newest = Superblock {
         sequence: store.sequence.max(1),
