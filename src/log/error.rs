@@ -51,7 +51,7 @@ pub enum LogError {
         "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or go on without what follows by `everseen repair`"
     )]
     Damaged {
-        /// Where the damaged record begins.
+        /// Offset of the damaged record.
         offset: u64,
         /// Offset up to which the log is known to have been durable.
         durable: u64,
@@ -62,7 +62,7 @@ pub enum LogError {
         "the record that closes the log is missing (valid up to byte {end}) although its checkpoint had begun; restore store and log from a copy"
     )]
     Unsealed {
-        /// Where valid records end.
+        /// Offset of the end of the valid records.
         end: u64,
     },
 
@@ -70,14 +70,14 @@ pub enum LogError {
     /// the store recovers what is durable.
     #[error("a failed sync has lost what was written from byte {offset} on; reopen the store")]
     Lost {
-        /// Where valid records end.
+        /// Offset of the end of the valid records.
         offset: u64,
     },
 
     /// A record's CRC is right, but its contents are invalid.
     #[error("the record at byte {offset} makes no sense: {reason}")]
     Nonsense {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: u64,
         /// What is wrong with it.
         reason: &'static str,

@@ -16,7 +16,7 @@ pub(crate) const VERSION: u32 = 1;
 pub(crate) const CRC_OFFSET: usize = 12;
 /// Bytes in the log's header.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Where records begin.
+/// Offset of the first record.
 pub(crate) const RECORDS_OFFSET: u64 = 4096;
 
 /// Returns the path of the log of generation `generation` of the store at `store`.

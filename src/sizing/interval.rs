@@ -1,7 +1,7 @@
 //! Exact confidence intervals from counts, pure arithmetic.
 //!
-//! F. Garwood, "Fiducial limits for the Poisson distribution" (Biometrika 28, 1936); C. J. Clopper, E. S. Pearson, "The use
-//! of confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26, 1934).
+//! F. Garwood, "Fiducial limits for the Poisson distribution" (Biometrika 28, 1936); C. J. Clopper, E. S. Pearson, "The
+//! use of confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26, 1934).
 
 /// The probability that the true value lies beyond one end of an interval.
 const TAIL: f64 = 0.025;

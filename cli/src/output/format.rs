@@ -59,7 +59,8 @@ pub fn hex(bytes: &[u8]) -> String {
 /// Formats seconds since 1970 as `2001-09-09 01:46:40 UTC`.
 pub fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years of 365.2425 days that begin in March, so that the leap day is the last; 719,468 days before 1970 is March of year 0.
+    // Years have 365.2425 days and begin in March, so that the leap day is the last; March of year 0 is 719,468 days
+    // before 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =
