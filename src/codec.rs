@@ -1,6 +1,6 @@
-//! The one codec for everything on disk: little-endian, bounds checked, no allocation.
+//! The single codec for everything on disk: little-endian, bounds-checked, no allocation.
 
-/// Reads numbers from bytes, front to back. Past the end it answers `None`.
+/// Reads numbers from bytes, front to back. Past the end it returns `None`.
 #[derive(Debug, Clone)]
 pub(crate) struct Decoder<'a> {
     bytes: &'a [u8],
@@ -37,7 +37,7 @@ impl<'a> Decoder<'a> {
         self.array().map(f64::from_le_bytes)
     }
 
-    /// Whether nothing but zeros is left.
+    /// Returns whether only zeros are left.
     pub(crate) fn rest_is_zero(&self) -> bool {
         self.bytes.iter().all(|byte| *byte == 0)
     }
@@ -75,7 +75,7 @@ impl<'a> Encoder<'a> {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Zeros until the total length is `length`; nothing if it is longer already.
+    /// Appends zeros until the total length is `length`; does nothing if it is already longer.
     pub(crate) fn pad_to(&mut self, length: usize) -> &mut Self {
         if self.bytes.len() < length {
             self.bytes.resize(length, 0);
@@ -83,14 +83,14 @@ impl<'a> Encoder<'a> {
         self
     }
 
-    /// Zeros until the total length is a multiple of 8.
+    /// Appends zeros until the total length is a multiple of 8.
     pub(crate) fn align(&mut self) -> &mut Self {
         let length = self.bytes.len().next_multiple_of(8);
         self.pad_to(length)
     }
 }
 
-/// The number at `offset` of `bytes`, which must be long enough.
+/// Returns the number at `offset` of `bytes`, which must be long enough.
 #[inline]
 pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     let mut number = [0; 8];
@@ -98,7 +98,7 @@ pub(crate) fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(number)
 }
 
-/// The number at `offset` of `bytes`, which must be long enough.
+/// Returns the number at `offset` of `bytes`, which must be long enough.
 #[inline]
 pub(crate) fn u32_at(bytes: &[u8], offset: usize) -> u32 {
     let mut number = [0; 4];
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A value to be encoded.
+    /// A value to encode.
     #[derive(Debug, Clone, PartialEq)]
     enum Value {
         U16(u16),
@@ -145,7 +145,7 @@ mod tests {
         ]
     }
 
-    /// The slow twin: each byte by division.
+    /// The slow twin computes each byte by division.
     fn bytes_of(mut number: u64, count: usize) -> Vec<u8> {
         let mut bytes = Vec::new();
         for _ in 0..count {

@@ -1,19 +1,19 @@
 //! *Have I ever seen this key?* For sets too large to keep in memory.
 //!
-//! A [`Store`] is one file on disk. It answers "never seen" for certain, and "seen" with a rate of
-//! error that its maker chose; it remembers across restarts, kills and power cuts; and it needs no
-//! more memory than it is granted, whatever its size.
+//! A [`Store`] is one file on disk. It answers "never seen" with certainty, and "seen" with an error rate chosen when
+//! the store is created. It survives restarts, kills and power cuts, and it needs no more memory than it is granted,
+//! whatever its size.
 //!
 //! # How does it work?
 //!
-//! A key becomes 64 bits by a [keyed hash](enum@Hash). The high bits choose one page of 4096 bytes
-//! in the store file, and a generator seeded with all of them chooses `k` bits in that page: a Bloom
-//! filter a page. So a key costs one read at most, and sorting keys by hash sorts them by page.
+//! A [keyed hash](enum@Hash) turns a key into 64 bits. The high bits choose one page of 4096 bytes in the store file,
+//! and a generator seeded with all 64 bits chooses `k` bits in that page: one Bloom filter per page. A key therefore
+//! costs at most one read, and sorting keys by hash sorts them by page.
 //!
-//! New keys go to a write buffer in memory and to an append log on disk. When the buffer is full, a
-//! checkpoint walks the file in page order, sets the bits, and the log goes. That is a
-//! log-structured merge store reduced to what a filter needs, and the reason why inserts into a
-//! filter larger than memory cost sequential writes, not random ones.
+//! New keys go to a write buffer in memory and to an append log on disk. When the buffer is full, a checkpoint walks
+//! the file in page order, sets the bits, and removes the log. That is a log-structured merge store reduced to what a
+//! filter needs, and the reason why inserts into a filter larger than memory cost sequential writes instead of random
+//! ones.
 //!
 //! # An example
 //!
@@ -46,22 +46,21 @@
 //!
 //! # What it promises
 //!
-//! - Once `insert` has returned, `contains` is true, in every thread and process, until the end of time: there
-//!   are no false negatives.
+//! - Once `insert` has returned, `contains` is true, in every thread and process, until the end of time: there are no
+//!   false negatives.
 //! - Of all inserts of one key, in all processes, one returns `true`.
-//! - What has returned outlives the process (in a transactional store: what is committed); what is
-//!   committed outlives power loss.
-//! - Nothing read from disk is believed before its checksum and its range have been checked. Bad
-//!   bytes are a typed [`Error`], never a panic.
+//! - An operation that has returned outlives the process (in a transactional store: once it is committed); a commit
+//!   outlives power loss.
+//! - Nothing read from disk is used before its checksum and its range have been checked. Bad bytes cause a typed
+//!   [`Error`], never a panic.
 //!
 //! # What it doesn't
 //!
-//! - It can't list keys, and a key once inserted can't be taken out, but of a store of [`Kind::Counting`].
+//! - It can't list keys, and only a store of [`Kind::Counting`] can remove a key once it is inserted.
 //! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
-//! - It can't survive somebody else shortening or overwriting its file: see [`storage`] and
-//!   [`Map`].
+//! - It can't survive another program shortening or overwriting its file: see [`storage`] and [`Map`].
 //!
-//! The bytes are described in `FORMAT.md`, the reasons in `docs/design.md`.
+//! `FORMAT.md` describes the bytes, `docs/design.md` gives the reasons.
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]
 

@@ -1,4 +1,4 @@
-//! Everything that ends a command with exit status 2; each message is one line.
+//! The errors that end a command with exit status 2; each message is one line.
 
 use std::io;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub enum CliError {
         limit: String,
     },
 
-    /// All items before this one are done.
+    /// All items before this one are processed.
     #[error(
         "{input}:{line}: the store {store} is full: it was made for {capacity} keys, and has all lines before this one; make a larger one, or one that grows (kind scalable)",
         input = place.input, line = place.line, store = store.display()
@@ -119,12 +119,12 @@ pub enum CliError {
 }
 
 impl CliError {
-    /// Whether it means that something can't be printed, which must not be remembered then.
+    /// Returns whether something can't be printed, and therefore must not be remembered.
     pub fn is_output(&self) -> bool {
         matches!(self, CliError::Output(_) | CliError::OutputFile { .. })
     }
 
-    /// Whether nobody reads the output any more, which is a reader's right and no error.
+    /// Returns whether the reader of the output has closed it, which is its right and not an error.
     pub fn is_closed_output(&self) -> bool {
         matches!(self, CliError::Output(source) if source.kind() == io::ErrorKind::BrokenPipe)
     }

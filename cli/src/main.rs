@@ -1,6 +1,7 @@
 //! The command `everseen`: one file for each subcommand in `commands`, each with `Args` and `run`.
 //!
-//! `dedup`, `add`, `check` and `remove` are one [`pipeline`] with different jobs; the rest call the library once.
+//! `dedup`, `add`, `check` and `remove` share one [`pipeline`] with different jobs; the other commands call the library
+//! once.
 
 #![deny(unsafe_code)]
 

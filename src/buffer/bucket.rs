@@ -1,7 +1,7 @@
-//! A bucket of the table: one cache line.
+//! A bucket of the table occupies one cache line.
 //!
-//! Six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6 and 7): four states in word 6, two in the
-//! lower half of word 7, marks in its upper half.
+//! It holds six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6 and 7). Word 6 holds four states. The
+//! lower half of word 7 holds two states and its upper half the marks.
 
 use super::transactions::EMPTY;
 use crate::sys::sync::{AtomicU64, Ordering};
@@ -26,40 +26,40 @@ pub(super) fn state_of(states: [u64; 2], place: usize) -> u16 {
     (states[place / 4] >> (place % 4 * 16)) as u16
 }
 
-/// The mark that a key leaves where it passes, among the states' higher half.
+/// Returns the mark that a key leaves in each bucket it passes, positioned in the upper half of the second state word.
 #[inline]
 pub(super) fn mark_of(hash: u64) -> u64 {
     1 << (32 + hash % 32)
 }
 
-/// Whether the key, or another with its mark, passed this bucket.
+/// Returns whether the key, or another key with the same mark, passed this bucket.
 #[inline]
 pub(super) fn is_passed(states: [u64; 2], hash: u64) -> bool {
     states[1] & mark_of(hash) != 0
 }
 
-/// How many of a bucket's places are in use: they are taken in their order.
+/// Returns how many places of a bucket are in use. Keys fill them in order.
 #[inline]
 pub(super) fn used_places(states: [u64; 2]) -> usize {
     const ONES: u64 = 0x0001_0001_0001_0001;
-    // The lowest bit that is set is the highest of the first state that is 0 (Warren, "Hacker's
-    // Delight", 6-1); those above it mean nothing.
+    // The lowest set bit is the top bit of the first zero state (Warren, "Hacker's Delight", 6-1). The bits above it
+    // are meaningless.
     let first_empty = |word: u64| {
         let zeros = word.wrapping_sub(ONES) & !word & (ONES << 15);
         zeros.trailing_zeros() as usize / 16
     };
     match first_empty(states[0]) {
-        // Marks are no states.
+        // The marks are not states.
         4 => 4 + first_empty(states[1] & 0xFFFF_FFFF),
         first => first,
     }
 }
 
-/// Where a hash lies among the first `used` of a bucket. All six are compared at once: how many
-/// are in use is as good as random, and a branch for each would be mispredicted.
+/// Returns the place of a hash among the first `used` of a bucket. It compares all six at once: the number in use is
+/// effectively random, and a branch for each place would be mispredicted.
 #[inline]
 pub(super) fn place_of(bucket: &Bucket, used: usize, hash: u64) -> Option<usize> {
-    // The model checker would try all older values of those that don't count.
+    // The model checker would try all older values of the unused places.
     let looked_at = if cfg!(all(test, loom)) { used } else { SLOTS };
     let mut equal = 0_u32;
     for (place, word) in bucket[..looked_at].iter().enumerate() {
@@ -76,7 +76,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The slow twin goes from place to place.
+        /// The slow twin checks one place after another.
         #[test]
         fn used_places_end_at_the_first_empty_one(
             states in prop::array::uniform6(prop_oneof![Just(EMPTY), Just(COMMITTED), Just(0x8000), any::<u16>()]),

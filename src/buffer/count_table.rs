@@ -1,9 +1,8 @@
-//! The table of a counting store: how many more times each key was inserted than removed since the
-//! last checkpoint.
+//! The table of a counting store: how many more times each key was inserted than removed since the last checkpoint.
 //!
-//! It is the same table as that of keys (`table.rs`), with another meaning of a key's state: the
-//! number itself, and a mark while a record about the key is on its way into the log. So a death
-//! between the record and the number leaves a mark that tells who has yet to be counted.
+//! It is the same table as that of keys (`table.rs`), but a key's state means something else: it is the number itself,
+//! plus a mark while a record about the key is on its way into the log. A writer that dies between the record and the
+//! number thus leaves a mark on each key that still has to be counted.
 
 use std::ops::RangeInclusive;
 
@@ -11,12 +10,12 @@ use super::bucket::state_of;
 use super::slot::Slot;
 use super::{Buffer, Digest, Word};
 
-/// The state of a key whose inserts and removes are even; 0 is no key.
+/// The state of a key whose inserts and removes cancel out. 0 means no key.
 const EVEN: u16 = 0x4000;
-/// A record about the key may be in the log that is not in its number yet.
+/// The log may hold a record about the key that its number does not include yet.
 const MARKED: u16 = 0x8000;
 const NUMBER: u16 = MARKED - 1;
-/// A number that is further from 0 has no room for another batch: the buffer is full then.
+/// A number further from 0 has no room for another batch: the buffer counts as full.
 const MOST: i64 = EVEN as i64 - 1024;
 
 fn number_of(state: u16) -> i64 {
@@ -28,13 +27,13 @@ fn number_of(state: u16) -> i64 {
 }
 
 impl Buffer {
-    /// How many more times the key was inserted than removed.
+    /// Returns how many more times the key was inserted than removed.
     pub(crate) fn net(&self, hash: u64) -> i64 {
         self.find(hash).map_or(0, |(_, state)| number_of(state))
     }
 
-    /// Marks the key for a record that is about to be written; `None` if there is no room for it, or
-    /// in its number.
+    /// Marks the key for a record that is about to be written. Returns `None` if the table has no room for the key, or
+    /// its number no room for the record.
     pub(crate) fn mark(&self, hash: u64) -> Option<Slot> {
         let (slot, state) = match self.find(hash) {
             Some(found) => found,
@@ -47,7 +46,7 @@ impl Buffer {
         Some(slot)
     }
 
-    /// Adds to a marked key's number, in one step with taking the mark away.
+    /// Adds to a marked key's number and removes the mark in one step.
     pub(crate) fn count(&self, slot: Slot, by: i64) {
         let number = number_of(self.state(slot)) + by;
         let bound = i64::from(EVEN) - 1;
@@ -55,13 +54,13 @@ impl Buffer {
         self.publish(slot, number as u16);
     }
 
-    /// Takes the mark away.
+    /// Removes the mark.
     pub(crate) fn unmark(&self, slot: Slot) {
         self.publish(slot, self.state(slot) & NUMBER);
     }
 
-    /// Adds to the key's number if it is marked. For who goes on after a holder of the writer lock
-    /// that died between the record and this.
+    /// Adds to the key's number if the key is marked. The next holder of the writer lock calls this after a holder that
+    /// died between the record and the number.
     pub(crate) fn count_marked(&self, hash: u64, by: i64) {
         if let Some((slot, state)) = self.find(hash)
             && state & MARKED != 0
@@ -70,7 +69,7 @@ impl Buffer {
         }
     }
 
-    /// Takes all marks away that a dead holder of the writer lock left, and counts anew.
+    /// Removes all marks that a dead holder of the writer lock left, and recounts.
     pub(crate) fn unmark_all(&self) {
         let (mut used, mut net) = (0, 0);
         self.for_each_key(|slot, state| {
@@ -84,7 +83,7 @@ impl Buffer {
         self.set_net_keys(net);
     }
 
-    /// Inserts less removes of all keys together.
+    /// Returns the inserts minus the removes of all keys together.
     pub(crate) fn net_keys(&self) -> i64 {
         self.get(Word::Net).cast_signed()
     }
@@ -93,8 +92,8 @@ impl Buffer {
         self.set(Word::Net, net.cast_unsigned());
     }
 
-    /// Appends all keys in a range of hashes whose inserts and removes are not even, with the
-    /// difference; nearly sorted.
+    /// Appends each key in a range of hashes whose inserts and removes don't cancel out, with the difference; nearly
+    /// sorted.
     pub(crate) fn collect_nets(&self, hashes: RangeInclusive<u64>, out: &mut Vec<(u64, i64)>) {
         self.for_each_in(&hashes, |hash, state| {
             let number = number_of(state);
@@ -104,7 +103,7 @@ impl Buffer {
         });
     }
 
-    /// Of the keys in a range of hashes, each so many times.
+    /// Returns the digest of the keys in a range of hashes, each weighted by its number.
     pub(crate) fn net_digest(&self, hashes: RangeInclusive<u64>) -> Digest {
         let mut digest = Digest::default();
         self.for_each_in(&hashes, |hash, state| {
@@ -124,13 +123,12 @@ mod tests {
     use proptest::prelude::*;
     use std::collections::BTreeMap;
 
-    /// What a writer may do, or who goes on after one that died.
+    /// A step of a writer, or of the next one after a writer died.
     #[derive(Debug, Clone)]
     enum Step {
-        /// A batch of keys counted up or down, of which so many are counted before the writer dies
-        /// (or all, and it lives).
+        /// Counts a batch of keys up or down. The writer dies after this many of them (or counts all and lives).
         Count(Vec<u64>, bool, usize),
-        /// Reserved, and given up.
+        /// Reserves the keys, then gives them up.
         Fail(Vec<u64>),
         Collect(u64, u64),
     }

@@ -1,8 +1,8 @@
-//! What is known of a buffer's words without believing them.
+//! Checks a buffer's words before they are trusted.
 //!
-//! Others write to a buffer too, and what they write may be wrong. Each word is checked before it is used to write or
-//! to find a place; a word in its range may be wrong all the same, and is found by a [sum](Buffer::sum) that the
-//! holder of the writer lock leaves for the next one.
+//! Other processes write to a buffer too, and may write wrong values. Each word is checked before it is used for
+//! writing or for finding a place. A word within its range may still be wrong: the [sum](Buffer::sum) that each holder
+//! of the writer lock leaves for the next one reveals that.
 
 use std::ops::RangeInclusive;
 
@@ -19,7 +19,7 @@ pub(crate) struct Wrong {
 }
 
 impl Wrong {
-    /// Unless the word is in the range.
+    /// Returns an error unless the word is in the range.
     #[inline]
     pub(crate) fn unless_in(
         word: &'static str,
@@ -47,7 +47,7 @@ impl Wrong {
     }
 }
 
-/// A sum of words that is another one if any of them is.
+/// A sum of words that changes if any of the words does.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Sum {
     sum: u64,
@@ -55,7 +55,7 @@ pub(crate) struct Sum {
 }
 
 impl Sum {
-    /// Odd, as is each that follows: then a word that differs makes a difference.
+    /// Odd, like every factor that follows it, so that a changed word changes the sum.
     const FACTOR: u64 = 0x9E37_79B9_7F4A_7C15;
     const STEP: u64 = 0xD1B5_4A32_D192_ED02;
 
@@ -66,17 +66,17 @@ impl Sum {
         self.factor = self.factor.wrapping_add(Self::STEP);
     }
 
-    /// Never 0.
+    /// Returns the sum, which is never 0.
     #[inline]
     pub(crate) fn value(self) -> u64 {
         self.sum.max(1)
     }
 }
 
-/// How many keys there are, and a sum over their hashes: the same for two that hold the same keys. Of a
-/// counting store, each as often as it was inserted less removed.
+/// The number of keys and a sum over their hashes: equal for two sets that hold the same keys. In a counting store,
+/// each key counts as often as it was inserted minus how often it was removed.
 ///
-/// Each hash is mixed before it is added. In a plain sum two changed words can make up for each other.
+/// Each hash is mixed before it is added. In a plain sum, two changed words could cancel each other out.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Digest {
     pub(crate) keys: u64,
@@ -91,14 +91,14 @@ impl Digest {
         self.sum = self.sum.wrapping_add(mixed(hash).wrapping_mul(times));
     }
 
-    /// Of some keys, each once.
+    /// Returns the digest of some keys, each counted once.
     pub(crate) fn of(hashes: &[u64]) -> Self {
         let mut all = Self::default();
         all.add_all(hashes.iter().copied(), 1);
         all
     }
 
-    /// Of some keys, each so many times.
+    /// Returns the digest of some keys, each counted the given number of times.
     pub(crate) fn of_nets(nets: &[(u64, i64)]) -> Self {
         let mut all = Self::default();
         nets.iter().for_each(|(hash, net)| all.add(*hash, *net));
@@ -119,18 +119,18 @@ impl Digest {
     }
 }
 
-/// Not linear, so that differences between hashes don't stay what they are.
+/// Mixes a hash non-linearly, so that differences between hashes are not preserved.
 #[inline]
 fn mixed(hash: u64) -> u64 {
     let spread = (hash ^ (hash >> 32)).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (spread ^ (spread >> 29)).wrapping_mul(0xD1B5_4A32_D192_ED03)
 }
 
-/// Where the records of a log begin; no tail but that of a buffer without a log lies before.
+/// The offset of a log's first record. Only the tail of a buffer without a log lies below it.
 const FIRST_TAIL: u64 = 4096;
 
 impl Buffer {
-    /// Checks what the holder of the writer lock is going to use, each word for itself.
+    /// Checks each word that the holder of the writer lock is about to use, on its own.
     #[inline]
     pub(crate) fn check(&self) -> Result<(), Wrong> {
         let tail = self.tail();
@@ -174,12 +174,12 @@ impl Buffer {
         (tail, allocated)
     }
 
-    /// Whether `state` is that of a handle's open transaction.
+    /// Returns whether `state` is that of a handle's open transaction.
     pub(crate) fn is_open(&self, state: u16, handle: u64) -> bool {
         self.transaction(state) == Transaction::Open(handle)
     }
 
-    /// A state that was met in the table and that no writer gives a key.
+    /// Returns a state that was found in the table although no writer gives it to a key.
     pub(crate) fn nonsense(&self) -> Option<Wrong> {
         match self.nonsense.load(Ordering::Relaxed) {
             0 => None,
@@ -191,7 +191,7 @@ impl Buffer {
         }
     }
 
-    /// Of the keys that count for good.
+    /// Returns the digest of the committed keys.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         self.for_each_in(&(0..=u64::MAX), |hash, state| {

@@ -1,7 +1,7 @@
-//! One writer and its readers, in every order (see docs/evidence.md for how to run it).
+//! One writer and its readers, in every order (docs/evidence.md says how to run it).
 //!
-//! What stands for the log is a relaxed word that the writer stores before it publishes: who sees
-//! the key must see that word, and who does not see it must not see the key.
+//! A relaxed word stands for the log. The writer stores it before it publishes: a reader that sees the key must see
+//! that word, and a reader that does not see the word must not see the key.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use crate::sys::explore;
 use crate::sys::sync::AtomicBool;
 
 impl Buffer {
-    /// Four buckets, of which the first is every small key's home, and two transactions.
+    /// Returns a buffer of four buckets, the first of which is every small key's home, and two transactions.
     pub(crate) fn small(generation: u64) -> Self {
         let shape = Shape {
             transactions: 2,
@@ -23,7 +23,7 @@ impl Buffer {
         Self::begin(region, shape, generation)
     }
 
-    /// Claims and publishes a key that is not there.
+    /// Claims and publishes a key that is absent.
     pub(crate) fn put(&self, hash: u64, state: u16) {
         let slot = self.claimed(hash);
         self.publish(slot, state);
@@ -37,16 +37,16 @@ impl Buffer {
     }
 }
 
-/// The key that is looked for.
+/// The key that readers look up.
 const KEY: u64 = 100;
 const OTHER: u64 = 101;
-/// A key that is there all the time.
+/// A key that is always present.
 const OLD: u64 = 1;
 const HANDLE: u64 = 7;
 
 struct Scene {
     buffer: Buffer,
-    /// What is in the log, a bit a key.
+    /// The contents of the log, one bit per key.
     logged: AtomicU64,
     /// The writer has returned.
     done: AtomicBool,
@@ -55,7 +55,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// `OLD` and others that stand before the next key in its bucket.
+    /// Creates a scene with `OLD` and other keys that precede the next key in its bucket.
     fn with(keys: u64) -> Arc<Self> {
         let buffer = Buffer::small(1);
         for key in OLD..OLD + keys {
@@ -78,7 +78,7 @@ impl Scene {
         self.logged.load(Ordering::Relaxed) & bit != 0
     }
 
-    /// What any reader may hold against the buffer while `KEY` is on its way in.
+    /// Checks what any reader may demand of the buffer while `KEY` is on its way in.
     fn look(&self) {
         let after = self.done.load(Ordering::Acquire) || self.told.load(Ordering::Acquire);
         let seen = self.buffer.contains(KEY);
@@ -91,7 +91,7 @@ impl Scene {
     }
 }
 
-/// The scene with one thread more, and `main` on this one.
+/// Runs the scene with one more thread, and `main` on this one.
 fn beside(scene: &Arc<Scene>, other: impl Fn(&Scene) + Send + 'static) -> thread::JoinHandle<()> {
     let scene = Arc::clone(scene);
     thread::spawn(move || other(&scene))
@@ -117,7 +117,7 @@ fn a_key_is_seen_once_published_and_never_before() {
     a_key_comes_in_behind(0, 3);
 }
 
-/// Its states are in the bucket's second word of states.
+/// The key's state is in the second state word of the bucket.
 #[test]
 fn so_is_the_fifth_key_of_a_bucket() {
     a_key_comes_in_behind(4, 3);
@@ -128,7 +128,7 @@ fn so_is_one_that_overflows_into_the_next_bucket() {
     a_key_comes_in_behind(6, 3);
 }
 
-/// Four states share a word: to change one must not lose what the others are.
+/// Four states share a word: a change to one must not lose the others.
 #[test]
 fn neighbours_stay_as_they_are() {
     explore(3, || {
@@ -151,7 +151,7 @@ fn neighbours_stay_as_they_are() {
     });
 }
 
-/// A record that could not be written: its claims are given up, and the next try gets in.
+/// After a record could not be written, its claims are retracted and the next try succeeds.
 #[test]
 fn a_claim_given_up_is_never_seen() {
     explore(5, || {
@@ -212,8 +212,8 @@ fn what_is_aborted_was_never_settled() {
     });
 }
 
-/// Two transactions are all there are: the third sweeps the table and takes a number again, while
-/// readers have just read a key's old state.
+/// There are only two transactions: the third sweeps the table and reuses a number while readers have just read a key's
+/// old state.
 #[test]
 fn a_transaction_used_again_is_not_taken_for_the_one_before() {
     explore(3, || {
@@ -238,8 +238,8 @@ fn a_transaction_used_again_is_not_taken_for_the_one_before() {
     });
 }
 
-/// A holder of the writer lock dies between claims, record and publishing; the next one goes on,
-/// as [`Buffer::publish_claimed`] and [`Buffer::retract_claimed`] are for.
+/// A holder of the writer lock dies between claims, record and publishing. The next holder continues with
+/// [`Buffer::publish_claimed`] and [`Buffer::retract_claimed`].
 #[test]
 fn who_goes_on_after_a_death_shows_what_is_logged_and_no_more() {
     explore(3, || {
@@ -276,7 +276,7 @@ fn who_goes_on_after_a_death_shows_what_is_logged_and_no_more() {
     });
 }
 
-/// Two writers, one key, the lock between them: one of them wins it.
+/// Two writers share the lock and compete for one key: exactly one of them wins it.
 #[test]
 fn a_key_has_one_winner() {
     explore(3, || {
@@ -309,8 +309,8 @@ fn a_key_has_one_winner() {
     });
 }
 
-/// The tail is read without the lock by who syncs: it covers what was published before, and never
-/// lies ahead of what is written.
+/// The thread that syncs reads the tail without the lock: the tail covers what was published before, and never lies
+/// ahead of what is written.
 #[test]
 fn the_tail_covers_what_was_published_and_is_covered_by_what_is_written() {
     explore(2, || {

@@ -1,7 +1,7 @@
 //! The write buffer: the keys since the last checkpoint, in memory that processes may share.
 //!
-//! A buffer belongs to one generation and is never emptied or used again. It begins with a few
-//! words about that generation's log, then come the transactions, then the table of keys.
+//! A buffer belongs to one generation and is never emptied or reused. It begins with a few words about that
+//! generation's log. The transactions follow, then the table of keys.
 
 mod bucket;
 mod count_table;
@@ -28,7 +28,7 @@ const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
 const HEADER_WORDS: u64 = 64;
 const MOST_TRANSACTIONS: u64 = 32_768;
 
-/// What the words at the front mean.
+/// The meanings of the words at the front.
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
 enum Word {
@@ -36,7 +36,7 @@ enum Word {
     Generation,
     Transactions,
     Homes,
-    /// Even or odd: which of the two tails counts.
+    /// Its parity selects which of the two tails is valid.
     TailTurn,
     Tails,
     Applied = Word::Tails as usize + 4,
@@ -46,11 +46,11 @@ enum Word {
     Used,
     Keys,
     Room,
-    /// Syncs of the log that failed, and how many of them have been made good.
+    /// The number of failed syncs of the log, and how many of them have been repaired.
     Failures,
     Mended,
     NextTransaction,
-    /// Of a counting store: inserts less removes, signed.
+    /// In a counting store: inserts minus removes, signed.
     Net,
 }
 
@@ -59,7 +59,7 @@ const MAGICS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
 
 const _: () = assert!((Word::Net as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
-/// Where the log of a generation ends, and the CRC of its last record.
+/// The end of a generation's log, and the CRC of the log's last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Tail {
     /// 0 while there is no log.
@@ -69,28 +69,27 @@ pub(crate) struct Tail {
 
 /// The buffer of one generation.
 ///
-/// What changes it may be called by one thread at a time, which the writer lock sees to. Should two
-/// ever do so, keys could be lost, but memory would stay sound: whatever its words are, no call panics
-/// or reaches beyond them.
+/// Only one thread at a time may call a method that changes the buffer; the writer lock ensures that. If two ever did
+/// so, keys could be lost but memory would stay sound: whatever the words are, no call panics or reaches beyond them.
 #[derive(Debug)]
 pub(crate) struct Buffer {
     region: Region,
     generation: u64,
     transactions: u64,
     homes: u64,
-    /// A state that this handle met in the table and that none can have; 0 for none yet.
+    /// An impossible state that this handle found in the table; 0 if it found none.
     nonsense: AtomicU64,
 }
 
 impl Buffer {
-    /// A buffer of about `bytes` for this process alone.
+    /// Creates a buffer of about `bytes` that is private to this process.
     pub(crate) fn private(bytes: u64, generation: u64) -> io::Result<Self> {
         let shape = Shape::of(bytes);
         let region = Region::private(shape.words())?;
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// A buffer of about `bytes` in a new file.
+    /// Creates a buffer of about `bytes` in a new file.
     pub(crate) fn create(
         folder: &Folder,
         path: &Path,
@@ -102,7 +101,7 @@ impl Buffer {
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// The same, made quickly and slow at first use: [`fill`](Self::fill) comes before the first key.
+    /// Creates the same, quickly but slow on first use: the caller calls [`fill`](Self::fill) before the first key.
     pub(crate) fn reserve(
         folder: &Folder,
         path: &Path,
@@ -114,17 +113,17 @@ impl Buffer {
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// Makes a buffer without a key ready for many.
+    /// Prepares an empty buffer for many keys.
     pub(crate) fn fill(&self) -> io::Result<()> {
         self.region.fill()
     }
 
-    /// Has all of it in memory at once.
+    /// Brings the whole buffer into memory at once.
     pub(crate) fn populate(&self) {
         self.region.populate();
     }
 
-    /// Makes a file of zeros, but for its magic, that a buffer of about `bytes` can be [made of](Self::adopt) at once.
+    /// Creates a file of zeros, except for its magic, that a buffer of about `bytes` can [adopt](Self::adopt) at once.
     pub(crate) fn blank(folder: &Folder, path: &Path, bytes: u64) -> io::Result<()> {
         let region = Region::create(folder, path, Shape::of(bytes).words())?;
         for index in MAGICS {
@@ -133,10 +132,10 @@ impl Buffer {
         Ok(())
     }
 
-    /// A buffer of about `bytes` in a file that [`blank`](Self::blank) made.
+    /// Creates a buffer of about `bytes` in a file that [`blank`](Self::blank) created.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size, or no longer blank.
+    /// Returns [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size, or no longer blank.
     pub(crate) fn adopt(
         folder: &Folder,
         path: &Path,
@@ -172,10 +171,10 @@ impl Buffer {
         buffer
     }
 
-    /// The buffer in a file that [`create`](Self::create) made for this generation.
+    /// Opens the buffer in a file that [`create`](Self::create) created for this generation.
     ///
     /// # Errors
-    /// [`io::ErrorKind::InvalidData`] if the file holds no such buffer.
+    /// Returns [`io::ErrorKind::InvalidData`] if the file holds no such buffer.
     pub(crate) fn open(
         folder: &Folder,
         path: &Path,
@@ -210,7 +209,7 @@ impl Buffer {
         })
     }
 
-    /// The generation that it belongs to.
+    /// Returns the buffer's generation.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
     }
@@ -227,8 +226,8 @@ impl Buffer {
         self.word(word).store(value, Ordering::Release);
     }
 
-    /// Where the log ends. Without the writer lock, that may be the end that is being published, and
-    /// asked again the one before it; never one before what was published when it was asked.
+    /// Returns the end of the log. Without the writer lock, one call may return the end that is being published and the
+    /// next call the one before it, but never an end before the one that was published at the time of the call.
     pub(crate) fn tail(&self) -> Tail {
         let turn = self.get(Word::TailTurn) % 2;
         let at = Word::Tails as usize + 2 * turn as usize;
@@ -239,8 +238,8 @@ impl Buffer {
         }
     }
 
-    /// Publishes a complete record: both words in one step, so that a holder of the writer lock who
-    /// dies in between leaves one tail or the other.
+    /// Publishes a complete record. Both words change in one step, so that a holder of the writer lock that dies in
+    /// between leaves one tail or the other.
     pub(crate) fn set_tail(&self, tail: Tail) {
         let turn = self.get(Word::TailTurn).wrapping_add(1);
         let at = Word::Tails as usize + 2 * (turn % 2) as usize;
@@ -250,7 +249,7 @@ impl Buffer {
         self.set(Word::TailTurn, turn);
     }
 
-    /// Up to where the log's records are in the table.
+    /// Returns the offset up to which the log's records are in the table.
     pub(crate) fn applied(&self) -> u64 {
         self.get(Word::Applied)
     }
@@ -259,7 +258,7 @@ impl Buffer {
         self.set(Word::Applied, end);
     }
 
-    /// Up to where the log is known to be durable.
+    /// Returns the offset up to which the log is known to be durable.
     pub(crate) fn durable(&self) -> u64 {
         self.get(Word::Durable)
     }
@@ -268,12 +267,12 @@ impl Buffer {
         self.word(Word::Durable).fetch_max(end, Ordering::AcqRel);
     }
 
-    /// Syncs of the log that failed, and how many of them have been made good.
+    /// Returns the number of failed syncs of the log, and how many of them have been repaired.
     pub(crate) fn failures(&self) -> (&AtomicU64, &AtomicU64) {
         (self.word(Word::Failures), self.word(Word::Mended))
     }
 
-    /// Bytes that the log file has room for.
+    /// Returns the bytes allocated to the log file.
     pub(crate) fn allocated(&self) -> u64 {
         self.get(Word::Allocated)
     }
@@ -282,7 +281,7 @@ impl Buffer {
         self.set(Word::Allocated, length);
     }
 
-    /// Whether the record that closes the log is in it.
+    /// Returns whether the log contains the record that closes it.
     pub(crate) fn is_sealed(&self) -> bool {
         self.get(Word::Sealed) != 0
     }
@@ -291,14 +290,14 @@ impl Buffer {
         self.set(Word::Sealed, 1);
     }
 
-    /// Whether no key was ever claimed in it. Who finds it so need not look for one: a key is counted before it
-    /// is shown.
+    /// Returns whether no key was ever claimed in the buffer. If so, a reader need not search it: a key is counted
+    /// before it becomes visible.
     #[inline]
     pub(crate) fn is_unused(&self) -> bool {
         self.used() == 0
     }
 
-    /// Keys in the table that were not dropped.
+    /// Returns the number of keys in the table that were not dropped.
     pub(crate) fn keys(&self) -> u64 {
         self.get(Word::Keys)
     }
@@ -307,7 +306,7 @@ impl Buffer {
         self.set(Word::Keys, keys);
     }
 
-    /// Committed keys that it takes before it is rotated so as to fill a layer exactly.
+    /// Returns how many committed keys the buffer accepts before rotation, so that they fill a layer exactly.
     pub(crate) fn room(&self) -> u64 {
         self.get(Word::Room)
     }
@@ -317,7 +316,7 @@ impl Buffer {
     }
 }
 
-/// How the words of a region are divided.
+/// The division of a region's words.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Shape {
     transactions: u64,
@@ -326,7 +325,7 @@ struct Shape {
 
 impl Shape {
     fn of(bytes: u64) -> Self {
-        // Whole lines, as buckets are.
+        // Whole cache lines, like buckets.
         let transactions = (bytes / 256 / 8 * 8).clamp(64, MOST_TRANSACTIONS);
         let fixed = HEADER_WORDS + transactions;
         let buckets = (bytes / 8).saturating_sub(fixed) / bucket::BUCKET_WORDS as u64;
@@ -346,12 +345,12 @@ impl Shape {
     }
 }
 
-/// The keys that a buffer of about `bytes` takes.
+/// Returns the number of keys that a buffer of about `bytes` accepts.
 pub(crate) fn limit_of(bytes: u64) -> u64 {
     Shape::of(bytes).limit()
 }
 
-/// The bytes that a buffer for `keys` needs, about and not less.
+/// Returns the bytes that a buffer for `keys` needs, approximately but never too few.
 pub(crate) fn bytes_for(keys: u64) -> u64 {
     let mut bytes = keys.saturating_mul(15) + 65_536;
     while limit_of(bytes) < keys {

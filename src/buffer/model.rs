@@ -1,4 +1,4 @@
-//! The buffer against a sorted map that knows each key's fate at once.
+//! Compares the buffer with a sorted map that records each key's fate immediately.
 
 use std::collections::BTreeMap;
 
@@ -6,27 +6,27 @@ use proptest::prelude::*;
 
 use super::*;
 
-/// What became of a key.
+/// The fate of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Fate {
     Claimed,
-    /// In the open transaction of this state.
+    /// Part of the open transaction with this state.
     Pending(u16),
     Settled,
     Dropped,
 }
 
-/// What a writer, or one that goes on after it, may do.
+/// A step of a writer, or of the next one after it.
 #[derive(Debug, Clone)]
 enum Step {
     Claim(u64),
-    /// Shows all claims, in one of the open transactions or for good.
+    /// Publishes all claims, in one of the open transactions or as committed.
     Publish(usize),
     Retract,
     Begin(u64),
     Commit(usize),
     Abort(usize),
-    /// Shows the claims among these keys and gives the others up.
+    /// Publishes the claims among these keys and retracts the others.
     Mend(Vec<u64>),
     Collect(u64, u64),
 }

@@ -2,8 +2,8 @@
 
 use super::bucket::BUCKET_WORDS;
 
-/// Where a key lies: its bucket times [`BUCKET_WORDS`], and its place there. One word, so that it is handed on in a
-/// register: two that are stored and then copied as one have to wait for all stores before them.
+/// A key's position: its bucket times [`BUCKET_WORDS`], plus its place in the bucket. It is one word, so that it
+/// travels in a register: two words that are stored and then copied as one must wait for all stores before them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Slot(usize);
 

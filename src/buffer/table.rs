@@ -1,10 +1,9 @@
 //! The table of keys in a buffer.
 //!
-//! A bucket is one cache line (`bucket.rs`). The home bucket of a hash is its high bits, as its page
-//! is, so a walk over the buckets meets the keys in nearly the order of the pages. A bucket that is
-//! full overflows into the next one, and has a mark for each key that passed it: the lowest bits of
-//! its hash choose which. A bucket without the mark of a key ends the search for it. Nothing is ever
-//! taken out: a key that is dropped keeps its slot and changes its state.
+//! A bucket is one cache line (`bucket.rs`). The high bits of a hash select its home bucket, as they select its page,
+//! so a walk over the buckets meets the keys in nearly page order. A full bucket overflows into the next one and keeps
+//! a mark for each key that passed it; the lowest bits of the key's hash select the mark. A bucket without a key's mark
+//! ends the search for that key. Nothing is ever removed: a dropped key keeps its slot and changes its state.
 
 use std::ops::RangeInclusive;
 
@@ -18,39 +17,39 @@ use crate::page::place::page_of;
 use crate::sys;
 use crate::sys::sync::Ordering;
 
-/// How many buckets past its home a key may lie. At three quarters full, none comes near.
-/// (The model checker has no time for so many.)
+/// The number of buckets past its home in which a key may lie. At three quarters full, no key comes near it. (The model
+/// checker has no time for that many.)
 pub(super) const REACH: u64 = if cfg!(all(test, loom)) { 2 } else { 128 };
 
-/// What became of a claim.
+/// The outcome of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
-    /// The key was there, or is claimed by the caller itself.
+    /// The key was present, or the caller itself has already claimed it.
     Settled,
-    /// The key was there, in the open transaction of this handle.
+    /// The key was present, in the open transaction of this handle.
     Open(u64),
-    /// The key is claimed; to be published or retracted.
+    /// The key is claimed. The caller publishes or retracts it.
     Claimed(Slot),
     /// The table is full.
     NoRoom,
 }
 
-/// Whether a key is there.
+/// Whether a key is present.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
     Absent,
     Settled,
-    /// In the open transaction of this handle.
+    /// Part of the open transaction of this handle.
     Open(u64),
 }
 
 impl Buffer {
-    /// The keys it takes.
+    /// Returns the number of keys that the table accepts.
     pub(crate) fn limit(&self) -> u64 {
         self.homes * SLOTS as u64 / 4 * 3
     }
 
-    /// Slots in use, dropped keys included.
+    /// Returns the number of slots in use, including dropped keys.
     pub(crate) fn used(&self) -> u64 {
         self.get(Word::Used)
     }
@@ -66,19 +65,19 @@ impl Buffer {
         self.region.words()[from..].as_chunks().0
     }
 
-    /// Fetches the key's home bucket.
+    /// Prefetches the key's home bucket.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         sys::prefetch(&self.buckets()[self.home(hash)]);
     }
 
-    /// Whether the key is there, in an open transaction too.
+    /// Returns whether the key is present, including in an open transaction.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> bool {
         self.lookup(hash) != Presence::Absent
     }
 
-    /// Whether the key is there, and whose it is if that is not settled.
+    /// Returns whether the key is present, and the handle of its transaction while that is open.
     pub(crate) fn lookup(&self, hash: u64) -> Presence {
         loop {
             match self.find(hash) {
@@ -86,7 +85,7 @@ impl Buffer {
                 Some((_, COMMITTED)) => return Presence::Settled,
                 Some((slot, state)) => {
                     let presence = self.presence(state);
-                    // Else the transaction may be another by now, of the same number.
+                    // Otherwise the number may name another transaction by now.
                     let states = load_states(&self.buckets()[slot.bucket()]);
                     if state_of(states, slot.place()) == state {
                         return presence;
@@ -96,7 +95,7 @@ impl Buffer {
         }
     }
 
-    /// Whether a claim of the key would find it there, be it claimed by the same batch.
+    /// Returns whether a claim of the key would find it present, even if the same batch claimed it.
     pub(crate) fn is_held(&self, hash: u64) -> bool {
         match self.find(hash) {
             None => false,
@@ -117,7 +116,7 @@ impl Buffer {
         }
     }
 
-    /// The key's slot and state.
+    /// Returns the key's slot and state.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<(Slot, u16)> {
         let home = self.home(hash);
@@ -127,7 +126,7 @@ impl Buffer {
             if let Some(place) = place_of(words, used, hash) {
                 return Some((Slot::of(bucket, place), state_of(states, place)));
             }
-            // Rarely so, in a bucket that is full too.
+            // Rare, even in a full bucket.
             if !is_passed(states, hash) {
                 return None;
             }
@@ -135,8 +134,7 @@ impl Buffer {
         None
     }
 
-    /// Claims a slot for the key unless it is there. Readers don't see it before
-    /// [`publish`](Self::publish).
+    /// Claims a slot for the key unless the key is present. Readers don't see it before [`publish`](Self::publish).
     #[inline]
     pub(crate) fn claim(&self, hash: u64) -> Claim {
         let home = self.home(hash);
@@ -156,7 +154,7 @@ impl Buffer {
         Claim::NoRoom
     }
 
-    /// Takes a slot for a key that is not there; `None` if there is no room.
+    /// Takes a slot for an absent key; returns `None` if there is no room.
     pub(super) fn take_slot(&self, hash: u64, state: u16) -> Option<Slot> {
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
@@ -171,7 +169,7 @@ impl Buffer {
         if slots >= self.limit() {
             return None;
         }
-        // Before it can be seen where it lies: who looks for it comes that far.
+        // Set the marks before the key becomes visible in its slot, so that every search for it reaches that slot.
         for full in &self.buckets()[self.home(hash)..slot.bucket()] {
             let word = &full[SLOTS + 1];
             let marks = word.load(Ordering::Relaxed) | mark_of(hash);
@@ -197,8 +195,8 @@ impl Buffer {
         }
     }
 
-    /// Shows a claimed key to readers, in state `state`: release, so that whoever sees the state
-    /// sees the hash.
+    /// Makes a claimed key visible to readers, in state `state`. The store is a release: a reader that sees the state
+    /// also sees the hash.
     #[inline]
     pub(crate) fn publish(&self, slot: Slot, state: u16) {
         let word = &self.buckets()[slot.bucket()][SLOTS + slot.place() / 4];
@@ -208,20 +206,20 @@ impl Buffer {
         word.store(new, Ordering::Release);
     }
 
-    /// Gives a claim up.
+    /// Retracts a claim.
     pub(crate) fn retract(&self, slot: Slot) {
         self.publish(slot, DROPPED);
     }
 
-    /// Shows the key in state `state` if it is claimed. For who goes on after a holder of the
-    /// writer lock that died between the record and this.
+    /// Publishes the key in state `state` if it is claimed. The next holder of the writer lock calls this after a
+    /// holder that died between the record and the publishing.
     pub(crate) fn publish_claimed(&self, hash: u64, state: u16) {
         if let Some((slot, CLAIMED)) = self.find(hash) {
             self.publish(slot, state);
         }
     }
 
-    /// Gives up all claims that a dead holder of the writer lock left, and counts what is there.
+    /// Retracts all claims that a dead holder of the writer lock left, and counts the keys that are present.
     pub(crate) fn retract_claimed(&self) {
         let (mut used, mut keys) = (0, 0);
         self.for_each_key(|slot, state| {
@@ -254,7 +252,7 @@ impl Buffer {
         });
     }
 
-    /// Goes through the keys in a range of hashes with their states, nearly sorted.
+    /// Visits the keys in a range of hashes with their states, nearly sorted.
     #[inline]
     pub(super) fn for_each_in(&self, hashes: &RangeInclusive<u64>, mut each: impl FnMut(u64, u16)) {
         let last_home = self.home(*hashes.end());
@@ -278,7 +276,7 @@ impl Buffer {
         }
     }
 
-    /// The states of a slot's bucket.
+    /// Returns the states in a slot's bucket.
     pub(super) fn states(&self, slot: Slot) -> [u64; 2] {
         load_states(&self.buckets()[slot.bucket()])
     }

@@ -1,26 +1,26 @@
-//! Transactions of a buffer: a key's state may name one, and it counts once that is committed.
+//! Transactions of a buffer. A key's state may name one, and the key counts once that transaction is committed.
 //!
-//! So a commit is one store for any number of keys, and a death between two stores leaves it done
-//! or not done. A transaction belongs to a handle and to one buffer.
+//! A commit is thus one store for any number of keys, and a death between two stores leaves it either done or not done.
+//! A transaction belongs to one handle and one buffer.
 
 use super::{Buffer, HEADER_WORDS, Word};
 use crate::sys::sync::{AtomicU64, Ordering};
 
-/// State of a slot: no key.
+/// State of a slot without a key.
 pub(super) const EMPTY: u16 = 0;
-/// State of a key that counts for good.
+/// State of a committed key.
 pub(crate) const COMMITTED: u16 = 1;
-/// State of a key that was given up.
+/// State of a dropped key.
 pub(super) const DROPPED: u16 = 2;
-/// State of a key that is not in the log yet. Readers pass it by.
+/// State of a key that is not in the log yet. Readers skip it.
 pub(super) const CLAIMED: u16 = 3;
 /// States from here on name transactions.
 pub(super) const FIRST: u16 = 4;
 
-/// What is known of a transaction.
+/// The status of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Transaction {
-    /// Of this handle, and not over.
+    /// Open, and owned by this handle.
     Open(u64),
     Committed,
     Aborted,
@@ -29,11 +29,11 @@ pub(crate) enum Transaction {
 const FREE: u64 = 0;
 const COMMITTED_WORD: u64 = 1;
 const ABORTED_WORD: u64 = 2;
-/// An open one's word is its handle's number, shifted, with this bit.
+/// The word of an open transaction is its handle's number, shifted, with this bit.
 const OPEN_BIT: u64 = 4;
 
 impl Buffer {
-    /// `None` for a state that names no transaction.
+    /// Returns the word of a transaction, or `None` for a state that names no transaction.
     #[inline]
     fn transaction_word(&self, state: u16) -> Option<&AtomicU64> {
         if state < FIRST || u64::from(state) >= self.states_end() {
@@ -44,7 +44,7 @@ impl Buffer {
             .get(HEADER_WORDS as usize + usize::from(state - FIRST))
     }
 
-    /// States from here on are no state of a key.
+    /// Returns the end of the valid states: no key has this state or a higher one.
     pub(super) fn states_end(&self) -> u64 {
         u64::from(FIRST) + self.transactions
     }
@@ -59,8 +59,8 @@ impl Buffer {
         }
     }
 
-    /// Begins a transaction for a handle and answers the state of its keys. Those that are over
-    /// are swept out of the table when there is no other left; `None` if all are open.
+    /// Begins a transaction for a handle and returns the state of its keys. When no transaction is free, sweeps the
+    /// finished ones out of the table; returns `None` if all are open.
     pub(crate) fn begin_transaction(&self, handle: u64) -> Option<u16> {
         self.take_transaction(handle).or_else(|| {
             self.sweep_transactions();
@@ -78,7 +78,7 @@ impl Buffer {
         Some(state)
     }
 
-    /// What became of the transaction that a state names.
+    /// Returns the status of the transaction that a state names.
     #[inline]
     pub(crate) fn transaction(&self, state: u16) -> Transaction {
         match self.load_transaction(state) {
@@ -97,17 +97,17 @@ impl Buffer {
         self.nonsense.store(u64::from(state), Ordering::Relaxed);
     }
 
-    /// All keys of the transaction count from now on.
+    /// Commits the transaction: all its keys count from now on.
     pub(crate) fn commit_transaction(&self, state: u16) {
         self.store_transaction(state, COMMITTED_WORD);
     }
 
-    /// None of them does.
+    /// Aborts the transaction: none of its keys counts.
     pub(crate) fn abort_transaction(&self, state: u16) {
         self.store_transaction(state, ABORTED_WORD);
     }
 
-    /// All that are open, with their handles.
+    /// Returns all open transactions with their handles.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (0..self.transactions).filter_map(|index| {
             let state = FIRST + index as u16;
@@ -118,11 +118,10 @@ impl Buffer {
         })
     }
 
-    /// Writes what became of each key's transaction into its own state, and frees those that are
-    /// over.
+    /// Writes the outcome of each key's transaction into the key's own state, and frees the finished transactions.
     ///
-    /// A reader may have loaded a state just before and look its transaction up just after, when
-    /// it names another: so a reader's "pending" is a hint, and the writer lock's holder decides.
+    /// A reader may load a state just before the sweep and look up its transaction just after, when the number names
+    /// another one. A reader's "pending" is therefore a hint, and the holder of the writer lock decides.
     fn sweep_transactions(&self) {
         self.for_each_key(|slot, state| {
             if state >= FIRST {

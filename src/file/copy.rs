@@ -1,6 +1,6 @@
-//! The mark of a copy: which moment of which store it shows (FORMAT.md, "Copy mark").
+//! The mark of a copy: it identifies the store and the moment that the copy shows (FORMAT.md, "Copy mark").
 //!
-//! A file that bears it and was not written to since can be the base of a delta, and have one applied.
+//! A marked file that was not written to since can serve as the base of a delta, and a delta can be applied to it.
 
 use super::layout::MAX_COUNTER;
 use super::{FormatError, Header, Superblock};
@@ -10,16 +10,16 @@ use crate::hash::finalise;
 pub(crate) const MAGIC: [u8; 8] = *b"EVERCOPY";
 const CRC_OFFSET: usize = 8;
 pub(crate) const LENGTH: usize = 96;
-/// Bytes of a page's header, which tell its content for the digest.
+/// Bytes in a page's header, which represents the page's content in the digest.
 pub(crate) const PAGE_HEADER: usize = 16;
 
 const STATE_WHOLE: u32 = 0;
 const STATE_APPLYING: u32 = 1;
 
-/// What the pages of a store hold at some moment.
+/// The contents of a store's pages at one moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Moment {
-    /// Pages hold all logs below this generation.
+    /// The pages hold all logs below this generation.
     pub(crate) generation: u64,
     /// The digest of all pages.
     pub(crate) digest: u64,
@@ -30,9 +30,9 @@ pub(crate) struct Moment {
 pub(crate) struct CopyMark {
     pub(crate) store_id: [u8; 16],
     pub(crate) moment: Moment,
-    /// The sequence of the superblock that was written with it.
+    /// The sequence of the superblock that was written with the mark.
     pub(crate) sequence: u64,
-    /// While a delta is being applied: where it leads.
+    /// The target moment, while a delta is being applied.
     pub(crate) next: Option<Moment>,
 }
 
@@ -62,7 +62,7 @@ impl CopyMark {
         bytes
     }
 
-    /// `None` if the place holds no mark of a copy of this store.
+    /// Returns `None` if the bytes hold no mark of a copy of this store.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
         let bytes = bytes.get(..LENGTH)?;
         let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
@@ -94,8 +94,8 @@ impl CopyMark {
         })
     }
 
-    /// Whether this superblock is the one that was written with the mark: whoever writes to the copy as to a store
-    /// writes another first.
+    /// Returns whether this superblock is the one that was written with the mark. A process that writes to the copy as
+    /// to a store first writes another superblock.
     pub(crate) fn fits(&self, superblock: &Superblock) -> bool {
         superblock.sequence == self.sequence && self.is_own(superblock)
     }
@@ -104,8 +104,8 @@ impl CopyMark {
         superblock.generation == self.moment.generation && !superblock.log_expected
     }
 
-    /// What keeps a copy from being opened whose newest superblock this is, if it has any left: a delta that was being
-    /// applied, before its own superblock was written.
+    /// Returns the error that keeps a copy with this newest superblock (if any is left) from being opened: a delta was
+    /// being applied, and its own superblock was not written yet.
     pub(crate) fn half_applied(&self, newest: Option<&Superblock>) -> Option<FormatError> {
         let to = self.next?.generation;
         let left = |superblock: &Superblock| {
@@ -119,7 +119,8 @@ impl CopyMark {
     }
 }
 
-/// What a page adds to the digest of its store; the digest is the sum of all, modulo 2^64. `header` begins the page.
+/// Returns a page's contribution to the digest of its store, which is the sum of all contributions modulo 2^64.
+/// `header` is the beginning of the page.
 pub(crate) fn digest_of(number: u64, header: &[u8]) -> u64 {
     let (low, high) = (u64_at(header, 0), u64_at(header, 8));
     if (low, high) == (0, 0) {
@@ -129,8 +130,8 @@ pub(crate) fn digest_of(number: u64, header: &[u8]) -> u64 {
     finalise(mixed.wrapping_add(high))
 }
 
-/// The superblocks of a copy: the newest of the store, which expects no log, and the same once more as its
-/// predecessor, so that one that is damaged loses nothing. Each with its place.
+/// Returns the superblocks of a copy: the store's newest one, which expects no log, and a duplicate as its predecessor,
+/// so that damage to one loses nothing. They differ in [`slot`](Superblock::slot).
 pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
     let newest = Superblock {
         sequence: store.sequence.max(1),

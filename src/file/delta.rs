@@ -23,14 +23,14 @@ const END_CRC_OFFSET: usize = 12;
 pub(crate) struct DeltaHeader {
     pub(crate) superblock_length: u32,
     pub(crate) store_id: [u8; 16],
-    /// What the copy must show for the delta to be applied.
+    /// The moment that the copy must show before the delta is applied.
     pub(crate) from: Moment,
-    /// What it shows then.
+    /// The moment that the copy shows afterwards.
     pub(crate) to: Moment,
     pub(crate) pages: u64,
-    /// Pages of sections, behind those.
+    /// The number of pages of sections, which follow the pages of layers.
     pub(crate) section_pages: u64,
-    /// Which sections of the superblock they are, a bit for each.
+    /// The sections of the superblock that the delta includes, one bit for each.
     pub(crate) sections: u32,
 }
 
@@ -55,8 +55,8 @@ impl DeltaHeader {
         bytes
     }
 
-    /// Checks the beginning of a file of `length` bytes and takes the header from it; `bytes` holds as much of it as
-    /// the file has.
+    /// Checks the beginning of a file of `length` bytes and decodes the header from it. `bytes` holds as much of the
+    /// header as the file has.
     pub(crate) fn decode(bytes: &[u8], length: u64) -> Result<Self, DeltaError> {
         if bytes.len() < 8 || bytes[..8] != MAGIC {
             let got = bytes[..bytes.len().min(8)].to_vec();
@@ -70,7 +70,7 @@ impl DeltaHeader {
         }
         checked("header", &bytes[..CRC_OFFSET], u32_at(bytes, CRC_OFFSET))?;
         let mut input = Decoder::new(&bytes[8..CRC_OFFSET]);
-        // The slice is as long as all fields together, so nothing is ever missing.
+        // The slice covers all fields together, so no field is ever missing.
         Self::fields(&mut input, length).unwrap_or(Err(DeltaError::Length {
             expected: HEADER_BYTES as u64,
             got: length,
@@ -137,27 +137,27 @@ impl DeltaHeader {
         Some(Ok(header))
     }
 
-    /// Where the pages begin.
+    /// Returns the offset of the pages.
     pub(crate) fn pages_offset(&self) -> u64 {
         HEADER_BYTES as u64 + u64::from(self.superblock_length)
     }
 
-    /// Where the end mark lies.
+    /// Returns the offset of the end mark.
     pub(crate) fn end_offset(&self) -> u64 {
         self.pages_offset() + (self.pages + self.section_pages) * PAGE_BYTES as u64
     }
 
-    /// Whether the section of this index in the superblock is in the delta.
+    /// Returns whether the delta includes the section with this index in the superblock.
     pub(crate) fn has_section(&self, index: usize) -> bool {
         index < 32 && self.sections & (1 << index) != 0
     }
 
-    /// The whole delta's length.
+    /// Returns the length of the whole delta.
     pub(crate) fn length(&self) -> u64 {
         self.end_offset() + END_BYTES as u64
     }
 
-    /// The end mark, of a delta whose superblock and pages have this CRC, taken with [`Content`].
+    /// Returns the end mark of a delta whose superblock and pages have this CRC, computed with [`Content`].
     pub(crate) fn encode_end(&self, content: Content) -> Vec<u8> {
         let mut bytes = self.end_without_crc();
         let crc = content.finish(&bytes);
@@ -172,7 +172,7 @@ impl DeltaHeader {
         bytes
     }
 
-    /// Checks the end mark: only with it is the delta whole.
+    /// Checks the end mark. A delta is complete only with its end mark.
     pub(crate) fn check_end(&self, bytes: &[u8], content: Content) -> Result<(), DeltaError> {
         let expected = content.finish(&self.end_without_crc());
         let got = u32_at(bytes, END_CRC_OFFSET);
@@ -255,7 +255,7 @@ fn checked(part: &'static str, bytes: &[u8], got: u32) -> Result<(), DeltaError>
     }
 }
 
-/// The CRC over what lies between a delta's header and its end mark, as it is read or written.
+/// The CRC over the bytes between a delta's header and its end mark, computed as they are read or written.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Content(crc32fast::Hasher);
 
@@ -264,7 +264,7 @@ impl Content {
         self.0.update(bytes);
     }
 
-    /// With the end mark up to its own CRC.
+    /// Finishes the CRC with the end mark up to the end mark's own CRC.
     fn finish(self, end: &[u8]) -> u32 {
         let mut hasher = self.0;
         hasher.update(&end[..END_CRC_OFFSET]);
@@ -272,17 +272,17 @@ impl Content {
     }
 }
 
-/// Makes of a page its record in a delta: its number takes the place of CRC and occupancy, which follow from the rest.
+/// Converts a page to its record in a delta: the page's number replaces CRC and occupancy, which follow from the rest.
 pub(crate) fn to_record(number: u64, page: &mut [u8]) {
     put_u64(page, 0, number);
 }
 
-/// The number of a record's page.
+/// Returns the page number of a record.
 pub(crate) fn number_of(record: &[u8]) -> u64 {
     u64_at(record, 0)
 }
 
-/// Makes of a record the page that it was made of.
+/// Converts a record back to its page.
 pub(crate) fn to_page(cell: Cell, record: &mut [u8]) {
     let number = number_of(record);
     if page::is_blank(&record[GENERATION_OFFSET..PAGE_BYTES]) {
@@ -298,7 +298,7 @@ pub(crate) fn to_page(cell: Cell, record: &mut [u8]) {
     );
 }
 
-/// The bytes of a superblock without those that fill its last page.
+/// Returns the bytes of a superblock without the padding of its last page.
 pub(crate) fn superblock_bytes(superblock: &Superblock, header: &Header) -> Vec<u8> {
     let mut bytes = superblock.encode(header);
     let length = u32_at(&bytes, LENGTH_OFFSET) as usize;

@@ -1,32 +1,32 @@
-//! What can be wrong with a delta, or with the copy that it is for.
+//! What can be wrong with a delta, or with the copy it is for.
 
 use super::SuperblockFault;
 
-/// Why a delta can't be made since a copy, or can't be applied to one.
+/// Why a delta can't be created from a copy, or can't be applied to one.
 ///
-/// Unless a variant says otherwise, the copy is as it was.
+/// Unless a variant says otherwise, the copy is unchanged.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
-    /// There is nothing at this path.
+    /// Nothing exists at this path.
     #[error("no such delta; `everseen snapshot --since` makes one")]
     Missing,
 
-    /// There is nothing at the path of the copy.
+    /// Nothing exists at the path of the copy.
     #[error("no such copy; `everseen snapshot` makes one")]
     MissingCopy,
 
     /// The file does not begin with the magic of a delta.
     #[error("not a delta of an Everseen store (`everseen snapshot --since` makes one)")]
     NotADelta {
-        /// Its first eight bytes, as far as there are so many.
+        /// Its first eight bytes, or fewer if the file is shorter.
         got: Vec<u8>,
     },
 
-    /// The delta was made by a later version.
+    /// A later version of the library created the delta.
     #[error("delta version {got}, this program reads version {expected}; use a newer program")]
     UnsupportedVersion {
-        /// The version this library knows.
+        /// The version that this library supports.
         expected: u32,
         /// The version of the file.
         got: u32,
@@ -35,22 +35,22 @@ pub enum DeltaError {
     /// The delta is shorter or longer than its header says.
     #[error("the delta has {got} bytes, expected {expected}; was it sent whole? Make it anew")]
     Length {
-        /// The length that its header tells, in bytes.
+        /// The length that its header says, in bytes.
         expected: u64,
         /// Length found.
         got: u64,
     },
 
-    /// A CRC does not fit the delta's bytes.
+    /// A CRC does not match the delta's bytes.
     #[error(
         "the delta's {part} is damaged: CRC {got:08x}, expected {expected:08x}; send it again, or make it anew"
     )]
     Checksum {
-        /// Which part: its header or its content.
+        /// The part: the delta's header or its content.
         part: &'static str,
-        /// The CRC of the bytes there.
+        /// The CRC computed from the bytes.
         expected: u32,
-        /// The CRC that is written.
+        /// The stored CRC.
         got: u32,
     },
 
@@ -59,9 +59,9 @@ pub enum DeltaError {
     Field {
         /// The field, by its name in FORMAT.md.
         field: &'static str,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
-        /// What is there.
+        /// The value found.
         got: u64,
     },
 
@@ -69,81 +69,81 @@ pub enum DeltaError {
     #[error("the delta's superblock can't be used: {0}")]
     Superblock(SuperblockFault),
 
-    /// The file is a store, but no copy that `snapshot` made.
+    /// The file is a store, but not a copy that `snapshot` created.
     #[error(
         "this is no copy that `everseen snapshot` made, so nobody knows what it lacks; take a whole snapshot"
     )]
     NotACopy,
 
-    /// The copy has been written to since it was made, as a store of its own.
+    /// The copy was written to since its creation, as a store of its own.
     #[error(
         "this copy was written to since it was made (superblock {got}, made with {expected}): its history is its own now; take a whole snapshot"
     )]
     Written {
-        /// The sequence of the superblock it was made with.
+        /// The sequence of the superblock that was written when the copy was created.
         expected: u64,
-        /// The sequence of its superblock now.
+        /// The sequence of its current superblock.
         got: u64,
     },
 
-    /// The copy is of another store.
+    /// The copy belongs to another store.
     #[error("these are two stores: id {}, expected {}", hex(got), hex(expected))]
     WrongStore {
-        /// The id of the store that the delta is of.
+        /// The id of the delta's store.
         expected: [u8; 16],
         /// The id of the copy's store.
         got: [u8; 16],
     },
 
-    /// The delta leads on from another generation than the copy's.
+    /// The delta starts from another generation than the copy's.
     #[error(
         "the delta leads on from generation {expected}, and this copy is of generation {got}; apply the deltas in their order, each once"
     )]
     WrongGeneration {
-        /// The generation that the delta leads on from.
+        /// The generation that the delta starts from.
         expected: u64,
-        /// The copy's.
+        /// The copy's generation.
         got: u64,
     },
 
-    /// Generation and store are right, and what the pages hold is not what the delta was made for: the store went on
-    /// from a backup meanwhile, or the copy is damaged.
+    /// Generation and store match, but the pages don't hold what the delta was created for: the store continued from a
+    /// backup meanwhile, or the copy is damaged.
     #[error(
         "the pages of this copy are not those that the delta leads on from (digest {got:016x}, expected {expected:016x}); take a whole snapshot"
     )]
     WrongContent {
-        /// The digest that was expected.
+        /// The expected digest.
         expected: u64,
-        /// The digest that was found.
+        /// The digest found.
         got: u64,
     },
 
-    /// The copy is newer than the store: the store went back to an older backup.
+    /// The copy is newer than the store: the store was restored from an older backup.
     #[error(
         "this copy is of generation {got}, and the store only at {expected}; was the store restored from an older one? Take a whole snapshot"
     )]
     Newer {
         /// The store's generation.
         expected: u64,
-        /// The copy's.
+        /// The copy's generation.
         got: u64,
     },
 
-    /// The copy has a layer that the store, or the delta, does not have so.
+    /// The copy has a layer that the store or the delta lacks or describes differently.
     #[error("layer {layer} of this copy is not the store's; take a whole snapshot")]
     Layers {
-        /// The first that differs, counted from 0.
+        /// The first layer that differs, counted from 0.
         layer: u32,
     },
 
-    /// Another delta has been applied half.
+    /// Another delta was partly applied.
     #[error(
         "another delta was applied half to this copy, from generation {from} to {to}; apply that one again first"
     )]
     Unfinished {
-        /// The generation from which that one leads on.
+        /// The generation that the other delta starts from.
         from: u64,
-        /// The generation to which it leads.
+        /// The generation that the other delta leads to.
         to: u64,
     },
 }

@@ -11,36 +11,36 @@ pub enum FormatError {
         got: [u8; 8],
     },
 
-    /// The file is shorter than its header and superblock say.
+    /// The file is shorter than its header and superblock require.
     #[error("{}", too_short(*expected, *got))]
     Truncated {
-        /// Least length, in bytes.
+        /// The minimum length, in bytes.
         expected: u64,
         /// Length found.
         got: u64,
     },
 
-    /// The header's CRC does not fit its bytes.
+    /// The header's CRC does not match its bytes.
     #[error(
         "the header is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` restores it from a superblock's copy"
     )]
     HeaderChecksum {
-        /// The CRC of the bytes there.
+        /// The CRC computed from the bytes.
         expected: u32,
-        /// The CRC that is written.
+        /// The stored CRC.
         got: u32,
     },
 
-    /// The store was made by a later version.
+    /// A later version of the library created the store.
     #[error("format version {got}, this program reads version {expected}; use a newer program")]
     UnsupportedVersion {
-        /// The version this library knows.
+        /// The version that this library supports.
         expected: u32,
         /// The version of the file.
         got: u32,
     },
 
-    /// The store uses features without which it can't be understood.
+    /// The store uses unknown features that a reader must understand.
     #[error(
         "the store uses features this program does not know (incompatible bits {unknown:#x}); use a newer program"
     )]
@@ -49,7 +49,7 @@ pub enum FormatError {
         unknown: u64,
     },
 
-    /// The store uses features without which it can't be written.
+    /// The store uses unknown features that a writer must understand.
     #[error(
         "the store uses features this program can't write (bits {unknown:#x}); open it read-only, or use a newer program"
     )]
@@ -63,33 +63,33 @@ pub enum FormatError {
     HeaderField {
         /// The field, by its name in FORMAT.md.
         field: &'static str,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
-        /// What is there.
+        /// The value found.
         got: String,
     },
 
-    /// Neither superblock can be used.
+    /// Neither superblock is usable.
     #[error("both superblocks are damaged (A: {a}; B: {b}); restore the file from a copy")]
     NoSuperblock {
-        /// What is wrong with the first.
+        /// The fault of the first.
         a: SuperblockFault,
-        /// What is wrong with the second.
+        /// The fault of the second.
         b: SuperblockFault,
     },
 
-    /// A delta was being applied to this copy, and that did not come to an end.
+    /// A delta was being applied to this copy, and the application did not finish.
     #[error(
         "a delta was applied half to this copy, from generation {from} to {to}; `everseen apply` it again"
     )]
     HalfApplied {
-        /// The generation from which the delta leads on.
+        /// The generation that the delta starts from.
         from: u64,
-        /// The generation to which it leads.
+        /// The generation that the delta leads to.
         to: u64,
     },
 
-    /// A page's CRC does not fit its bytes, and no interrupted checkpoint explains it.
+    /// A page's CRC does not match its bytes, and no interrupted checkpoint explains it.
     #[error(
         "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"
     )]
@@ -98,29 +98,30 @@ pub enum FormatError {
         layer: u32,
         /// The page within the layer, counted from 0.
         page: u64,
-        /// The CRC of the bytes there.
+        /// The CRC computed from the bytes.
         expected: u32,
-        /// The CRC that is written.
+        /// The stored CRC.
         got: u32,
     },
 
-    /// A section, hashes that are kept exactly, is not what was written.
+    /// A section (hashes that are kept exactly) does not hold what was written.
     #[error(
         "the section `{section}` is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` gives up its {hashes} hashes"
     )]
     SectionDamaged {
-        /// Which one, by its name in FORMAT.md.
+        /// The section, by its name in FORMAT.md.
         section: &'static str,
-        /// How many hashes it had.
+        /// The number of hashes in it.
         hashes: u64,
-        /// The CRC of the bytes there; where hashes do not rise, of those up to there, and it may be the right one.
+        /// The CRC computed from the bytes. If the hashes are out of order, it covers only the bytes up to there, and
+        /// may equal the stored one.
         expected: u32,
-        /// The CRC that is written.
+        /// The stored CRC.
         got: u32,
     },
 }
 
-/// One too short for a magic may be anything.
+/// Describes a file that is too short for a magic, and therefore may be anything.
 fn too_short(expected: u64, got: u64) -> String {
     match got {
         0 => "not an Everseen store: the file is empty".to_owned(),
@@ -131,7 +132,7 @@ fn too_short(expected: u64, got: u64) -> String {
     }
 }
 
-/// Why a superblock can't be used.
+/// Why a superblock is unusable.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SuperblockFault {
@@ -144,18 +145,18 @@ pub enum SuperblockFault {
         /// Its first eight bytes.
         got: [u8; 8],
     },
-    /// Its length is impossible.
+    /// Its length is out of range.
     #[error("length {got}")]
     Length {
         /// The length it claims.
         got: u32,
     },
-    /// Its CRC does not fit its bytes.
+    /// Its CRC does not match its bytes.
     #[error("CRC {got:08x}, expected {expected:08x}")]
     Checksum {
-        /// The CRC of the bytes there.
+        /// The CRC computed from the bytes.
         expected: u32,
-        /// The CRC that is written.
+        /// The stored CRC.
         got: u32,
     },
     /// Its copy of the header differs from the header.
@@ -166,9 +167,9 @@ pub enum SuperblockFault {
     Field {
         /// The field, by its name in FORMAT.md.
         field: &'static str,
-        /// What is allowed.
+        /// The allowed values.
         expected: &'static str,
-        /// What is there.
+        /// The value found.
         got: u64,
     },
 }

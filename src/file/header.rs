@@ -1,4 +1,4 @@
-//! The header: what is fixed when a store is made (FORMAT.md, "Header").
+//! The header: the properties that are fixed when a store is created (FORMAT.md, "Header").
 
 use super::FormatError;
 use super::layout::{HEADER_BYTES, PAGES_OFFSET};
@@ -9,11 +9,11 @@ use crate::sizing::{Growth, MAX_PROBES};
 
 pub(crate) const MAGIC: [u8; 8] = *b"EVERSEEN";
 pub(crate) const VERSION: u32 = 1;
-/// Flag: what a handle has not committed is dropped when it goes.
+/// Flag: a handle's uncommitted operations are dropped when the handle goes away.
 pub(crate) const FLAG_TRANSACTIONAL: u32 = 1;
 const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
-/// Incompatible feature: locks are on the store file itself. Builds without it lock files beside it, and would not
-/// notice those who have it open.
+/// Incompatible feature: the locks are on the store file itself. Builds without this feature lock separate files, and
+/// would not notice the handles that have the store open.
 pub(crate) const FEATURE_LOCKS: u64 = 1;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
@@ -21,38 +21,38 @@ pub(crate) const LENGTH_OFFSET: usize = 12;
 pub(crate) const CRC_OFFSET: usize = 252;
 const _: () = assert!(CRC_OFFSET + 4 == HEADER_BYTES);
 
-/// A header whose CRC and every field have been checked.
+/// A header whose CRC and fields have all been checked.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Header {
     pub(crate) kind: Kind,
     pub(crate) hash: Hash,
     pub(crate) transactional: bool,
-    /// Bits or counters a key, for a fixed store; 0 where each layer has its own.
+    /// Bits or counters per key in a fixed store; 0 where each layer has its own number.
     pub(crate) probes: u32,
-    /// Keys a fixed store was made for; of a growing one, its first layer.
+    /// Keys that a fixed store was created for; in a growing store, keys of its first layer.
     pub(crate) capacity: u64,
-    /// Bound of the false-positive rate, of all layers together.
+    /// Upper bound of the false-positive rate over all layers together.
     pub(crate) fpr: f64,
-    /// Filter bits of a fixed store, four for each counter; 0 where each layer has its own.
+    /// Filter bits of a fixed store, four for each counter; 0 where each layer has its own number.
     pub(crate) bits: u64,
     pub(crate) seed: [u8; 32],
     pub(crate) store_id: [u8; 16],
     /// Seconds since 1970.
     pub(crate) created: u64,
-    /// How much larger each layer is than the one before it; 0 for a fixed store.
+    /// Growth factor from each layer to the next; 0 for a fixed store.
     pub(crate) growth: u32,
-    /// How much stricter; 0 for a fixed store.
+    /// Tightening factor of the rate from each layer to the next; 0 for a fixed store.
     pub(crate) tightening: f64,
-    /// Features that may be ignored, kept as found.
+    /// Features that a reader or writer may ignore, preserved as found.
     pub(crate) compatible: u64,
-    /// Features without which the store may be read, not written.
+    /// Features that a writer must understand but a reader may ignore.
     pub(crate) read_only_compatible: u64,
-    /// Whether locks are on the store file itself. Else an earlier build has made it.
+    /// Whether the locks are on the store file itself. If not, an earlier build created the store.
     pub(crate) locks_itself: bool,
 }
 
 impl std::fmt::Debug for Header {
-    /// Leaves the seed out: who knows it can choose colliding keys.
+    /// Omits the seed: an attacker who knows it can choose colliding keys.
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.debug_struct("Header")
             .field("kind", &self.kind)
@@ -64,7 +64,7 @@ impl std::fmt::Debug for Header {
 }
 
 impl Header {
-    /// The header's 256 bytes, CRC included.
+    /// Returns the header's 256 bytes, including the CRC.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         Encoder::new(&mut bytes)
@@ -100,7 +100,7 @@ impl Header {
         header
     }
 
-    /// Checks the first page of a file of `file_length` bytes and takes the header from it.
+    /// Checks the first page of a file of `file_length` bytes and decodes the header from it.
     ///
     /// `page` holds as much of that page as the file has.
     pub(crate) fn decode(page: &[u8], file_length: u64) -> Result<Self, FormatError> {
@@ -133,7 +133,7 @@ impl Header {
             return Err(field("padding", "zeros up to byte 4096", "something else"));
         }
         let mut decoder = Decoder::new(&page[LENGTH_OFFSET..CRC_OFFSET]);
-        // The slice is as long as all fields together, so nothing is ever missing.
+        // The slice covers all fields together, so no field is ever missing.
         Self::fields(&mut decoder).unwrap_or(Err(truncated))
     }
 
@@ -233,7 +233,7 @@ impl Header {
         Ok(())
     }
 
-    /// Whether these are the bytes of this header. That a writer has set the bit for locks since does not matter.
+    /// Returns whether these are the bytes of this header, even if a writer has set the bit for locks since.
     pub(crate) fn is_copied_in(&self, bytes: &[u8; HEADER_BYTES]) -> bool {
         [true, false].into_iter().any(|locks_itself| {
             let other = Self {
@@ -244,12 +244,12 @@ impl Header {
         })
     }
 
-    /// Whether both are of one store.
+    /// Returns whether both headers belong to one store.
     pub(crate) fn is_same_store(&self, other: &Self) -> bool {
         self.is_copied_in(&other.encode())
     }
 
-    /// How layers of a growing store follow each other; `None` for a fixed one.
+    /// Returns how the layers of a growing store follow each other, or `None` for a fixed store.
     pub(crate) fn growth(&self) -> Option<Growth> {
         if self.kind != Kind::Scalable {
             return None;
@@ -296,7 +296,7 @@ mod tests {
         page
     }
 
-    /// Changes bytes and mends the CRC.
+    /// Changes bytes and corrects the CRC.
     fn forged(offset: usize, bytes: &[u8]) -> Result<Header, FormatError> {
         let mut page = page(&header());
         page[offset..offset + bytes.len()].copy_from_slice(bytes);

@@ -1,7 +1,7 @@
-//! The intent: which pages a checkpoint is about to write (FORMAT.md, "Intents").
+//! The intent: the pages that a checkpoint is about to write (FORMAT.md, "Intents").
 //!
-//! A page in the range of a durable intent may be half old and half new after a crash. Anywhere
-//! else a wrong CRC is damage.
+//! After a crash, a page in the range of a durable intent may be half old and half new. Anywhere else a wrong CRC is
+//! damage.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ pub(crate) const LENGTH: usize = 64;
 pub(crate) struct Intent {
     /// The generation whose log is being checkpointed.
     pub(crate) generation: u64,
-    /// Counts the intents of that checkpoint; the higher one is the newer.
+    /// Counts the intents of that checkpoint; the higher number is the newer intent.
     pub(crate) sequence: u64,
     /// Page numbers in the file.
     pub(crate) pages: Range<u64>,
@@ -41,8 +41,8 @@ impl Intent {
         bytes
     }
 
-    /// `None` if the place holds no intent of this store, or half of one: then it never became
-    /// durable, and no page was written on its strength.
+    /// Returns `None` if the bytes hold no intent of this store, or only a partial one. A partial intent never became
+    /// durable, so no page was written on the strength of it.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
         let bytes = bytes.get(..LENGTH)?;
         let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);

@@ -1,9 +1,9 @@
-//! The journal of a counting store: what pages are going to be, written before they are (FORMAT.md,
+//! The journal of a counting store: the new images of pages, written before the pages themselves (FORMAT.md,
 //! "Journal").
 //!
-//! A page of counters that is half old and half new can't be mended by counting again. So its new
-//! image is made durable first, elsewhere in the file, and whoever finds a page torn takes it from
-//! there. Writing the images again changes nothing, however often it is done.
+//! Counting again can't repair a page of counters that is half old and half new. Its new image is therefore made
+//! durable first, elsewhere in the file, and recovery restores a torn page from there. Writing the images is
+//! idempotent.
 
 use std::io;
 use std::ops::Range;
@@ -18,38 +18,38 @@ use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 pub(crate) const MAGIC: [u8; 8] = *b"EVERJRNL";
 pub(crate) const CRC_OFFSET: usize = 8;
 pub(crate) const LENGTH: usize = 64;
-/// Where it begins.
+/// Offset of the journal.
 pub(crate) const OFFSET: u64 = FIRST_PAGE * PAGE_BYTES as u64;
-/// Where the numbers of its pages begin.
+/// Offset of the page numbers.
 pub(crate) const NUMBERS_OFFSET: u64 = OFFSET + PAGE_BYTES as u64;
-/// Its first image.
+/// Page number of the first image.
 pub(crate) const FIRST_IMAGE: u64 = FIRST_PAGE + LAYER_ALIGNMENT;
-/// Where the images begin.
+/// Offset of the images.
 const IMAGES_OFFSET: u64 = FIRST_IMAGE * PAGE_BYTES as u64;
-/// Most images that there are numbers for.
+/// Maximum number of images, limited by the room for page numbers.
 pub(crate) const MOST_IMAGES: u64 = (IMAGES_OFFSET - NUMBERS_OFFSET) / 8;
-/// Images of a new store's journal, unless it has fewer pages: 4 MiB.
+/// Images in the journal of a new store, unless the store has fewer pages: 4 MiB.
 const USUAL_IMAGES: u64 = 1024;
-/// Images that are read at a time.
+/// Images read at a time.
 const PIECE: usize = 64;
 
 const _: () = assert!(USUAL_IMAGES <= MOST_IMAGES && USUAL_IMAGES.is_multiple_of(LAYER_ALIGNMENT));
 
-/// The only layer of a new counting store, behind its journal.
+/// Returns the only layer of a new counting store, located behind its journal.
 pub(crate) fn layer_behind(plan: &Plan) -> Layer {
     let images = plan.pages.next_multiple_of(LAYER_ALIGNMENT);
     Layer::behind(FIRST_IMAGE + images.min(USUAL_IMAGES), plan)
 }
 
-/// The place of a journal, between the superblocks and the layer.
+/// The location of a journal, between the superblocks and the layer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Journal {
     layer: Layer,
-    /// Images that it has room for.
+    /// The number of images that fit.
     pub(crate) room: u64,
 }
 
-/// What a journal says of itself, before its images have been looked at.
+/// The journal's description of itself, before its images are checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Front {
     count: u32,
@@ -86,7 +86,7 @@ impl Front {
 }
 
 impl Journal {
-    /// The journal before a layer; `None` if there is no room for one.
+    /// Returns the journal before a layer, or `None` if there is no room for one.
     pub(crate) fn of(layer: &Layer) -> Option<Self> {
         let room = layer.first_page.checked_sub(FIRST_IMAGE)?;
         (room > 0).then_some(Self {
@@ -95,8 +95,8 @@ impl Journal {
         })
     }
 
-    /// Writes the images of pages, by rising numbers, that the checkpoint of `generation` makes. They
-    /// count from the next sync on.
+    /// Writes the images of the pages, in ascending order of number, that the checkpoint of `generation` writes. They
+    /// take effect with the next sync.
     pub(crate) fn write(
         &self,
         file: &dyn StorageFile,
@@ -118,8 +118,8 @@ impl Journal {
         write_all_at(file, images, IMAGES_OFFSET)
     }
 
-    /// Writes the pages whose images are in the journal once more, if it is that of the checkpoint of
-    /// `generation`, and `intended` has them all; answers how many. Not synced.
+    /// Rewrites the pages whose images are in the journal, if the journal belongs to the checkpoint of `generation` and
+    /// `intended` contains them all. Returns how many it wrote, without a sync.
     pub(crate) fn replay(
         &self,
         file: &dyn StorageFile,
@@ -130,7 +130,7 @@ impl Journal {
         let Some(numbers) = self.numbers(file, header, generation)? else {
             return Ok(0);
         };
-        // All or none: while something of journal or intent is not there, no page has been written.
+        // All or none: as long as part of the journal or the intent is missing, no page has been written.
         let mut whole = numbers.iter().all(|number| intended.contains(number));
         self.for_each(file, &numbers, |number, image| {
             let sealed = page::check(number, image);
@@ -146,7 +146,7 @@ impl Journal {
         Ok(numbers.len() as u64)
     }
 
-    /// The numbers of the pages in it; `None` if it is another generation's, or none.
+    /// Returns the page numbers in the journal, or `None` if it belongs to another generation or there is none.
     fn numbers(
         &self,
         file: &dyn StorageFile,

@@ -1,4 +1,4 @@
-//! A layer: a run of pages that is one filter of fixed size.
+//! A layer: a run of pages that forms one filter of fixed size.
 
 use std::ops::Range;
 
@@ -8,9 +8,9 @@ use crate::codec::{Decoder, Encoder};
 use crate::page::place::page_of;
 use crate::sizing::{Cell, MAX_PROBES, Plan};
 
-/// Bytes of a layer in the superblock and in a cut.
+/// Bytes that a layer takes in the superblock and in a cut.
 pub(crate) const LAYER_BYTES: usize = 64;
-/// Most layers of a store.
+/// Maximum number of layers in a store.
 pub(crate) const MAX_LAYERS: usize = crate::sizing::MAX_LAYERS as usize;
 /// Every page of the layer has been written, so that a page of zeros in it is damage.
 const FLAG_ALL_WRITTEN: u32 = 1;
@@ -18,14 +18,14 @@ const FLAG_ALL_WRITTEN: u32 = 1;
 /// One layer of a store, as its superblock describes it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Layer {
-    /// What its pages are made of.
+    /// The kind of cell in its pages.
     pub(crate) cell: Cell,
     /// Number of its first page in the file.
     pub(crate) first_page: u64,
     pub(crate) pages: u64,
-    /// Keys it was planned for.
+    /// The number of keys it was planned for.
     pub(crate) capacity: u64,
-    /// Keys in its pages.
+    /// The number of keys in its pages.
     pub(crate) keys: u64,
     /// The rate it was planned for.
     pub(crate) fpr: f64,
@@ -35,12 +35,12 @@ pub(crate) struct Layer {
 }
 
 impl Layer {
-    /// An empty layer behind `last` (or at the front).
+    /// Returns an empty layer behind `last`, or at the front if there is none.
     pub(crate) fn after(last: Option<&Layer>, plan: &Plan) -> Self {
         Self::behind(last.map_or(FIRST_PAGE, Layer::end_page), plan)
     }
 
-    /// An empty layer behind all pages before `end`.
+    /// Returns an empty layer behind all pages before `end`.
     pub(crate) fn behind(end: u64, plan: &Plan) -> Self {
         Self {
             cell: plan.cell,
@@ -54,33 +54,33 @@ impl Layer {
         }
     }
 
-    /// One past its last page.
+    /// Returns one past the number of its last page.
     pub(crate) fn end_page(&self) -> u64 {
         self.first_page + self.pages
     }
 
-    /// The numbers of its pages in the file.
+    /// Returns its page numbers in the file.
     pub(crate) fn numbers(&self) -> Range<u64> {
         self.first_page..self.end_page()
     }
 
-    /// Bytes that a file needs to hold it.
+    /// Returns the bytes a file needs to hold it.
     pub(crate) fn end_offset(&self) -> u64 {
         page_offset(self.end_page())
     }
 
-    /// Keys that it can still take.
+    /// Returns how many more keys it accepts.
     pub(crate) fn room(&self) -> u64 {
         self.capacity.saturating_sub(self.keys)
     }
 
-    /// The page, counted within the layer, of a hash.
+    /// Returns the page of a hash, counted within the layer.
     #[inline]
     pub(crate) fn page_of(&self, hash: u64) -> u64 {
         page_of(hash, self.pages)
     }
 
-    /// Keys in each of its pages, about.
+    /// Returns the approximate number of keys per page.
     pub(crate) fn keys_a_page(&self) -> u64 {
         self.keys.div_ceil(self.pages)
     }
@@ -102,7 +102,7 @@ impl Layer {
             .u64(0);
     }
 
-    /// Takes a layer whose pages begin at or after page `least`; `None` at the end of the bytes.
+    /// Decodes a layer whose pages begin at or after page `least`; returns `None` at the end of the bytes.
     pub(crate) fn decode(
         input: &mut Decoder<'_>,
         least: u64,

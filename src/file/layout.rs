@@ -1,18 +1,18 @@
-//! Where things lie in the filter file (FORMAT.md, "The whole file"). Pure arithmetic.
+//! The layout of the filter file (FORMAT.md, "The whole file"). Pure arithmetic.
 
 use crate::page::PAGE_BYTES;
 
-/// Where the header lies.
+/// Offset of the header.
 pub(crate) const HEADER_OFFSET: u64 = 0;
-/// Bytes of the header; the rest of its page is zero.
+/// Bytes in the header; the rest of its page is zero.
 pub(crate) const HEADER_BYTES: usize = 256;
-/// Where the two intents lie.
+/// Offsets of the two intents.
 pub(crate) const INTENT_OFFSETS: [u64; 2] = [4_096, 8_192];
-/// Where the two superblocks lie.
+/// Offsets of the two superblocks.
 pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [16_384, 73_728];
-/// Most bytes of a superblock.
+/// Maximum bytes of a superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 57_344;
-/// Where pages begin.
+/// Offset of the first page.
 pub(crate) const PAGES_OFFSET: u64 = 131_072;
 /// The number of the first page.
 pub(crate) const FIRST_PAGE: u64 = PAGES_OFFSET / PAGE_BYTES as u64;
@@ -22,11 +22,11 @@ pub(crate) const LAYER_ALIGNMENT: u64 = 16;
 pub(crate) const PAGE_LIMIT: u64 = 1 << 50;
 
 const _: () = assert!(HEADER_OFFSET + PAGE_BYTES as u64 == INTENT_OFFSETS[0]);
-/// Highest value of a number that counts up by one: none gets there in an age, and one above it
-/// would overflow.
+/// Maximum value of a number that counts up by one. No counter reaches it in practice, and a value above it could
+/// overflow.
 pub(crate) const MAX_COUNTER: u64 = 1 << 60;
 
-/// Where the mark lies.
+/// Offset of the copy mark.
 pub(crate) const COPY_MARK_OFFSET: u64 = 12_288;
 
 const _: () = assert!(INTENT_OFFSETS[0] + PAGE_BYTES as u64 == INTENT_OFFSETS[1]);
@@ -37,7 +37,7 @@ const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_O
 const _: () = assert!(PAGES_OFFSET.is_multiple_of(65_536));
 const _: () = assert!(FIRST_PAGE.is_multiple_of(LAYER_ALIGNMENT));
 
-/// Where page `number` begins. `number` is below [`PAGE_LIMIT`].
+/// Returns the offset of page `number`, which is below [`PAGE_LIMIT`].
 pub(crate) fn page_offset(number: u64) -> u64 {
     debug_assert!(number <= PAGE_LIMIT);
     number * PAGE_BYTES as u64

@@ -1,7 +1,7 @@
-//! Pages that are read while a checkpoint writes them, in every order (see docs/evidence.md).
+//! Pages that readers check while a checkpoint writes them, in every order (see docs/evidence.md).
 //!
-//! A write to the file is relaxed stores to the words of the map: a reader may see any of them
-//! before any other.
+//! A write to the file consists of relaxed stores to the words of the map: a reader may see any of them before any
+//! other.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,14 +18,14 @@ use crate::sys::sync::{AtomicBool, Ordering};
 use crate::sys::{Map, Region, explore};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// One probe a key: as few words that change as there can be.
+/// One probe per key, so that as few words as possible change.
 const PROBES: u32 = 1;
 
-/// What a page holds before a checkpoint, or after it.
+/// The contents of a page before or after a checkpoint.
 pub(crate) enum Page<'a> {
     Blank,
     Keys(&'a [u64]),
-    /// The keys with a bit flipped that is none of theirs.
+    /// The keys, plus a flipped bit that belongs to none of them.
     Damaged(&'a [u64]),
 }
 
@@ -50,7 +50,7 @@ impl Page<'_> {
     }
 }
 
-/// The pages of a layer in a file, and what a checkpoint makes of them.
+/// The pages of a layer in a file, and what a checkpoint turns them into.
 pub(crate) struct File {
     pub(crate) layer: Layer,
     map: Map,
@@ -87,12 +87,12 @@ impl File {
         }
     }
 
-    /// A handle's view of them, of which nothing is checked yet.
+    /// Returns a handle's view of the pages, none of which is checked yet.
     pub(crate) fn pages(&self) -> LayerPages {
         LayerPages::of(0, &self.layer, self.map.clone()).expect("memory")
     }
 
-    /// The numbers of pages in the file.
+    /// Returns the page numbers in the file.
     pub(crate) fn numbers(&self, pages: Range<u64>) -> Range<u64> {
         self.layer.first_page + pages.start..self.layer.first_page + pages.end
     }
@@ -148,7 +148,7 @@ impl Scene {
     }
 }
 
-/// Checks `look` on another thread while a checkpoint writes chunk after chunk.
+/// Runs `look` on another thread while a checkpoint writes chunk after chunk.
 fn beside_a_checkpoint(
     preemptions: usize,
     pages: &'static [(Page<'static>, Page<'static>)],
@@ -162,14 +162,14 @@ fn beside_a_checkpoint(
             thread::spawn(move || look(&scene))
         };
         scene.checkpoint(chunks);
-        // Known to the superblock, and so to each handle, as soon as it is so.
+        // The superblock, and through it each handle, learns this as soon as it is true.
         scene.pages.set_all_written();
         scene.done.store(true, Ordering::Release);
         reader.join().unwrap();
     });
 }
 
-/// Keys of the first of one or two pages, and of the second of two.
+/// Keys of the first page, and of the second where there are two.
 const OLD: u64 = 1;
 const NEW: u64 = 2;
 const SECOND: u64 = u64::MAX;
@@ -209,7 +209,7 @@ fn nor_is_one_of_either_chunk() {
     });
 }
 
-/// Both chunks' windows come and go while the page beside them is looked at.
+/// Both chunks' windows come and go while the reader checks the page beside them.
 #[test]
 fn a_damaged_page_beside_the_window_is_damage() {
     let pages = &[
@@ -223,8 +223,8 @@ fn a_damaged_page_beside_the_window_is_damage() {
     });
 }
 
-/// A checkpoint that has failed half way leaves its window: in it pages are read as they are, and
-/// beside it damage is damage.
+/// A checkpoint that failed half way leaves its window: inside it readers take pages as they are, and outside it damage
+/// is damage.
 #[test]
 fn a_window_that_stays_is_for_its_own_pages() {
     let pages = &[
@@ -243,13 +243,13 @@ fn a_window_that_stays_is_for_its_own_pages() {
             })
         };
         scene.window().publish(scene.file.numbers(1..2));
-        // All but its first word, where the checksum is.
+        // All words but the first, which holds the checksum.
         scene.file.write_words(WORDS + 1..2 * WORDS);
         reader.join().unwrap();
     });
 }
 
-/// What an interrupted checkpoint left torn, until it has been done again.
+/// Readers take a page that an interrupted checkpoint left torn as it is, until recovery has repeated the checkpoint.
 #[test]
 fn a_torn_page_is_read_as_it_is_until_it_is_whole() {
     let pages = &[(Page::Damaged(&[OLD]), Page::Keys(&[OLD, NEW]))];

@@ -1,4 +1,4 @@
-//! The filter file: header, superblocks, intents and pages. Bytes: FORMAT.md.
+//! The filter file: header, superblocks, intents and pages. FORMAT.md defines the bytes.
 
 pub(crate) mod copy;
 pub(crate) mod delta;

@@ -1,4 +1,4 @@
-//! Reading a layer's pages through a map, each checked at its first use.
+//! Reads a layer's pages through a map and checks each on first use.
 
 use std::ops::Range;
 
@@ -12,27 +12,27 @@ use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 use crate::sys::{Map, Region, Words};
 
 const WORDS: usize = PAGE_BYTES / 8;
-/// How often a page that is being written is looked at in one window before its bits are taken as they are.
+/// How often a reader checks a page that is being written, in one window, before it takes the page's bits as they are.
 const PATIENCE: usize = if cfg!(all(test, loom)) { 8 } else { 100 };
 
-/// The range of pages that a checkpoint is writing just now, published to readers: a wrong CRC
-/// inside it means "again", not damage. A view of words that processes may share.
+/// The range of pages that a checkpoint is currently writing, published to readers: a wrong CRC inside it means "try
+/// again", not damage. It is a view of words that processes may share.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct WriteWindow<'a> {
     version: &'a AtomicU64,
     start: &'a AtomicU64,
     end: &'a AtomicU64,
-    /// What an interrupted checkpoint left torn, until it has been done again.
+    /// The range that an interrupted checkpoint left torn, until recovery has repeated the checkpoint.
     torn_start: &'a AtomicU64,
     torn_end: &'a AtomicU64,
 }
 
 impl<'a> WriteWindow<'a> {
-    /// The words it takes.
+    /// The number of words.
     pub(crate) const WORDS: usize = 5;
 
     /// # Panics
-    /// If there are fewer words than [`WORDS`](Self::WORDS).
+    /// Panics if there are fewer words than [`WORDS`](Self::WORDS).
     #[inline]
     pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl<'a> WriteWindow<'a> {
         }
     }
 
-    /// Tells which pages an interrupted checkpoint may have left torn.
+    /// Publishes the range of pages that an interrupted checkpoint may have left torn.
     pub(crate) fn set_torn(self, pages: Range<u64>) {
         self.change(|| {
             self.torn_start.store(pages.start, Ordering::Release);
@@ -52,19 +52,19 @@ impl<'a> WriteWindow<'a> {
         });
     }
 
-    /// Publishes the range that is about to be written; an empty one when writing is over.
+    /// Publishes the range that is about to be written; an empty range once writing has ended.
     pub(crate) fn publish(self, pages: Range<u64>) {
         self.change(|| {
             self.start.store(pages.start, Ordering::Release);
             self.end.store(pages.end, Ordering::Release);
         });
-        // What is written from here on may not be seen before the window. With the fence of a
-        // reader whose check has failed: who has seen any of it sees the window.
+        // No write after this fence may become visible before the window does. It pairs with the fence of a reader
+        // whose check failed: a reader that sees any of those writes also sees the window.
         fence(Ordering::Release);
     }
 
-    /// The version is odd while the range changes. A writer that was killed in between leaves it
-    /// odd, which the next one mends.
+    /// Changes a range, with the version odd meanwhile. A writer that is killed in between leaves it odd, and the next
+    /// writer repairs that.
     fn change(self, store: impl FnOnce()) {
         let version = self.version.load(Ordering::Acquire) | 1;
         self.version.store(version, Ordering::Release);
@@ -86,10 +86,10 @@ impl<'a> WriteWindow<'a> {
     }
 }
 
-/// Reads and checks page `number` of a file with `check`, again and again while it may be that it is
-/// just being written. `None` if it still is after a while, by a checkpoint that is slow or has failed
-/// half way. A durable intent covers the page then, and bits are only ever added: the keys that were
-/// in it are found, and those being added are in the sealed buffer still.
+/// Reads page `number` of a file and checks it with `check`, repeatedly while the page may be in the middle of a write.
+/// Returns `None` if it still is after a while, because the checkpoint is slow or has failed half way. In that case a
+/// durable intent covers the page, and bits are only ever added: the reader finds the keys that were in the page, and
+/// the keys being added are still in the sealed buffer.
 pub(crate) fn check_patiently(
     window: WriteWindow<'_>,
     number: u64,
@@ -102,10 +102,10 @@ pub(crate) fn check_patiently(
             Ok(content) => return Ok(Some(content)),
             Err(fault) => fault,
         };
-        // The window as it was when the page was written, or later.
+        // The window at the time the page was written, or later.
         fence(Ordering::Acquire);
         let held = window.holds(number);
-        // Windows that come and go tell nothing and use up no patience.
+        // Windows that come and go prove nothing and don't count towards `PATIENCE`.
         if window.version() == before {
             if before.is_multiple_of(2) && !held {
                 return Err(fault);
@@ -127,12 +127,12 @@ pub(crate) struct LayerPages {
     all_written: AtomicBool,
     has_keys: AtomicBool,
     map: Map,
-    /// A bit a page: its CRC has been checked since this handle was opened.
+    /// One bit per page: its CRC was checked since this handle was opened.
     checked: Region,
 }
 
 impl LayerPages {
-    /// Maps a layer. The file is long enough: whoever calls has looked.
+    /// Maps a layer. The caller has checked that the file is long enough.
     pub(crate) fn map(index: u32, layer: &Layer, file: &dyn StorageFile) -> std::io::Result<Self> {
         let map = file.map(
             page_offset(layer.first_page),
@@ -141,9 +141,9 @@ impl LayerPages {
         Self::of(index, layer, map)
     }
 
-    /// A layer whose pages are in `map`.
+    /// Returns a layer whose pages are in `map`.
     pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> std::io::Result<Self> {
-        // The system gives memory to what of it is used.
+        // The system allocates memory only for the parts in use.
         let checked = Region::private((map.len() / WORDS).div_ceil(64) as u64)?;
         Ok(Self {
             index,
@@ -157,17 +157,17 @@ impl LayerPages {
         })
     }
 
-    /// Told by a checkpoint that has written the last blank page.
+    /// Records that a checkpoint has written the last blank page.
     pub(crate) fn set_all_written(&self) {
         self.all_written.store(true, Ordering::Release);
     }
 
-    /// The number of pages.
+    /// Returns the number of pages.
     pub(crate) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Takes over what a newer superblock tells of the layer.
+    /// Applies what a newer superblock says about the layer.
     pub(crate) fn update(&self, layer: &Layer) {
         if layer.all_written {
             self.set_all_written();
@@ -177,8 +177,8 @@ impl LayerPages {
         }
     }
 
-    /// Whether a checkpoint of the layer has ended. Before that nobody need look into it: all its
-    /// keys are in a buffer, and its pages may be holes of the file, which cost memory to look at.
+    /// Returns whether a checkpoint of the layer has ended. Before that, a reader need not search the layer: all its
+    /// keys are in a buffer, and its pages may be holes of the file, which take memory when read.
     #[inline]
     pub(crate) fn has_keys(&self) -> bool {
         self.has_keys.load(Ordering::Acquire)
@@ -189,14 +189,14 @@ impl LayerPages {
         page::place::page_of(hash, self.pages)
     }
 
-    /// Asks the system for some pages, without waiting for them.
+    /// Requests some pages from the system without waiting for them.
     pub(crate) fn will_need(&self, pages: Range<u64>) {
         let count = pages.end - pages.start;
         self.map
             .will_need(pages.start as usize * WORDS, count as usize * WORDS);
     }
 
-    /// Tells the system that some pages will not be needed soon.
+    /// Advises the system that some pages will not be needed soon.
     pub(crate) fn drop_cached(&self, pages: Range<u64>, file: &dyn StorageFile) {
         let count = pages.end - pages.start;
         self.map
@@ -205,19 +205,19 @@ impl LayerPages {
         file.leave(offset(pages.start)..offset(pages.end));
     }
 
-    /// Where in the file the page of a key begins.
+    /// Returns the offset in the file of a key's page.
     pub(crate) fn offset_of(&self, hash: u64) -> u64 {
         page_offset(self.number_of(hash))
     }
 
-    /// Fetches the line of the key's first bits.
+    /// Prefetches the line of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
         self.map.prefetch(base + bloom::first_word(hash));
     }
 
-    /// Fetches the line of the key's second run of bits.
+    /// Prefetches the line of the key's second run of bits.
     #[inline]
     pub(crate) fn prefetch_second(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
@@ -225,14 +225,14 @@ impl LayerPages {
         self.map.prefetch(base + word);
     }
 
-    /// Fetches the lines of all the key's bits.
+    /// Prefetches the lines of all the key's bits.
     #[inline]
     pub(crate) fn prefetch_all(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
         bloom::each_line(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
-    /// Whether the key may test positive in this layer, by its first runs of bits.
+    /// Returns whether the key may test positive in this layer, judged by its first runs of bits.
     #[inline]
     pub(crate) fn may_contain(
         &self,
@@ -245,7 +245,7 @@ impl LayerPages {
         Ok(bloom::begins(word, self.probes, runs, hash))
     }
 
-    /// Whether the key tests positive in this layer.
+    /// Returns whether the key tests positive in this layer.
     #[inline]
     pub(crate) fn contains(&self, hash: u64, window: WriteWindow<'_>) -> Result<bool, FormatError> {
         let words = self.checked_words(hash, window)?;
@@ -258,14 +258,14 @@ impl LayerPages {
         first_runs(self.probes, hashes, runs);
     }
 
-    /// Fetches the line of a key's first run.
+    /// Prefetches the line of a key's first run.
     #[inline]
     pub(crate) fn prefetch_run(&self, hash: u64, run: u64) {
         let base = self.page_of(hash) as usize * WORDS;
         self.map.prefetch(base + first_of(run) / 64);
     }
 
-    /// Whether the key may test positive in this layer, by its first run.
+    /// Returns whether the key may test positive in this layer, judged by its first run.
     #[inline]
     pub(crate) fn may_begin(
         &self,
@@ -281,19 +281,19 @@ impl LayerPages {
         ))
     }
 
-    /// To draw the probes of eight keys for this layer.
+    /// Returns a [`Drawn`] that draws the probes of eight keys for this layer.
     pub(crate) fn drawn(&self) -> Drawn {
         Drawn::new(self.probes)
     }
 
-    /// Fetches the lines of all bits of a key that was drawn for.
+    /// Prefetches the lines of all bits of a key in `drawn`.
     #[inline]
     pub(crate) fn prefetch_drawn(&self, hash: u64, drawn: &Drawn, key: usize) {
         let base = self.page_of(hash) as usize * WORDS;
         drawn.each_first(key, |bit| self.map.prefetch(base + bit / 64));
     }
 
-    /// Whether a key that was drawn for tests positive in this layer.
+    /// Returns whether a key in `drawn` tests positive in this layer.
     #[inline]
     pub(crate) fn contains_drawn(
         &self,
@@ -306,7 +306,7 @@ impl LayerPages {
         Ok(bloom::contains_drawn(|index| words.get(index), drawn, key))
     }
 
-    /// The words of the key's page, which is checked at its first use.
+    /// Returns the words of the key's page, which it checks on first use.
     #[inline(always)]
     fn checked_words(
         &self,
@@ -320,7 +320,7 @@ impl LayerPages {
         Ok(self.map.words(page as usize * WORDS))
     }
 
-    /// The words of the key's page, whatever they are.
+    /// Returns the words of the key's page without checking them.
     fn unchecked_words(&self, hash: u64) -> Words<'_, WORDS> {
         let base = self.page_of(hash) as usize * WORDS;
         if !self.map.spares_holes() {
@@ -331,13 +331,13 @@ impl LayerPages {
         self.map.words_of_copy(base, &copy)
     }
 
-    /// Whether the key tests positive, in a page whose bits are taken as they are.
+    /// Returns whether the key tests positive in its page, taking the page's bits as they are.
     pub(crate) fn contains_unchecked(&self, hash: u64) -> bool {
         let words = self.unchecked_words(hash);
         bloom::contains(|index| words.get(index), self.probes, hash)
     }
 
-    /// Fetches the lines of the key's first counters.
+    /// Prefetches the lines of the key's first counters.
     #[inline]
     pub(crate) fn prefetch_counters(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
@@ -346,27 +346,27 @@ impl LayerPages {
         }
     }
 
-    /// Fetches the lines of all the key's counters.
+    /// Prefetches the lines of all the key's counters.
     #[inline]
     pub(crate) fn prefetch_all_counters(&self, hash: u64) {
         let base = self.page_of(hash) as usize * WORDS;
         counting::each_word(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
-    /// How often the key is in the pages at most, of a counting store.
+    /// Returns an upper bound of the key's count in the pages of a counting store.
     pub(crate) fn count(&self, hash: u64, window: WriteWindow<'_>) -> Result<u8, FormatError> {
         let words = self.checked_words(hash, window)?;
         Ok(counting::count(|index| words.get(index), self.probes, hash))
     }
 
-    /// The same in a page whose counters are taken as they are.
+    /// Returns the same bound, taking the page's counters as they are.
     pub(crate) fn count_unchecked(&self, hash: u64) -> u8 {
         let words = self.unchecked_words(hash);
         counting::count(|index| words.get(index), self.probes, hash)
     }
 
-    /// The same in a copy of its page that was checked, whole at one moment: with the generation of
-    /// the page. `None` if the page is being written for longer than a moment.
+    /// Returns the same bound from a checked copy of the page, whole at one moment, together with the page's
+    /// generation. Returns `None` if a write to the page takes longer than a moment.
     pub(crate) fn count_in_copy(
         &self,
         hash: u64,
@@ -384,7 +384,7 @@ impl LayerPages {
         Ok(Some((counting::count(word, self.probes, hash), generation)))
     }
 
-    /// The number in the file of the key's page.
+    /// Returns the number of the key's page in the file.
     pub(crate) fn number_of(&self, hash: u64) -> u64 {
         self.first_page + self.page_of(hash)
     }
@@ -404,26 +404,26 @@ impl LayerPages {
         let mut copy = [0; PAGE_BYTES];
         let number = self.first_page + page;
         match check_patiently(window, number, || self.check(page, &mut copy)) {
-            // It may be a hole, and whether it still is, is to be found out each time.
+            // The page may be a hole, and each use must find out whether it still is.
             Ok(Some(Content::Blank)) if self.map.spares_holes() => {}
             Ok(Some(_)) => {
                 let bit = 1 << (page % 64);
                 self.checked.words()[(page / 64) as usize].fetch_or(bit, Ordering::Relaxed);
             }
-            // It stays unchecked.
+            // The page stays unchecked.
             Ok(None) => {}
             Err(fault) => return Err(self.damaged(page, fault)),
         }
         Ok(self.map.words_of_copy(page as usize * WORDS, &copy))
     }
 
-    /// Copies a page of this layer and checks it.
+    /// Copies a page of this layer and checks the copy.
     fn check(&self, page: u64, copy: &mut [u8; PAGE_BYTES]) -> Result<Content, PageFault> {
         self.map.copy(page as usize * WORDS, copy);
         self.check_bytes(self.first_page + page, copy)
     }
 
-    /// Checks a page as it was read, by its number in the file.
+    /// Checks the bytes of a page, given its number in the file.
     pub(crate) fn check_bytes(&self, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
         page::check_in_layer(number, bytes, || self.all_written.load(Ordering::Acquire))
     }

@@ -12,29 +12,29 @@ use crate::sys::Map;
 use crate::sys::storage::{StorageFile, read_exact_at};
 use crate::sys::sync::{Ordering, fence};
 
-/// Bytes of a section in the superblock.
+/// Bytes that a section takes in the superblock.
 pub(crate) const SECTION_BYTES: usize = 32;
-/// Most sections of a store: those of each kind there is, and room for more.
+/// Maximum number of sections in a store: one of each existing kind, with room for more.
 pub(crate) const MAX_SECTIONS: usize = 8;
-/// Bytes before the hashes: the stamp.
+/// Bytes before the hashes, which hold the stamp.
 const STAMP_BYTES: u64 = 8;
-/// Least share of a sample: one in two to the power of this.
+/// The smallest share of a sample is one in two to the power of this.
 pub(crate) const MAX_RARITY: u32 = 32;
-/// Most hashes of a section: none is longer than all pages there can be.
+/// Maximum number of hashes in a section: no section exceeds the total number of possible pages.
 pub(crate) const MAX_HASHES: u64 = (PAGE_LIMIT * PAGE_BYTES as u64 - STAMP_BYTES) / 8;
 /// Pages read at a time.
 const PIECE: u64 = 16;
-/// Hashes around the one that is guessed that are looked at first.
+/// The number of hashes around the guessed one that a search tries first.
 const NEAR: u64 = 8;
 
 /// What the hashes of a section are.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum SectionKind {
-    /// Keys known to be false positives of the pages.
+    /// Known false positives of the pages.
     Exempt,
-    /// Of the keys that the pages hold, those that are sampled.
+    /// Of the keys in the pages, those that are sampled.
     Sample,
-    /// Sampled keys that were to be inserted, and taken for seen.
+    /// Sampled keys whose insert was mistaken for seen.
     Lost,
 }
 
@@ -56,7 +56,7 @@ impl SectionKind {
         }
     }
 
-    /// Its name in FORMAT.md.
+    /// Returns its name in FORMAT.md.
     pub(crate) fn name(self) -> &'static str {
         match self {
             SectionKind::Exempt => "exempt",
@@ -70,23 +70,23 @@ impl SectionKind {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Section {
     pub(crate) kind: SectionKind,
-    /// Of a sample: one key in two to the power of this is sampled. 0 for others.
+    /// In a sample, one key in two to the power of this is sampled. 0 for other kinds.
     pub(crate) rarity: u32,
     /// Number of its first page in the file; 0 if it has no hash yet.
     pub(crate) first_page: u64,
-    /// How many hashes it has.
+    /// The number of hashes in it.
     pub(crate) count: u64,
     /// CRC over the stamp and the hashes.
     pub(crate) crc: u32,
 }
 
-/// Pages that so many hashes take.
+/// Returns the number of pages that this many hashes take.
 pub(crate) fn pages_for(count: u64) -> u64 {
     (STAMP_BYTES + count * 8).div_ceil(PAGE_BYTES as u64)
 }
 
-/// The first place for so many pages that none of these page ranges touch, and that begins where a
-/// layer might. Sorts the ranges.
+/// Returns the first place for this many pages that overlaps none of the taken ranges and begins where a layer could
+/// begin. Sorts the ranges.
 pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
     taken.sort_by_key(|range| range.start);
     let mut at = FIRST_PAGE;
@@ -100,7 +100,7 @@ pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
 }
 
 impl Section {
-    /// Without hashes it has none: a sample to begin with.
+    /// Returns its number of pages. A section without hashes, such as a new sample, has none.
     pub(crate) fn pages(&self) -> u64 {
         match self.count {
             0 => 0,
@@ -108,7 +108,7 @@ impl Section {
         }
     }
 
-    /// The numbers of its pages in the file.
+    /// Returns its page numbers in the file.
     pub(crate) fn numbers(&self) -> Range<u64> {
         self.first_page..self.first_page + self.pages()
     }
@@ -122,7 +122,7 @@ impl Section {
             .u32(0);
     }
 
-    /// Takes a section of a kind behind `last`; `None` at the end of the bytes.
+    /// Decodes a section of a kind behind `last`; returns `None` at the end of the bytes.
     pub(crate) fn decode(
         input: &mut Decoder<'_>,
         last: Option<SectionKind>,
@@ -172,7 +172,7 @@ impl Section {
         }))
     }
 
-    /// A sample that no key is in yet.
+    /// Returns a sample without keys.
     pub(crate) fn empty_sample(rarity: u32) -> Self {
         Self {
             kind: SectionKind::Sample,
@@ -192,15 +192,15 @@ impl Section {
         }
     }
 
-    /// Reads all of it and checks it; answers its stamp.
+    /// Reads and checks the whole section; returns its stamp.
     ///
     /// # Errors
-    /// The inner one is of what is there, the outer one of reading it.
+    /// The inner error describes the contents, the outer one a failed read.
     pub(crate) fn check(&self, file: &dyn StorageFile) -> io::Result<Result<u64, FormatError>> {
         self.check_at(file, page_offset(self.first_page))
     }
 
-    /// The same where its pages begin at another place.
+    /// Checks the section as if its pages began at another offset.
     pub(crate) fn check_at(
         &self,
         file: &dyn StorageFile,
@@ -218,7 +218,8 @@ impl Section {
             read_exact_at(file, &mut bytes, offset)?;
             checker.feed(&bytes);
             if !checker.rising {
-                // However long it is said to be: zeros, of which a file may have any number, don't rise.
+                // Stop here whatever length the section claims: zeros, of which a file may hold any number, are not
+                // ascending.
                 break;
             }
             offset += bytes.len() as u64;
@@ -228,15 +229,15 @@ impl Section {
     }
 }
 
-/// Checks the pages of a section as they come.
+/// Checks the pages of a section as they arrive.
 struct Checker {
     section: Section,
     hasher: crc32fast::Hasher,
-    /// Bytes still to come that mean something.
+    /// Bytes of stamp and hashes still to come.
     left: u64,
     stamp: Option<u64>,
     last: Option<u64>,
-    /// The stamp is above 0, and so far each hash above the one before.
+    /// The stamp is above 0, and each hash so far is above the one before.
     rising: bool,
 }
 
@@ -252,7 +253,7 @@ impl Checker {
         }
     }
 
-    /// Takes in its next pages, whole ones.
+    /// Processes the next whole pages.
     fn feed(&mut self, pages: &[u8]) {
         let count = self.left.min(pages.len() as u64) as usize;
         let bytes = &pages[..count];
@@ -270,7 +271,7 @@ impl Checker {
         }
     }
 
-    /// The section's stamp, if it is whole.
+    /// Returns the section's stamp if the section is intact.
     fn finish(self) -> Result<u64, FormatError> {
         let expected = self.hasher.finalize();
         match self.stamp {
@@ -284,9 +285,8 @@ impl Checker {
 
 /// The hashes of a section, read through a map.
 ///
-/// A checkpoint or two after another section has taken its place, its pages are used again. Its stamp
-/// changes before anything else does, so who looks at the stamp last knows whether what it saw was the
-/// section.
+/// A checkpoint or two after another section replaces this one, its pages are reused. The stamp changes before anything
+/// else, so a reader that reads the stamp last knows whether it has read the section.
 #[derive(Debug)]
 pub(crate) struct Hashes {
     map: Map,
@@ -294,7 +294,7 @@ pub(crate) struct Hashes {
     stamp: u64,
 }
 
-/// The section is no longer there.
+/// The section no longer exists.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Gone;
 
@@ -302,7 +302,7 @@ impl Hashes {
     /// Checks a section and maps it.
     ///
     /// # Errors
-    /// As [`Section::check`].
+    /// Returns the errors of [`Section::check`].
     pub(crate) fn open(
         section: &Section,
         file: &dyn StorageFile,
@@ -328,9 +328,9 @@ impl Hashes {
         self.map.word(index as usize + 1)
     }
 
-    /// How many of its hashes are below that one.
+    /// Returns how many hashes in the section are below `hash`.
     fn below(&self, hash: u64) -> u64 {
-        // They are spread evenly, so it is near where its high bits say.
+        // Hashes are spread evenly, so the position is near the one that the high bits give.
         let guess = page_of(hash, self.count);
         let (mut low, mut high) = (0, self.count);
         let mut step = NEAR;
@@ -366,7 +366,7 @@ impl Hashes {
     }
 
     fn still<T>(&self, answer: T) -> Result<T, Gone> {
-        // Not before what was read above.
+        // Orders the read of the stamp after the reads above.
         fence(Ordering::Acquire);
         match self.map.word(0) == self.stamp {
             true => Ok(answer),
@@ -374,18 +374,18 @@ impl Hashes {
         }
     }
 
-    /// Whether its pages are something else by now.
+    /// Returns whether its pages hold something else by now.
     pub(crate) fn is_gone(&self) -> bool {
         self.still(()).is_err()
     }
 
-    /// Whether the hash is in it.
+    /// Returns whether the section contains the hash.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool, Gone> {
         let index = self.below(hash);
         self.still(index < self.count && self.hash(index) == hash)
     }
 
-    /// Appends the hashes in a range, sorted, at most so many.
+    /// Appends at most `most` hashes in a range, sorted.
     pub(crate) fn load(
         &self,
         range: RangeInclusive<u64>,
@@ -406,7 +406,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The slow twin tries one place after the other.
+        /// The slow twin tries one place after another.
         #[test]
         fn a_place_is_the_first_that_is_free(
             pages in 1_u64..60,
@@ -447,7 +447,7 @@ mod tests {
     }
 
     proptest! {
-        /// The slow twin is a set, and its ranges. Even hashes and crowded ones.
+        /// The slow twin is a set and its ranges, with even and crowded hashes.
         #[test]
         #[cfg(not(loom))]
         fn a_section_is_the_set_of_its_hashes(
@@ -477,7 +477,7 @@ mod tests {
             let range = start..=(u64::MAX / 2).max(start);
             let twin = set.range(range).filter(|hash| **hash <= u64::MAX / 2).take(most);
             prop_assert_eq!(&out[1..], &twin.copied().collect::<Vec<_>>()[..]);
-            // Another stamp, and it is gone.
+            // Another stamp means that the section is gone.
             let mut bytes = std::fs::read(&path).unwrap();
             bytes[page_offset(FIRST_PAGE) as usize] ^= 1;
             std::fs::write(&path, bytes).unwrap();

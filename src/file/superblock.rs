@@ -1,4 +1,4 @@
-//! The superblock: what changes at a checkpoint (FORMAT.md, "Superblocks").
+//! The superblock: the state that changes at a checkpoint (FORMAT.md, "Superblocks").
 
 use super::layout::MAX_COUNTER;
 use std::collections::BTreeMap;
@@ -18,11 +18,11 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
 const FLAG_LOG_EXPECTED: u32 = 1;
-/// Most bytes of a commit's tag.
+/// Maximum bytes of a commit's tag.
 pub(crate) const MAX_TAG: usize = 4096;
-/// Most bytes of a writer's name.
+/// Maximum bytes of a writer's name.
 pub(crate) const MAX_WRITER_NAME: usize = 255;
-/// Bytes there are for writers, whatever the number of layers and sections.
+/// Bytes available for writers, whatever the number of layers and sections.
 pub(crate) const WRITERS_ROOM: usize =
     SUPERBLOCK_BYTES - FIXED_BYTES - MAX_LAYERS * LAYER_BYTES - MAX_SECTIONS * SECTION_BYTES;
 
@@ -38,29 +38,29 @@ pub(crate) struct CommitEntry {
 /// The last commit of each writer, by name.
 pub(crate) type Commits = BTreeMap<String, CommitEntry>;
 
-/// A superblock whose CRC and every field have been checked.
+/// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Superblock {
-    /// Counts superblock writes; the higher one is the newer.
+    /// Counts superblock writes; the higher number is the newer superblock.
     pub(crate) sequence: u64,
-    /// Pages hold all logs below this generation.
+    /// The pages hold all logs below this generation.
     pub(crate) generation: u64,
-    /// Whether the log of this generation must be there.
+    /// Whether the log of this generation must exist.
     pub(crate) log_expected: bool,
-    /// The highest commit sequence given out.
+    /// The highest commit sequence assigned so far.
     pub(crate) commit_sequence: u64,
     pub(crate) layers: Vec<Layer>,
-    /// By kind.
+    /// Ordered by kind.
     pub(crate) sections: Vec<Section>,
     pub(crate) commits: Commits,
 }
 
-/// Bytes that a writer with a tag of so many bytes takes in a superblock.
+/// Returns the bytes that a writer with a tag of `tag` bytes takes in a superblock.
 pub(crate) fn writer_bytes(name: &str, tag: usize) -> u64 {
     (16 + name.len() + tag).next_multiple_of(8) as u64
 }
 
-/// Bytes that writers take in a superblock.
+/// Returns the bytes that the writers take in a superblock.
 pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
     commits
         .iter()
@@ -69,20 +69,20 @@ pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
 }
 
 impl Superblock {
-    /// Keys in the pages of all layers.
+    /// Returns the number of keys in the pages of all layers.
     pub(crate) fn keys(&self) -> u64 {
         self.layers
             .iter()
             .fold(0, |sum: u64, layer| sum.saturating_add(layer.keys))
     }
 
-    /// The bytes a file needs to hold all layers and sections.
+    /// Returns the bytes a file needs to hold all layers and sections.
     pub(crate) fn end_offset(&self) -> u64 {
         let ends = self.named().into_iter().map(|pages| pages.end);
         page_offset(ends.max().unwrap_or(FIRST_PAGE))
     }
 
-    /// The page numbers of all layers and sections.
+    /// Returns the page numbers of all layers and sections.
     pub(crate) fn named(&self) -> Vec<Range<u64>> {
         let layers = self.layers.iter().map(Layer::numbers);
         layers
@@ -91,7 +91,7 @@ impl Superblock {
             .collect()
     }
 
-    /// The pages before the end that no layer and no section has.
+    /// Returns the pages before the end that belong to no layer and no section.
     pub(crate) fn unnamed(&self) -> Vec<Range<u64>> {
         let mut named = self.named();
         named.sort_by_key(|pages| pages.start);
@@ -106,17 +106,17 @@ impl Superblock {
         unnamed
     }
 
-    /// The section of a kind.
+    /// Returns the section of a kind.
     pub(crate) fn section(&self, kind: SectionKind) -> Option<&Section> {
         self.sections.iter().find(|section| section.kind == kind)
     }
 
-    /// Which of the two places it goes to.
+    /// Returns which of the two places it is written to.
     pub(crate) fn slot(&self) -> usize {
         (self.sequence % 2) as usize
     }
 
-    /// All bytes, padded to whole pages.
+    /// Returns all bytes, padded to whole pages.
     pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let mut out = Encoder::new(&mut bytes);
@@ -159,7 +159,7 @@ impl Superblock {
         bytes
     }
 
-    /// The bytes of a superblock in its place, if its checksum is right.
+    /// Returns the bytes of a superblock in its place, if its checksum is right.
     fn checked(bytes: &[u8]) -> Result<&[u8], SuperblockFault> {
         let Some(magic) = bytes.first_chunk::<8>() else {
             return Err(SuperblockFault::Length { got: 0 });
@@ -188,7 +188,7 @@ impl Superblock {
         Ok(&bytes[..size])
     }
 
-    /// The sequence of a superblock with a right checksum, and its copy of the header.
+    /// Returns the sequence and the copy of the header of a superblock with a right checksum.
     pub(crate) fn header_copy(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
         let bytes = Self::checked(bytes).ok()?;
         let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..]);
@@ -198,7 +198,7 @@ impl Superblock {
         Some((sequence, copy.to_vec()))
     }
 
-    /// Checks a superblock's place in the file, `bytes`, and takes the superblock from it.
+    /// Checks `bytes`, a superblock's place in the file, and decodes the superblock.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, SuperblockFault> {
         let bytes = Self::checked(bytes)?;
         let length = bytes.len() as u32;

@@ -1,4 +1,4 @@
-//! What the file's small structures say goes to disk and comes back, and a flipped bit does not.
+//! The small structures of the file survive encoding and decoding, and a flipped bit is detected.
 
 use proptest::prelude::*;
 
@@ -16,7 +16,7 @@ fn rate() -> impl Strategy<Value = f64> {
     (-12.0..-0.01_f64).prop_map(|power| 10_f64.powf(power))
 }
 
-/// Any that can be made: a growing one's rate must be in reach of its first layer.
+/// Generates any valid header. A growing store's rate must be in reach of its first layer.
 fn header() -> impl Strategy<Value = Header> {
     let makes_sense = |header: &Header| header.kind == Kind::Bloom || header.growth().is_some();
     any_header().prop_filter("a rate in reach", makes_sense)
@@ -57,7 +57,7 @@ prop_compose! {
 }
 
 prop_compose! {
-    /// A layer some pages behind the last.
+    /// Generates a layer some pages behind the last one.
     fn gap_and_layer()(
         gap in 0_u64..100,
         pages in 1_u64..1 << 30,
@@ -72,7 +72,7 @@ prop_compose! {
     }
 }
 
-/// A section some pages behind the last layer.
+/// Generates a section some pages behind the last layer.
 fn section() -> impl Strategy<Value = Option<Section>> {
     let section =
         (0_u64..100, 1_u64..1 << 30, any::<u32>()).prop_map(|(gap, count, crc)| Section {
@@ -166,7 +166,7 @@ proptest! {
             let foreign = Superblock::decode(&bytes, &other);
             prop_assert_eq!(foreign, Err(SuperblockFault::ForeignHeader));
         }
-        // What follows its length belongs to nobody.
+        // The bytes behind the superblock's length belong to nothing.
         let length = u32_at(&bytes, LENGTH_OFFSET) as usize;
         let bit = bit.index(length * 8);
         flip(&mut bytes, bit);

@@ -3,32 +3,32 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// Which algorithm turns the bytes of a key into 64 bits.
+/// The algorithm that turns the bytes of a key into 64 bits.
 ///
-/// It is chosen when a store is made and never changes after: its id lies in the store's header (`FORMAT.md`, section
-/// Hash). The [module](crate::hash) says why the default is a keyed one.
+/// It is chosen when a store is created and never changes afterwards: its id is in the store's header (`FORMAT.md`,
+/// section Hash). The [module](crate::hash) explains why the default is a keyed one.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Hash {
-    /// HighwayHash-64 under the whole seed, a keyed pseudo-random function: the default, and the one to have whenever
-    /// others choose the keys. It protects as long as the seed is secret, and the seed lies in the store's header:
-    /// whoever reads the store can choose keys for it.
+    /// HighwayHash-64 under the whole seed, a keyed pseudo-random function: the default, and the right choice whenever
+    /// others choose the keys. It protects as long as the seed is secret. The seed is in the store's header: anyone who
+    /// can read the store can choose keys for it.
     #[default]
     Highway,
     /// XXH3-64, seeded with the first 8 bytes of the seed: the fastest, for trusted input only. The seed makes stores
     /// differ; it does not make collisions hard to find.
     Xxh3,
-    /// MurmurHash3 x64-128, seeded with the first 4 bytes of the seed, as long as its own seed is, and of the result
-    /// the low half (`h1`): for people who know that they want it, say to have the hashes of another program. Slower
-    /// than [`Hash::Xxh3`], and for trusted input only: keys that collide under *every* seed can be written down (a
-    /// test does).
+    /// MurmurHash3 x64-128, seeded with the first 4 bytes of the seed (the length of its own seed), reduced to the low
+    /// half (`h1`) of the result: for users who know that they need it, for example to match the hashes of another
+    /// program. It is slower than [`Hash::Xxh3`], and for trusted input only: keys that collide under *every* seed can
+    /// be written down (a test does so).
     Murmur3,
 }
 
 impl Hash {
     const ALL: [Hash; 3] = [Hash::Highway, Hash::Xxh3, Hash::Murmur3];
 
-    /// The number that stands for this algorithm in a store's header.
+    /// Returns the number of this algorithm in a store's header.
     pub fn id(self) -> u16 {
         match self {
             Hash::Highway => 1,
@@ -37,12 +37,12 @@ impl Hash {
         }
     }
 
-    /// The algorithm that a header's number stands for; `None` for a number that this version does not know.
+    /// Returns the algorithm with a header's number, or `None` for a number that this version does not know.
     pub fn from_id(id: u16) -> Option<Hash> {
         Hash::ALL.into_iter().find(|hash| hash.id() == id)
     }
 
-    /// The name on the command line and in `info`: `highway`, `xxh3` or `murmur3`.
+    /// Returns the name on the command line and in `info`: `highway`, `xxh3` or `murmur3`.
     pub fn name(self) -> &'static str {
         match self {
             Hash::Highway => "highway",
@@ -61,7 +61,7 @@ impl fmt::Display for Hash {
 impl FromStr for Hash {
     type Err = UnknownHash;
 
-    /// Reads a [`name`](Hash::name), exactly as it is written there.
+    /// Parses a [`name`](Hash::name), exactly as written there.
     fn from_str(name: &str) -> Result<Self, Self::Err> {
         Hash::ALL
             .into_iter()
@@ -77,6 +77,6 @@ impl FromStr for Hash {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("hash {got:?} is not known; use highway (the default), xxh3 or murmur3")]
 pub struct UnknownHash {
-    /// The name that was given.
+    /// The name given.
     pub got: String,
 }

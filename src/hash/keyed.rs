@@ -7,12 +7,12 @@ use highway::{HighwayHash, HighwayHasher, Key};
 use super::{Hash, finalise, in_pairs};
 use crate::sys::Pairs;
 
-/// What a store knows a key by: the key's 64 bits under the store's seed, as [`KeyHasher::key`] gives them.
+/// A store's representation of a key: the key's 64 bits under the store's seed, as [`KeyHasher::key`] returns them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HashedKey(u64);
 
 impl HashedKey {
-    /// The 64 bits.
+    /// Returns the 64 bits.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
@@ -21,25 +21,25 @@ impl HashedKey {
 
 /// A [`Hash`](enum@Hash) with a store's 32-byte seed: the function from a key to its 64 bits.
 ///
-/// It has no state that hashing changes, so threads can share one. Its `Debug` form leaves the seed out.
+/// Hashing does not change it, so threads can share one. Its `Debug` form omits the seed.
 #[derive(Clone)]
 pub struct KeyHasher {
     hash: Hash,
-    /// The state after the key schedule, under whichever algorithm. A hash copies it: that is a sixth faster than
-    /// `HighwayHasher::new` for each key, which asks for the CPU's features and schedules the key again.
+    /// The state after the key schedule. A hash copies it, which is a sixth faster than calling `HighwayHasher::new`
+    /// for each key: that call detects the CPU's features and schedules the key again. Present under every algorithm.
     highway: HighwayHasher,
-    /// The same for two keys at once. Without, two are hashed one after the other: under another algorithm, and on
-    /// processors that can't.
+    /// The same for two keys at once. It is `None` under other algorithms and on processors that can't; two keys are
+    /// then hashed one after the other.
     pairs: Option<Pairs>,
     /// The first 8 bytes of the seed, little-endian.
     word: u64,
 }
 
 impl KeyHasher {
-    /// The hasher of `hash` under `seed`.
+    /// Creates the hasher of `hash` under `seed`.
     ///
-    /// For [`Hash::Highway`] the seed is the secret, so it should come from the system's random source; whether it
-    /// does is not checked.
+    /// For [`Hash::Highway`] the seed is the secret, so it should come from the system's random source; this function
+    /// does not check that.
     pub fn new(hash: Hash, seed: &[u8; 32]) -> Self {
         let (words, _) = seed.as_chunks::<8>();
         let key = [0, 1, 2, 3].map(|i| u64::from_le_bytes(words[i]));
@@ -51,7 +51,8 @@ impl KeyHasher {
         }
     }
 
-    /// The 64 bits of a key. Any bytes are a key, none at all included, and any of the 2^64 values may come out.
+    /// Returns the 64 bits of a key. Any bytes form a key, including none at all, and any of the 2^64 values may
+    /// result.
     #[inline]
     pub fn hash(&self, key: &[u8]) -> u64 {
         match self.hash {
@@ -65,15 +66,15 @@ impl KeyHasher {
         }
     }
 
-    /// The same, in the form in which a store takes keys that were hashed elsewhere:
+    /// Returns the same as a [`HashedKey`], the form in which a store accepts keys that were hashed elsewhere:
     /// [`Store::claim_hashed`](crate::Store::claim_hashed).
     #[inline]
     pub fn key(&self, key: &[u8]) -> HashedKey {
         HashedKey(self.hash(key))
     }
 
-    /// Appends to `into` what [`key`](KeyHasher::key) gives for each of many keys, in their order. Under
-    /// [`Hash::Highway`], on processors that have AVX2, it takes a third of the time that one after the other takes.
+    /// Appends to `into` the result of [`key`](KeyHasher::key) for each of many keys, in their order. Under
+    /// [`Hash::Highway`], on processors with AVX2, it takes a third of the time of single calls.
     pub fn keys<'k>(&self, keys: impl IntoIterator<Item = &'k [u8]>, into: &mut Vec<HashedKey>) {
         let keys = keys.into_iter();
         into.reserve(keys.size_hint().0);
@@ -84,7 +85,7 @@ impl KeyHasher {
         );
     }
 
-    /// The [`hash`](KeyHasher::hash) of each, in less time than one after the other.
+    /// Returns the [`hash`](KeyHasher::hash) of each key, in less time than two calls.
     #[inline]
     pub(crate) fn hash_two(&self, keys: [&[u8]; 2]) -> [u64; 2] {
         match &self.pairs {
@@ -93,7 +94,7 @@ impl KeyHasher {
         }
     }
 
-    /// As on a processor that can't hash two keys at once.
+    /// Returns a hasher that works as on a processor that can't hash two keys at once.
     #[cfg(test)]
     pub(crate) fn without_pairs(self) -> Self {
         KeyHasher {
@@ -102,15 +103,15 @@ impl KeyHasher {
         }
     }
 
-    /// The 64 bits of a key whose hash the caller has computed already (`insert_hash`).
+    /// Returns the 64 bits of a key whose hash the caller has already computed (`insert_hash`).
     ///
-    /// The store takes the page from the high bits, and not every program's hashes are good there: a counter's are
-    /// all zero. So the value is XORed with the first 8 bytes of the seed and put through the finaliser of splitmix64.
-    /// That is a bijection (values that differ stay different), the same for all algorithms.
+    /// The store takes the page from the high bits, and not every program's hashes are good there: a counter's are all
+    /// zero. The value is therefore XORed with the first 8 bytes of the seed and passed through the finaliser of
+    /// splitmix64. That is a bijection (values that differ stay different), the same for all algorithms.
     ///
-    /// It spreads, it does not protect: whoever chooses the raw values can aim at a store whose seed they know, and
-    /// two keys with the same raw value are one key here. Neither does it agree with [`hash`](KeyHasher::hash): a
-    /// store should be given keys or hashes, not both.
+    /// It spreads but does not protect: an attacker who chooses the raw values can aim at a store whose seed they know,
+    /// and two keys with the same raw value are one key here. It also disagrees with [`hash`](KeyHasher::hash): a store
+    /// should receive keys or hashes, not both.
     #[inline]
     pub fn mix(&self, raw: u64) -> u64 {
         finalise(raw ^ self.word)

@@ -2,9 +2,9 @@
 //!
 //! # How does it work?
 //!
-//! A store picks an algorithm ([`Hash`](enum@Hash)) and a 32-byte seed when it is made, and keeps both in its header
-//! for good. A [`KeyHasher`] is the two together. From its 64 bits on, nothing in the store looks at the key again:
-//! the page, the probes in it and the log record are all functions of this number (`FORMAT.md`, section Hash).
+//! A store chooses an algorithm ([`Hash`](enum@Hash)) and a 32-byte seed when it is created, and keeps both in its
+//! header permanently. A [`KeyHasher`] combines the two. Once the store has the 64 bits, nothing in it looks at the key
+//! again: the page, the probes in it and the log record are all functions of this number (`FORMAT.md`, section Hash).
 //!
 //! ```
 //! use everseen::hash::{Hash, KeyHasher};
@@ -21,13 +21,13 @@
 //!
 //! # Why is the default a keyed hash?
 //!
-//! Whoever can compute a filter's hash can choose keys for it: keys that each set only bits that were clear, so that
-//! the filter fills and its false-positive rate climbs long before its capacity is reached, or a key that is answered
-//! "seen" although it never was, so that a crawler skips that page. Gerbet, Kumar and Lauradoux ("The Power of Evil
-//! Choices in Bloom Filters", DSN 2015) turned such keys on a crawler (Scrapy), a spam filter (Dablooms) and a cache
-//! (Squid), and name a keyed hash as a remedy. URLs, lines of mail and everything else from outside are chosen by
-//! others, so [`Hash::Highway`] is what a store has unless told otherwise. The price: for a key of 75 bytes, 27 to
-//! 40 ns more than [`Hash::Xxh3`], by machine; in batches, where there is AVX2, 8 ns.
+//! An attacker who can compute a filter's hash can choose keys for it: keys that each set only bits that were clear, so
+//! that the filter fills and its false-positive rate climbs long before its capacity is reached, or a key that is
+//! reported as "seen" although it never was, so that a crawler skips that page. Gerbet, Kumar and Lauradoux ("The Power
+//! of Evil Choices in Bloom Filters", DSN 2015) used such keys against a crawler (Scrapy), a spam filter (Dablooms) and
+//! a cache (Squid), and name a keyed hash as a remedy. Others choose URLs, lines of mail and everything else from
+//! outside, so a store uses [`Hash::Highway`] by default. The price: for a key of 75 bytes, 27 to 40 ns more than
+//! [`Hash::Xxh3`], depending on the machine; in batches, where there is AVX2, 8 ns.
 
 mod algorithm;
 mod keyed;

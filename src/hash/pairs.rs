@@ -1,7 +1,7 @@
-//! Hashing many keys, two at a time.
+//! Hashes many keys, two at a time.
 
-/// Passes the hashes of keys on, in their order, by a function of two keys at once. Of an odd number the last is
-/// given to it twice.
+/// Passes on the hashes of keys, in their order, using a function that hashes two keys at once. If the number of keys
+/// is odd, the function receives the last one twice.
 #[inline]
 pub(crate) fn in_pairs<K: Copy>(
     keys: impl IntoIterator<Item = K>,

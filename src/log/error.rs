@@ -4,7 +4,7 @@
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// The superblock says that there is a log, and there is none.
+    /// The superblock expects a log, and there is none.
     #[error(
         "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or go on without it by `everseen repair`"
     )]
@@ -17,10 +17,10 @@ pub enum LogError {
     #[error("the log's header is damaged; restore store and log from a copy")]
     Header,
 
-    /// The log was written by a later version.
+    /// A later version of the library wrote the log.
     #[error("log version {got}, this program reads version {expected}; use a newer program")]
     UnsupportedVersion {
-        /// The version this library knows.
+        /// The version that this library supports.
         expected: u32,
         /// The version of the log.
         got: u32,
@@ -46,38 +46,38 @@ pub enum LogError {
         got: u64,
     },
 
-    /// A record is damaged although a later one proves that it had been durable.
+    /// A record is damaged although a later record proves that it had been durable.
     #[error(
         "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or go on without what follows by `everseen repair`"
     )]
     Damaged {
-        /// Where the damaged record begins.
+        /// Offset of the damaged record.
         offset: u64,
-        /// Up to where the log is known to have been durable.
+        /// Offset up to which the log is known to have been durable.
         durable: u64,
     },
 
-    /// The record that closes the log is missing although its checkpoint had begun.
+    /// The record that closes the log is missing although the checkpoint of that log had begun.
     #[error(
         "the record that closes the log is missing (valid up to byte {end}) although its checkpoint had begun; restore store and log from a copy"
     )]
     Unsealed {
-        /// Where valid records end.
+        /// Offset of the end of the valid records.
         end: u64,
     },
 
-    /// Records that were written and not yet durable are gone from the page cache, after a sync that
-    /// failed. Reopen the store: it recovers what is durable.
+    /// Records that were written but not yet durable have vanished from the page cache after a failed sync. Reopening
+    /// the store recovers what is durable.
     #[error("a failed sync has lost what was written from byte {offset} on; reopen the store")]
     Lost {
-        /// Where valid records end.
+        /// Offset of the end of the valid records.
         offset: u64,
     },
 
-    /// A record has a right CRC and makes no sense.
+    /// A record's CRC is right, but its contents are invalid.
     #[error("the record at byte {offset} makes no sense: {reason}")]
     Nonsense {
-        /// Where the record begins.
+        /// Offset of the record.
         offset: u64,
         /// What is wrong with it.
         reason: &'static str,

@@ -1,4 +1,4 @@
-//! A log file: its header, and making it durable.
+//! A log file: its header and its durability.
 
 use std::ffi::OsString;
 use std::ops::Range;
@@ -14,12 +14,12 @@ use crate::sys::{FileId, state_of};
 pub(crate) const MAGIC: [u8; 8] = *b"EVERSLOG";
 pub(crate) const VERSION: u32 = 1;
 pub(crate) const CRC_OFFSET: usize = 12;
-/// Bytes of the log's header.
+/// Bytes in the log's header.
 pub(crate) const HEADER_BYTES: usize = 64;
-/// Where records begin.
+/// Offset of the first record.
 pub(crate) const RECORDS_OFFSET: u64 = 4096;
 
-/// The log of generation `generation` of the store at `store`.
+/// Returns the path of the log of generation `generation` of the store at `store`.
 pub(crate) fn log_path(store: &Path, generation: u64) -> PathBuf {
     let mut name = OsString::from(store);
     name.push(format!("-log.{generation}"));
@@ -33,14 +33,14 @@ pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) generation: u64,
     pub(crate) salt: [u8; 16],
-    /// The CRC of the log's header, which the first record names as its predecessor's.
+    /// The CRC of the log's header. The first record names it as its predecessor's CRC.
     pub(crate) header_crc: u32,
-    /// Which file it is, where that can be told.
+    /// The identity of the file, where the system provides one.
     pub(crate) id: Option<FileId>,
 }
 
 impl LogFile {
-    /// Makes a log with room for `length` bytes, durable in name and header.
+    /// Creates a log with room for `length` bytes and makes its name and header durable.
     pub(crate) fn create(
         storage: &dyn Storage,
         store: &Path,
@@ -55,7 +55,7 @@ impl LogFile {
         let made = Self::initialise(file, path.clone(), store_id, generation, length)
             .and_then(|log| sync_parent(storage, &path).map(|()| log));
         if made.is_err() {
-            // Nobody has been told of it.
+            // Nothing refers to the file yet.
             let _ = storage.remove(&path);
         }
         made
@@ -98,7 +98,7 @@ impl LogFile {
         })
     }
 
-    /// Opens the log of a generation; `None` if there is none.
+    /// Opens the log of a generation; returns `None` if there is none.
     pub(crate) fn open(
         storage: &dyn Storage,
         store: &Path,
@@ -112,7 +112,7 @@ impl LogFile {
             return Ok(None);
         }
         let file = match storage.open(&path, write) {
-            // Removed meanwhile, by a checkpoint that is done.
+            // A checkpoint that has since finished removed it.
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
             opened => opened.map_err(failed)?,
         };
@@ -146,7 +146,8 @@ impl LogFile {
         }))
     }
 
-    /// Whether what has the name of a generation's log is the log of another store, perhaps its only copy of keys.
+    /// Returns whether the file under the name of a generation's log belongs to another store. It may be that store's
+    /// only copy of its keys.
     pub(crate) fn is_of_another(
         storage: &dyn Storage,
         store: &Path,
@@ -158,8 +159,8 @@ impl LogFile {
         matches!(opened, Err(Error::Log { source, .. }) if foreign(&source))
     }
 
-    /// Writes a range of bytes once more. After a sync that failed, the page cache may hold pages
-    /// that it takes for clean and the disk has never seen.
+    /// Rewrites a range of bytes. After a failed sync, the page cache may hold pages that it considers clean but that
+    /// never reached the disk.
     pub(crate) fn write_again(&self, range: Range<u64>) -> Result<()> {
         let mut bytes = vec![0; 1 << 18];
         let mut offset = range.start;
@@ -198,12 +199,12 @@ impl LogFile {
     }
 }
 
-/// Which file this is, unless something lies between it and the system.
+/// Returns the file's identity, unless a layer lies between the file and the system.
 fn id_of(file: &dyn StorageFile) -> Option<FileId> {
     state_of(file.as_file()?).ok().map(|state| state.id)
 }
 
-/// Makes durable which names the folder of `path` holds.
+/// Makes the names in the parent folder of `path` durable.
 pub(crate) fn sync_parent(storage: &dyn Storage, path: &Path) -> Result<()> {
     let folder = path.parent().unwrap_or(Path::new(""));
     storage

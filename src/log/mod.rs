@@ -1,4 +1,4 @@
-//! The append log: every operation since the last checkpoint. Bytes: FORMAT.md, "The log".
+//! The append log: every operation since the last checkpoint. FORMAT.md, "The log", defines its bytes.
 
 mod error;
 pub(crate) mod file;

@@ -1,4 +1,4 @@
-//! Reading a log: record after record, each checked, up to the first that doesn't verify.
+//! Reads a log record by record, checks each, and stops at the first that fails verification.
 
 use std::ops::Range;
 
@@ -10,16 +10,16 @@ use crate::sys::storage::read_exact_at;
 
 const WINDOW: usize = 4 * (MAX_PAYLOAD + RECORD_HEADER_BYTES);
 
-/// Reads a log from its beginning. Memory is bounded by the window, whatever the log's length.
+/// Reads a log from its beginning. The window bounds memory use, whatever the log's length.
 #[derive(Debug)]
 pub(crate) struct LogReader<'a> {
     log: &'a LogFile,
     length: u64,
-    /// Where the next record begins.
+    /// Offset of the next record.
     end: u64,
     /// CRC of the last record.
     previous: u32,
-    /// Up to where records are known to follow on each other.
+    /// Offset up to which the records are known to form a chain.
     trusted: u64,
     window: Vec<u8>,
     window_start: u64,
@@ -42,7 +42,7 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// Goes on behind what is known: reads from `offset`, trusts all up to `tail`, and takes up the
+    /// Resumes behind the known part of the log: reads from `offset`, trusts everything up to `tail`, and continues the
     /// chain there.
     pub(crate) fn resume(log: &'a LogFile, offset: u64, tail: LogEnd) -> Result<Self> {
         Ok(Self {
@@ -53,17 +53,17 @@ impl<'a> LogReader<'a> {
         })
     }
 
-    /// Where valid records end, so far.
+    /// Returns the end of the valid records read so far.
     pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
-    /// The CRC of the last valid record.
+    /// Returns the CRC of the last valid record.
     pub(crate) fn previous(&self) -> u32 {
         self.previous
     }
 
-    /// The next record; `None` where the chain of valid ones ends.
+    /// Returns the next record, or `None` where the chain of valid records ends.
     pub(crate) fn next(&mut self) -> Result<Option<Record<'_>>> {
         let offset = self.end;
         let Some(header) = self.verify(offset)? else {
@@ -86,7 +86,7 @@ impl<'a> LogReader<'a> {
         }))
     }
 
-    /// Looks behind the end of the chain for a commit mark that proves more to have been durable.
+    /// Searches behind the end of the chain for a commit mark that proves that more of the log had been durable.
     ///
     /// If there is one, a record before it is damaged: this is not the torn tail of a crash.
     pub(crate) fn check_tail(&mut self) -> Result<()> {
@@ -94,7 +94,7 @@ impl<'a> LogReader<'a> {
         let mut offset = end + 8;
         let mut data = 0..0;
         while offset + (RECORD_HEADER_BYTES as u64) < self.length {
-            // A record has something other than zeros in its first bytes, and holes may be of any length.
+            // A record begins with bytes that are not all zero, and holes may have any length.
             if offset + RECORD_HEADER_BYTES as u64 > data.end {
                 data = self.next_data(offset)?;
                 if data.is_empty() {
@@ -134,7 +134,7 @@ impl<'a> LogReader<'a> {
         Ok(Mark::decode(&self.window[start..start + header.length]))
     }
 
-    /// Checks the record at `offset`, if there is one, and leaves it in the window.
+    /// Verifies the record at `offset`, if there is one, and leaves it in the window.
     fn verify(&mut self, offset: u64) -> Result<Option<RecordHeader>> {
         let bytes = self.bytes(offset, RECORD_HEADER_BYTES)?;
         let Some(header) = bytes.and_then(RecordHeader::decode) else {
@@ -150,7 +150,7 @@ impl<'a> LogReader<'a> {
         Ok(Some(header))
     }
 
-    /// `count` bytes from `offset`, at most a window full; `None` if the file ends before.
+    /// Returns `count` bytes from `offset`, at most one window; `None` if the file ends before that.
     fn bytes(&mut self, offset: u64, count: usize) -> Result<Option<&[u8]>> {
         if offset + count as u64 > self.length {
             return Ok(None);
@@ -170,7 +170,7 @@ impl<'a> LogReader<'a> {
         Ok(Some(&self.window[start..start + count]))
     }
 
-    /// An error that names this log.
+    /// Returns an error that names this log.
     pub(crate) fn wrong(&self, source: LogError) -> Error {
         Error::Log {
             path: self.log.path.clone(),

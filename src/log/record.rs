@@ -12,32 +12,32 @@ pub(crate) const KIND_OFFSET: usize = 12;
 pub(crate) const HANDLE_OFFSET: usize = 16;
 /// Bytes before the payload.
 pub(crate) const RECORD_HEADER_BYTES: usize = 24;
-/// Most bytes of a payload.
+/// Maximum bytes in a payload.
 pub(crate) const MAX_PAYLOAD: usize = 65_536;
-/// Most bytes of the payload of a commit record.
+/// Maximum bytes in the payload of a commit record.
 pub(crate) const MAX_MARK: usize = (24 + MAX_WRITER_NAME + MAX_TAG).next_multiple_of(8);
-/// Most hashes of one record.
+/// Maximum number of hashes in one record.
 pub(crate) const MAX_HASHES: usize = MAX_PAYLOAD / 8;
 
 const CUT_FLAG_LAST: u32 = 1;
 
-/// What a record is.
+/// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    /// A handle begins to write to the log. Carries a nonce, so that what a dead handle left
-    /// behind the valid end can never follow on what is written over it.
+    /// A handle begins to write to the log. The record carries a nonce, so that a dead handle's leftovers behind the
+    /// valid end can never continue the chain of the records that overwrite them.
     Open,
-    /// Keys inserted by a handle.
+    /// Keys that a handle inserted.
     Insert,
-    /// What a handle wrote so far is committed.
+    /// Commits what a handle has written so far.
     Commit,
     /// The log is closed.
     Cut,
-    /// Keys removed by a handle, of a counting store.
+    /// Keys that a handle removed from a counting store.
     Remove,
-    /// Keys that are known to be false positives.
+    /// Known false positives.
     Exempt,
-    /// Keys that were new and taken for seen.
+    /// New keys that were mistaken for seen.
     Lost,
 }
 
@@ -78,13 +78,13 @@ pub(crate) struct Record<'a> {
 }
 
 impl Record<'_> {
-    /// The hashes of a record that holds some.
+    /// Returns the hashes of a record that holds hashes.
     pub(crate) fn hashes(&self) -> impl ExactSizeIterator<Item = u64> + '_ {
         self.payload.chunks_exact(8).map(|bytes| u64_at(bytes, 0))
     }
 }
 
-/// The first fields of a record, before its CRC has been checked.
+/// The first fields of a record, before the CRC check.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RecordHeader {
     pub(crate) crc: u32,
@@ -95,11 +95,11 @@ pub(crate) struct RecordHeader {
 }
 
 impl RecordHeader {
-    /// `None` if these bytes can't begin a record.
+    /// Returns `None` if these bytes can't begin a record.
     pub(crate) fn decode(bytes: &[u8]) -> Option<Self> {
         let bytes = bytes.get(..RECORD_HEADER_BYTES)?;
         let kind = u32_at(bytes, KIND_OFFSET);
-        // The upper half holds flags, none of which are defined.
+        // The upper half holds flags. None are defined.
         let kind = RecordKind::from_id(u16::try_from(kind).ok()?)?;
         let length = u32_at(bytes, LENGTH_OFFSET) as usize;
         let handle = u64_at(bytes, HANDLE_OFFSET);
@@ -116,7 +116,7 @@ impl RecordHeader {
     }
 }
 
-/// The CRC of a record at `offset` of a log with this salt. `record` is header and payload.
+/// Returns the CRC of a record at `offset` in a log with this salt. `record` is the header and the payload.
 pub(crate) fn checksum(salt: &[u8; 16], offset: u64, record: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(salt);
@@ -125,7 +125,7 @@ pub(crate) fn checksum(salt: &[u8; 16], offset: u64, record: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Begins a record in `out`; the payload follows, then [`seal`].
+/// Begins a record in `out`. The payload follows, then [`seal`].
 pub(crate) fn begin(out: &mut Vec<u8>, previous: u32, kind: RecordKind, handle: u64) {
     out.clear();
     Encoder::new(out)
@@ -137,7 +137,7 @@ pub(crate) fn begin(out: &mut Vec<u8>, previous: u32, kind: RecordKind, handle: 
         .u64(handle);
 }
 
-/// Fills in length and CRC of the record in `out` and answers the CRC.
+/// Fills in the length and CRC of the record in `out` and returns the CRC.
 pub(crate) fn seal(out: &mut Vec<u8>, salt: &[u8; 16], offset: u64) -> u32 {
     Encoder::new(out).align();
     let length = out.len() - RECORD_HEADER_BYTES;
@@ -151,7 +151,7 @@ pub(crate) fn seal(out: &mut Vec<u8>, salt: &[u8; 16], offset: u64) -> u32 {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Mark {
     pub(crate) sequence: u64,
-    /// Up to where this log was known to be durable when the mark was written.
+    /// Offset up to which this log was known to be durable when the mark was written.
     pub(crate) durable: u64,
     pub(crate) writer: String,
     pub(crate) tag: Vec<u8>,
@@ -193,14 +193,14 @@ impl Mark {
     }
 }
 
-/// The payload of the record that closes a log: what its checkpoint has to do.
+/// The payload of the record that closes a log: the work of its checkpoint.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Cut {
-    /// No log follows: the store is being closed.
+    /// No log follows: the store is closing.
     pub(crate) last: bool,
-    /// The layer that takes the keys, counted from 0; it may be one that is yet to be made.
+    /// The layer that receives the keys, counted from 0. It may not exist yet.
     pub(crate) layer_index: u32,
-    /// That layer as it is before the checkpoint.
+    /// That layer before the checkpoint.
     pub(crate) layer: Layer,
 }
 

@@ -1,4 +1,4 @@
-//! The log against a plain list of what was written to it.
+//! Compares the log with a plain list of what was written to it.
 
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -14,7 +14,7 @@ use crate::sizing::Cell;
 use crate::sys::storage::StorageFile;
 use crate::sys::{Map, lock};
 
-/// A file in memory.
+/// An in-memory file.
 #[derive(Debug, Default)]
 pub(crate) struct Memory(Mutex<Vec<u8>>);
 
@@ -59,7 +59,7 @@ impl StorageFile for Memory {
     }
 }
 
-/// A log in memory, and its file.
+/// Returns a log in memory and its file.
 pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
     let memory = Arc::new(Memory::default());
     let log = LogFile {
@@ -74,7 +74,7 @@ pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
     (log, memory)
 }
 
-/// A record as a test asks for it.
+/// A record that a test requests.
 #[derive(Debug, Clone)]
 pub(crate) enum Wish {
     Open,
@@ -124,18 +124,18 @@ pub(crate) fn wishes() -> impl Strategy<Value = Vec<(u64, Wish)>> {
     prop::collection::vec((1_u64..6, wish), 1..20)
 }
 
-/// Where a record lies and what is in it.
+/// The position and contents of a record.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Written {
     pub(crate) start: u64,
     end: u64,
     kind: RecordKind,
     handle: u64,
-    /// What was asked for comes out of it again.
+    /// Reading it returns what was requested.
     whole: bool,
 }
 
-/// Writes them and tells where each went.
+/// Writes the records and returns the position of each.
 pub(crate) fn write(log: &LogFile, at: &mut LogEnd, wishes: &[(u64, Wish)]) -> Vec<Written> {
     let mut written = Vec::new();
     let mut scratch = Vec::new();
@@ -163,7 +163,7 @@ pub(crate) fn write(log: &LogFile, at: &mut LogEnd, wishes: &[(u64, Wish)]) -> V
     written
 }
 
-/// Reads all records; `whole` tells whether they are what was asked for.
+/// Reads all records; `whole` says whether each equals its request.
 fn read(log: &LogFile, wishes: &[(u64, Wish)]) -> (Vec<Written>, LogEnd) {
     let mut reader = LogReader::new(log).unwrap();
     let mut found = Vec::new();
@@ -191,13 +191,13 @@ fn read(log: &LogFile, wishes: &[(u64, Wish)]) -> (Vec<Written>, LogEnd) {
     (found, end)
 }
 
-/// What may happen to the bytes of a log.
+/// Possible damage to the bytes of a log.
 #[derive(Debug, Clone)]
 enum Harm {
     Truncated,
-    /// Zeros from there on.
+    /// Zeros from there to the end.
     Lost,
-    /// A bit of this byte flipped.
+    /// One flipped bit in this byte.
     Flipped(u32),
 }
 
@@ -207,7 +207,7 @@ fn harm() -> impl Strategy<Value = Harm> {
 }
 
 proptest! {
-    /// Whatever happens to a log from some byte on, the records before it are read, and none after.
+    /// Whatever happens to a log from some byte on, a reader returns the records before that byte and none after it.
     #[test]
     fn what_is_read_is_what_was_written_up_to_the_harm(
         wishes in wishes(),
@@ -236,7 +236,7 @@ proptest! {
         prop_assert_eq!(&found, &expected);
         prop_assert_eq!(end.end, expected.last().map_or(RECORDS_OFFSET, |record| record.end));
 
-        // Who goes on announces itself: nothing of the old tail comes back behind its records.
+        // The next writer announces itself: nothing of the old tail reappears behind its records.
         let mut all = wishes[..expected.len()].to_vec();
         let mut added = vec![(9, Wish::Open)];
         added.extend(later);
@@ -245,7 +245,7 @@ proptest! {
         prop_assert_eq!(read(&log, &all).0, [expected, more].concat());
     }
 
-    /// A flipped bit of a single record is seen by its CRC or its first fields.
+    /// The CRC or the first fields of a single record reveal any flipped bit.
     #[test]
     fn a_record_with_any_bit_flipped_is_none(
         payload in prop::collection::vec(any::<u8>(), 0..64),

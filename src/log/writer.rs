@@ -1,4 +1,4 @@
-//! Appending to a log. Whoever appends has the writer lock.
+//! Appends to a log. The caller holds the writer lock.
 
 use super::file::RECORDS_OFFSET;
 use super::record::{self, RecordKind};
@@ -6,23 +6,23 @@ use super::{Cut, LogFile, Mark};
 use crate::error::{Error, Result};
 use crate::sys::storage::append_all_at;
 
-/// A log grows by at most this much at a time, in bytes.
+/// Maximum growth of a log at a time, in bytes.
 const LARGEST_STEP: u64 = 64 << 20;
-/// And by at least this much.
+/// Minimum growth of a log at a time, in bytes.
 const SMALLEST_STEP: u64 = 64 << 10;
 
-/// Where the next record goes.
+/// The position of the next record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct LogEnd {
     pub(crate) end: u64,
-    /// CRC of the last record, which the next one names.
+    /// CRC of the last record, which the next record names.
     pub(crate) previous: u32,
-    /// Bytes that the file has room for.
+    /// Bytes allocated to the file.
     pub(crate) allocated: u64,
 }
 
 impl LogEnd {
-    /// The end of a log that was just made.
+    /// Returns the end of a newly created log.
     pub(crate) fn begin(log: &LogFile) -> Result<Self> {
         let length = log.file.length();
         Ok(Self {
@@ -42,7 +42,7 @@ pub(crate) struct LogWriter<'a> {
 }
 
 impl LogWriter<'_> {
-    /// A handle begins to write here.
+    /// Appends a record that announces a handle as a writer.
     pub(crate) fn open(&mut self, handle: u64) -> Result<()> {
         let mut nonce = [0; 16];
         getrandom::fill(&mut nonce)
@@ -52,22 +52,22 @@ impl LogWriter<'_> {
         })
     }
 
-    /// Keys inserted by a handle, in as many records as it takes.
+    /// Appends keys that a handle inserted, in as many records as needed.
     pub(crate) fn insert(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
         self.hashes(RecordKind::Insert, handle, hashes)
     }
 
-    /// Keys removed by a handle, in as many records as it takes.
+    /// Appends keys that a handle removed, in as many records as needed.
     pub(crate) fn remove(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
         self.hashes(RecordKind::Remove, handle, hashes)
     }
 
-    /// Keys that are known to be false positives.
+    /// Appends known false positives.
     pub(crate) fn exempt(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
         self.hashes(RecordKind::Exempt, handle, hashes)
     }
 
-    /// Keys that were new and taken for seen.
+    /// Appends new keys that were mistaken for seen.
     pub(crate) fn lost(&mut self, handle: u64, hashes: &[u64]) -> Result<()> {
         self.hashes(RecordKind::Lost, handle, hashes)
     }
@@ -92,8 +92,8 @@ impl LogWriter<'_> {
         self.append(RecordKind::Cut, handle, |out| cut.encode(out))
     }
 
-    /// Writes one record. On an error the end stays where it was: what was written of the record is
-    /// a torn tail, and the next record overwrites it.
+    /// Writes one record. On an error the end stays where it was: the partial record is a torn tail that the next
+    /// record overwrites.
     fn append(
         &mut self,
         kind: RecordKind,
@@ -112,7 +112,7 @@ impl LogWriter<'_> {
         Ok(())
     }
 
-    /// Sees that the file is long enough, in steps that double.
+    /// Extends the file to the required length, in steps that double.
     fn reserve(&mut self, end: u64) -> Result<()> {
         let allocated = self.at.allocated;
         if end <= allocated {
@@ -122,7 +122,7 @@ impl LogWriter<'_> {
         let generous = end.next_multiple_of(SMALLEST_STEP) + step;
         let length = match self.log.file.allocate(generous) {
             Ok(()) => generous,
-            // On a nearly full disk the bare need may still fit.
+            // On a nearly full disk, exactly the required length may still fit.
             Err(_) => {
                 self.log.file.allocate(end).map_err(|error| {
                     Error::io("reserve room for the log", &self.log.path, error)

@@ -1,30 +1,30 @@
-//! Which bits of its page a key owns: runs of probes, each within one line of the processor's cache.
+//! The bits of its page that a key owns: runs of probes, each within one line of the processor's cache.
 //!
-//! A key whose probes lie anywhere in the page touches seventeen lines at twenty probes, and fetching
-//! lines is most of what a look-up costs. In runs of three it is eight. What that takes in space the
-//! planner adds (`sizing`), and how long runs are is chosen so that it stays small: docs/design.md.
+//! A key with twenty probes anywhere in the page touches seventeen lines, and fetching lines is most of the cost of a
+//! lookup. With runs of three it touches eight. The planner adds the space that runs take (`sizing`), and the length of
+//! runs is chosen so that this space stays small: docs/design.md.
 //!
-//! Draws stay independent: the first of a run falls anywhere in the page, each other one anywhere in
-//! the line of the first where none before it fell. FORMAT.md, "Probes".
+//! Draws stay independent: the first bit of a run falls anywhere in the page, and each other bit falls anywhere in the
+//! line of the first where none before it fell. FORMAT.md, "Probes".
 
 use super::uniform_probes::STEP;
 use super::{PAYLOAD_BITS, PAYLOAD_OFFSET};
 use crate::hash::finalise;
 use crate::sizing::{Cell, LINE_BITS as LINE};
 
-/// Bits of the page's header, which the first line begins with.
+/// Bits in the page's header, with which the first line begins.
 pub(super) const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
 
-/// Whether each of a key's bits passes a test. Bits are counted from the first of the page's header.
+/// Returns whether each of a key's bits passes a test. Bits are counted from the first of the page's header.
 ///
-/// A run a look: in a page that is half full one bit decides as often as not, which no processor
-/// can foretell, and three decide in seven cases of eight.
+/// It tests one run at a time: in a half-full page one bit decides in half of all cases, which no processor can
+/// predict, and three bits decide in seven cases of eight.
 #[inline(always)]
 pub(crate) fn all(hash: u64, probes: u32, test: impl Fn(usize) -> bool) -> bool {
     begins(hash, probes, u32::MAX, test)
 }
 
-/// Whether the bits of the first so many runs pass a test: all bits, of a key that has no more.
+/// Returns whether the bits of the first `runs` runs pass a test: all bits if the key has no more.
 #[inline(always)]
 pub(crate) fn begins(hash: u64, probes: u32, runs: u32, test: impl Fn(usize) -> bool) -> bool {
     let length = Cell::Bit.run_length(probes);
@@ -34,13 +34,13 @@ pub(crate) fn begins(hash: u64, probes: u32, runs: u32, test: impl Fn(usize) -> 
     })
 }
 
-/// Does something with each of a key's bits.
+/// Calls `each` with each of a key's bits.
 #[inline(always)]
 pub(crate) fn each(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     each_run(hash, probes, |run| run.iter().for_each(|bit| each(*bit)));
 }
 
-/// Does something with the first bit of each run, and with each that lies alone.
+/// Calls `each` with the first bit of each run and with each single bit.
 #[inline(always)]
 pub(crate) fn each_first(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     each_run(hash, probes, |run| each(run[0]));
@@ -51,7 +51,7 @@ fn each_run(hash: u64, probes: u32, each: impl FnMut(&[usize])) {
     each_run_of(hash, Cell::Bit.run_length(probes), probes, each);
 }
 
-/// Does something with each run of the first so many probes, and with each that lies alone.
+/// Calls `each` with each run of the first `probes` probes and with each single bit.
 #[inline(always)]
 pub(super) fn each_run_of(hash: u64, length: u32, probes: u32, mut each: impl FnMut(&[usize])) {
     in_runs(hash, length, probes, |run| {
@@ -60,7 +60,7 @@ pub(super) fn each_run_of(hash: u64, length: u32, probes: u32, mut each: impl Fn
     });
 }
 
-/// Goes through the first so many probes, of runs of `length`, until a run is answered with `false`.
+/// Walks the first `probes` probes in runs of `length` until `each` returns `false`.
 #[inline(always)]
 fn in_runs(hash: u64, length: u32, probes: u32, each: impl FnMut(&[usize]) -> bool) -> bool {
     match length {
@@ -69,13 +69,13 @@ fn in_runs(hash: u64, length: u32, probes: u32, each: impl FnMut(&[usize]) -> bo
     }
 }
 
-/// The first of all bits.
+/// Returns the first of all bits.
 #[inline(always)]
 pub(crate) fn first(hash: u64) -> usize {
     anywhere(finalise(hash.wrapping_add(STEP)) & 0xFFFF_FFFF) as usize
 }
 
-/// The first bit of the second run.
+/// Returns the first bit of the second run.
 #[inline(always)]
 pub(crate) fn second(hash: u64, probes: u32) -> usize {
     let mut state = hash;
@@ -83,8 +83,8 @@ pub(crate) fn second(hash: u64, probes: u32) -> usize {
     anywhere(draws(Cell::Bit.run_length(probes) as usize)) as usize
 }
 
-/// Goes through the runs, and then through the bits that lie alone, until one is answered with `false`.
-/// Two runs take as many steps of the generator, two draws each, as a run has bits.
+/// Walks the runs and then the single bits until `each` returns `false`. Two runs take as many steps of the generator,
+/// two draws each, as a run has bits.
 #[inline(always)]
 fn walk<const RUN: usize>(hash: u64, probes: u32, mut each: impl FnMut(&[usize]) -> bool) -> bool {
     let mut state = hash;
@@ -107,7 +107,7 @@ fn walk<const RUN: usize>(hash: u64, probes: u32, mut each: impl FnMut(&[usize])
     (next..left).all(|turn| each(&[anywhere(draws(turn)) as usize]))
 }
 
-/// The next draws of 32 bits, low half first.
+/// Returns the next draws of 32 bits, low half first.
 #[inline(always)]
 fn draws<const STEPS: usize>(state: &mut u64) -> impl Fn(usize) -> u64 {
     let steps: [u64; STEPS] = std::array::from_fn(|_| {
@@ -117,13 +117,13 @@ fn draws<const STEPS: usize>(state: &mut u64) -> impl Fn(usize) -> u64 {
     move |turn| (steps[turn / 2] >> (32 * (turn % 2))) & 0xFFFF_FFFF
 }
 
-/// Different bits of one line: those behind the first are counted from it, and from the line's end go on at
-/// its beginning.
+/// Returns different bits of one line: those behind the first are counted from it and wrap from the line's end to its
+/// beginning.
 #[inline(always)]
 fn run<const RUN: usize>(draw: impl Fn(usize) -> u64) -> [usize; RUN] {
     let first = anywhere(draw(0));
     let line = first / LINE * LINE;
-    // No comparison tells where the line ends: it would be a branch that is foretold wrongly every other time.
+    // The line's end is found without a comparison, which would be a branch that is mispredicted every other time.
     match line {
         0 => among::<RUN>(LINE - HEADER, draw, |behind| {
             HEADER + (first - HEADER + behind) % (LINE - HEADER)
@@ -132,7 +132,8 @@ fn run<const RUN: usize>(draw: impl Fn(usize) -> u64) -> [usize; RUN] {
     }
 }
 
-/// A run's bits in a line of so many, where `bit` gives the one so far behind the first.
+/// Returns a run's bits in a line of `room` bits, where `bit` returns the bit that lies a given distance behind the
+/// first.
 #[inline(always)]
 fn among<const RUN: usize>(
     room: u64,
@@ -161,7 +162,7 @@ pub(crate) mod twin {
     use crate::page::PAYLOAD_BITS;
     use crate::page::uniform_probes::twin::draws;
 
-    /// The slow twin: by lists, and without arithmetic that fits them to words.
+    /// The slow twin works with lists, and without arithmetic tailored to words.
     pub(crate) fn bits(hash: u64, probes: u32) -> Vec<usize> {
         let below = |draw: u32, cells: usize| (draw as usize * cells) >> 32;
         let anywhere = |draw| 128 + below(draw, PAYLOAD_BITS as usize);
@@ -172,7 +173,7 @@ pub(crate) mod twin {
         for _ in 0..probes / length {
             let first = anywhere(next());
             let line = first / 512 * 512;
-            // The line's other bits, from the one behind the first on to its end and from its beginning on.
+            // The line's other bits, from the one behind the first to the line's end, then from its beginning.
             let mut others: Vec<usize> = (first + 1..line + 512)
                 .chain(line.max(128)..first)
                 .collect();
@@ -214,7 +215,7 @@ mod tests {
                     prop_assert_eq!(begins(hash, probes, runs, |bit| bit != *missing), !looked_at);
                 }
             }
-            // Each line of a key's bits is that of a first one.
+            // Each of a key's bits lies in the line of a first bit.
             let mut firsts = Vec::new();
             each_first(hash, probes, |bit| firsts.push(bit / 512));
             prop_assert_eq!(firsts.len() as u32, probes / length + probes % length);
@@ -241,8 +242,8 @@ mod tests {
         }
     }
 
-    /// In each place of a run, all bits of the page are as likely: chi-squared stays within five
-    /// deviations of its mean.
+    /// In each place of a run, all bits of the page are equally likely: chi-squared stays within five deviations of its
+    /// mean.
     #[test]
     fn draws_are_even_in_each_place() {
         for place in 0..3 {
@@ -260,7 +261,7 @@ mod tests {
         }
     }
 
-    /// Which bits a key has belongs to the format: it never changes.
+    /// The choice of a key's bits belongs to the format: it never changes.
     #[test]
     fn the_bits_are_those_of_the_format() {
         // SplitMix64 seeded with 0 begins e220a8397b1dcdaf, 6e789e6aa1b965f4, 06c45d188009454f.

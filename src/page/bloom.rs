@@ -1,7 +1,7 @@
-//! The Bloom filter inside one page: `k` bits a key.
+//! The Bloom filter inside one page: `k` bits per key.
 //!
-//! Applying is idempotent and monotone, so a page that a crash left half old and half new is mended
-//! by applying the same keys again.
+//! Applying is idempotent and monotone: applying the same keys again repairs a page that a crash left half old and half
+//! new.
 
 use super::probe_batch::{Drawn, EIGHT, all_of_first, draws_eight};
 use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
@@ -11,14 +11,14 @@ use crate::sys::cpu_dispatch::{self, Work};
 const WORDS: usize = PAGE_BYTES / 8;
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
 
-/// Whether all bits of the key are set, where `word` gives the page's 64-bit words.
+/// Returns whether all bits of the key are set, where `word` returns the page's 64-bit words.
 #[inline]
 pub(crate) fn contains(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> bool {
     blocked_probes::all(hash, probes, is_set(word))
 }
 
-/// Whether the bits of the key's first so many runs are set. In a page that is half full, most absent
-/// keys are known by those of the first.
+/// Returns whether the bits of the key's first `runs` runs are set. In a half-full page, the first run alone rules out
+/// most absent keys.
 #[inline]
 pub(crate) fn begins(word: impl Fn(usize) -> u64, probes: u32, runs: u32, hash: u64) -> bool {
     blocked_probes::begins(hash, probes, runs, is_set(word))
@@ -29,37 +29,37 @@ fn is_set(word: impl Fn(usize) -> u64) -> impl Fn(usize) -> bool {
     move |bit| word(bit / 64) & (1 << (bit % 64)) != 0
 }
 
-/// Whether the bits of the key's first run, as [drawn](super::probe_batch::first_runs), are set.
+/// Returns whether the bits of the key's first run, as [drawn](super::probe_batch::first_runs), are set.
 #[inline]
 pub(crate) fn begins_drawn(word: impl Fn(usize) -> u64, probes: u32, run: u64) -> bool {
     all_of_first(probes, run, is_set(word))
 }
 
-/// The word of its page in which the key's first bit lies, for a prefetch.
+/// Returns the word of its page in which the key's first bit lies, for a prefetch.
 #[inline]
 pub(crate) fn first_word(hash: u64) -> usize {
     blocked_probes::first(hash) / 64
 }
 
-/// The same of its second run.
+/// Returns the word of its page in which the first bit of the key's second run lies, for a prefetch.
 #[inline]
 pub(crate) fn second_word(hash: u64, probes: u32) -> usize {
     blocked_probes::second(hash, probes) / 64
 }
 
-/// The same as [`contains`], of one of the keys that were drawn for.
+/// Returns the same as [`contains`] for one of the keys in `drawn`.
 #[inline]
 pub(crate) fn contains_drawn(word: impl Fn(usize) -> u64, drawn: &Drawn, key: usize) -> bool {
     drawn.all(key, is_set(word))
 }
 
-/// A word of its page in each line in which the key has bits, for a prefetch.
+/// Calls `each` with one word of each line in which the key has bits, for a prefetch.
 #[inline]
 pub(crate) fn each_line(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     blocked_probes::each_first(hash, probes, |bit| each(bit / 64));
 }
 
-/// The share of absent keys of the page that find all their bits set, by the very bits that are: the
+/// Returns the share of absent keys of the page that find all their bits set, given the bits that actually are: the
 /// product over the runs of probes of the mean over the lines (FORMAT.md, "Probes").
 pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
     let length = Cell::Bit.run_length(probes);
@@ -80,8 +80,8 @@ pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
     share(of_run, probes / length) * share(of_one, probes % length)
 }
 
-/// Sets the bits of each key and answers how many bits of the page are set afterwards. They are
-/// counted: the page's own count is as its writer left it, which no CRC makes true.
+/// Sets the bits of each key and returns how many bits of the page are set afterwards. It counts them: the page's own
+/// count is whatever its writer left, and no CRC makes that true.
 pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
     cpu_dispatch::run(Apply {
         page,
@@ -101,7 +101,7 @@ impl Work for Apply<'_> {
 
     #[inline(always)]
     fn run(self) -> u32 {
-        // A page of known length spares the bounds checks below.
+        // The known length of the page avoids the bounds checks below.
         if let Some(page) = self.page.first_chunk_mut::<PAGE_BYTES>() {
             let (words, _) = page.as_chunks_mut::<8>();
             let mut set = |bit: usize| {
@@ -177,7 +177,7 @@ mod tests {
         }
     }
 
-    /// A page that says it has more bits than there are, its CRC right: the fuzzer made one.
+    /// A page claims more bits than exist, with a right CRC: the fuzzer found one.
     #[test]
     fn a_count_that_can_not_be_is_not_believed() {
         let mut page = vec![0; PAGE_BYTES];
@@ -185,7 +185,7 @@ mod tests {
         assert_eq!(apply(&mut page, 1, &[7]), 1);
     }
 
-    /// The slow twin asks for keys that are not there, as many as it takes.
+    /// The slow twin looks up as many absent keys as it takes.
     #[test]
     fn the_rate_is_that_of_absent_keys() {
         for (keys, probes) in [(8000, 3), (5000, 7), (2000, 8), (900, 21)] {

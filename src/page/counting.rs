@@ -1,29 +1,29 @@
 //! The counting filter inside one page: a counter of four bits for each of a key's probes.
 //!
-//! A key counts up each of its counters by one when it is inserted, and down when it is removed. A
-//! counter that reaches [`STUCK`] stays there: how often it would have to be counted down is not
-//! known any more. Counting twice is not counting once, so nothing here may be applied to a page
-//! again; its generation tells whether it has been. Bytes: FORMAT.md, "Counting".
+//! An insert of a key increments each of its counters, and a removal decrements them. A counter that reaches [`STUCK`]
+//! stays there: the number of decrements it would need is no longer known. Counting is not idempotent, so nothing here
+//! may be applied to a page twice; the page's generation says whether it has been applied. Bytes: FORMAT.md,
+//! "Counting".
 
 use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, uniform_probes};
 use crate::codec::u64_at;
 
-/// Counters of a page.
+/// Counters in a page.
 pub(crate) const COUNTERS: u64 = PAYLOAD_BITS / 4;
-/// Where a counter ends, and stays.
+/// The value at which a counter sticks.
 pub(crate) const STUCK: u8 = 15;
-/// Counter 0, counted from the page's first half-byte.
+/// The index of counter 0, counted from the page's first half-byte.
 const FIRST: usize = PAYLOAD_OFFSET * 2;
 const MOST_PROBES: usize = crate::sizing::MAX_PROBES as usize;
 
 const _: () = assert!(COUNTERS * 4 == PAYLOAD_BITS && COUNTERS <= u16::MAX as u64);
 
-/// How often a key is there at most: the least of its counters, where `word` gives the page's 64-bit
-/// words. [`STUCK`] stands for as many or more.
+/// Returns an upper bound of the key's count: the smallest of its counters, where `word` returns the page's 64-bit
+/// words. [`STUCK`] stands for that count or more.
 #[inline]
 pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
     let mut least = STUCK;
-    // Most absent keys are known by their first counters.
+    // The first counters rule out most absent keys.
     let is_there = uniform_probes::all(COUNTERS, hash, probes, |counter| {
         let at = FIRST + counter;
         let counted = (word(at / 16) >> (at % 16 * 4)) as u8 & 0xF;
@@ -33,13 +33,13 @@ pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
     if is_there { least } else { 0 }
 }
 
-/// The share of absent keys of a page with so many counters above 0 that find all of theirs among them.
+/// Returns the share of absent keys whose counters are all above 0, in a page with `occupancy` such counters.
 pub(crate) fn rate(occupancy: u32, probes: u32) -> f64 {
     let fill = f64::from(occupancy) / COUNTERS as f64;
     fill.min(1.0).powf(f64::from(probes))
 }
 
-/// The words of its page in which the key's counters lie, for a prefetch.
+/// Calls `each` with the words of its page in which the key's counters lie, for a prefetch.
 #[inline]
 pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     uniform_probes::each(COUNTERS, hash, probes, |counter| {
@@ -47,7 +47,7 @@ pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     });
 }
 
-/// The words of its page in which the key's first two counters lie, for a prefetch.
+/// Returns the words of its page in which the key's first two counters lie, for a prefetch.
 #[inline]
 pub(crate) fn first_words(hash: u64) -> [usize; 2] {
     let mut words = [0; 2];
@@ -60,8 +60,8 @@ pub(crate) fn first_words(hash: u64) -> [usize; 2] {
     words
 }
 
-/// What becomes of a counter, or of the least of several, when a key is inserted so many more times
-/// than it is removed.
+/// Returns the new value of a counter, or of the smallest of several, after a key was inserted `net` more times than
+/// removed.
 pub(crate) fn after(counter: u8, net: i64) -> u8 {
     if counter == STUCK {
         return STUCK;
@@ -72,8 +72,8 @@ pub(crate) fn after(counter: u8, net: i64) -> u8 {
         .clamp(0, STUCK.into()) as u8
 }
 
-/// Counts each key by how many more times it was inserted than removed, in the order given, which is
-/// that of the hashes; answers how many counters are above 0 afterwards.
+/// Changes each key's counters by its inserts minus its removes, in the given order, which is that of the hashes.
+/// Returns how many counters are above 0 afterwards.
 pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
     for (hash, net) in nets {
         let mut drawn = [0; MOST_PROBES];
@@ -88,7 +88,7 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
     occupied(page)
 }
 
-/// A key's counters, each once: draws may repeat.
+/// Returns a key's counters without duplicates: draws may repeat.
 fn distinct(hash: u64, probes: u32, drawn: &mut [u16; MOST_PROBES]) -> &[u16] {
     let mut count = 0;
     uniform_probes::each(COUNTERS, hash, probes, |counter| {
@@ -101,18 +101,18 @@ fn distinct(hash: u64, probes: u32, drawn: &mut [u16; MOST_PROBES]) -> &[u16] {
     &drawn[..count]
 }
 
-/// How many counters are above 0.
+/// Returns how many counters are above 0.
 pub(crate) fn occupied(page: &[u8]) -> u32 {
     count_where(page, |word| word | word >> 1 | word >> 2 | word >> 3)
 }
 
-/// How many counters are stuck.
+/// Returns how many counters are stuck.
 #[cfg(test)]
 fn stuck(page: &[u8]) -> u32 {
     count_where(page, |word| word & word >> 1 & word >> 2 & word >> 3)
 }
 
-/// Counts the counters of which `test` sets the lowest bit.
+/// Counts the counters for which `test` sets the lowest bit.
 fn count_where(page: &[u8], test: impl Fn(u64) -> u64) -> u32 {
     const LOWEST: u64 = 0x1111_1111_1111_1111;
     let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
@@ -146,7 +146,7 @@ mod tests {
     }
 
     proptest! {
-        /// The slow twin has a byte for each counter, and a set for each key's.
+        /// The slow twin has a byte for each counter, and a set for each key's counters.
         #[test]
         fn equals_counters_of_their_own(
             nets in prop::collection::vec((0_u64..40, -20_i64..20), 0..200),

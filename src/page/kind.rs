@@ -1,25 +1,25 @@
-//! Which kind of filter a store is.
+//! The kind of filter in a store.
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::sizing::Cell;
 
-/// The kind of a store, fixed when it is made.
+/// The kind of a store, fixed at its creation.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A filter for a fixed number of keys: `k` bits a key, all in one page.
+    /// A filter for a fixed number of keys: `k` bits per key, all in one page.
     Bloom,
-    /// A filter for a fixed number of keys that can also forget one: `k` counters of four bits a key,
-    /// all in one page. It takes four times the room of [`Kind::Bloom`].
+    /// A filter for a fixed number of keys that can also remove one: `k` counters of four bits per key, all in one
+    /// page. It takes four times the room of [`Kind::Bloom`].
     Counting,
     /// A filter that grows: layers of [`Kind::Bloom`], each larger and stricter than the last.
     Scalable,
 }
 
 impl Kind {
-    /// The number that stands for it in a store's header (FORMAT.md, "Header").
+    /// Returns the number of the kind in a store's header (FORMAT.md, "Header").
     pub(crate) fn id(self) -> u16 {
         match self {
             Kind::Bloom => 1,
@@ -37,7 +37,7 @@ impl Kind {
         }
     }
 
-    /// What its pages are made of.
+    /// Returns the kind of cell in its pages.
     pub fn cell(self) -> Cell {
         match self {
             Kind::Counting => Cell::Counter,
@@ -45,7 +45,7 @@ impl Kind {
         }
     }
 
-    /// Its name on the command line.
+    /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bloom => "bloom",
@@ -61,7 +61,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A name that stands for no kind.
+/// A name that belongs to no kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no kind `{got}`; there are bloom, counting and scalable")]
 pub struct UnknownKind {

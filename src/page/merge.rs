@@ -1,11 +1,11 @@
-//! Merging the pages of Bloom filters: a page of the union is the OR of theirs.
+//! Merges the pages of Bloom filters: a page of the union is the OR of their pages.
 //!
-//! The bits of a key in its page depend on its hash and the number of probes alone, so the OR of
-//! pages is the page of all their keys (FORMAT.md, "Folding and merging").
+//! The bits of a key in its page depend only on its hash and the number of probes, so the OR of pages is the page of
+//! all their keys (FORMAT.md, "Folding and merging").
 
 use super::{PAGE_BYTES, PAYLOAD_OFFSET};
 
-/// Adds the bits of `from` to `into`. Headers are left alone.
+/// Adds the bits of `from` to `into`. Leaves the headers alone.
 pub(crate) fn unite(into: &mut [u8], from: &[u8]) {
     let into = into[PAYLOAD_OFFSET..PAGE_BYTES].as_chunks_mut::<8>().0;
     let from = from[PAYLOAD_OFFSET..PAGE_BYTES].as_chunks::<8>().0;
@@ -21,7 +21,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The slow twin is a page that got the keys of both.
+        /// The slow twin is a page that received the keys of both.
         #[test]
         fn a_page_of_both_has_the_keys_of_both(
             keys in prop::collection::vec(any::<u64>(), 0..200),

@@ -1,4 +1,4 @@
-//! One page: its header, its checksum, and what a kind of filter does inside it.
+//! One page: its header, its checksum, and the filter inside it.
 //!
 //! Nothing here does I/O or takes a lock. A kind is a pure function on one page.
 //! Bytes: FORMAT.md, "Pages".
@@ -17,17 +17,17 @@ pub use kind::{Kind, UnknownKind};
 use crate::codec::{put_u32, put_u64, u32_at, u64_at};
 use crate::sizing::Cell;
 
-/// Bytes of a page, header included.
+/// Bytes in a page, including the header.
 pub(crate) const PAGE_BYTES: usize = 4096;
-/// Where the CRC-32 lies in a page.
+/// Offset of the CRC-32 in a page.
 pub(crate) const CRC_OFFSET: usize = 0;
-/// Where the occupancy lies in a page.
+/// Offset of the occupancy in a page.
 pub(crate) const OCCUPANCY_OFFSET: usize = 4;
-/// Where the generation lies in a page.
+/// Offset of the generation in a page.
 pub(crate) const GENERATION_OFFSET: usize = 8;
-/// Where the payload begins.
+/// Offset of the payload.
 pub(crate) const PAYLOAD_OFFSET: usize = 16;
-/// Bits of payload.
+/// Bits in the payload.
 pub(crate) const PAYLOAD_BITS: u64 = ((PAGE_BYTES - PAYLOAD_OFFSET) * 8) as u64;
 
 const _: () = assert!(CRC_OFFSET + 4 == OCCUPANCY_OFFSET);
@@ -36,12 +36,12 @@ const _: () = assert!(GENERATION_OFFSET + 8 == PAYLOAD_OFFSET);
 const _: () = assert!(PAYLOAD_BITS == crate::sizing::PAGE_BITS);
 const _: () = assert!(PAGE_BYTES as u64 == crate::sizing::PAGE_BYTES);
 
-/// What a page's header says, once its CRC has been checked.
+/// The header of a page, after its CRC was checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Content {
     /// All zeros: never written.
     Blank,
-    /// Written by the checkpoint that made this generation.
+    /// Written by the checkpoint that created this generation.
     Sealed { generation: u64, occupancy: u32 },
 }
 
@@ -52,7 +52,7 @@ pub(crate) struct PageFault {
     pub(crate) got: u32,
 }
 
-/// The CRC-32 that page `number` of a file must carry.
+/// Returns the CRC-32 that page `number` of a file must carry.
 pub(crate) fn checksum(number: u64, page: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&number.to_le_bytes());
@@ -60,12 +60,12 @@ pub(crate) fn checksum(number: u64, page: &[u8]) -> u32 {
     hasher.finalize()
 }
 
-/// Whether the page has never been written.
+/// Returns whether the page has never been written.
 pub(crate) fn is_blank(page: &[u8]) -> bool {
     page.iter().all(|byte| *byte == 0)
 }
 
-/// Checks a page's CRC. A page of zeros has none: whether it may be blank is the layer's to say.
+/// Checks a page's CRC. A page of zeros has none; the layer decides whether the page may be blank.
 pub(crate) fn check(number: u64, page: &[u8]) -> Result<Content, PageFault> {
     let got = u32_at(page, CRC_OFFSET);
     if got == 0 && is_blank(page) {
@@ -81,8 +81,8 @@ pub(crate) fn check(number: u64, page: &[u8]) -> Result<Content, PageFault> {
     })
 }
 
-/// The same for a page of a layer, which is not blank where `all_written` says that none is any more. That
-/// is asked when the page has been read.
+/// Checks a page of a layer, which may not be blank if `all_written` returns `true`. The function calls `all_written`
+/// after the page was read.
 pub(crate) fn check_in_layer(
     number: u64,
     page: &[u8],
@@ -97,12 +97,12 @@ pub(crate) fn check_in_layer(
     }
 }
 
-/// How much of the page is in use, as the header says.
+/// Returns how much of the page is in use, according to its header.
 pub(crate) fn occupancy(page: &[u8]) -> u32 {
     u32_at(page, OCCUPANCY_OFFSET)
 }
 
-/// The number of bits set, counted.
+/// Counts the set bits.
 #[inline(always)]
 pub(crate) fn count_bits(page: &[u8]) -> u32 {
     let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
@@ -112,7 +112,7 @@ pub(crate) fn count_bits(page: &[u8]) -> u32 {
         .sum()
 }
 
-/// How much of a page is in use, counted: bits set, or counters above 0.
+/// Counts how much of a page is in use: set bits, or counters above 0.
 pub(crate) fn count_occupied(cell: Cell, page: &[u8]) -> u32 {
     match cell {
         Cell::Counter => counting::occupied(page),
@@ -128,7 +128,7 @@ pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]
     put_u32(page, CRC_OFFSET, crc);
 }
 
-/// Makes a page of which every key, or none, tests positive.
+/// Turns the page into one for which every key, or none, tests positive.
 pub(crate) fn fill(cell: Cell, number: u64, generation: u64, full: bool, page: &mut [u8]) {
     page.fill(if full { 0xFF } else { 0 });
     seal(number, generation, count_occupied(cell, page), page);

@@ -1,27 +1,26 @@
 //! From a hash to its page (FORMAT.md, "From hash to page"). Pure arithmetic.
 
-/// The page among `pages` to which a hash belongs: its high bits. Monotone, so that sorting by hash
-/// is sorting by page (FORMAT.md, "From hash to page").
+/// Returns the page among `pages` to which a hash belongs, given by the hash's high bits. The function is monotone, so
+/// that sorting by hash sorts by page (FORMAT.md, "From hash to page").
 #[inline]
 pub(crate) fn page_of(hash: u64, pages: u64) -> u64 {
     ((u128::from(hash) * u128::from(pages)) >> 64) as u64
 }
 
-/// Where the keys of `page` are when `factor` times fewer pages are left. Since
-/// `floor(floor(x f) / f) = floor(x)`, it is where [`page_of`] would have had them (FORMAT.md,
-/// "Folding and merging").
+/// Returns the page that holds the keys of `page` after a fold to `factor` times fewer pages. Since `floor(floor(x f) /
+/// f) = floor(x)`, it is the page where [`page_of`] would have put them (FORMAT.md, "Folding and merging").
 #[inline]
 pub(crate) fn folded(page: u64, factor: u64) -> u64 {
     page / factor
 }
 
-/// The least hash that belongs to `page` among `pages`; `None` if there is none that high.
+/// Returns the smallest hash that belongs to `page` among `pages`, or `None` if no hash is that high.
 pub(crate) fn first_hash_of(page: u64, pages: u64) -> Option<u64> {
     let least = (u128::from(page) << 64).div_ceil(u128::from(pages));
     u64::try_from(least).ok()
 }
 
-/// The greatest hash that belongs to a page below `page_end`, which is at least 1.
+/// Returns the greatest hash that belongs to a page below `page_end`, which is at least 1.
 pub(crate) fn last_hash_below(page_end: u64, pages: u64) -> u64 {
     match first_hash_of(page_end, pages) {
         Some(hash) => hash - 1,
@@ -35,7 +34,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The slow twin goes to the smaller filter's page itself.
+        /// The slow twin looks up the smaller filter's page directly.
         #[test]
         fn a_folded_page_is_that_of_the_smaller_filter(
             pages in 1_u64..1 << 40,
@@ -46,8 +45,8 @@ mod tests {
             prop_assert_eq!(folded(large, factor), page_of(hash, pages));
         }
 
-        /// The slow twin goes through the pages: the first one that begins at `k * 2^64 / pages`,
-        /// rounded up, above the hash comes after its page.
+        /// The slow twin walks the pages: the hash's page precedes the first one that begins above the hash, at `k *
+        /// 2^64 / pages` rounded up.
         #[test]
         fn equals_a_walk_over_the_pages(pages in 1_u64..300, at in any::<u64>()) {
             let begins = |page: u64| {

@@ -1,4 +1,4 @@
-//! The runs of eight keys, drawn together: once, to be fetched now and looked at a little later.
+//! The runs of eight keys, drawn together once: for a prefetch now and for tests a little later.
 
 use super::PAYLOAD_BITS;
 use super::blocked_probes::{self, HEADER};
@@ -15,10 +15,10 @@ const SCHEME: Scheme = Scheme {
     line: LINE_BITS,
 };
 
-/// Runs are of two bits at least, and at most one bit lies alone then.
+/// Each run has at least two bits, so at most one bit is single.
 const ROWS: usize = MAX_PROBES as usize / 2 + 1;
 
-/// How many bits a key has, and how many a run.
+/// The number of bits per key and per run.
 #[derive(Debug, Clone, Copy)]
 struct Runs {
     probes: u32,
@@ -37,7 +37,7 @@ impl Runs {
         }
     }
 
-    /// The same, key by key.
+    /// Draws the same, key by key.
     fn draw_each(self, hashes: &[u64; EIGHT], rows: &mut [[u64; EIGHT]]) {
         let runs = (self.probes / self.length) as usize;
         for (key, hash) in hashes.iter().enumerate() {
@@ -61,7 +61,7 @@ impl Runs {
     }
 }
 
-/// Draws the first run of each key, of so many probes: a word of 16 bits for each of its bits.
+/// Draws the first run of each key with `probes` probes: a word with 16 bits for each of the run's bits.
 #[inline]
 pub(crate) fn first_runs(probes: u32, hashes: &[u64], words: &mut [u64]) {
     let length = Cell::Bit.run_length(probes);
@@ -78,7 +78,7 @@ pub(crate) fn first_runs(probes: u32, hashes: &[u64], words: &mut [u64]) {
     }
 }
 
-/// Whether each bit of a [first run](first_runs) passes a test.
+/// Returns whether each bit of a [first run](first_runs) passes a test.
 #[inline(always)]
 pub(crate) fn all_of_first(probes: u32, word: u64, test: impl Fn(usize) -> bool) -> bool {
     let bits = Bits {
@@ -88,22 +88,22 @@ pub(crate) fn all_of_first(probes: u32, word: u64, test: impl Fn(usize) -> bool)
     bits.fold(true, |all, bit| all & test(bit))
 }
 
-/// Its first bit.
+/// Returns its first bit.
 #[inline(always)]
 pub(crate) fn first_of(word: u64) -> usize {
     bit_of(word, 0)
 }
 
-/// The runs of eight keys. Bits are counted from the first of the page's header, and 16 bits tell which.
+/// The runs of eight keys. Each bit is a 16-bit number, counted from the first bit of the page's header.
 #[derive(Debug)]
 pub(crate) struct Drawn {
     runs: Runs,
-    /// A run of each key; in the row behind the runs, its bits that lie alone.
+    /// One run of each key per row; the row behind the runs holds the single bits.
     rows: [[u64; EIGHT]; ROWS],
 }
 
 impl Drawn {
-    /// Nothing is drawn yet.
+    /// Returns a batch without draws.
     pub(crate) fn new(probes: u32) -> Self {
         Self {
             runs: Runs {
@@ -114,14 +114,14 @@ impl Drawn {
         }
     }
 
-    /// Draws for eight keys. Where the processor [can't](draws_eight) at once, it takes a little longer than to
-    /// go through the bits of each.
+    /// Draws for eight keys. Where the processor [can't](draws_eight) do that at once, it takes a little longer than
+    /// walking the bits of each key.
     #[inline]
     pub(crate) fn draw(&mut self, hashes: &[u64; EIGHT]) {
         self.runs.draw(hashes, &mut self.rows);
     }
 
-    /// Does something with each bit of one of the keys.
+    /// Calls `each` with each bit of one of the keys.
     #[inline(always)]
     pub(crate) fn each(&self, key: usize, mut each: impl FnMut(usize)) {
         self.all_runs(key, |bits| {
@@ -130,7 +130,7 @@ impl Drawn {
         });
     }
 
-    /// Does something with the first bit of each of its runs, and with each that lies alone.
+    /// Calls `each` with the first bit of each of the key's runs and with each single bit.
     #[inline(always)]
     pub(crate) fn each_first(&self, key: usize, mut each: impl FnMut(usize)) {
         let Runs { probes, length } = self.runs;
@@ -143,7 +143,7 @@ impl Drawn {
         }
     }
 
-    /// Whether each of its bits passes a test: a run a look, as [`runs::all`] does.
+    /// Returns whether each of the key's bits passes a test, one run at a time like [`blocked_probes::all`].
     #[inline(always)]
     pub(crate) fn all(&self, key: usize, test: impl Fn(usize) -> bool) -> bool {
         self.all_runs(key, |bits| bits.fold(true, |all, bit| all & test(bit)))
@@ -157,7 +157,7 @@ impl Drawn {
         }
     }
 
-    /// Goes through its runs, and through its bits that lie alone together, until it is answered with `false`.
+    /// Walks the key's runs, then its single bits together, until `each` returns `false`.
     #[inline(always)]
     fn walk<const RUN: u32>(&self, key: usize, mut each: impl FnMut(Bits) -> bool) -> bool {
         let runs = (self.runs.probes / RUN) as usize;
@@ -175,7 +175,7 @@ fn bit_of(word: u64, turn: u32) -> usize {
     (word >> (16 * turn)) as usize & 0xFFFF
 }
 
-/// Bits of a run, from the first on.
+/// Bits of a run, beginning with the first.
 struct Bits {
     word: u64,
     count: u32,

@@ -2,16 +2,15 @@
 
 use crate::hash::finalise;
 
-/// What SplitMix64 adds at each step (Steele, Lea, Flood, "Fast splittable pseudorandom number
-/// generators", OOPSLA 2014).
+/// The increment of SplitMix64 at each step (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
+/// OOPSLA 2014).
 pub(super) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
-/// Whether all of a key's draws among `cells` pass a test. Two draws a look: two decide more often than
-/// one, which no processor can foretell.
+/// Returns whether all of a key's draws among `cells` pass a test. It tests two draws at a time: two decide more often
+/// than one, which no processor can predict.
 ///
-/// They are independent draws from SplitMix64 seeded with all 64 bits of the hash, two a step,
-/// low half first. Double hashing would be shorter, and in so small a page misses the rate
-/// thirtyfold at 1e-6. FORMAT.md, "Probes".
+/// The draws are independent: SplitMix64, seeded with all 64 bits of the hash, gives two a step, low half first. Double
+/// hashing would be shorter, but in so small a page it misses the rate thirtyfold at 1e-6. FORMAT.md, "Probes".
 #[inline(always)]
 pub(crate) fn all(cells: u64, hash: u64, probes: u32, mut test: impl FnMut(usize) -> bool) -> bool {
     let mut state = hash;
@@ -24,7 +23,7 @@ pub(crate) fn all(cells: u64, hash: u64, probes: u32, mut test: impl FnMut(usize
     probes.is_multiple_of(2) || test(step(cells, &mut state)[0])
 }
 
-/// Does something with each of a key's draws, as [`all`] has them.
+/// Calls `each` with each of a key's draws, in the order of [`all`].
 #[inline(always)]
 pub(crate) fn each(cells: u64, hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     let mut state = hash;
@@ -48,7 +47,7 @@ pub(crate) mod twin {
     use super::STEP;
     use crate::hash::finalise;
 
-    /// The slow twin: the endless sequence, draw by draw.
+    /// The slow twin is the endless sequence, draw by draw.
     pub(crate) fn draws(hash: u64) -> impl Iterator<Item = u32> {
         let step = move |n: u64| finalise(hash.wrapping_add(STEP.wrapping_mul(n)));
         let halves = move |n| [step(n) as u32, (step(n) >> 32) as u32];

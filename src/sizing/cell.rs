@@ -1,19 +1,19 @@
-//! What the pages of a filter are made of.
+//! The cells that make up the pages of a filter.
 
 use super::PAGE_BITS;
 
-/// What a key's probes hit.
+/// The unit that a key's probes hit.
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Cell {
     /// A bit, which a key sets.
     Bit,
-    /// A counter of four bits, which a key counts up, so that it can be taken out again.
+    /// A counter of four bits, which a key increments, so that it can be removed again.
     Counter,
 }
 
 impl Cell {
-    /// Bits that it takes.
+    /// Returns the number of bits in one cell.
     pub fn bits(self) -> u32 {
         match self {
             Cell::Bit => 1,
@@ -21,7 +21,7 @@ impl Cell {
         }
     }
 
-    /// How many a page has: 32,640 bits, or 8,160 counters.
+    /// Returns the number of cells in a page: 32,640 bits, or 8,160 counters.
     pub fn per_page(self) -> u64 {
         PAGE_BITS / u64::from(self.bits())
     }

@@ -15,7 +15,7 @@ pub enum SizingError {
         "a capacity of {got:e} keys does not fit in 64 bits: ask for fewer keys, a smaller size or more bits a key"
     )]
     CapacityTooLarge {
-        /// The capacity asked for or arrived at, in keys.
+        /// The capacity requested or computed, in keys.
         got: f64,
     },
 
@@ -24,30 +24,30 @@ pub enum SizingError {
         "a false-positive rate must lie between 0 and 1, both excluded, not {got}: for one in a million say 1e-6"
     )]
     RateOutOfRange {
-        /// The rate asked for.
+        /// The rate requested.
         got: f64,
     },
 
-    /// Bits a key that are not a finite number above 0.
+    /// Bits per key that are not a finite number above 0.
     #[error(
         "bits per key must be a finite number above 0, not {got}: 10 gives a rate of about 1 %, 20 about 0.01 %"
     )]
     BitsPerKeyOutOfRange {
-        /// The bits a key asked for.
+        /// The bits per key requested.
         got: f64,
     },
 
-    /// A rate that no filter of 64-bit hashes can keep with so many keys.
+    /// A rate that no filter of 64-bit hashes can keep with this many keys.
     #[error(
         "a rate of {fpr:e} is out of reach with {capacity} keys: a key is known by its 64-bit hash, and that alone \
          is wrong at a rate of {floor:e} when the filter is full; ask for a rate of at least twice that, or for fewer keys"
     )]
     RateBelowFloor {
-        /// The rate asked for.
+        /// The rate requested.
         fpr: f64,
         /// `capacity / 2^64`: the chance that a new key shares its hash with one of `capacity` keys.
         floor: f64,
-        /// The capacity asked for, in keys.
+        /// The capacity requested, in keys.
         capacity: u64,
     },
 
@@ -56,18 +56,18 @@ pub enum SizingError {
         "{bytes:e} bytes of pages are more than a filter may have ({MAX_BYTES}): ask for fewer keys or bits"
     )]
     TooLarge {
-        /// The bytes of pages asked for or arrived at (may itself exceed 64 bits).
+        /// The bytes of pages requested or computed (may itself exceed 64 bits).
         bytes: f64,
     },
 
-    /// Not one page, or a page that cannot hold a single key as asked.
+    /// Less than one page, or a page that cannot hold a single key as requested.
     #[error(
         "{bytes} bytes are too few, {least} are needed: give a larger size (a page has {PAGE_BYTES} bytes)"
     )]
     TooSmall {
-        /// The size asked for, in bytes.
+        /// The size requested, in bytes.
         bytes: u64,
-        /// The least size that would do, in bytes.
+        /// The smallest sufficient size, in bytes.
         least: u64,
     },
 
@@ -76,21 +76,21 @@ pub enum SizingError {
         "a key has 1 to {MAX_PROBES} probes, not {got}: a plan for a rate or a size finds the best number"
     )]
     ProbesOutOfRange {
-        /// The probes asked for.
+        /// The probes requested.
         got: u32,
     },
 
-    /// More folds than a plan can be made for.
+    /// More folds than a plan supports.
     #[error("pages can be made to fold 0 to {MAX_FOLDS} times, not {got}: each time halves them")]
     FoldsOutOfRange {
-        /// The folds asked for.
+        /// The folds requested.
         got: u32,
     },
 
     /// A growth factor outside 2 to 16.
     #[error("each layer can be 2 to 16 times the one before, not {got}: 2 suits most stores")]
     FactorOutOfRange {
-        /// The factor asked for.
+        /// The factor requested.
         got: u32,
     },
 
@@ -99,16 +99,16 @@ pub enum SizingError {
         "the tightening ratio must lie between 0 and 1, both excluded, not {got}: 0.85 suits most stores"
     )]
     TighteningOutOfRange {
-        /// The ratio asked for.
+        /// The ratio requested.
         got: f64,
     },
 
-    /// A layer past the last one a store may have.
+    /// A layer beyond the maximum number of layers in a store.
     #[error(
         "layer {index} is one too many, a store has at most {MAX_LAYERS}: make a new store with a larger first layer"
     )]
     TooManyLayers {
-        /// Index of the layer asked for, from 0.
+        /// Index of the layer requested, from 0.
         index: u32,
     },
 
@@ -118,7 +118,7 @@ pub enum SizingError {
          or with a capacity that is known beforehand"
     )]
     PastGrowthLimit {
-        /// The keys asked for.
+        /// The keys requested.
         keys: u64,
         /// [`Growth::limit`](super::Growth::limit), in keys.
         limit: u64,
@@ -130,7 +130,7 @@ mod tests {
     use super::SizingError::{self, *};
     use crate::sizing::{Growth, MAX_BYTES, MAX_LAYERS, MAX_PAGES, PAGE_BITS, Plan, hash_floor};
 
-    /// Holds the exact error, and that its message goes on to say what to do.
+    /// Asserts the exact error, and that its message goes on to say what to do.
     #[track_caller]
     fn refused<T: PartialEq + std::fmt::Debug>(got: Result<T, SizingError>, expected: SizingError) {
         let message = expected.to_string();
@@ -268,7 +268,7 @@ mod tests {
         refused(growth.outlook(keys), PastGrowthLimit { keys, limit });
     }
 
-    /// NaN differs from itself, so the comparison is by what is printed.
+    /// NaN differs from itself, so the test compares the printed errors.
     #[test]
     fn nan_is_refused() {
         let nan = f64::NAN;

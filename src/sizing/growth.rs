@@ -8,25 +8,25 @@ use super::{MAX_LAYERS, Plan, SizingError};
 
 /// How the layers of a growing store follow one another.
 ///
-/// [`Growth::new`] checks; fields put together by hand are not checked, and may make the methods return errors.
+/// [`Growth::new`] checks the fields. Fields set by hand are not checked, and may make the methods return errors.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Capacity of the first layer, in keys, 1 or more.
     pub first: u64,
-    /// Bound of the sum of the rates of all layers, 0 < p < 1.
+    /// Upper bound of the sum of the rates of all layers, 0 < p < 1.
     pub fpr: f64,
-    /// How many times as large as the one before a layer is, 2 to 16.
+    /// Growth factor from each layer to the next, 2 to 16.
     pub factor: u32,
-    /// How many times as often as the one before a layer may be wrong, 0 < r < 1.
+    /// Ratio of each layer's rate to that of the layer before it, 0 < r < 1.
     pub tightening: f64,
 }
 
 impl Growth {
-    /// Checked growth.
+    /// Returns a checked growth.
     ///
     /// # Errors
-    /// `CapacityZero`, `RateOutOfRange`, `FactorOutOfRange`, `TighteningOutOfRange`; `RateBelowFloor` if 64-bit
-    /// hashes rule out the first layer already.
+    /// Returns `CapacityZero`, `RateOutOfRange`, `FactorOutOfRange`, `TighteningOutOfRange`; `RateBelowFloor` if 64-bit
+    /// hashes already rule out the first layer.
     pub fn new(first: u64, fpr: f64, factor: u32, tightening: f64) -> Result<Growth, SizingError> {
         check_capacity(first)?;
         check_rate(fpr)?;
@@ -53,15 +53,16 @@ impl Growth {
         Ok(growth)
     }
 
-    /// The rate that layer `index`, from 0, may have: `p (1 - r) r^index`. Not limited to [`MAX_LAYERS`].
+    /// Returns the rate that layer `index`, from 0, may have: `p (1 - r) r^index`. Not limited to [`MAX_LAYERS`].
     pub fn layer_rate(&self, index: u32) -> f64 {
         self.fpr * (1.0 - self.tightening) * self.tightening.powf(f64::from(index))
     }
 
-    /// The plan of layer `index`, from 0, with room for `capacity` keys.
+    /// Returns the plan of layer `index`, from 0, with room for `capacity` keys.
     ///
     /// # Errors
-    /// `TooManyLayers` from [`MAX_LAYERS`] on, else as [`Plan::for_rate`] with [`Growth::layer_rate`].
+    /// Returns `TooManyLayers` from [`MAX_LAYERS`] on, otherwise the errors of [`Plan::for_rate`] with
+    /// [`Growth::layer_rate`].
     pub fn layer(&self, index: u32, capacity: u64) -> Result<Plan, SizingError> {
         if index >= MAX_LAYERS {
             return Err(SizingError::TooManyLayers { index });
@@ -69,10 +70,12 @@ impl Growth {
         Plan::for_rate(capacity, self.layer_rate(index))
     }
 
-    /// Capacity of the layer after one of `last` keys (`None`: of the first layer), at least `at_least` keys.
+    /// Returns the capacity of the layer after one of `last` keys (`None`: of the first layer), at least `at_least`
+    /// keys.
     ///
     /// # Errors
-    /// `CapacityTooLarge` past 2^64 - 1; `CapacityZero` if all of `last`, `first` and `at_least` that apply are 0.
+    /// Returns `CapacityTooLarge` past 2^64 - 1; `CapacityZero` if all of `last`, `first` and `at_least` that apply are
+    /// 0.
     pub fn next_capacity(&self, last: Option<u64>, at_least: u64) -> Result<u64, SizingError> {
         let regular = match last {
             None => self.first,
@@ -88,14 +91,16 @@ impl Growth {
         Ok(capacity)
     }
 
-    /// The layers of a store that has taken in `keys` keys one by one, each layer filled before the next is made.
+    /// Returns the layers of a store that has accepted `keys` keys one by one, filling each layer before it creates the
+    /// next.
     ///
-    /// The last one is given at its full capacity. The size of the store is the sum of [`Plan::bytes`], the rate when
-    /// all layers are full at most the sum of [`Plan::fpr`], and an absent key reads one page a layer. 0 keys have
+    /// The last layer has its full capacity here. The size of the store is the sum of [`Plan::bytes`]; the rate when
+    /// all layers are full is at most the sum of [`Plan::fpr`]; and an absent key reads one page per layer. 0 keys have
     /// the first layer.
     ///
     /// # Errors
-    /// `PastGrowthLimit` if `keys` exceeds [`Growth::limit`]; in a growth made by hand also those of [`Growth::layer`].
+    /// Returns `PastGrowthLimit` if `keys` exceeds [`Growth::limit`]; for a growth whose fields were set by hand, also
+    /// the errors of [`Growth::layer`].
     pub fn outlook(&self, keys: u64) -> Result<Vec<Plan>, SizingError> {
         let limit = self.limit();
         if keys > limit {
@@ -115,8 +120,8 @@ impl Growth {
         Ok(layers)
     }
 
-    /// The most keys for which the sum of the rates can be kept at or below `fpr`, when every layer has its regular
-    /// capacity: the room of all layers that are above the floor of 64-bit hashes, at most [`MAX_LAYERS`].
+    /// Returns the maximum number of keys for which the sum of the rates stays at or below `fpr` when every layer has
+    /// its regular capacity: the room of all layers above the floor of 64-bit hashes, at most [`MAX_LAYERS`].
     pub fn limit(&self) -> u64 {
         let (mut room, mut last) = (0u64, None);
         for index in 0..MAX_LAYERS {
@@ -165,7 +170,7 @@ mod tests {
                     limit
                 })
             );
-            // One layer more is refused by the planner for the same reason.
+            // The planner refuses one more layer for the same reason.
             let more = growth
                 .next_capacity(layers.last().map(|layer| layer.capacity), 0)
                 .unwrap();
@@ -200,7 +205,7 @@ mod tests {
             growth.layer(3, 8000),
             Plan::for_rate(8000, growth.layer_rate(3))
         );
-        // Put together by hand: errors, no panic and no endless loop.
+        // Fields set by hand cause errors, not a panic or an endless loop.
         let by_hand = Growth {
             first: 0,
             fpr: f64::NAN,
@@ -221,7 +226,7 @@ mod tests {
         );
     }
 
-    /// The table of docs/design.md: `cargo test --release growth_table -- --ignored --nocapture`.
+    /// Prints the table of docs/design.md: `cargo test --release growth_table -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints a table, checks nothing"]
     fn growth_table() {

@@ -5,18 +5,18 @@
 
 use std::f64::consts::LN_2;
 
-/// False-positive rate `(1 - exp(-k / b))^k` of an ideal filter with `b` bits a key and `k` probes a key.
+/// Returns the false-positive rate `(1 - exp(-k / b))^k` of an ideal filter with `b` bits and `k` probes per key.
 ///
 /// 0 bits or fewer (and NaN) give 1, and so do 0 probes: every key looks present.
 pub fn ideal_rate(bits_per_key: f64, probes: u32) -> f64 {
     ln_rate(bits_per_key, f64::from(probes)).exp()
 }
 
-/// The whole number of probes, 1 or more, with which an ideal filter of `b` bits a key has the lowest rate.
+/// Returns the whole number of probes, 1 or more, with which an ideal filter of `b` bits per key has the lowest rate.
 ///
-/// That is one of the two neighbours of `b ln 2`, whichever [`ideal_rate`] favours; nearly always the nearer one.
-/// Equal rates go to the fewer probes. Neither always rounding up nor the nearest is the rule: 19.17 bits
-/// (`b ln 2` = 13.29) want 13, 20 bits (13.86) want 14. Not limited to [`MAX_PROBES`](super::MAX_PROBES).
+/// That is one of the two neighbours of `b ln 2`, whichever [`ideal_rate`] favours; nearly always the nearer one. At
+/// equal rates, fewer probes win. Neither always rounding up nor rounding to the nearest gives the best number: 19.17
+/// bits (`b ln 2` = 13.29) want 13, 20 bits (13.86) want 14. Not limited to [`MAX_PROBES`](super::MAX_PROBES).
 pub fn ideal_probes(bits_per_key: f64) -> u32 {
     let real = bits_per_key * LN_2;
     if real.is_nan() || real <= 1.0 {
@@ -31,9 +31,9 @@ pub fn ideal_probes(bits_per_key: f64) -> u32 {
     best as u32 // saturates
 }
 
-/// Bits a key of an ideal filter with rate `fpr`: `-ln p / (ln 2)^2`, probes not rounded.
+/// Returns the bits per key of an ideal filter with rate `fpr`: `-ln p / (ln 2)^2`, with unrounded probes.
 ///
-/// A rate of 1 or more takes 0 bits, one of 0 or less (and NaN) infinitely many.
+/// A rate of 1 or more takes 0 bits, a rate of 0 or less (and NaN) infinitely many.
 pub fn ideal_bits_per_key(fpr: f64) -> f64 {
     if fpr.is_nan() || fpr <= 0.0 {
         f64::INFINITY
@@ -44,7 +44,7 @@ pub fn ideal_bits_per_key(fpr: f64) -> f64 {
     }
 }
 
-/// Logarithm of the rate, so that rates too small for an f64 still compare.
+/// Returns the logarithm of the rate, so that rates too small for an f64 still compare.
 fn ln_rate(bits_per_key: f64, probes: f64) -> f64 {
     if bits_per_key.is_nan() || bits_per_key <= 0.0 || probes == 0.0 {
         return 0.0;
@@ -86,7 +86,7 @@ mod tests {
         assert_eq!(seen, 31 * 12 + 7);
     }
 
-    /// The k of the table of ratios is an input of that table, not the outcome of a rule that we could follow: 46 at 64
+    /// The k of the table of ratios is an input of that table, not the result of a rule that we could follow: 46 at 64
     /// bits is neither nearest (44), best (44) nor rounded up (45), and rounding up would break k = 13 at 19.17 bits.
     #[test]
     fn ideal_probes_are_the_best_and_never_worse_than_those_of_the_table() {

@@ -1,25 +1,25 @@
-//! What a count says of what was counted: exact confidence intervals, pure arithmetic.
+//! Exact confidence intervals from counts, pure arithmetic.
 //!
-//! F. Garwood, "Fiducial limits for the Poisson distribution" (Biometrika 28, 1936); C. J. Clopper, E. S. Pearson, "The use
-//! of confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26, 1934).
+//! F. Garwood, "Fiducial limits for the Poisson distribution" (Biometrika 28, 1936); C. J. Clopper, E. S. Pearson, "The
+//! use of confidence or fiducial limits illustrated in the case of the binomial" (Biometrika 26, 1934).
 
-/// The chance that the truth lies beyond an end of an interval.
+/// The probability that the true value lies beyond one end of an interval.
 const TAIL: f64 = 0.025;
-/// Up to so many the sums are taken term by term; beyond, approximations are as good as exact.
+/// Up to this count the sums are computed term by term; beyond, approximations are practically exact.
 const EXACT: u64 = 1000;
 /// The normal deviate of [`TAIL`].
 const DEVIATE: f64 = 1.959_963_984_540_054;
-/// Halvings of a bracket, more than an f64 has bits.
+/// The number of times a bracket is halved, more than an f64 has bits.
 const HALVINGS: u32 = 200;
 
-/// An estimate, and the ends between which the truth is with 95 % confidence.
+/// An estimate, and the ends between which the true value lies with 95 % confidence.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
-    /// The likeliest value.
+    /// The most likely value.
     pub estimate: f64,
     /// 0 if nothing was counted.
     pub low: f64,
-    /// If nothing was counted it is the only end: a bound, and the rest says nothing.
+    /// If nothing was counted, this upper bound is the only meaningful end.
     pub high: f64,
 }
 
@@ -33,15 +33,15 @@ impl Interval {
     }
 }
 
-/// How many there are of something of which each is counted with the chance `share`, independently, when `count` were
-/// counted: the exact interval of the Poisson distribution (to six digits above 1000).
+/// Returns the interval for a total of which `count` were counted, each independently with probability `share`: the
+/// exact interval of the Poisson distribution (to six digits above 1000).
 pub fn poisson_interval(count: u64, share: f64) -> Interval {
     let share = share.clamp(f64::MIN_POSITIVE, 1.0);
     poisson(count).scaled(1.0 / share)
 }
 
-/// The share of something when `count` of `all` had it: the exact interval of the binomial distribution (Wilson's score
-/// interval above 1000). `count` is at most `all`.
+/// Returns the interval for a share when `count` of `all` had a property: the exact interval of the binomial
+/// distribution (Wilson's score interval above 1000). `count` is at most `all`.
 pub fn share_interval(count: u64, all: u64) -> Interval {
     if all == 0 {
         return Interval {
@@ -63,7 +63,7 @@ pub fn share_interval(count: u64, all: u64) -> Interval {
             high: (middle + half).min(1.0),
         };
     }
-    // The chance of more than so many falls as the share does.
+    // The probability of more than this count falls with the share.
     let low = match count {
         0 => 0.0,
         _ => solve(0.0, estimate, |share| {
@@ -111,7 +111,7 @@ fn poisson(count: u64) -> Interval {
     }
 }
 
-/// Where `holds` begins to, between two numbers.
+/// Returns the point between two numbers from which on `holds` is true.
 fn solve(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..HALVINGS {
         let middle = low + (high - low) / 2.0;
@@ -123,7 +123,7 @@ fn solve(mut low: f64, mut high: f64, holds: impl Fn(f64) -> bool) -> f64 {
     high
 }
 
-/// The chance of at most so many, with this mean.
+/// Returns the probability of at most `count`, with this mean.
 fn poisson_up_to(count: u64, mean: f64) -> f64 {
     let mut log = -mean;
     let mut sum = log.exp();
@@ -134,7 +134,7 @@ fn poisson_up_to(count: u64, mean: f64) -> f64 {
     sum.min(1.0)
 }
 
-/// The chance of at most so many of `all`, each with this chance.
+/// Returns the probability of at most `count` of `all`, each with probability `share`.
 fn binomial_up_to(count: u64, all: u64, share: f64) -> f64 {
     if share <= 0.0 {
         return 1.0;
@@ -160,7 +160,7 @@ mod tests {
         (got - expected).abs() <= 2e-3 * expected.abs().max(1e-9)
     }
 
-    /// As tables print them, to three or four digits.
+    /// Compares with printed tables, which have three or four digits.
     #[test]
     fn intervals_are_those_of_the_tables() {
         let poisson = [
@@ -193,7 +193,7 @@ mod tests {
         assert_eq!((nothing.low, nothing.high), (0.0, 1.0));
     }
 
-    /// Where the sums end and the approximations begin there is no step.
+    /// There is no step where the sums end and the approximations begin.
     #[test]
     fn the_approximations_go_on_where_the_sums_end() {
         let [sum, next] = [EXACT, EXACT + 1].map(|count| poisson_interval(count, 1.0));
@@ -209,7 +209,8 @@ mod tests {
         assert!((next.low - sum.low).abs() < 3e-6 && (next.high - sum.high).abs() < 3e-6);
     }
 
-    /// Of all counts that may come of a truth, in proportion to their chances, 95 in 100 and more have it in their interval.
+    /// Of all counts that a true value may produce, weighted by probability, at least 95 in 100 have it in their
+    /// interval.
     #[test]
     fn intervals_hold_the_truth_as_often_as_they_say() {
         for mean in [0.3, 1.0, 3.3, 12.0, 80.0_f64] {

@@ -1,13 +1,13 @@
-//! How large, how many probes, how wrong: planning and prediction of a filter, pure arithmetic.
+//! Plans and predicts a filter's size, probes and error rate; pure arithmetic.
 //!
 //! # How does it work?
 //!
 //! A Bloom filter of `m` bits that holds `n` keys with `k` probes each answers "seen" for a key it never saw with
-//! probability `(1 - exp(-k n / m))^k` ([`ideal_rate`]). Everseen keeps all probes of a key inside one page, so that
-//! a lookup costs one I/O. Pages then differ in load: by luck some hold more keys than others, and those answer
-//! wrongly more often than the lighter ones make up for. [`expected_rate`] is the mean over that luck, and
-//! [`Plan`] chooses pages and probes by it. Inside the page, probes come in runs, each within one line of the processor's
-//! cache ([`Cell::run_length`]); that too is in the rate, and in the plan:
+//! probability `(1 - exp(-k n / m))^k` ([`ideal_rate`]). Everseen keeps all probes of a key inside one page, so that a
+//! lookup costs one I/O. Pages then differ in load: by chance some hold more keys than others, and their extra wrong
+//! answers outweigh what the lighter pages save. [`expected_rate`] is the mean over that chance, and [`Plan`] uses it
+//! to choose pages and probes. Inside the page, probes come in runs, each within one line of the processor's cache
+//! ([`Cell::run_length`]); the rate and the plan include that too:
 //!
 //! ```
 //! use everseen::sizing::{Plan, ideal_bits_per_key};
@@ -25,9 +25,9 @@
 //!
 //! # Units and ranges
 //!
-//! Capacities count keys, sizes count bytes of pages ([`PAGE_BYTES`] each, of which [`PAGE_BITS`] bits are filter);
-//! the header and superblocks of a store are not counted here. Rates are probabilities, 0 < p < 1. The functions
-//! that return a bare number accept any argument and never return NaN; those that plan return a [`SizingError`].
+//! Capacities count keys, sizes count bytes of pages ([`PAGE_BYTES`] each, of which [`PAGE_BITS`] bits are filter); the
+//! header and superblocks of a store are not counted here. Rates are probabilities, 0 < p < 1. The functions that
+//! return a bare number accept any argument and never return NaN; the functions that plan return a [`SizingError`].
 
 mod cell;
 mod error;
@@ -53,22 +53,22 @@ pub const PAGE_BYTES: u64 = 4096;
 /// Filter bits in one page, its payload: 4080 · 8.
 pub const PAGE_BITS: u64 = 32_640;
 
-/// Most bytes of pages in one filter: 2^62.
+/// Maximum bytes of pages in one filter: 2^62.
 pub const MAX_BYTES: u64 = 1 << 62;
 
-/// Most pages in one filter: 2^50, which take [`MAX_BYTES`].
+/// Maximum pages in one filter: 2^50, which take [`MAX_BYTES`].
 pub const MAX_PAGES: u64 = MAX_BYTES / PAGE_BYTES;
 
-/// Bits of a line, within which a run of probes lies: 64 bytes. The first one of a page has 384, behind the header.
+/// Bits in a line, within which a run of probes lies: 64 bytes. The first line of a page has 384, behind the header.
 pub const LINE_BITS: u64 = 512;
 
-/// Most probes a key.
+/// Maximum probes per key.
 pub const MAX_PROBES: u32 = 64;
 
-/// Most times that a plan can be asked to be foldable in half: 2^20 pages are 4 GiB.
+/// Maximum number of times that a plan can be foldable in half: 2^20 pages are 4 GiB.
 pub const MAX_FOLDS: u32 = 20;
 
-/// Most layers of a growing store.
+/// Maximum layers in a growing store.
 pub const MAX_LAYERS: u32 = 64;
 
 const _: () = assert!(PAGE_BITS == (PAGE_BYTES - 16) * 8);

@@ -1,57 +1,58 @@
 //! The page-local filter: all probes of a key in one page, pages of unequal load.
 //!
-//! Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters" (JEA 14, 2009),
-//! section 3 (blocked filters, rate as a mixture over the load of a block), of which a page is one and a line in it another. The
-//! occupancy by uniform draws, and inclusion and exclusion: W. Feller, "An introduction to probability theory and its applications", vol. 1, sections II.5, IV.2 and IX.3.
+//! Source: F. Putze, P. Sanders, J. Singler, "Cache-, hash- and space-efficient Bloom filters" (JEA 14, 2009), section
+//! 3 (blocked filters, rate as a mixture over the load of a block); a page is one such block, and a line in it another.
+//! For the occupancy by uniform draws, and inclusion and exclusion: W. Feller, "An introduction to probability theory
+//! and its applications", vol. 1, sections II.5, IV.2 and IX.3.
 
 use super::Cell;
 use super::runs::Runs;
 
-/// Terms and weights below this share of their sums are left out.
+/// Terms and weights below this share of their sums are omitted.
 const NEGLIGIBLE: f64 = 1e-18;
 
-/// With so many draws a cell (45) a page is full as far as an f64 can tell: `64 · exp(-45)` is 2e-18.
+/// With this many draws per cell, a page is full as far as an f64 can tell: `64 · exp(-45)` is 2e-18.
 const FULL: f64 = 45.0;
 
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
 
-/// `keys / 2^64`: the chance that an absent key has the very 64-bit hash of one of `keys` keys. At most 1.
+/// Returns `keys / 2^64`, at most 1: the probability that an absent key has the same 64-bit hash as one of `keys` keys.
 pub fn hash_floor(keys: u64) -> f64 {
     keys as f64 / TWO_POW_64
 }
 
-/// Expected false-positive rate of a page-local filter that holds `keys` keys in `pages` pages with `probes` probes
-/// a key, [`hash_floor`] included.
+/// Returns the expected false-positive rate of a page-local filter that holds `keys` keys in `pages` pages with
+/// `probes` probes per key, including [`hash_floor`].
 ///
-/// The load of a page is binomial. In a page with a given load, the chance of each run of probes ([`Cell::run_length`]) is
-/// exact, and that they meet the same page is counted to the second order: within 0.1 % of the rate up to 30 probes, by
-/// simulation.
-/// It is the mean over all filters: a single one differs by luck, the less the more pages it has.
+/// The load of a page is binomial. In a page with a given load, the probability of each run of probes
+/// ([`Cell::run_length`]) is exact. That the runs meet the same page is counted to the second order: within 0.1 % of
+/// the rate up to 30 probes, by simulation. The result is the mean over all filters: a single one differs by chance,
+/// less so the more pages it has.
 ///
-/// No keys give 0. Otherwise no pages or no probes give 1, and more probes than [`MAX_PROBES`](super::MAX_PROBES)
-/// are accepted, but the result is then an approximation.
+/// No keys give 0. Otherwise no pages or no probes give 1. More probes than [`MAX_PROBES`](super::MAX_PROBES) are
+/// accepted, but the result is then an approximation.
 pub fn expected_rate(keys: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.expected_rate(keys, pages, probes)
 }
 
-/// Expected share of set bits, 0 to 1, of a page-local filter.
+/// Returns the expected share of set bits, 0 to 1, of a page-local filter.
 ///
 /// No keys or no probes give 0; otherwise no pages give 1.
 pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.expected_fill(keys, pages, probes)
 }
 
-/// Estimate of the keys in `pages` pages from the number of their set bits: the inverse of [`expected_fill`],
+/// Estimates the number of keys in `pages` pages from the number of their set bits: the inverse of [`expected_fill`],
 /// about `-m/k ln(1 - x/m)` with `m` the bits of those pages. For one page, `bits_set` is its occupancy.
 ///
-/// When every bit is set (or more are claimed), any large number of keys is as likely; the estimate is then the one
-/// for half a clear bit. No pages or no probes give 0.
+/// When every bit is set (or more are claimed), all large numbers of keys are equally likely; the estimate is then the
+/// one for half a clear bit. No pages or no probes give 0.
 pub fn keys_from_bits_set(bits_set: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.keys_from_set(bits_set, pages, probes)
 }
 
 impl Cell {
-    /// [`expected_rate`] of a filter of such cells.
+    /// Returns [`expected_rate`] for a filter of such cells.
     pub fn expected_rate(self, keys: u64, pages: u64, probes: u32) -> f64 {
         if keys == 0 {
             return 0.0;
@@ -68,7 +69,7 @@ impl Cell {
         (local + (1.0 - local) * hash_floor(keys)).clamp(0.0, 1.0)
     }
 
-    /// [`expected_fill`] of a filter of such cells: the share of those that are not zero.
+    /// Returns [`expected_fill`] for a filter of such cells: the share of cells that are not zero.
     pub fn expected_fill(self, keys: u64, pages: u64, probes: u32) -> f64 {
         if keys == 0 || probes == 0 {
             0.0
@@ -79,14 +80,14 @@ impl Cell {
         }
     }
 
-    /// [`keys_from_bits_set`] of a filter of such cells, from how many of them are not zero.
+    /// Returns [`keys_from_bits_set`] for a filter of such cells, given how many of them are not zero.
     pub fn keys_from_set(self, set: u64, pages: u64, probes: u32) -> f64 {
         if set == 0 || pages == 0 || probes == 0 {
             return 0.0;
         }
         let cells = pages as f64 * self.per_page() as f64;
         let set = (set as f64).min(cells - 0.5);
-        // Past 2^53 cells the half is lost to rounding: keep the logarithm finite.
+        // Past 2^53 cells rounding loses the half: keep the logarithm finite.
         let clear = (1.0 - set / cells).max(0.5 / cells);
         let ln_clear = if clear > 0.5 {
             (-set / cells).ln_1p()
@@ -97,17 +98,17 @@ impl Cell {
     }
 }
 
-/// One page, by what a single key does to it.
+/// One page, described by the effect of a single key on it.
 struct Page {
     cells: f64,
     probes: f64,
     runs: Runs,
-    /// Logarithm of the chance that a given cell stays clear.
+    /// Logarithm of the probability that a given cell stays clear.
     ln_clear: f64,
-    /// How much less likely two given cells stay clear together than by two independent chances, were all
-    /// probes to fall anywhere: `k ln((1 - 2/B) / (1 - 1/B)^2)`, which is `k ln(1 - 1/(B-1)^2)`.
+    /// Logarithm of how much less likely two given cells stay clear together than two independent ones, if all probes
+    /// fell anywhere: `k ln((1 - 2/B) / (1 - 1/B)^2)`, which is `k ln(1 - 1/(B-1)^2)`.
     ln_pair: f64,
-    /// Pairs of probes that are not of one run.
+    /// Pairs of probes that belong to different runs.
     pairs: f64,
 }
 
@@ -130,16 +131,16 @@ impl Page {
         }
     }
 
-    /// Logarithm of the chance that a given cell of `pages` pages survives one key.
+    /// Returns the logarithm of the probability that a given cell of `pages` pages survives one key.
     fn ln_stays_clear(&self, pages: u64) -> f64 {
         let hit_in_page = -self.ln_clear.exp_m1();
         let hit = hit_in_page / pages as f64;
-        // Millions of probes a key would make the chance of a hit 1 and the logarithm infinite.
+        // Millions of probes per key would make the probability of a hit 1 and the logarithm infinite.
         (-hit.min(1.0 - f64::EPSILON)).ln_1p()
     }
 
-    /// The chance that all runs of an absent key find their cells set: the product of theirs, and to the second order
-    /// what it adds that they meet the same page, which is fuller than the mean or less full.
+    /// Returns the probability that all runs of an absent key find their cells set: the product over the runs, plus a
+    /// second-order term for the fact that they meet the same page, which may be fuller or emptier than the mean.
     fn rate(&self, load: f64) -> f64 {
         if load == 0.0 {
             return 0.0;
@@ -158,11 +159,11 @@ impl Page {
     }
 }
 
-/// Mean of the rate of a page over its load, Binomial(`keys`, 1/`pages`), for two pages or more.
+/// Returns the mean of the rate of a page over its load, Binomial(`keys`, 1/`pages`), for two pages or more.
 ///
-/// Weights are relative to the one at the mean, by the ratio of neighbours, and normalised by their sum. Weight and
-/// rate are log-concave in the load and so is their product: each falls for good once it has begun to fall.
-/// The rate rises with the load, so that on the way up the *product* decides when to stop, on the way down the weight.
+/// Weights are relative to the one at the mean, computed by the ratio of neighbours, and normalised by their sum.
+/// Weight and rate are log-concave in the load and so is their product: each keeps falling once it has begun to fall.
+/// The rate rises with the load, so the *product* decides when to stop on the way up, and the weight on the way down.
 fn mean_over_load(page: &Page, keys: u64, pages: u64) -> f64 {
     let mean = keys as f64 / pages as f64;
     if mean - 12.0 * mean.sqrt() > FULL * page.cells / page.probes {

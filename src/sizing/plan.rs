@@ -1,4 +1,4 @@
-//! Pages and probes for a capacity, a rate or a size.
+//! Plans pages and probes for a capacity, a rate or a size.
 
 use super::search::least;
 use super::{
@@ -6,99 +6,102 @@ use super::{
     hash_floor, ideal_bits_per_key, ideal_probes,
 };
 
-/// The most keys any filter may be planned for.
+/// The maximum number of keys that a filter may be planned for.
 const MAX_CAPACITY: u64 = u64::MAX;
 
-/// A rate must be this many times the floor of 64-bit hashes, so that the filter itself has half of it to use.
+/// A rate must be this many times the floor of 64-bit hashes, so that half of it is left for the filter itself.
 const FLOOR_MARGIN: f64 = 2.0;
 
-/// Room for `capacity` keys in `pages` pages, and the rate to expect when it is full.
+/// Room for `capacity` keys in `pages` pages, and the expected rate when it is full.
 ///
-/// Of capacity, rate, bits a key and size, any two make a plan. The fields are plain numbers: what is put together
-/// or changed by hand is not checked.
+/// Any two of capacity, rate, bits per key and size make a plan. The fields are plain numbers: values set or changed by
+/// hand are not checked.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
-    /// What a page is made of.
+    /// The kind of cell in a page.
     pub cell: Cell,
-    /// Keys that the filter is to hold, 1 or more.
+    /// Keys that the filter should hold, 1 or more.
     pub capacity: u64,
     /// Pages, 1 to [`MAX_PAGES`].
     pub pages: u64,
-    /// Probes a key, 1 to [`MAX_PROBES`].
+    /// Probes per key, 1 to [`MAX_PROBES`].
     pub probes: u32,
-    /// The rate asked for; where none was, the same as `fpr`.
+    /// The rate requested; if none was, the same as `fpr`.
     pub target: f64,
-    /// [`Cell::expected_rate`] when `capacity` keys are in.
+    /// [`Cell::expected_rate`] with `capacity` keys.
     pub fpr: f64,
 }
 
 impl Plan {
-    /// The fewest pages, with the best number of probes, whose expected rate is at most `fpr`.
+    /// Returns the plan with the fewest pages, and the best number of probes, whose expected rate is at most `fpr`.
     ///
     /// # Errors
-    /// `CapacityZero`, `RateOutOfRange`; `RateBelowFloor` if `fpr` is below twice [`hash_floor`] of the capacity.
+    /// Returns `CapacityZero`, `RateOutOfRange`; `RateBelowFloor` if `fpr` is below twice [`hash_floor`] of the
+    /// capacity.
     pub fn for_rate(capacity: u64, fpr: f64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_rate(capacity, fpr)
     }
 
-    /// As many pages as `capacity` keys of `bits_per_key` filter bits fill, rounded up, with the best number of probes.
+    /// Returns the plan with as many pages as `capacity` keys of `bits_per_key` filter bits fill, rounded up, and the
+    /// best number of probes.
     ///
     /// # Errors
-    /// `CapacityZero`; `BitsPerKeyOutOfRange` unless finite and above 0; `TooLarge` past [`MAX_BYTES`].
+    /// Returns `CapacityZero`; `BitsPerKeyOutOfRange` unless finite and above 0; `TooLarge` past [`MAX_BYTES`].
     pub fn for_bits_per_key(capacity: u64, bits_per_key: f64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_bits_per_key(capacity, bits_per_key)
     }
 
-    /// As many whole pages as `bytes` hold, with the best number of probes. `bytes` is for pages only: the header
-    /// and the superblocks of a store come on top.
+    /// Returns the plan with as many whole pages as `bytes` hold, and the best number of probes. `bytes` is for pages
+    /// only: the header and the superblocks of a store come on top.
     ///
     /// # Errors
-    /// `CapacityZero`; `TooSmall` for less than a page; `TooLarge` past [`MAX_BYTES`].
+    /// Returns `CapacityZero`; `TooSmall` for less than a page; `TooLarge` past [`MAX_BYTES`].
     pub fn for_size(capacity: u64, bytes: u64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_size(capacity, bytes)
     }
 
-    /// The most keys that the whole pages in `bytes` hold at an expected rate of at most `fpr`.
+    /// Returns the plan with the most keys that the whole pages in `bytes` hold at an expected rate of at most `fpr`.
     ///
     /// # Errors
-    /// `RateOutOfRange`; `RateBelowFloor` if not even one key can have that rate; `TooSmall`, `TooLarge` as
+    /// Returns `RateOutOfRange`; `RateBelowFloor` if not even one key can have that rate; `TooSmall` and `TooLarge` as
     /// [`Plan::for_size`]. A rate near the floor is no error: the floor then bounds the keys.
     pub fn capacity_for_rate_and_size(fpr: f64, bytes: u64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_rate_and_size(fpr, bytes)
     }
 
-    /// The most keys that have `bits_per_key` filter bits each in the whole pages in `bytes`.
+    /// Returns the plan with the most keys that have `bits_per_key` filter bits each in the whole pages in `bytes`.
     ///
     /// # Errors
-    /// `BitsPerKeyOutOfRange` unless finite and above 0; `TooSmall` if not one key has so many bits, or as
-    /// [`Plan::for_size`]; `TooLarge` as there; `CapacityTooLarge` if the keys do not fit in 64 bits.
+    /// Returns `BitsPerKeyOutOfRange` unless finite and above 0; `TooSmall` if not even one key has that many bits, or
+    /// as [`Plan::for_size`]; `TooLarge` as there; `CapacityTooLarge` if the keys do not fit in 64 bits.
     pub fn capacity_for_bits_and_size(bits_per_key: f64, bytes: u64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_bits_and_size(bits_per_key, bytes)
     }
 
-    /// The plan that a filter follows whose pages and probes are given, for instance by its header.
+    /// Returns the plan of a filter whose pages and probes are given, for instance by its header.
     ///
     /// # Errors
-    /// `CapacityZero`, `TooSmall` for no pages, `TooLarge` for more than [`MAX_PAGES`], `ProbesOutOfRange`.
+    /// Returns `CapacityZero`, `TooSmall` for no pages, `TooLarge` for more than [`MAX_PAGES`], `ProbesOutOfRange`.
     pub fn for_layout(capacity: u64, pages: u64, probes: u32) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_layout(capacity, pages, probes)
     }
 
-    /// The most keys that `pages` pages with `probes` probes a key hold at an expected rate of at most `fpr`: what is
-    /// left of a filter whose pages were folded.
+    /// Returns the plan with the most keys that `pages` pages with `probes` probes per key hold at an expected rate of
+    /// at most `fpr`: the remainder of a filter after a fold of its pages.
     ///
     /// # Errors
-    /// As [`Plan::for_layout`]; `RateOutOfRange`; `RateBelowFloor` and `TooSmall` if not even one key can have that
-    /// rate.
+    /// Returns the errors of [`Plan::for_layout`]; `RateOutOfRange`; `RateBelowFloor` and `TooSmall` if not even one
+    /// key can have that rate.
     pub fn most_keys(pages: u64, probes: u32, fpr: f64) -> Result<Plan, SizingError> {
         Cell::Bit.plan_for_most_keys(pages, probes, fpr)
     }
 
-    /// The same with its pages rounded up to a multiple of 2^`levels`, so that they can be folded in half so many
-    /// times, and united with a filter of so many times fewer pages. Probes stay, so the rate only falls.
+    /// Returns the same plan with its pages rounded up to a multiple of 2^`levels`, so that they can be folded in half
+    /// `levels` times, and united with a filter that has fewer pages by that factor. The probes stay, so the rate only
+    /// falls.
     ///
     /// # Errors
-    /// `FoldsOutOfRange` past [`MAX_FOLDS`]; `TooLarge` past [`MAX_BYTES`].
+    /// Returns `FoldsOutOfRange` past [`MAX_FOLDS`]; `TooLarge` past [`MAX_BYTES`].
     pub fn foldable(self, levels: u32) -> Result<Plan, SizingError> {
         if levels > MAX_FOLDS {
             return Err(SizingError::FoldsOutOfRange { got: levels });
@@ -118,17 +121,18 @@ impl Plan {
         })
     }
 
-    /// Filter bits: pages times [`PAGE_BITS`], page headers not counted. Saturates in a plan made by hand.
+    /// Returns the filter bits: pages times [`PAGE_BITS`], without page headers. Saturates in a plan made by hand.
     pub fn bits(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BITS)
     }
 
-    /// Bytes of the pages on disk, page headers included. Saturates in a plan made by hand.
+    /// Returns the bytes of the pages on disk, including page headers. Saturates in a plan made by hand.
     pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
-    /// Filter bits a key when full, all four of a counter counted; infinite for a plan of capacity 0, made by hand.
+    /// Returns the filter bits per key when full, counting all four of a counter; infinite for a plan of capacity 0,
+    /// made by hand.
     pub fn bits_per_key(&self) -> f64 {
         if self.capacity == 0 {
             return f64::INFINITY;
@@ -136,17 +140,17 @@ impl Plan {
         self.pages as f64 * PAGE_BITS as f64 / self.capacity as f64
     }
 
-    /// Bits a key of an ideal filter with this plan's expected rate `fpr` (not `target`).
+    /// Returns the bits per key of an ideal filter with this plan's expected rate `fpr` (not `target`).
     pub fn ideal_bits_per_key(&self) -> f64 {
         ideal_bits_per_key(self.fpr)
     }
 }
 
 impl Cell {
-    /// [`Plan::for_rate`] for a filter of such cells.
+    /// Returns [`Plan::for_rate`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::for_rate`].
     pub fn plan_for_rate(self, capacity: u64, fpr: f64) -> Result<Plan, SizingError> {
         check_capacity(capacity)?;
         check_rate(fpr)?;
@@ -164,7 +168,7 @@ impl Cell {
             hint = Some(best.probes);
             best.rate <= fpr
         });
-        // Above the floor the largest size is never reached: at rate p there are at most p · 2^63 keys.
+        // Above the floor the maximum size is never reached: at rate p there are at most p · 2^63 keys.
         let pages = pages.ok_or(SizingError::TooLarge {
             bytes: MAX_BYTES as f64,
         })?;
@@ -174,10 +178,10 @@ impl Cell {
         })
     }
 
-    /// [`Plan::for_bits_per_key`] for a filter of such cells.
+    /// Returns [`Plan::for_bits_per_key`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::for_bits_per_key`].
     pub fn plan_for_bits_per_key(
         self,
         capacity: u64,
@@ -196,19 +200,19 @@ impl Cell {
         Ok(self.best(capacity, pages as u64))
     }
 
-    /// [`Plan::for_size`] for a filter of such cells.
+    /// Returns [`Plan::for_size`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::for_size`].
     pub fn plan_for_size(self, capacity: u64, bytes: u64) -> Result<Plan, SizingError> {
         check_capacity(capacity)?;
         Ok(self.best(capacity, whole_pages(bytes)?))
     }
 
-    /// [`Plan::capacity_for_rate_and_size`] for a filter of such cells.
+    /// Returns [`Plan::capacity_for_rate_and_size`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::capacity_for_rate_and_size`].
     pub fn plan_for_rate_and_size(self, fpr: f64, bytes: u64) -> Result<Plan, SizingError> {
         check_rate(fpr)?;
         let pages = whole_pages(bytes)?;
@@ -229,8 +233,8 @@ impl Cell {
             hint = Some(best.probes);
             best.rate > fpr
         });
-        // Never `None`: 2^64 - 1 keys are below the floor of every rate. Never 1 either: one key in a page has no
-        // rate to speak of above the floor.
+        // Never `None`: 2^64 - 1 keys are below the floor of every rate. Never 1 either: one key in a page has a
+        // negligible rate above the floor.
         match first_too_many {
             Some(keys) if keys > 1 => Ok(Plan {
                 target: fpr,
@@ -243,10 +247,10 @@ impl Cell {
         }
     }
 
-    /// [`Plan::capacity_for_bits_and_size`] for a filter of such cells.
+    /// Returns [`Plan::capacity_for_bits_and_size`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::capacity_for_bits_and_size`].
     pub fn plan_for_bits_and_size(
         self,
         bits_per_key: f64,
@@ -265,10 +269,10 @@ impl Cell {
         Ok(self.best(keys as u64, pages))
     }
 
-    /// [`Plan::for_layout`] for a filter of such cells.
+    /// Returns [`Plan::for_layout`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::for_layout`].
     pub fn plan_for_layout(
         self,
         capacity: u64,
@@ -301,10 +305,10 @@ impl Cell {
         })
     }
 
-    /// [`Plan::most_keys`] for a filter of such cells.
+    /// Returns [`Plan::most_keys`] for a filter of such cells.
     ///
     /// # Errors
-    /// As there.
+    /// Returns the errors of [`Plan::most_keys`].
     pub fn plan_for_most_keys(
         self,
         pages: u64,
@@ -349,15 +353,15 @@ impl Cell {
     }
 }
 
-/// The number of probes with the lowest expected rate, of those that [may be best](Cell::probes_like); of equal ones the
-/// fewest.
+/// The number of probes with the lowest expected rate among those that [may be best](Cell::probes_like); at equal
+/// rates, the fewest.
 struct Best {
     probes: u32,
     rate: f64,
 }
 
 impl Best {
-    /// Walks from `hint`, or from the ideal filter's probes, downhill: the rate has a single valley in the probes.
+    /// Walks downhill from `hint`, or from the ideal filter's probes: the rate has a single valley in the probes.
     fn find(cell: Cell, keys: u64, pages: u64, hint: Option<u32>) -> Best {
         let ideal = ideal_probes(pages as f64 * cell.per_page() as f64 / keys as f64);
         let (least, most) = cell.probes_like(ideal).into_inner();
@@ -385,13 +389,14 @@ impl Best {
     }
 }
 
-/// Bits a key from which the search for a rate starts: as many cells as the ideal filter has bits, or those of a single probe.
+/// Returns the bits per key from which the search for a rate starts: as many cells as the ideal filter has bits, or
+/// those of a single probe.
 fn bits_guess(cell: Cell, fpr: f64) -> f64 {
     let cells = ideal_bits_per_key(fpr).min(-1.0 / (-fpr).ln_1p());
     (cells * f64::from(cell.bits())).max(f64::MIN_POSITIVE)
 }
 
-/// Whether `keys` 64-bit hashes leave room below `fpr`; false for a NaN.
+/// Returns whether `keys` 64-bit hashes leave room below `fpr`; false for a NaN.
 pub(super) fn above_floor(keys: u64, fpr: f64) -> bool {
     fpr >= FLOOR_MARGIN * hash_floor(keys)
 }

@@ -1,18 +1,18 @@
 //! Runs: probes that lie together in one line of the page.
 //!
-//! Fetching lines of memory is most of what a look-up costs. The price is that lines, like pages, differ in load by
-//! luck: that takes about 0.2 % more bits with runs of two, and 0.4 % with runs of three.
+//! Fetching lines of memory is most of the cost of a lookup. The price of runs is that lines, like pages, differ in
+//! load by chance: that takes about 0.2 % more bits with runs of two, and 0.4 % with runs of three.
 
 use super::{Cell, LINE_BITS, PAGE_BITS, PAGE_BYTES};
 
-/// The most probes with which runs are of three. Beyond, a filter is planned within one percent of the ideal with runs
-/// of two alone.
+/// Maximum number of probes with runs of three. Beyond it, only runs of two keep a plan within one percent of the
+/// ideal.
 const MOST_IN_THREES: u32 = 20;
 
-/// Bits of the page's header, which its first line begins with.
+/// Bits in the page's header, with which its first line begins.
 const HEADER_BITS: u64 = PAGE_BYTES * 8 - PAGE_BITS;
 
-/// The lines of a page, alike but for the first: how many bits, and how many lines of so many.
+/// The lines of a page, all alike except for the first: bits per line, and the number of such lines.
 const LINES: [(u64, u64); 2] = [
     (LINE_BITS - HEADER_BITS, 1),
     (LINE_BITS, PAGE_BITS / LINE_BITS),
@@ -21,8 +21,8 @@ const LINES: [(u64, u64); 2] = [
 const _: () = assert!(LINES[0].0 + LINES[1].0 * LINES[1].1 == PAGE_BITS);
 
 impl Cell {
-    /// Probes that lie together in one line of the page, of `probes` in all; those left over lie alone. Bits: 3 up to 20
-    /// probes, 2 beyond. Counters all lie alone: 1. (FORMAT.md, "Probes".)
+    /// Returns how many of `probes` probes lie together in one line of the page; the remaining ones lie alone. Bits: 3
+    /// up to 20 probes, 2 beyond. Counters all lie alone: 1. (FORMAT.md, "Probes".)
     pub const fn run_length(self, probes: u32) -> u32 {
         match self {
             Cell::Counter => 1,
@@ -31,9 +31,9 @@ impl Cell {
         }
     }
 
-    /// The numbers of probes that may be best for a filter of which the ideal one has `ideal`: those whose runs are as
-    /// long. (Longer ones have a higher rate at the same size, and are faster: whoever asks for the lowest rate alone
-    /// would never get them.)
+    /// Returns the numbers of probes that may be best for a filter whose ideal number is `ideal`: those with equally
+    /// long runs. (Longer runs have a higher rate at the same size but are faster: a search for the lowest rate alone
+    /// would never choose them.)
     pub(super) fn probes_like(self, ideal: u32) -> std::ops::RangeInclusive<u32> {
         match self {
             Cell::Counter => 1..=super::MAX_PROBES,
@@ -43,12 +43,12 @@ impl Cell {
     }
 }
 
-/// How a key's probes fall on the lines of a page.
+/// The distribution of a key's probes over the lines of a page.
 pub(super) struct Runs {
     cells: f64,
-    /// Cells, and how many lines of so many.
+    /// Cells per line, and the number of such lines.
     lines: [(f64, f64); 2],
-    /// How many runs, and how many probes in each: full ones, and probes that lie alone.
+    /// The number of runs and the probes in each: full runs, and single probes.
     kinds: [(f64, u32); 2],
 }
 
@@ -70,13 +70,13 @@ impl Runs {
         }
     }
 
-    /// How many runs there are of each length, and that.
+    /// Returns the number of runs of each length, and that length.
     pub(super) fn kinds(&self) -> impl Iterator<Item = (f64, u32)> {
         self.kinds.into_iter().filter(|(runs, _)| *runs > 0.0)
     }
 
-    /// Logarithm of the chance that `count` given cells of a line of `line` all stay clear when one key comes:
-    /// a run falls on the line in proportion to its cells, and on different ones of them.
+    /// Returns the logarithm of the probability that `count` given cells of a line of `line` cells all stay clear when
+    /// one key arrives: a run falls on the line in proportion to the line's cells, and on different cells of it.
     fn ln_stay_clear(&self, line: f64, count: u32) -> f64 {
         let hit = |length: u32| {
             let misses = |before| (-f64::from(count) / (line - f64::from(before))).ln_1p();
@@ -88,16 +88,16 @@ impl Runs {
             .sum()
     }
 
-    /// The same of one cell, whatever its line: a run has as many of all cells as it is long.
+    /// Returns the same for one cell, whatever its line: a run hits as many of all cells as it has probes.
     pub(super) fn ln_stays_clear(&self) -> f64 {
         let missed = |(runs, length): (f64, u32)| runs * (-f64::from(length) / self.cells).ln_1p();
         self.kinds().map(missed).sum()
     }
 
-    /// The chance that a run of `length` finds all its cells set in a page of `load` keys.
+    /// Returns the probability that a run of `length` finds all its cells set in a page of `load` keys.
     ///
-    /// Exact: over the lines that it may fall on, the chance that so many given cells there are set, by inclusion and
-    /// exclusion.
+    /// The result is exact: over the lines that the run may fall on, the probability that this many given cells are set
+    /// there, by inclusion and exclusion.
     pub(super) fn all_set(&self, load: f64, length: u32) -> f64 {
         let lines = self.lines.iter().filter(|(_, count)| *count > 0.0);
         lines

@@ -1,9 +1,9 @@
 //! Search in a monotone predicate.
 
-/// The least `x` in `1..=most` for which `holds`, or `None` if there is none.
+/// Returns the smallest `x` in `1..=most` for which `holds` is true, or `None` if there is none.
 ///
-/// `holds` must be false up to some number and true from there on; `guess` should be near. Probes about twice the
-/// logarithm of the distance between guess and answer, in steps that begin at `guess / 256`.
+/// `holds` must be false up to some number and true from there on; `guess` should be near that number. The search calls
+/// `holds` about twice the logarithm of the distance between guess and answer, in steps that begin at `guess / 256`.
 pub(super) fn least(guess: u64, most: u64, mut holds: impl FnMut(u64) -> bool) -> Option<u64> {
     let guess = guess.clamp(1, most);
     let mut step = guess / 256 + 1;

@@ -1,8 +1,8 @@
-//! What the system lets this process do, asked before it is tried.
+//! Checks what the system permits this process to do, before an attempt.
 
 use std::path::Path;
 
-/// Whether files may be made in a folder. Where the system can't tell, trying will.
+/// Returns whether the process may create files in a folder; `true` where only an attempt can show it.
 #[cfg(target_os = "linux")]
 pub(crate) fn may_make_in(folder: &Path) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
@@ -14,7 +14,7 @@ pub(crate) fn may_make_in(folder: &Path) -> bool {
     )
 }
 
-/// Whether files may be made in a folder. Where the system can't tell, trying will.
+/// Returns whether the process may create files in a folder; `true` where only an attempt can show it.
 #[cfg(not(target_os = "linux"))]
 pub(crate) fn may_make_in(_: &Path) -> bool {
     true

@@ -1,20 +1,21 @@
-//! Copying a file: by sharing blocks where the file system can, else inside the system, else by reading and writing.
+//! Copies a file by sharing blocks where the file system supports it, otherwise inside the system, otherwise by reading
+//! and writing.
 
 use std::io;
 use std::ops::Range;
 
 use super::storage::{StorageFile, all_at, read_exact_at};
 
-/// Bytes that are read and written at a time.
+/// Bytes read and written at a time.
 const PIECE: u64 = 1 << 20;
-/// Zeros of this length are left out, so that what was a hole is one in the copy.
+/// Zeros of this length are skipped, so that a hole stays a hole in the copy.
 const BLOCK: usize = 4096;
 
-/// What is told of each part that is done: the bytes up to which all are. An error ends the copying.
+/// Called after each part with the offset up to which all bytes are copied. An error ends the copying.
 pub(super) type Each<'a> = &'a mut dyn FnMut(u64) -> io::Result<()>;
 
-/// Copies a range by reading, and by `write`, which may write fewer bytes than it is given. Blocks of zeros are left
-/// out: there is nothing yet where it writes.
+/// Copies a range by reading, and by `write`, which may write fewer bytes than it receives. Skips blocks of zeros: the
+/// destination is still empty.
 pub(super) fn copy_plainly(
     from: &dyn StorageFile,
     write: impl Fn(&[u8], u64) -> io::Result<usize>,
@@ -68,24 +69,24 @@ pub(super) mod linux {
     /// Bytes that the system copies at a time.
     const PIECE: u64 = 16 << 20;
 
-    /// How far a copy came.
+    /// The progress of a copy.
     #[derive(Debug, PartialEq, Eq)]
     pub(in super::super) enum Copied {
-        /// All of it, and the two files share their blocks.
+        /// Everything is copied, and the two files share their blocks.
         Shared,
         All,
-        /// The system copies no further: the rest is to be read and written.
+        /// The system copies no further: the caller has to read and write the rest.
         UpTo(u64),
     }
 
-    /// Gives `to`, which is empty, the first `length` bytes of `from`, holes left out.
+    /// Copies the first `length` bytes of `from` to the empty file `to`, without holes.
     pub(in super::super) fn copy(
         from: &File,
         to: &File,
         length: u64,
         each: Each<'_>,
     ) -> io::Result<Copied> {
-        // Whatever the reason why it can't: the other ways find out whether it matters to them.
+        // Whatever the reason for the failure, the other ways find out whether it affects them.
         if ioctl_ficlone(to, from).is_ok() {
             to.set_len(length)?;
             each(length)?;
@@ -95,7 +96,7 @@ pub(super) mod linux {
         copy_data(from, to, length, each)
     }
 
-    /// The same by `copy_file_range` alone.
+    /// Copies the same by `copy_file_range` alone.
     pub(in super::super) fn copy_data(
         from: &File,
         to: &File,
@@ -124,7 +125,7 @@ pub(super) mod linux {
         Ok(Copied::All)
     }
 
-    /// The next range from `at` on that is no hole, as far as the file's system can tell.
+    /// Returns the next range from `at` on that is not a hole, as far as the file system can tell.
     pub(in super::super) fn next_data(
         file: &File,
         at: u64,
@@ -157,7 +158,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// A file of some pieces among zeros, and its bytes.
+    /// Returns a file of some pieces among zeros, and its bytes.
     fn file(
         folder: &std::path::Path,
         pieces: &[(usize, u8, usize)],

@@ -1,17 +1,17 @@
 //! Work compiled a second time, for processors of the last ten years.
 //!
-//! The least x86-64 processor counts bits in a dozen steps and shifts by one register alone. Others are told
-//! from it at run time, so that a program compiled for all does not lose what most have.
+//! The baseline x86-64 processor counts bits in a dozen steps and shifts by one register alone. The program detects
+//! better processors at run time, so that one compiled for all of them does not lose what most of them offer.
 
-/// Work whose [`run`](Self::run) is `#[inline(always)]`, and all that is to gain by it as well: what is not
-/// inlined is compiled as everywhere.
+/// Work whose [`run`](Self::run) is `#[inline(always)]`, as is everything else that should benefit: code that is not
+/// inlined is compiled for the baseline.
 pub(crate) trait Work {
     type Output;
 
     fn run(self) -> Self::Output;
 }
 
-/// Runs work as compiled for what this processor has.
+/// Runs work in the version compiled for this processor.
 #[inline]
 pub(crate) fn run<W: Work>(work: W) -> W::Output {
     #[cfg(target_arch = "x86_64")]
@@ -21,7 +21,7 @@ pub(crate) fn run<W: Work>(work: W) -> W::Output {
         && std::is_x86_feature_detected!("lzcnt")
         && std::is_x86_feature_detected!("popcnt")
     {
-        // SAFETY: the processor has all that the function is compiled for.
+        // SAFETY: the processor has all features that the function is compiled for.
         return unsafe { modern(work) };
     }
     work.run()

@@ -16,7 +16,7 @@ use super::{Folder, Map};
 /// The disk.
 #[derive(Debug, Default)]
 pub(crate) struct Disk {
-    /// Files directly in it are reached through it.
+    /// The open folder for access to the files directly in it.
     folder: Option<Arc<Folder>>,
 }
 
@@ -56,10 +56,10 @@ impl Storage for Disk {
         if let (Some(folder), Some(_)) = (self.folder_with(from), self.folder_with(to)) {
             return folder.publish(from, to);
         }
-        // Renames without replacing where the system can, else links and unlinks.
+        // Renames without replacing where the system supports that, otherwise links and unlinks.
         let temporary = tempfile::TempPath::try_from_path(from.to_owned())?;
         temporary.persist_noclobber(to).map_err(|failed| {
-            // The name is the caller's to remove.
+            // Removing the name is up to the caller.
             let _ = failed.path.keep();
             failed.error
         })
@@ -158,7 +158,7 @@ impl StorageFile for DiskFile {
         let _ = range;
     }
 
-    /// By reading the byte unless that takes waiting (`RWF_NOWAIT`).
+    /// Finds out by reading the byte unless that would block (`RWF_NOWAIT`).
     #[cfg(target_os = "linux")]
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let mut byte = [0];
@@ -216,10 +216,11 @@ impl StorageFile for DiskFile {
     }
 }
 
-/// Reserves room on the disk up to `length`; `false` if the file's system can't, and the file was made
-/// that long all the same.
+/// Reserves room on the disk up to `length`; returns `false` if the file's system can't, in which case the file still
+/// has that length.
 ///
-/// Not through fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full
+/// It does not use fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full disk would look
+/// like any other failure.
 /// disk would pass for any other failure.
 #[cfg(target_os = "linux")]
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
@@ -227,7 +228,7 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     loop {
         match rustix::fs::fallocate(file, flags, 0, length) {
             Err(rustix::io::Errno::INTR) => {}
-            // A file system that can't reserve room tells when it is used up.
+            // A file system that can't reserve room reports the lack of it on use.
             Err(rustix::io::Errno::OPNOTSUPP) => {
                 let held = file.metadata()?.len();
                 return file.set_len(held.max(length)).map(|()| false);
@@ -242,28 +243,28 @@ pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     fs2::FileExt::allocate(file, length).map(|()| true)
 }
 
-/// Whether room that was reserved on the file's system is there for certain when it is written to
-/// through a map. Elsewhere it may be a mere check, or a later copy may take it.
+/// Returns whether room that was reserved on the file's system is certain to exist when it is written to through a map.
+/// Elsewhere the reservation may be a mere check, or a later copy may take the room.
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_what_is_reserved(file: &File) -> bool {
     const XFS: u64 = 0x5846_5342;
     if !keeps_it_whatever_is_copied(file) && system_of(file) != Some(XFS) {
         return false;
     }
-    // Ext2 and ext3 have the same number as ext4, and can't reserve.
+    // Ext2 and ext3 have the same number as ext4, but can't reserve.
     rustix::fs::fstat(file).is_ok_and(|state| state.st_blocks as u64 * 512 >= state.st_size as u64)
 }
 
-/// The same for a file that people may copy meanwhile: where copies share blocks, the next store needs
-/// a new one.
+/// Returns the same for a file that users may copy meanwhile: where copies share blocks, the next store needs a new
+/// block.
 #[cfg(target_os = "linux")]
 pub(super) fn keeps_it_whatever_is_copied(file: &File) -> bool {
     const EXT: u64 = 0xEF53;
     system_of(file).is_some_and(|system| [EXT, TMPFS].contains(&system))
 }
 
-/// Whether a look at a hole through a map takes room on the file's system, for good, and ends the process
-/// where there is none left. Of an overlay nothing tells what is below it, which may be memory.
+/// Returns whether reading a hole through a map takes room on the file's system permanently, and ends the process where
+/// no room is left. For an overlay this is unknown, since the system below it may be memory.
 #[cfg(target_os = "linux")]
 pub(super) fn holes_take_room(file: &File) -> bool {
     const OVERLAY: u64 = 0x794C_7630;
@@ -309,7 +310,7 @@ mod tests {
         let file = DiskFile::of(File::open(&path).unwrap());
         const EXT: u64 = 0xEF53;
         if system_of(&file.file) != Some(EXT) {
-            // The file may have no other place than memory, or it can't be told.
+            // The file may lie in memory alone, or the system can't say.
             return;
         }
         assert_eq!(file.is_cached(1 << 19), Some(false));

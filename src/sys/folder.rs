@@ -1,8 +1,7 @@
-//! The folder of a store, held open: names in it stay right when the folder is renamed or the process
-//! changes its own.
+//! The folder of a store, held open: names in it stay valid when the folder is renamed or the process changes its
+//! working directory.
 //!
-//! Side files are opened through it, and nothing that a stranger put under their names is followed,
-//! waited for or removed.
+//! Side files are opened through it. Nothing that a stranger put under their names is followed, waited for or removed.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,7 +12,7 @@ use std::path::{Path, PathBuf};
 #[cfg_attr(not(target_os = "linux"), path = "folder_other.rs")]
 mod system;
 
-/// Every file of Everseen begins with one of these, or is still blank (FORMAT.md, "Files").
+/// Every file of Everseen begins with one of these or is still blank (FORMAT.md, "Files").
 const MAGICS: [&[u8]; 5] = [
     b"EVERSEEN",
     b"EVERSLOG",
@@ -22,14 +21,14 @@ const MAGICS: [&[u8]; 5] = [
     b"EVERBUF",
 ];
 
-/// Shared memory bears its magic once more, in this word: the first may be damaged.
+/// Shared memory repeats its magic in this word: the first may be damaged.
 pub(crate) const SECOND_MAGIC: usize = 63;
 
-/// A file is taken for blank if it begins with so many zeros, or is shorter and all zeros. A power cut
-/// can take the first page of a file and leave later ones.
+/// A file counts as blank if it begins with this many zeros, or is shorter and all zeros. A power cut can lose the
+/// first page of a file and keep later ones.
 const BLANK: usize = 4096;
 
-/// Which file a name or a descriptor stands for, whatever it is called.
+/// The identity of the file behind a name or a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FileId {
     /// The number of the file system.
@@ -38,7 +37,7 @@ pub struct FileId {
     pub inode: u64,
 }
 
-/// Who may do what with a file.
+/// The owner and permissions of a file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
     /// Permission bits.
@@ -49,20 +48,20 @@ pub struct Owner {
     pub group: u32,
 }
 
-/// What the system says of a file.
+/// What the system reports about a file.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct FileState {
     pub(crate) id: FileId,
     pub(crate) owner: Owner,
-    /// How many names it has.
+    /// The number of names it has.
     pub(crate) links: u64,
 }
 
-/// What is at a path is no regular file: a link, a pipe, a device.
+/// The path does not name a regular file, but a link, a pipe or a device.
 #[derive(Debug)]
 pub(crate) struct NotAFile;
 
-/// What is at a path was not made by Everseen.
+/// Everseen did not create what the path names.
 #[derive(Debug)]
 pub(crate) struct NotOurs;
 
@@ -91,12 +90,12 @@ fn not_ours() -> io::Error {
 
 /// An open folder.
 ///
-/// Its methods take paths of files directly in it, as they were when it was opened.
+/// Its methods take the paths of files directly in it, as they were when the folder was opened.
 #[derive(Debug)]
 pub struct Folder {
     dir: system::Dir,
     path: PathBuf,
-    /// What new files get; the process's own defaults unless set.
+    /// The owner of new files; the process's own defaults if `None`.
     owner: Option<Owner>,
 }
 
@@ -110,7 +109,7 @@ impl Folder {
         })
     }
 
-    /// The same folder, whose new files get another owner and mode.
+    /// Returns the same folder with another owner and mode for new files.
     pub(crate) fn with_owner(&self, owner: Option<Owner>) -> io::Result<Self> {
         Ok(Self {
             dir: system::clone(&self.dir)?,
@@ -119,12 +118,12 @@ impl Folder {
         })
     }
 
-    /// The path by which it was opened.
+    /// Returns the path by which it was opened.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a path is that of a file directly in this folder.
+    /// Returns whether a path names a file directly in this folder.
     pub fn holds(&self, path: &Path) -> bool {
         path.parent() == Some(&self.path) && path.file_name().is_some()
     }
@@ -136,11 +135,10 @@ impl Folder {
         }
     }
 
-    /// Makes a new file, open for reading and writing, with the owner and the mode that files of this
-    /// folder get.
+    /// Creates a new file, open for reading and writing, with the owner and the mode that files of this folder get.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if anything has that name.
+    /// Returns [`io::ErrorKind::AlreadyExists`] if anything has that name.
     pub fn create(&self, path: &Path) -> io::Result<File> {
         let name = self.name(path)?;
         let file = system::create(&self.dir, name, self.owner.is_some())?;
@@ -153,22 +151,22 @@ impl Folder {
         Ok(file)
     }
 
-    /// Opens a regular file. Links are not followed, and a pipe is not waited for.
+    /// Opens a regular file. Does not follow links or wait for a pipe.
     pub fn open_file(&self, path: &Path, write: bool) -> io::Result<File> {
         regular(system::open(&self.dir, self.name(path)?, write)?)
     }
 
-    /// The folder itself, opened once more, to be locked.
+    /// Opens the folder itself once more, for locking.
     pub(crate) fn open_itself(&self) -> io::Result<File> {
         system::open_itself(&self.dir)
     }
 
-    /// Bytes that may still be written in it; `None` if that can't be told.
+    /// Returns the bytes that may still be written in it, or `None` if the system can't say.
     pub(crate) fn room(&self) -> Option<u64> {
         system::room(&self.dir).ok()
     }
 
-    /// What is at a path, links not followed; `None` if nothing is.
+    /// Returns the state of what a path names without following links, or `None` if nothing is there.
     pub(crate) fn state(&self, path: &Path) -> io::Result<Option<FileState>> {
         match system::state_at(&self.dir, self.name(path)?) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -176,28 +174,28 @@ impl Folder {
         }
     }
 
-    /// Whether something has this name, be it a link to nothing.
+    /// Returns whether something has this name, even a dangling link.
     pub fn exists(&self, path: &Path) -> io::Result<bool> {
         Ok(self.state(path)?.is_some())
     }
 
-    /// Whether what is at a path may be taken for a file of Everseen's: a regular file that is empty or blank,
-    /// or begins as its files do.
+    /// Returns whether a path may name a file of Everseen's: a regular file that is empty or blank, or begins as its
+    /// files do.
     pub(crate) fn is_ours(&self, path: &Path) -> io::Result<bool> {
         match self.open_file(path, false) {
             Ok(file) => is_ours(&file),
             Err(error) if error.get_ref().is_some_and(|inner| inner.is::<NotAFile>()) => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::IsADirectory => Ok(false),
-            // Without leave to read it, this process did not make it.
+            // A file that this process may not read was not created by it.
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied => Ok(false),
             Err(error) => Err(error),
         }
     }
 
-    /// Removes a file that is Everseen's.
+    /// Removes a file of Everseen's.
     ///
     /// # Errors
-    /// An error that holds `NotOurs` if it is not.
+    /// Returns an error that holds `NotOurs` if the file is not Everseen's.
     pub fn remove(&self, path: &Path) -> io::Result<()> {
         if !self.is_ours(path)? {
             return Err(not_ours());
@@ -205,35 +203,35 @@ impl Folder {
         system::remove(&self.dir, self.name(path)?)
     }
 
-    /// Renames a file of Everseen's, replacing what has the other name if that is one too.
+    /// Renames a file of Everseen's, replacing a file under the other name if that is Everseen's too.
     pub(crate) fn rename(&self, from: &Path, to: &Path) -> io::Result<()> {
-        // What is not there ends it: what came a moment later would be moved unseen.
+        // A missing file ends it: the rename would move a file that appeared a moment later, unchecked.
         if !self.is_ours(from)? || (self.exists(to)? && !self.is_ours(to)?) {
             return Err(not_ours());
         }
         system::rename(&self.dir, self.name(from)?, self.name(to)?)
     }
 
-    /// Gives a file another name, unless something has it.
+    /// Gives a file another name, unless something has that name.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`].
+    /// Returns [`io::ErrorKind::AlreadyExists`] if something has it.
     pub fn publish(&self, from: &Path, to: &Path) -> io::Result<()> {
         system::publish(&self.dir, self.name(from)?, self.name(to)?)
     }
 
-    /// The names in the folder.
+    /// Returns the names in the folder.
     pub(crate) fn names(&self) -> io::Result<Vec<OsString>> {
         system::names(&self.dir, &self.path)
     }
 
-    /// Makes durable which names the folder holds.
+    /// Makes the names in the folder durable.
     pub fn sync(&self) -> io::Result<()> {
         system::sync(&self.dir)
     }
 }
 
-/// Opens a regular file at any path, links followed. A pipe is not waited for.
+/// Opens a regular file at any path, following links. Does not wait for a pipe.
 pub(super) fn open_path(path: &Path, write: bool) -> io::Result<File> {
     regular(system::open_path(path, write)?)
 }
@@ -255,7 +253,7 @@ fn is_ours(file: &File) -> io::Result<bool> {
     Ok(is_ours(&first) || is_ours(second) || first.iter().all(|byte| *byte == 0))
 }
 
-/// What the system says of an open file.
+/// Returns what the system reports about an open file.
 pub(crate) fn state_of(file: &File) -> io::Result<FileState> {
     system::state_of(file)
 }

@@ -1,4 +1,4 @@
-//! Calls relative to an open folder, as Linux has them.
+//! Calls relative to an open folder on Linux.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -16,7 +16,7 @@ pub(super) type Dir = File;
 pub(super) fn open_folder(path: &Path) -> io::Result<Dir> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = match fs::open(path, flags, Mode::empty()) {
-        // One that may be passed through and not listed.
+        // A folder that the process may pass through but not list.
         Err(Errno::ACCESS) => fs::open(
             path,
             OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC,
@@ -43,7 +43,7 @@ pub(super) fn room(dir: &Dir) -> io::Result<u64> {
 
 pub(super) fn create(dir: &Dir, name: &OsStr, owned: bool) -> io::Result<File> {
     let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW;
-    // Nobody else may open it before its owner and mode are set.
+    // No other process may open it before its owner and mode are set.
     let mode = if owned { 0o600 } else { 0o666 };
     let opened = fs::openat(dir, name, flags | OFlags::CLOEXEC, Mode::from(mode));
     Ok(File::from(opened?))
@@ -74,11 +74,11 @@ pub(super) fn set_owner(file: &File, owner: Owner) -> io::Result<()> {
     let (user, group) = (Uid::from_raw(owner.user), Gid::from_raw(owner.group));
     if held.st_uid != owner.user || held.st_gid != owner.group {
         let both = fs::fchown(file, Some(user), Some(group));
-        // Only the system's administrator may give files away; a group may be set by its members.
+        // Only the system's administrator may give files away. A member of a group may set the group.
         if both.is_err() && held.st_gid != owner.group {
             let set = fs::fchown(file, None, Some(group));
             if set.is_err() {
-                // Leave for one group is none for another.
+                // A permission for one group must not apply to another.
                 mode &= !0o070;
             }
         }
@@ -119,10 +119,10 @@ pub(super) fn rename(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
 
 pub(super) fn publish(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
     match fs::renameat_with(dir, from, dir, to, RenameFlags::NOREPLACE) {
-        // The file system can't rename so: a second name, and then the first one goes.
+        // The file system has no such rename: add the second name, then remove the first.
         Err(Errno::INVAL | Errno::NOSYS | Errno::NOTSUP) => {
             fs::linkat(dir, from, dir, to, AtFlags::empty())?;
-            // Should it stay, the next writer to open the file removes it.
+            // If it stays, the next writer to open the file removes it.
             let _ = fs::unlinkat(dir, from, AtFlags::empty());
             Ok(())
         }

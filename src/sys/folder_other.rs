@@ -1,5 +1,5 @@
-//! The same by path, for systems without calls relative to an open folder. A folder that is renamed while a
-//! store in it is open is not found again, and owners stay what the system makes them.
+//! The same by path, for systems without calls relative to an open folder. A folder that is renamed while a store in it
+//! is open is not found again, and owners stay as the system sets them.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, OpenOptions};
@@ -76,7 +76,7 @@ fn state(found: &std::fs::Metadata) -> FileState {
     }
 }
 
-/// Nothing tells one file from another.
+/// Nothing distinguishes one file from another.
 #[cfg(not(unix))]
 fn state(_found: &std::fs::Metadata) -> FileState {
     FileState {
@@ -104,7 +104,7 @@ pub(super) fn rename(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
 pub(super) fn publish(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
     let temporary = tempfile::TempPath::try_from_path(dir.join(from))?;
     temporary.persist_noclobber(dir.join(to)).map_err(|failed| {
-        // The name is the caller's to remove.
+        // Removing the name is up to the caller.
         let _ = failed.path.keep();
         failed.error
     })
@@ -122,7 +122,7 @@ pub(super) fn sync(dir: &Dir) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 
-/// A folder can't be opened to be synced; the file system's own journal has to do.
+/// Does nothing: a folder can't be opened for a sync, and the file system's own journal has to suffice.
 #[cfg(not(unix))]
 pub(super) fn sync(_dir: &Dir) -> io::Result<()> {
     Ok(())

@@ -1,18 +1,18 @@
 //! HighwayHash-64 of two keys at once, and of one.
 //!
-//! One key's hash is a chain, five rounds for a short one, each of which waits for the one before. A processor has
-//! room for two of these side by side, and work to do while either waits. Three or four would be a little faster where
-//! all keys are of one length, and slower where they are not, for more is thrown away at each branch that was foretold
-//! wrong. As much is won by what is not done for each key: no copy of its last bytes, hardly a branch on how many they
-//! are, no state that comes and goes through memory.
+//! One key's hash is a chain of rounds, five for a short key, each of which waits for the one before. A processor has
+//! room for two such chains side by side, and work to do while either waits. Three or four would be a little faster
+//! where all keys have the same length and slower where they don't, because each mispredicted branch discards more
+//! work. Equally important is the work avoided for each key: its last bytes are not copied, hardly any branch depends
+//! on how many they are, and no state travels through memory.
 //!
-//! The algorithm is told in Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply
-//! and permute" (arXiv 1612.06257), and once more, slow and obvious, in the tests of `hash`.
+//! Alakuijala, Cox, Wassenberg, "Fast keyed hash/pseudo-random function using SIMD multiply and permute" (arXiv
+//! 1612.06257), describes the algorithm. The tests of `hash` contain it once more, slow and obvious.
 
 #[cfg(target_arch = "x86_64")]
 pub(crate) use avx2::Pairs;
 
-/// Elsewhere there is none.
+/// Other processors have none.
 #[cfg(not(target_arch = "x86_64"))]
 #[derive(Clone)]
 pub(crate) enum Pairs {}
@@ -53,7 +53,7 @@ mod avx2 {
     /// Byte `i` of a merged pair of lanes is byte `ZIPPER[i]` of the pair.
     const ZIPPER: [i8; 16] = [3, 12, 2, 5, 14, 1, 15, 0, 11, 4, 10, 13, 9, 6, 8, 7];
 
-    /// What the last 1 to 31 bytes of a key do to the state: row `n` of so many.
+    /// The effect of a key's last 1 to 31 bytes on the state: row `n` is for `n` bytes.
     static RESTS: [Rest; 32] = {
         let mut rests = [const { Rest::of(0) }; 32];
         let mut n = 0;
@@ -66,18 +66,18 @@ mod avx2 {
 
     #[repr(align(32))]
     struct Rest {
-        /// Where byte `i` of the packet comes from: for the lower half, among the first 16 bytes of what is left or, of
-        /// less than 16, among the last 16 bytes of the key; for the upper half, among the latter.
+        /// The source of byte `i` of the packet. For the lower half: the first 16 bytes of the rest or, if fewer than
+        /// 16 are left, the last 16 bytes of the key. For the upper half: the last 16 bytes of the key.
         packet: [u8; 32],
-        /// How far the halves of the lanes turn left, and what is added to them.
+        /// How far the halves of the lanes rotate left, which is also the number added to them.
         count: [u8; 32],
-        /// How far they would turn right.
+        /// How far they would rotate right.
         counter: [u8; 32],
     }
 
     impl Rest {
         const fn of(n: usize) -> Self {
-            /// The instruction takes it for a zero.
+            /// The instruction treats it as a zero.
             const NONE: u8 = 0x80;
             const BOTH_HALVES: u64 = 0x1_0000_0001;
             let mut packet = [NONE; 32];
@@ -107,7 +107,7 @@ mod avx2 {
         }
     }
 
-    /// The state under some key. That there is one tells that the processor has AVX2.
+    /// The state under a key. Its existence proves that the processor has AVX2.
     #[derive(Clone)]
     pub(crate) struct Pairs {
         v0: [u8; 32],
@@ -115,7 +115,7 @@ mod avx2 {
     }
 
     impl Pairs {
-        /// `None` where the processor can't.
+        /// Returns `None` where the processor lacks AVX2.
         pub(crate) fn new(key: [u64; 4]) -> Option<Self> {
             let lanes = [0, 1, 2, 3];
             is_x86_feature_detected!("avx2").then(|| Self {
@@ -124,17 +124,17 @@ mod avx2 {
             })
         }
 
-        /// The hashes of two keys, of any lengths.
+        /// Returns the hashes of two keys of any lengths.
         #[inline]
         pub(crate) fn hash(&self, keys: [&[u8]; 2]) -> [u64; 2] {
-            // SAFETY: `new` makes a `Pairs` only where there is AVX2.
+            // SAFETY: `new` returns a `Pairs` only where the processor has AVX2.
             unsafe { self.hash_with_avx2(keys) }
         }
 
-        /// The hash of one key, which takes less time alone than with another.
+        /// Returns the hash of one key, which takes less time alone than with another.
         #[inline]
         pub(crate) fn hash_one(&self, key: &[u8]) -> u64 {
-            // SAFETY: `new` makes a `Pairs` only where there is AVX2.
+            // SAFETY: `new` returns a `Pairs` only where the processor has AVX2.
             unsafe { self.hash_one_with_avx2(key) }
         }
 
@@ -161,8 +161,9 @@ mod avx2 {
 
         #[target_feature(enable = "avx2")]
         fn hash_with_avx2(&self, keys: [&[u8]; 2]) -> [u64; 2] {
-            // Most of a short key's rounds come after its bytes, and are the same for any length: these go in step. The
-            // bytes don't, so the keys need not be alike; the processor sees far enough ahead to work on both.
+            // Most of a short key's rounds come after its bytes and are the same for any length: these run in step. The
+            // rounds for the bytes don't, so the keys need not be alike; the processor looks far enough ahead to work
+            // on both.
             let [mut first, mut second] = [self.start(); 2];
             first.absorb(keys[0]);
             second.absorb(keys[1]);
@@ -204,7 +205,7 @@ mod avx2 {
             }
         }
 
-        /// For so many bytes that are left: see [`Rest::packet`].
+        /// Updates the state with the last `count` bytes: see [`Rest::packet`].
         #[inline]
         #[target_feature(enable = "avx2")]
         fn update_rest(&mut self, count: usize, first: __m128i, last: __m128i) {
@@ -224,8 +225,8 @@ mod avx2 {
             self.mix(packet, _mm256_srli_epi64::<32>(self.v0));
         }
 
-        /// The packet is `v0` with its halves, and the halves of its lanes, changed over. The latter brings the upper
-        /// half of each lane to where it is multiplied, and need not be done twice.
+        /// Updates the state with `v0` as the packet, with its halves and the halves of its lanes swapped. The latter
+        /// swap moves the upper half of each lane to where it is multiplied, and need not be repeated.
         #[inline]
         #[target_feature(enable = "avx2")]
         fn permute_and_update(&mut self) {
@@ -233,7 +234,7 @@ mod avx2 {
             self.mix(_mm256_permute4x64_epi64::<0b01_00_11_10>(swapped), swapped);
         }
 
-        /// `upper` has the upper halves of the lanes of `v0` as its lower ones.
+        /// Mixes in a packet. The lower halves of the lanes of `upper` are the upper halves of the lanes of `v0`.
         #[inline]
         #[target_feature(enable = "avx2")]
         fn mix(&mut self, packet: __m256i, upper: __m256i) {
@@ -276,26 +277,26 @@ mod avx2 {
     #[inline]
     #[target_feature(enable = "avx2")]
     fn load(from: &[u8; 32]) -> __m256i {
-        // SAFETY: it reads the 32 bytes that the reference is of, at any alignment.
+        // SAFETY: it reads the 32 bytes behind the reference, at any alignment.
         unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
     }
 
     #[inline]
     #[target_feature(enable = "avx2")]
     fn load_half(from: &[u8; 16]) -> __m128i {
-        // SAFETY: it reads the 16 bytes that the reference is of, at any alignment.
+        // SAFETY: it reads the 16 bytes behind the reference, at any alignment.
         unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
     }
 
-    /// A key of 1 to 15 bytes as the last of 16, by two or three loads that overlap: where they do, they agree. A
-    /// function of its own, so that the state stays in registers where it is not needed; and a pair, which comes back
-    /// in registers too.
+    /// Returns a key of 1 to 15 bytes as the last of 16, by two or three loads that overlap and agree where they do. It
+    /// is a separate function so that the state stays in registers where it is not needed, and returns a pair because a
+    /// pair comes back in registers too.
     #[inline(never)]
     fn bytes_at_the_end(key: &[u8]) -> (u64, u64) {
         let n = key.len();
         if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {
             let (first, last) = (u64::from_le_bytes(*first), u64::from_le_bytes(*last));
-            // In two steps, for together they may be all 64.
+            // In two steps, because together they may be all 64.
             return (first << (8 * (15 - n)) << 8, last);
         }
         if let (Some(first), Some(last)) = (key.first_chunk(), key.last_chunk()) {

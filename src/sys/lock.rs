@@ -6,50 +6,50 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-/// The lock would go with the file, but for a child that another thread is about to start: until it
-/// runs its own program it holds a copy of the open file.
+/// The lock would end with the file, except that a child that another thread is about to start holds a copy of the open
+/// file until it runs its own program.
 impl Drop for LockFile {
     fn drop(&mut self) {
         self.unlock();
     }
 }
 
-/// A file whose advisory lock (`flock`) may be taken, let go and taken again.
+/// A file whose advisory lock (`flock`) can be taken, released and taken again.
 ///
-/// The lock belongs to this open file, not to the process: two handles in one process exclude each
-/// other as two processes do. The system frees it when the file is closed or the process ends,
-/// however it ends; by that alone is a death known.
+/// The lock belongs to this open file, not to the process: two handles in one process exclude each other like two
+/// processes. The system frees it when the file is closed or the process ends, however it ends; only that reveals a
+/// death.
 #[derive(Debug)]
 pub(crate) struct LockFile {
     file: File,
 }
 
 impl LockFile {
-    /// Of an open file; whoever shares it shares the lock.
+    /// Wraps an open file. All holders of the open file share the lock.
     pub(crate) fn of(file: File) -> Self {
         Self { file }
     }
 
-    /// Takes the lock for this handle alone, if nobody has it.
+    /// Takes the lock exclusively if it is free.
     pub(crate) fn try_exclusive(&self) -> io::Result<bool> {
-        // Not `File::try_lock`, which std has grown since under nearly the same name.
+        // Not `File::try_lock`, which std has since gained under nearly the same name.
         taken(fs2::FileExt::try_lock_exclusive(&self.file))
     }
 
-    /// Lets go of it.
+    /// Releases the lock.
     pub(crate) fn unlock(&self) {
-        // Unlocking what is locked can't fail but for a file that is not open.
+        // Unlocking a locked file can't fail unless the file is not open.
         let _ = fs2::FileExt::unlock(&self.file);
     }
 
-    /// Takes the lock alone, waiting for it until `patience` is over.
+    /// Takes the lock exclusively, waiting for it until `patience` is over.
     pub(crate) fn exclusive(&self, patience: Duration) -> io::Result<bool> {
         wait_until(patience, || self.try_exclusive())
     }
 }
 
-/// How often a lock was taken, and how long it was waited for in all. The clock is read only where
-/// the first try fails.
+/// The number of times a lock was taken, and the total time spent waiting for it. The clock is read only where the
+/// first try fails.
 #[derive(Debug, Default)]
 pub(crate) struct LockWaits {
     taken: AtomicU64,
@@ -57,7 +57,7 @@ pub(crate) struct LockWaits {
 }
 
 impl LockWaits {
-    /// Takes the mutex that comes before the lock of the file.
+    /// Takes the mutex that protects the lock of the file.
     pub(crate) fn mutex<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         if let Ok(held) = mutex.try_lock() {
             return held;
@@ -79,7 +79,7 @@ impl LockWaits {
         taken
     }
 
-    /// Counts that it was taken. Called by the holder, so nobody else does.
+    /// Counts an acquisition. Only the holder calls this, so no other thread counts at the same time.
     pub(crate) fn count(&self) {
         let taken = self.taken.load(Ordering::Relaxed);
         self.taken.store(taken + 1, Ordering::Relaxed);
@@ -90,12 +90,12 @@ impl LockWaits {
         self.nanoseconds.fetch_add(waited, Ordering::Relaxed);
     }
 
-    /// How often it was taken.
+    /// Returns how often the lock was taken.
     pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 
-    /// How long it was waited for, by all threads together.
+    /// Returns how long all threads together waited for the lock.
     pub(crate) fn waited(&self) -> Duration {
         Duration::from_nanos(self.nanoseconds.load(Ordering::Relaxed))
     }
@@ -111,10 +111,10 @@ fn taken(outcome: io::Result<()>) -> io::Result<bool> {
     }
 }
 
-/// Asks again and again until the answer is yes, or until `patience` is over: at first at once,
-/// then in steps that grow to two milliseconds.
+/// Calls `ask` until it returns `true` or `patience` is over: immediately at first, then in steps that grow to two
+/// milliseconds.
 ///
-/// A lock that the system would wait for can't be given up in time, so it is asked for instead.
+/// The system can't give up waiting for a lock in time, so this function polls instead.
 pub(crate) fn wait_until<E>(
     patience: Duration,
     mut ask: impl FnMut() -> Result<bool, E>,

@@ -1,4 +1,4 @@
-//! Regions and maps for the model checker: words of its own in place of memory maps.
+//! Regions and maps for the model checker: words of its own instead of memory maps.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -10,9 +10,8 @@ use std::sync::atomic::AtomicU64 as Counter;
 use super::Folder;
 use super::sync::{AtomicU64, Ordering};
 
-/// Runs `model` in every way in which its threads may come together, with at most `preemptions`
-/// places where one is interrupted (or as many as `LOOM_MAX_PREEMPTIONS` says), and tells how many
-/// ways that were.
+/// Runs `model` in every interleaving of its threads with at most `preemptions` preemptions (or as many as
+/// `LOOM_MAX_PREEMPTIONS` says), and reports how many interleavings there were.
 pub(crate) fn explore(preemptions: usize, model: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(builder.preemption_bound.unwrap_or(preemptions));
@@ -36,7 +35,7 @@ fn unsupported<T>() -> io::Result<T> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// A region of words, all zero at first, in one process.
+/// A region of words in one process, all initially zero.
 #[derive(Debug)]
 pub(crate) struct Region {
     words: Vec<AtomicU64>,
@@ -83,8 +82,8 @@ impl Region {
     }
 }
 
-/// A map of a file, and each clone another map of it. Words that a test never changes are plain numbers, so that the checker has as
-/// few places to consider as there are.
+/// A map of a file; each clone is another map of it. Words that a test never changes are plain numbers, so that the
+/// checker has as few places to consider as possible.
 #[derive(Debug, Clone)]
 pub struct Map {
     fixed: Arc<Vec<u64>>,
@@ -92,7 +91,7 @@ pub struct Map {
 }
 
 impl Map {
-    /// A map of these words; those at the indices `changing` may be stored to.
+    /// Returns a map of these words. The words at the indices `changing` may be stored to.
     pub(crate) fn of(fixed: Vec<u64>, changing: impl IntoIterator<Item = usize>) -> Self {
         let changing = changing.into_iter();
         let changing = changing.map(|index| (index, AtomicU64::new(fixed[index])));
@@ -106,7 +105,7 @@ impl Map {
         unsupported()
     }
 
-    /// What the kernel does for a write to the file: stores in no order that anybody promises.
+    /// Stores a word as the kernel does for a write to the file: without any promise of order.
     pub(crate) fn store(&self, index: usize, value: u64) {
         match self.changing.get(&index) {
             Some(word) => word.store(value, Ordering::Relaxed),
@@ -150,7 +149,7 @@ impl Map {
     pub(crate) fn prefetch(&self, _index: usize) {}
 }
 
-/// Some words of a map that lie together.
+/// Some adjacent words of a map.
 #[derive(Clone, Copy)]
 pub(crate) struct Words<'a, const N: usize> {
     map: &'a Map,

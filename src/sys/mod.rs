@@ -1,4 +1,4 @@
-//! What the operating system gives: files, maps, locks; and what only some processors have. The only folder with
+//! What the operating system provides (files, maps, locks), and what only some processors have. The only folder with
 //! `unsafe`.
 
 mod access;
@@ -43,8 +43,8 @@ pub(crate) use region::Region;
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Locks a mutex. A thread that panicked while holding it is no reason to panic as well: what it
-/// guards is changed in steps that each leave it sound.
+/// Locks a mutex. A thread that panicked while it held the mutex does not make this one panic: each step of a change
+/// leaves the guarded value sound.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

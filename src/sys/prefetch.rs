@@ -1,13 +1,12 @@
 //! A hint to the processor.
 
-/// Asks the processor to fetch the cache line of `place`, which may be anywhere; no effect but on speed.
+/// Prefetches the processor's cache line of `place`, which may be any address. Affects only speed.
 #[inline(always)]
 pub(crate) fn prefetch<T>(place: *const T) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of every x86-64, and a prefetch reads nothing and never faults, whatever the
-        // pointer is.
+        // SAFETY: SSE is part of every x86-64, and a prefetch reads nothing and never faults, whatever the pointer is.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(place.cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]

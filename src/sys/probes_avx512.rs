@@ -1,27 +1,27 @@
-//! Runs of probes of eight keys at once, on processors with AVX-512.
+//! Draws runs of probes for eight keys at once, on processors with AVX-512.
 //!
-//! What they are is told in `page::blocked_probes`, where its portable twin is too: here each lane is a key's. Vectors are
-//! of 256 bits: with 512 the processor lowers its clock, for everything else as well (docs/performance.md).
+//! `page::blocked_probes` describes the runs and contains the portable twin; here each lane belongs to one key. Vectors
+//! have 256 bits: with 512 the processor lowers its clock, for all other work as well (docs/performance.md).
 
-/// Keys that are drawn for at once.
+/// The number of keys drawn at once.
 pub(crate) const EIGHT: usize = 8;
 
-/// What runs are drawn among.
+/// The ranges that runs are drawn from.
 #[cfg_attr(
     not(target_arch = "x86_64"),
     expect(dead_code, reason = "eight keys are drawn for elsewhere one by one")
 )]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Scheme {
-    /// What the generator's state grows by at each step.
+    /// The generator's state grows by this much at each step.
     pub(crate) step: u64,
-    /// Bits of a page's header, those of its payload behind it, and those of a line, a power of two.
+    /// Bits in a page's header, in the payload behind it, and in a line, a power of two.
     pub(crate) header: u64,
     pub(crate) payload: u64,
     pub(crate) line: u64,
 }
 
-/// Whether the processor draws for eight keys at once.
+/// Returns whether the processor draws for eight keys at once.
 #[inline]
 pub(crate) fn draws_eight() -> bool {
     #[cfg(target_arch = "x86_64")]
@@ -32,14 +32,14 @@ pub(crate) fn draws_eight() -> bool {
     can
 }
 
-/// Draws the runs, of `RUN` bits, of eight keys with so many probes. A row is a run of each key: its bits'
-/// numbers, 16 bits each, the first one lowest. The row behind all runs has those that lie alone, likewise;
-/// what stands above them, and in rows behind it, means nothing.
+/// Draws the runs, of `RUN` bits each, of eight keys with `probes` probes. Each row holds one run per key: the numbers
+/// of its bits, 16 bits each, the first one lowest. The row behind all runs holds the single bits in the same way.
+/// Higher bits of that row, and the rows behind it, are meaningless.
 ///
-/// Answers `false`, and has done nothing, where the processor can't.
+/// Returns `false`, without having drawn anything, where the processor lacks the instructions.
 ///
 /// # Panics
-/// If there are not rows for all, or runs are not of two or three.
+/// Panics if there are too few rows, or if runs do not have two or three bits.
 #[inline]
 pub(crate) fn draw<const RUN: usize>(
     scheme: &Scheme,
@@ -49,7 +49,7 @@ pub(crate) fn draw<const RUN: usize>(
 ) -> bool {
     #[cfg(target_arch = "x86_64")]
     if draws_eight() {
-        // SAFETY: the processor has all that the function is compiled for.
+        // SAFETY: the processor has all features that the function is compiled for.
         unsafe { avx512::draw::<RUN>(scheme, hashes, probes, rows) };
         return true;
     }
@@ -63,7 +63,7 @@ mod avx512 {
 
     use super::{EIGHT, Scheme};
 
-    /// Keys of a vector.
+    /// Keys in a vector.
     const LANES: usize = 4;
 
     #[target_feature(enable = "avx512vl,avx512dq")]
@@ -88,7 +88,7 @@ mod avx512 {
         vector: usize,
     ) {
         const { assert!(RUN == 2 || RUN == 3) };
-        // SAFETY: 32 bytes are read, all of `hashes`, which need not be aligned.
+        // SAFETY: the load reads 32 bytes, all of `hashes`, which need not be aligned.
         let hashes = unsafe { _mm256_loadu_si256(hashes.as_ptr().cast()) };
         let mut draws = Draws {
             state: hashes,
@@ -102,7 +102,7 @@ mod avx512 {
                 panic!("there are rows for all");
             };
             let to = &mut to[vector];
-            // SAFETY: 32 bytes are written, all of `to`, which need not be aligned.
+            // SAFETY: the store writes 32 bytes, all of `to`, which need not be aligned.
             unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), row) };
         };
         while left >= 2 * RUN {
@@ -121,7 +121,7 @@ mod avx512 {
             next = RUN;
         }
         if next < left {
-            // One more may be drawn than there is: it means nothing.
+            // This may draw one bit too many, which is meaningless.
             let first = page.anywhere(turn(&draws, next));
             let second = page.anywhere(turn(&draws, (next + 1).min(2 * RUN - 1)));
             put(_mm256_or_si256(first, _mm256_slli_epi64::<16>(second)));
@@ -133,7 +133,7 @@ mod avx512 {
         _mm256_set1_epi64x(word.cast_signed())
     }
 
-    /// SplitMix64, whose outputs are two draws each.
+    /// SplitMix64, each of whose outputs gives two draws.
     struct Draws {
         state: __m256i,
         step: __m256i,
@@ -152,7 +152,7 @@ mod avx512 {
         }
     }
 
-    /// As in `hash::finalise`.
+    /// Does the same as `hash::finalise`.
     #[inline]
     #[target_feature(enable = "avx512vl,avx512dq")]
     fn finalise(word: __m256i) -> __m256i {
@@ -163,7 +163,7 @@ mod avx512 {
         _mm256_xor_si256(word, _mm256_srli_epi64::<31>(word))
     }
 
-    /// The draw of a turn, in the lower half of each lane: low halves come first.
+    /// Returns the draw of a turn, in the lower half of each lane. Low halves come first.
     #[inline]
     #[target_feature(enable = "avx512vl")]
     fn turn<const STEPS: usize>(steps: &[__m256i; STEPS], turn: usize) -> __m256i {
@@ -173,7 +173,7 @@ mod avx512 {
         }
     }
 
-    /// A number below `room` by the lower half of each lane.
+    /// Returns a number below `room`, chosen by the lower half of each lane.
     #[inline]
     #[target_feature(enable = "avx512vl")]
     fn below(draw: __m256i, room: __m256i) -> __m256i {
@@ -203,7 +203,7 @@ mod avx512 {
             _mm256_add_epi64(self.header, below(draw, self.payload))
         }
 
-        /// The run that begins with a turn.
+        /// Returns the run that begins with a turn.
         #[inline]
         #[target_feature(enable = "avx512vl,avx512dq")]
         fn run<const RUN: usize>(&self, draws: &[__m256i; RUN], from: usize) -> __m256i {
@@ -228,12 +228,12 @@ mod avx512 {
             _mm256_or_si256(run, _mm256_slli_epi64::<32>(third))
         }
 
-        /// The bit so far behind the first: from the line's end they go on at its beginning.
+        /// Returns the bit `by` places behind the first; the count wraps from the line's end to its beginning.
         #[inline]
         #[target_feature(enable = "avx512vl")]
         fn behind(&self, first: __m256i, by: __m256i, room: __m256i) -> __m256i {
             let bit = _mm256_add_epi64(first, by);
-            // In another line than the first.
+            // The bit falls in another line than the first.
             let differ = _mm256_xor_si256(first, bit);
             let beyond = _mm256_cmpge_epu64_mask(differ, self.line);
             _mm256_mask_sub_epi64(bit, beyond, bit, room)

@@ -1,20 +1,20 @@
-//! Whether this process is the one that it was, and not a copy of it that `fork` has made.
+//! Detects whether this process is a copy that `fork` created.
 
 #[cfg(target_os = "linux")]
 use memmap2::{MmapMut, MmapOptions};
 
-/// The process that made this value.
+/// The process that created this value.
 #[derive(Debug)]
 pub(crate) struct Process {
-    /// A byte that is 1 here and 0 in a copy of the process, whose system wipes the page: to read it
-    /// takes no call, unlike the process's number. `None` if the system would not promise that.
+    /// A byte that is 1 in this process and 0 in a forked copy, where the system wipes the page. Reading it takes no
+    /// call, unlike the process's number. `None` if the system does not promise the wipe.
     #[cfg(target_os = "linux")]
     mark: Option<MmapMut>,
     number: u32,
 }
 
 impl Process {
-    /// This process.
+    /// Returns this process.
     pub(crate) fn current() -> Self {
         Self {
             #[cfg(target_os = "linux")]
@@ -23,13 +23,13 @@ impl Process {
         }
     }
 
-    /// Whether the process has the number that it had. An emulator of the system may promise to wipe
-    /// the page, and not do it.
+    /// Returns whether the process still has its number. An emulator of the system may promise to wipe the page but not
+    /// do it.
     pub(crate) fn has_its_number(&self) -> bool {
         self.number == std::process::id()
     }
 
-    /// Whether the process is still the same.
+    /// Returns whether the process is still the same.
     #[inline]
     pub(crate) fn is_current(&self) -> bool {
         #[cfg(target_os = "linux")]
@@ -43,8 +43,8 @@ impl Process {
 #[cfg(target_os = "linux")]
 fn make_mark() -> Option<MmapMut> {
     let mut mark = MmapOptions::new().len(4096).map_anon().ok()?;
-    // SAFETY: the advice is for the whole of a mapping of this process's own, changes nothing in this
-    // process, and makes a child's copy a page of zeros, which is a valid value of these bytes.
+    // SAFETY: the advice covers the whole of a mapping of this process's own, changes nothing in this process, and
+    // makes a child's copy a page of zeros, which is a valid value of these bytes.
     unsafe {
         rustix::mm::madvise(
             mark.as_mut_ptr().cast(),

@@ -1,10 +1,8 @@
-//! Locks on single bytes of a file, far behind its end: as many locks as are wanted on one file, and so on
-//! whatever it is called.
+//! Locks on single bytes of a file, far behind its end: one file provides any number of locks, whatever its name.
 //!
-//! They belong to the open file, not to the process (`F_OFD_SETLK`): two handles in one process exclude each
-//! other as two processes do, and the system frees them when the file is closed or the process ends, however
-//! it ends. By that alone is a death known. Unlike `flock`, a lock that is shared becomes an exclusive one in one
-//! step, or stays what it was.
+//! The locks belong to the open file, not to the process (`F_OFD_SETLK`): two handles in one process exclude each other
+//! like two processes. The system frees them when the file is closed or the process ends, however it ends; only that
+//! reveals a death. Unlike with `flock`, a shared lock becomes an exclusive one in one step, or stays what it was.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +11,7 @@ use std::time::Duration;
 
 use super::lock::wait_until;
 
-/// A file whose bytes are locked. The byte's number is the lock's; that the file has no such byte does not
-/// matter.
+/// A file whose bytes are locked. The number of a byte identifies the lock; the file need not have such a byte.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
     file: File,
@@ -27,32 +24,32 @@ pub(crate) struct RangeLock {
     byte: u64,
 }
 
-/// The lock would go with the file, but for a child that another thread is about to start: until it runs its
-/// own program it holds a copy of the open file.
+/// The lock would end with the file, except that a child that another thread is about to start holds a copy of the open
+/// file until it runs its own program.
 impl Drop for RangeLock {
     fn drop(&mut self) {
-        // Unlocking what is locked can't fail but for a file that is not open.
+        // Unlocking a locked file can't fail unless the file is not open.
         let _ = system::set(&self.file.file, system::Kind::None, self.byte);
     }
 }
 
 impl LockedFile {
-    /// Of a file that was opened for this alone: whoever shares the open file shares its locks.
+    /// Wraps a file that was opened only for locking: all holders of the open file share its locks.
     pub(crate) fn of(file: File) -> Arc<Self> {
         Arc::new(Self { file })
     }
 
-    /// Takes a lock for this open file alone, if no other has it. The file must be open for writing.
+    /// Takes a lock exclusively if no other open file has it. The file must be open for writing.
     pub(crate) fn try_exclusive(self: &Arc<Self>, byte: u64) -> io::Result<Option<RangeLock>> {
         self.take(system::Kind::Exclusive, byte)
     }
 
-    /// Shares a lock, unless another open file has it alone.
+    /// Takes a shared lock, unless another open file has it exclusively.
     pub(crate) fn try_shared(self: &Arc<Self>, byte: u64) -> io::Result<Option<RangeLock>> {
         self.take(system::Kind::Shared, byte)
     }
 
-    /// Takes a lock alone, waiting for it until `patience` is over.
+    /// Takes a lock exclusively, waiting for it until `patience` is over.
     pub(crate) fn exclusive(
         self: &Arc<Self>,
         byte: u64,
@@ -61,7 +58,7 @@ impl LockedFile {
         self.wait(system::Kind::Exclusive, byte, patience)
     }
 
-    /// Shares a lock, waiting for it until `patience` is over.
+    /// Takes a shared lock, waiting for it until `patience` is over.
     pub(crate) fn shared(
         self: &Arc<Self>,
         byte: u64,
@@ -70,12 +67,12 @@ impl LockedFile {
         self.wait(system::Kind::Shared, byte, patience)
     }
 
-    /// Whether another open file has the lock, alone or shared. Takes nothing.
+    /// Returns whether another open file has the lock, exclusive or shared. Takes nothing.
     pub(crate) fn is_held_by_another(&self, byte: u64) -> io::Result<bool> {
         system::is_held(&self.file, system::Kind::Exclusive, byte)
     }
 
-    /// Whether another open file has the lock alone. Takes nothing.
+    /// Returns whether another open file has the lock exclusively. Takes nothing.
     pub(crate) fn is_exclusive_elsewhere(&self, byte: u64) -> io::Result<bool> {
         system::is_held(&self.file, system::Kind::Shared, byte)
     }
@@ -104,12 +101,12 @@ impl LockedFile {
 }
 
 impl RangeLock {
-    /// Makes of a shared lock an exclusive one; `false` if others share it, and then it stays shared.
+    /// Upgrades a shared lock to an exclusive one; returns `false` if others share it, in which case it stays shared.
     pub(crate) fn upgrade(&self) -> io::Result<bool> {
         system::set(&self.file.file, system::Kind::Exclusive, self.byte)
     }
 
-    /// Makes of an exclusive lock a shared one.
+    /// Downgrades an exclusive lock to a shared one.
     pub(crate) fn downgrade(&self) -> io::Result<bool> {
         system::set(&self.file.file, system::Kind::Shared, self.byte)
     }
@@ -144,12 +141,12 @@ mod system {
         })
     }
 
-    /// Takes the lock or lets go of it; `false` if another open file keeps it from that.
+    /// Takes or releases the lock; returns `false` if another open file prevents that.
     pub(super) fn set(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
         let lock = description(kind, byte)?;
         loop {
-            // SAFETY: the descriptor is open as long as `file` is borrowed, and the call reads the struct,
-            // which lives until it returns, and keeps no pointer to it.
+            // SAFETY: the descriptor is open as long as `file` is borrowed. The call reads the struct, which lives
+            // until it returns, and keeps no pointer to it.
             let done = unsafe { libc::fcntl(file.as_raw_fd(), libc::F_OFD_SETLK, &raw const lock) };
             if done != -1 {
                 return Ok(true);
@@ -158,7 +155,7 @@ mod system {
             match error.raw_os_error() {
                 Some(libc::EAGAIN | libc::EACCES) => return Ok(false),
                 Some(libc::EINTR) => {}
-                // What a file system without such locks says.
+                // A file system without such locks returns one of these.
                 Some(libc::EINVAL | libc::ENOSYS | libc::ENOLCK | libc::EOPNOTSUPP) => {
                     return Err(io::ErrorKind::Unsupported.into());
                 }
@@ -167,7 +164,7 @@ mod system {
         }
     }
 
-    /// Whether another open file has a lock that would keep this one from such a lock.
+    /// Returns whether another open file has a lock that conflicts with one of this kind.
     pub(super) fn is_held(file: &File, kind: Kind, byte: u64) -> io::Result<bool> {
         let mut lock = description(kind, byte)?;
         // SAFETY: as above; the call writes to the struct, which is this function's own, until it returns.
@@ -179,7 +176,7 @@ mod system {
     }
 }
 
-/// Elsewhere there are no locks that belong to an open file's bytes.
+/// Other systems have no locks that belong to an open file's bytes.
 #[cfg(not(target_os = "linux"))]
 mod system {
     use std::fs::File;

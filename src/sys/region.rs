@@ -9,22 +9,22 @@ use memmap2::{Advice, MmapOptions, MmapRaw};
 use super::Folder;
 use super::sync::AtomicU64;
 
-/// A region of 64-bit words, all zero at first.
+/// A region of 64-bit words, all initially zero.
 #[derive(Debug)]
 pub(crate) struct Region {
     raw: MmapRaw,
     words: usize,
-    /// Mapped without leave to write: a store into it would be a fault.
+    /// The region is mapped read-only: a store into it would be a fault.
     read_only: bool,
     file: Option<File>,
 }
 
 impl Region {
-    /// A region of this process, of `words` words (at least one).
+    /// Creates a region of this process, of `words` words (at least one).
     pub(crate) fn private(words: u64) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let raw = MmapRaw::from(MmapOptions::new().len(bytes).map_anon()?);
-        // Random places of it are used: each would be a fault, and an entry in the processor's tables.
+        // The region is accessed at random: each access would be a fault, and take an entry in the processor's tables.
         #[cfg(target_os = "linux")]
         if bytes >= HUGE_PAGE {
             let _ = raw.advise(Advice::HugePage);
@@ -32,14 +32,14 @@ impl Region {
         Ok(Self::of(raw, bytes, false))
     }
 
-    /// A region in a new file, for all processes that open it. All of the file is written first, so
-    /// that no later access can fail for want of room, and none has to wait for it.
+    /// Creates a region in a new file, for all processes that open it. Writes the whole file first, so that no later
+    /// access fails for lack of room or has to wait for it.
     pub(crate) fn create(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
         Self::make(folder, path, words, true)
     }
 
-    /// The same without what takes long, where the file's system keeps what is reserved: a page's
-    /// first use takes tens of microseconds then, unless [`fill`](Self::fill) comes before.
+    /// Creates the same, without the slow part where the file's system keeps what is reserved. The first use of a page
+    /// then takes tens of microseconds, unless the caller calls [`fill`](Self::fill) before.
     pub(crate) fn reserve(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
         Self::make(folder, path, words, false)
     }
@@ -47,7 +47,7 @@ impl Region {
     fn make(folder: &Folder, path: &Path, words: u64, fill: bool) -> io::Result<Self> {
         let bytes = bytes_of(words)?;
         let file = folder.create(path)?;
-        // Reserved first, so that what no disk holds is refused before it has filled one.
+        // Reserve first, so that a size that no disk holds is refused before it fills one.
         let reserved = super::disk::allocate(&file, bytes as u64);
         let filled = reserved.and_then(|_| {
             let fill = fill || !super::disk::keeps_what_is_reserved(&file);
@@ -67,8 +67,8 @@ impl Region {
         }
     }
 
-    /// Writes zeros to the region's file, all but its first page. They are there already as far as
-    /// any reader can tell; now the file's system has made room for each.
+    /// Writes zeros to the region's file, except for its first page. Readers already see zeros there; afterwards the
+    /// file's system has allocated room for each.
     pub(crate) fn fill(&self) -> io::Result<()> {
         const FIRST_PAGE: usize = 4096;
         let bytes = self.words * 8;
@@ -81,12 +81,12 @@ impl Region {
         Ok(())
     }
 
-    /// Has all of it in memory at once, so that no first use of a page has to wait for that.
+    /// Brings the whole region into memory at once, so that no first use of a page has to wait.
     pub(crate) fn populate(&self) {
         have_in_memory(&self.raw);
     }
 
-    /// The region in a file that [`create`](Self::create) made.
+    /// Opens the region in a file that [`create`](Self::create) created.
     pub(crate) fn open(folder: &Folder, path: &Path, write: bool) -> io::Result<Self> {
         let file = folder.open_file(path, write)?;
         let length = file.metadata()?.len();
@@ -104,7 +104,7 @@ impl Region {
         Ok(Self::of(raw, bytes, !write).with_file(file))
     }
 
-    /// The same for who is going to use all of it.
+    /// Opens the same for a caller that is going to use all of it.
     pub(crate) fn take_over(folder: &Folder, path: &Path) -> io::Result<Self> {
         let region = Self::open(folder, path, true)?;
         advise(&region.raw, true);
@@ -127,17 +127,17 @@ impl Region {
         }
     }
 
-    /// The file that it lies in, opened for this region alone; `None` for one of this process.
+    /// Returns the region's file, which was opened for this region alone; `None` for a region of this process.
     pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref()
     }
 
-    /// Whether storing into it is forbidden.
+    /// Returns whether stores into the region are forbidden.
     pub(crate) fn is_read_only(&self) -> bool {
         self.read_only
     }
 
-    /// All words. Who stores into them has seen that the region is not read-only.
+    /// Returns all words. A caller that stores into them has checked that the region is not read-only.
     #[inline]
     pub(crate) fn words(&self) -> &[AtomicU64] {
         // SAFETY: the map covers `words * 8` readable bytes for as long as `self` lives; it is
@@ -155,16 +155,16 @@ fn bytes_of(words: u64) -> io::Result<usize> {
     Ok(bytes)
 }
 
-/// Keeps a fault from reading what lies around it; and with `populate`, has all faults happen now.
+/// Keeps a fault from reading the surroundings; with `populate`, also takes all faults now.
 fn advise(raw: &MmapRaw, populate: bool) {
-    // Without leave it is as slow as it was.
+    // If the system refuses, access is only as slow as it was.
     let _ = raw.advise(Advice::Random);
     if populate {
         have_in_memory(raw);
     }
 }
 
-/// Has all first uses of pages happen now.
+/// Takes the first-use faults of all pages now.
 fn have_in_memory(raw: &MmapRaw) {
     #[cfg(target_os = "linux")]
     let _ = raw.advise(Advice::PopulateWrite);
@@ -172,8 +172,8 @@ fn have_in_memory(raw: &MmapRaw) {
     let _ = raw;
 }
 
-/// Bytes that the system maps with one entry of its tables, where a file's cache has them in one
-/// piece: which ext4 and others see to if they are written in one.
+/// Bytes that the system maps with one entry of its tables if the file's cache holds them in one piece; ext4 and others
+/// ensure that if they are written in one piece.
 const HUGE_PAGE: usize = 2 << 20;
 
 fn write_zeros(file: &File, from: usize, to: usize) -> io::Result<()> {

@@ -1,8 +1,8 @@
 //! The one seam between the engine and the disk.
 //!
-//! Every byte of a store is written through [`Storage`] and [`StorageFile`], and every order that
-//! durability depends on is a call here. So a test can put a wrapper in between that fails the n-th
-//! call, or keeps a journal of writes and then builds every disk that a power cut may leave.
+//! Every byte of a store is written through [`Storage`] and [`StorageFile`], and every order that durability depends on
+//! is a call here. A test can therefore insert a wrapper that fails the n-th call, or one that keeps a journal of
+//! writes and then builds every disk that a power cut may leave.
 
 use std::fmt::Debug;
 use std::fs::File;
@@ -15,46 +15,46 @@ use super::copy::copy_plainly;
 pub use super::folder::{FileId, Folder, Owner};
 use super::{Disk, LockedFile, Map, RangeLock};
 
-/// A place that holds named files. The disk, unless a test puts something in between.
+/// A place that holds named files: the disk, unless a test inserts a wrapper.
 ///
 /// Names are durable only after [`sync_folder`](Storage::sync_folder).
 pub trait Storage: Send + Sync + Debug {
-    /// The same place, seen from a folder of it that is held open: paths of files directly in that folder go on
-    /// meaning them when it is renamed, new ones get the store's owner and mode, and nothing is removed that
-    /// Everseen did not make. `None` if it can't be seen so; then paths are all there is.
+    /// Returns the same place as seen from an open folder in it: the paths of files directly in that folder keep their
+    /// meaning when it is renamed, new files get the store's owner and mode, and only files that Everseen created are
+    /// removed. Returns `None` if the place offers no such view; then only paths are available.
     fn within(&self, folder: &Arc<Folder>) -> Option<Arc<dyn Storage>> {
         let _ = folder;
         None
     }
 
-    /// Makes a new file, open for reading and writing.
+    /// Creates a new file, open for reading and writing.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is one.
+    /// Returns [`io::ErrorKind::AlreadyExists`] if the file exists.
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>>;
 
-    /// Opens a file that exists, for reading, and with `write` for writing too.
+    /// Opens an existing file for reading, and with `write` also for writing.
     fn open(&self, path: &Path, write: bool) -> io::Result<Arc<dyn StorageFile>>;
 
     /// Gives the file `from` the name `to`, unless `to` exists.
     ///
     /// # Errors
-    /// [`io::ErrorKind::AlreadyExists`] if there is a file `to`.
+    /// Returns [`io::ErrorKind::AlreadyExists`] if there is a file `to`.
     fn publish(&self, from: &Path, to: &Path) -> io::Result<()>;
 
     /// Removes a name.
     fn remove(&self, path: &Path) -> io::Result<()>;
 
-    /// Makes durable which names the folder holds.
+    /// Makes the names in the folder durable.
     fn sync_folder(&self, folder: &Path) -> io::Result<()>;
 
-    /// Whether something of this name exists.
+    /// Returns whether something of this name exists.
     fn exists(&self, path: &Path) -> io::Result<bool>;
 }
 
-/// An open file. All methods may be called from any thread.
+/// An open file. Any thread may call any method.
 pub trait StorageFile: Send + Sync + Debug {
-    /// The file's length in bytes.
+    /// Returns the file's length in bytes.
     fn length(&self) -> io::Result<u64>;
 
     /// Reads into `bytes` from `offset`; may read fewer, and reads 0 only at the end of the file.
@@ -63,37 +63,37 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Writes from `bytes` at `offset`; may write fewer.
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize>;
 
-    /// As [`write_at`](Self::write_at), within what [`allocate`](Self::allocate) has reserved, and by
-    /// one writer at a time. What is there afterwards is the same.
+    /// Does the same as [`write_at`](Self::write_at), within the room that [`allocate`](Self::allocate) has reserved,
+    /// for one writer at a time. The resulting contents are the same.
     fn append_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.write_at(bytes, offset)
     }
 
-    /// Sets the length; what is new reads as zeros.
+    /// Sets the length. A new part reads as zeros.
     fn set_length(&self, length: u64) -> io::Result<()>;
 
-    /// Reserves room on the disk up to `length` and makes the file at least that long, so that
-    /// later writes inside cannot run out of space.
+    /// Reserves room on the disk up to `length` and makes the file at least that long, so that later writes inside
+    /// cannot run out of space.
     fn allocate(&self, length: u64) -> io::Result<()>;
 
     /// Makes everything written so far durable, with the length needed to find it (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
 
-    /// Tells the system that this range, which is synced, will not be needed soon, so that its memory goes to
-    /// what is. No effect but on speed.
+    /// Advises the system that this range, which is synced, will not be needed soon, so that its memory can serve other
+    /// data. Affects only speed.
     fn leave(&self, range: Range<u64>) {
         let _ = range;
     }
 
-    /// Whether the byte at `offset` is in memory, so that reading it waits for no disk; `None` where that can't be
-    /// told.
+    /// Returns whether the byte at `offset` is in memory, so that reading it waits for no disk; `None` where the system
+    /// can't say.
     fn is_cached(&self, offset: u64) -> Option<bool> {
         let _ = offset;
         None
     }
 
-    /// The next range from `offset` on that may hold anything but zeros; an empty one if there is none
-    /// up to the end of the file. What the system can't tell is in it.
+    /// Returns the next range from `offset` on that may hold anything but zeros; an empty one if there is none up to
+    /// the end of the file. The range includes whatever the system can't judge.
     fn next_data(&self, offset: u64) -> io::Result<Range<u64>> {
         Ok(offset..u64::MAX)
     }
@@ -101,9 +101,9 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
 
-    /// Gives this file, which is new and empty, the first `length` bytes of another, which has as many.
-    /// Holes may stay holes. `each` is told of each part that is done, by the bytes up to which all are;
-    /// an error of its own ends the copying. Answers whether the two share their blocks.
+    /// Copies to this file, which is new and empty, the first `length` bytes of another, which has at least that many.
+    /// Holes may stay holes. The method calls `each` after each part with the offset up to which all bytes are copied;
+    /// an error of `each` ends the copying. Returns whether the two files share their blocks.
     fn copy_from(
         &self,
         other: &dyn StorageFile,
@@ -116,32 +116,32 @@ pub trait StorageFile: Send + Sync + Debug {
         Ok(false)
     }
 
-    /// The system's own file, if nothing is in between: what copies without reading asks for it.
+    /// Returns the system's own file if no wrapper lies in between, for copying without reading.
     fn as_file(&self) -> Option<&File> {
         None
     }
 }
 
-/// The computer's own file systems.
+/// Returns the computer's own file systems.
 pub fn disk() -> Arc<dyn Storage> {
     Arc::new(Disk::default())
 }
 
-/// One of the locks of a store file (FORMAT.md, "Locks and concurrent readers"), held alone until it is dropped. For this
-/// repository's own tests.
+/// One of the locks of a store file (FORMAT.md, "Locks and concurrent readers"), held exclusively until it is dropped.
+/// For this repository's own tests.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct HeldByte(#[expect(dead_code, reason = "held, not read")] RangeLock);
 
 impl HeldByte {
-    /// Takes the lock; `None` if another open file has it.
+    /// Takes the lock; returns `None` if another open file has it.
     pub fn take(path: &Path, byte: u64) -> io::Result<Option<Self>> {
         let file = File::options().read(true).write(true).open(path)?;
         Ok(LockedFile::of(file).try_exclusive(byte)?.map(Self))
     }
 }
 
-/// Fills `bytes` from `offset`, however many calls that takes.
+/// Fills `bytes` from `offset`, in as many calls as needed.
 pub(crate) fn read_exact_at(
     file: &dyn StorageFile,
     mut bytes: &mut [u8],
@@ -161,12 +161,12 @@ pub(crate) fn read_exact_at(
     Ok(())
 }
 
-/// Writes all of `bytes` at `offset`, however many calls that takes.
+/// Writes all of `bytes` at `offset`, in as many calls as needed.
 pub(crate) fn write_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     all_at(bytes, offset, |bytes, offset| file.write_at(bytes, offset))
 }
 
-/// The same within what the file has reserved.
+/// Writes all of `bytes` within the room that the file has reserved.
 pub(crate) fn append_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     all_at(bytes, offset, |bytes, offset| file.append_at(bytes, offset))
 }

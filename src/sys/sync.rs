@@ -1,7 +1,7 @@
-//! Atomics: the processor's, or in a build for it (`--cfg loom`, tests alone) the model checker's.
+//! Atomics: the processor's or, in a build with `--cfg loom` (tests only), the model checker's.
 //!
-//! All words that threads or processes share without a lock are of these types, so that what is
-//! checked is the code that runs.
+//! All words that threads or processes share without a lock have these types, so that the checked code is the code that
+//! runs.
 
 #[cfg(not(all(test, loom)))]
 pub(crate) use std::{

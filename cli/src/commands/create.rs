@@ -1,4 +1,4 @@
-//! `everseen create`: make a store.
+//! `everseen create`: create a store.
 
 use std::path::PathBuf;
 use std::process::ExitCode;

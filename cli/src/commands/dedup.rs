@@ -18,7 +18,7 @@ use crate::pipeline::insert_job::{Claimed, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 use crate::process::side_files;
 
-/// The false-positive rate of a store that is made on the way.
+/// The false-positive rate of a store that `dedup` creates.
 const RATE: f64 = 1e-6;
 
 /// Print the lines never seen before, and remember them
@@ -100,7 +100,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             (options.open_or_create(&args.store)?, output)
         }
     };
-    // Until the end.
+    // Held until the end.
     let _alone = match store.stats()?.transactional {
         true => None,
         false => Some(deferred::alone(&store, &args.store)?),
@@ -121,7 +121,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     claimed.end(&args.store)
 }
 
-/// Opens a store, and a file that is to hold each line once.
+/// Opens a store and a file that should hold each line once.
 fn open_with_file(
     options: Options,
     store_path: &Path,

@@ -1,4 +1,4 @@
-//! `everseen exempt`: lines that a store takes for seen, and never saw.
+//! `everseen exempt`: exempt lines that a store mistakes for seen.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ use crate::output::{Output, tell};
 use crate::pipeline::{self, Ending, Job};
 use crate::process::side_files;
 
-/// Lines that are exempted together: each time all exemptions are written anew.
+/// Lines exempted together: each call rewrites all exemptions.
 const MOST: usize = 1 << 20;
 
 /// Make exceptions of lines that were never added, and that the store takes for seen

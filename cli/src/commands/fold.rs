@@ -66,7 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     })
 }
 
-/// How many times as many pages the store has.
+/// Returns how many times as many pages the store has.
 fn whole_factor(options: &Options, store: &Path, pages: u64) -> Result<u64, CliError> {
     let opened = options.open_read_only(store)?;
     let stats = opened.stats()?;

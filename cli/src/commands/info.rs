@@ -1,4 +1,4 @@
-//! `everseen info`: what is in a store?
+//! `everseen info`: show the contents of a store.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -70,10 +70,10 @@ struct Json {
     fpr_target: f64,
     fpr_now: f64,
     keys: u64,
-    /// The most keys it takes, and how many more that are.
+    /// The maximum number of keys, and how many more the store accepts.
     key_limit: u64,
     keys_left: u64,
-    /// Keys that are not there, whatever the pages say.
+    /// Keys that are absent, whatever the pages say.
     exempt: u64,
     /// Absent unless all pages were read.
     estimate: Option<JsonEstimate>,
@@ -93,10 +93,10 @@ struct Json {
     damage: JsonDamage,
 }
 
-/// What is to be done, or was, because the last user didn't close the store.
+/// The recovery that is needed, or was done, because the last user didn't close the store.
 #[derive(Serialize)]
 struct JsonRecovery {
-    /// Others have the store open, so there is nothing to recover.
+    /// Other processes have the store open, so there is nothing to recover.
     in_use: bool,
     logs: u64,
     keys: u64,
@@ -104,10 +104,10 @@ struct JsonRecovery {
     checkpoint: bool,
 }
 
-/// What the bits set in the pages tell.
+/// The estimate from the bits set in the pages.
 #[derive(Serialize)]
 struct JsonEstimate {
-    /// Different keys shown so far, those wrongly taken for seen among them.
+    /// Different keys shown so far, including those mistaken for seen.
     keys: u64,
     fpr: f64,
 }
@@ -121,20 +121,21 @@ impl From<&VerifyReport> for JsonEstimate {
     }
 }
 
-/// What the sample tells of wrong answers so far.
+/// The wrong answers so far, according to the sample.
 #[derive(Serialize)]
 struct JsonMeasured {
-    /// One key in so many is sampled.
+    /// One key in this many is sampled.
     one_in: u64,
     sampled: u64,
     false_positives: u64,
-    /// Keys lost in all.
+    /// The total number of keys lost.
     lost: JsonInterval,
-    /// Lost keys over keys shown.
+    /// Lost keys divided by keys shown.
     rate: JsonInterval,
 }
 
-/// Where the truth is with 95 % confidence. Without a false positive, `high` is a bound and the rest says nothing.
+/// The interval that holds the true value with 95 % confidence. Without a false positive, only `high` is meaningful: a
+/// bound.
 #[derive(Serialize)]
 struct JsonInterval {
     estimate: f64,
@@ -193,9 +194,9 @@ impl JsonMeasured {
 
 #[derive(Serialize)]
 struct JsonDamage {
-    /// What is wrong with one of the two superblocks.
+    /// The fault of one of the two superblocks.
     superblock: Option<String>,
-    /// Absent unless all were read.
+    /// Absent unless all pages were read.
     pages: Option<u64>,
 }
 
@@ -302,13 +303,13 @@ fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> St
         how_it_lies(stats, recovery, json),
     ];
     for (label, value) in rows.into_iter().flatten() {
-        // A string takes all that is written to it.
+        // Writing to a string never fails.
         let _ = writeln!(text, "{label:<12}{value}");
     }
     text + &table(&stats.layers)
 }
 
-/// Lines of the answer: a label and a value.
+/// Lines of the output: a label and a value.
 type Rows = Vec<(&'static str, String)>;
 
 fn what_it_is(name: &str, stats: &Stats) -> Rows {
@@ -389,7 +390,7 @@ fn describe(damage: &JsonDamage) -> String {
     }
 }
 
-/// The start of a tag, as something a terminal can show.
+/// Returns the start of a tag in a form that a terminal can show.
 fn tag(tag: &[u8]) -> String {
     const SHOWN: usize = 60;
     match tag.len() {

@@ -1,4 +1,4 @@
-//! What `union` and `fold` share: the terms of the result, progress, Ctrl-C, and the report.
+//! The shared part of `union` and `fold`: the terms of the result, progress, Ctrl-C, and the report.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -13,7 +13,7 @@ use crate::output::progress::{Progress, Tally};
 use crate::output::{print_json, tell};
 use crate::process::signals::Signals;
 
-/// Bytes of a page.
+/// Bytes in a page.
 const PAGE: u64 = everseen::sizing::PAGE_BYTES;
 
 /// The part of the command line that says what the result is like.
@@ -42,7 +42,7 @@ impl Terms {
     }
 }
 
-/// Makes a store, shows how far it is, and ends it in order when asked to.
+/// Creates a store and shows the progress; ends in order when a signal requests it.
 pub fn run(
     options: &Options,
     terms: &Terms,

@@ -80,7 +80,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What is left when it is halved once, twice and so on: keys at the rate that it was planned for.
+/// Returns what is left after each halving: keys at the rate that the plan was made for.
 fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
     let half = |level| {
         let pages = plan.pages >> level;
@@ -101,16 +101,16 @@ struct JsonFold {
 #[derive(Serialize)]
 struct Json {
     capacity: u64,
-    /// What is expected of a full store, hash collisions included.
+    /// The expected rate of a full store, including hash collisions.
     fpr: f64,
     bits: u64,
     bits_per_key: f64,
     k: u32,
     pages: u64,
     bytes: u64,
-    /// What the best possible Bloom filter takes for the same rate.
+    /// Bits per key of the best possible Bloom filter at the same rate.
     ideal_bits_per_key: f64,
-    /// What is left when it is halved, once and again.
+    /// What is left after one halving, two, and so on.
     folds: Vec<JsonFold>,
 }
 

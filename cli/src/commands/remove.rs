@@ -46,7 +46,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
     let options = args.policy.apply(args.memory.options());
     let store = options.open(&args.store)?;
-    // Refused before anything is read.
+    // Refuses an unsuitable store before anything is read.
     store.remove_hashed(&[], &mut Vec::new())?;
 
     let mut removal = Removing { store, removed: 0 };
@@ -64,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 
 struct Removing {
     store: Store,
-    /// Since the last commit.
+    /// Removed since the last commit.
     removed: u64,
 }
 

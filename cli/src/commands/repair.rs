@@ -1,4 +1,4 @@
-//! `everseen repair`: make a damaged store one that can be used again.
+//! `everseen repair`: make a damaged store usable again.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -67,9 +67,9 @@ struct Json {
     exemptions: u64,
     sample: bool,
     pages: Vec<JsonDamage>,
-    /// Damaged pages beyond those.
+    /// The number of damaged pages that are not listed.
     unlisted: u64,
-    /// Damaged pages that are holes, and stay that.
+    /// Damaged pages that are holes and remain holes.
     blank: u64,
 }
 
@@ -109,7 +109,7 @@ fn text(report: &RepairReport) -> String {
         text += "the newest log is missing: the keys and commits in it are lost, those of the log before are kept\n";
     }
     if report.log_bytes > 0 {
-        // A string takes all that is written to it.
+        // Writing to a string never fails.
         let _ = writeln!(
             text,
             "{} cut off a damaged log: keys in them are lost",

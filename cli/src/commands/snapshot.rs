@@ -86,7 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     finish(done, &signals)
 }
 
-/// Tells what was done, or ends as the signal asks that ended it.
+/// Reports the result, or ends with the status of the signal that stopped it.
 pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitCode, CliError> {
     match (done, signals.ending()) {
         (Err(everseen::Error::Cancelled), Some(status)) => {

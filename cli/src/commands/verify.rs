@@ -1,4 +1,4 @@
-//! `everseen verify`: is every page of a store whole?
+//! `everseen verify`: check every page of a store.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -53,12 +53,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 struct Json {
     ok: bool,
     pages: u64,
-    /// What is wrong with one of the two superblocks.
+    /// The fault of one of the two superblocks.
     superblock: Option<String>,
     damaged: Vec<JsonDamage>,
-    /// Damaged pages beyond those.
+    /// The number of damaged pages that are not listed.
     unlisted: u64,
-    /// What is wrong with sections, hashes that are kept exactly.
+    /// The faults of sections (hashes that are kept exactly).
     sections: Vec<String>,
 }
 
@@ -66,7 +66,7 @@ struct Json {
 pub struct JsonDamage {
     layer: u32,
     page: u64,
-    /// How many keys may be concerned.
+    /// The number of keys that may be affected.
     keys: u64,
 }
 
@@ -97,7 +97,7 @@ fn text(report: &VerifyReport) -> String {
     let pages = thousands(report.pages);
     let mut text = String::new();
     if let Some(fault) = &report.superblock {
-        // A string takes all that is written to it.
+        // Writing to a string never fails.
         let _ = writeln!(
             text,
             "one of the two superblocks: {fault}; the other one counts, and the next checkpoint mends it"
@@ -107,7 +107,7 @@ fn text(report: &VerifyReport) -> String {
         return text + &format!("{pages} pages, no damage\n");
     }
     for fault in &report.sections {
-        // A string takes all that is written to it.
+        // Writing to a string never fails.
         let _ = writeln!(text, "{fault}");
     }
     if report.damaged.is_empty() {
@@ -119,7 +119,7 @@ fn text(report: &VerifyReport) -> String {
     text + "everseen repair makes the store whole, without the keys that are lost\n"
 }
 
-/// A line for each page, and one for those that are not listed.
+/// Returns a line for each page, and one for the pages that are not listed.
 pub fn pages(damaged: &[Damage], unlisted: u64) -> String {
     let line = |damage: &Damage| {
         let keys = thousands(damage.keys);

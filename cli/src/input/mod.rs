@@ -1,4 +1,4 @@
-//! Where items come from: files and standard input, read ahead by a thread.
+//! The sources of items: files and standard input, which a thread reads ahead.
 
 pub(crate) mod read_ahead;
 pub(crate) mod record_blocks;
@@ -21,7 +21,7 @@ use crate::options::units as size;
 use crate::output::format as human;
 use crate::process::handle;
 
-/// Blocks under way between the reading thread and the working one, which bounds the memory.
+/// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 3;
 
 /// The part of the command line that says what to read.
@@ -44,13 +44,13 @@ pub struct Items {
     pub urls: Urls,
 }
 
-/// Inputs that were there when looked at.
+/// Inputs that existed when they were checked.
 pub struct Input {
     sources: Vec<Source>,
     separator: u8,
     longest: u64,
     pub urls: Urls,
-    /// Bytes to come, where all inputs are regular files.
+    /// Total bytes of the inputs, if all are regular files.
     pub total: Option<u64>,
 }
 
@@ -62,12 +62,12 @@ struct Source {
 
 enum Origin {
     Open(File),
-    /// A regular file is opened again when its turn comes, so that many thousands can be named.
+    /// A regular file is reopened when its turn comes, so that many thousands can be named.
     Path(PathBuf),
 }
 
 impl Input {
-    /// Opens every input, so that a wrong name is told before any work is done.
+    /// Opens every input, so that a wrong name is reported before any work begins.
     pub fn open(items: &Items) -> Result<Self, CliError> {
         let mut input = Input {
             sources: Vec::new(),
@@ -124,7 +124,7 @@ impl Input {
         Ok(())
     }
 
-    /// Refuses to print into one of the inputs, which would grow as it is read.
+    /// Refuses to print into one of the inputs, which would grow while it is read.
     pub fn ensure_apart_from(&self, output: Option<&Metadata>) -> Result<(), CliError> {
         let is_output = |source: &&Source| {
             output.is_some_and(|output| handle::is_same_file(output, &source.metadata))
@@ -143,7 +143,7 @@ impl Input {
         let (feed_free, free) = channel();
         let keying = Keying::new(hasher, &self.urls);
         for _ in 1..BLOCKS {
-            // Can't fail: its receiver stands above. The reader starts with the one block more.
+            // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());
         }
         thread::Builder::new()
@@ -153,7 +153,7 @@ impl Input {
                     Ok(()) => Event::End,
                     Err(error) => Event::Failed(error),
                 };
-                // A failure means that the other side has stopped listening.
+                // A failure means that the receiver has stopped listening.
                 let _ = events.send(last);
             })
             .map_err(|source| CliError::System {
@@ -213,7 +213,7 @@ impl Input {
     }
 }
 
-/// What a regular file still holds.
+/// Returns the bytes left in a regular file.
 fn bytes_to_come(file: &mut File, metadata: &Metadata) -> Option<u64> {
     let position = metadata.is_file().then(|| file.stream_position().ok())??;
     Some(metadata.len().saturating_sub(position))
@@ -225,10 +225,10 @@ enum Event {
     End,
 }
 
-/// What the reading thread has to say next.
+/// The next message of the reading thread.
 pub enum Next {
     Block(Block, Strays),
-    /// Nothing yet.
+    /// No message yet.
     Wait,
     End,
 }
@@ -240,7 +240,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// What is there already.
+    /// Returns a message that has already arrived.
     pub fn poll(&self) -> Result<Next, CliError> {
         match self.events.try_recv() {
             Ok(event) => event.into_next(),
@@ -249,7 +249,7 @@ impl Feed {
         }
     }
 
-    /// What comes within some time.
+    /// Returns a message that arrives within some time.
     pub fn wait(&self, timeout: Duration) -> Result<Next, CliError> {
         match self.events.recv_timeout(timeout) {
             Ok(event) => event.into_next(),
@@ -258,9 +258,9 @@ impl Feed {
         }
     }
 
-    /// Gives a block back to be filled again.
+    /// Returns a block to the reading thread for reuse.
     pub fn recycle(&self, block: Block) {
-        // A reader that is through needs no more.
+        // A reader that has finished needs no more blocks.
         let _ = self.free.send(block);
     }
 }

@@ -1,4 +1,5 @@
-//! Input that is read ahead while another process is waited for, so that what feeds this one need not wait as well.
+//! Reads input ahead while this process waits for another, so that the process that feeds this one need not wait as
+//! well.
 
 use std::collections::VecDeque;
 use std::thread;
@@ -9,19 +10,19 @@ use crate::input::record_blocks::{BLOCK, Block};
 use crate::input::urls::Strays;
 use crate::input::{Feed, Next};
 
-/// So many bytes are read ahead, about.
+/// The approximate number of bytes read ahead.
 const MOST: usize = 64 << 20;
 
-/// The working side of the reading thread, and what has been taken from it ahead of its turn.
+/// The working side of the reading thread, plus the blocks taken from it ahead of their turn.
 pub struct Ahead {
     feed: Feed,
     spool: VecDeque<(Block, Strays)>,
-    /// Bytes in it.
+    /// Bytes held in those blocks.
     held: usize,
     most: usize,
-    /// How the input ended, which is told once all before it has been given.
+    /// How the input ended, which is reported after everything before it.
     last: Option<Result<(), CliError>>,
-    /// Whether the block given last is the reading thread's, which waits to have it back.
+    /// Whether the last block belongs to the reading thread, which waits for its return.
     is_lent: bool,
 }
 
@@ -37,12 +38,12 @@ impl Ahead {
         }
     }
 
-    /// What is there already.
+    /// Returns what is already available.
     pub fn poll(&mut self) -> Result<Next, CliError> {
         self.next(Feed::poll)
     }
 
-    /// What comes within some time.
+    /// Returns what arrives within some time.
     pub fn wait(&mut self, timeout: Duration) -> Result<Next, CliError> {
         self.next(|feed| feed.wait(timeout))
     }
@@ -60,14 +61,14 @@ impl Ahead {
         }
     }
 
-    /// Gives the last block back.
+    /// Returns the last block to the reading thread.
     pub fn recycle(&self, block: Block) {
         if self.is_lent {
             self.feed.recycle(block);
         }
     }
 
-    /// Passes some time, and reads ahead meanwhile as far as there is room.
+    /// Waits for some time, and meanwhile reads ahead as far as there is room.
     pub fn read_for(&mut self, time: Duration) {
         let end = Instant::now() + time;
         loop {
@@ -90,8 +91,8 @@ impl Ahead {
         }
     }
 
-    /// Holds a block, in one with the last where they fit: a block may be no more than a line. Each is of one input, so
-    /// that it knows where its lines stand.
+    /// Holds a block, merged with the last one where possible: a block may be as small as a line. Each held block comes
+    /// from one input, so that it knows the positions of its lines.
     fn hold(&mut self, block: &Block, strays: Strays) {
         let bytes = block.memory();
         self.held += bytes;
@@ -115,8 +116,8 @@ mod tests {
     use crate::input::urls::Urls;
     use crate::input::{Input, Items};
 
-    /// Some is read in turn, some ahead; all of it comes in order, knows where it stood, and then the end comes or the
-    /// error.
+    /// Some of the input is read in turn, some ahead. All of it arrives in order and knows its position; then the end
+    /// or the error arrives.
     #[test]
     fn what_is_read_ahead_comes_in_its_turn() {
         let mut random = fastrand::Rng::with_seed(5);
@@ -151,7 +152,7 @@ mod tests {
             let end = loop {
                 if random.bool() {
                     ahead.read_for(Duration::from_micros(random.u64(0..500)));
-                    // One block may come on top, of a byte, an end and a key for each item.
+                    // One block may come on top, with a byte, an end and a key for each item.
                     assert!(ahead.held <= ahead.most + 17 * BLOCK, "round {round}");
                 }
                 match ahead.wait(Duration::from_secs(60)) {

@@ -8,28 +8,28 @@ use std::sync::Arc;
 use everseen::hash::{HashedKey, KeyHasher};
 use memchr::memchr_iter;
 
-/// The size of a block, and the most that one read asks for. Only an item that is longer makes a block grow.
+/// The size of a block, and the maximum that one read requests. Only a longer item makes a block grow.
 pub const BLOCK: usize = 1 << 20;
 
 /// A run of whole items, each with its separator.
 #[derive(Default)]
 pub struct Block {
-    /// Initialised in full, so that [`Read`] may fill any part of it; what was read is `storage[..filled]`.
+    /// Fully initialised, so that [`Read`] may fill any part of it; the bytes read are `storage[..filled]`.
     storage: Vec<u8>,
     filled: usize,
-    /// Where each item's separator stands.
+    /// The position of each item's separator.
     ends: Vec<usize>,
-    /// What the store knows each item by, once that has been worked out.
+    /// The store's key for each item, once computed.
     keys: Vec<HashedKey>,
-    /// Bytes of the items that have been dropped.
+    /// Bytes of the dropped items.
     dropped: usize,
-    /// Of each of those, how many were kept before it.
+    /// For each dropped item, how many items before it were kept.
     gaps: Vec<usize>,
-    /// The input that it is from, and how many items came before it there.
+    /// The block's input, and how many items precede the block there.
     origin: (Arc<str>, u64),
 }
 
-/// Where an item stands.
+/// The position of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
     pub input: Arc<str>,
@@ -38,30 +38,30 @@ pub struct Place {
 }
 
 impl Block {
-    /// The number of items.
+    /// Returns the number of items.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// The number of bytes that were read for it, separators included.
+    /// Returns the number of bytes that were read for the block, including separators.
     pub fn bytes(&self) -> usize {
         self.start(self.len()) + self.dropped
     }
 
-    /// About the bytes that it takes.
+    /// Returns the approximate memory use in bytes.
     pub fn memory(&self) -> usize {
         self.start(self.len()) + self.len() * (size_of::<usize>() + size_of::<HashedKey>())
     }
 
-    /// Whether another comes from the same input, right behind this one.
+    /// Returns whether another block comes from the same input, directly behind this one.
     pub fn goes_on_in(&self, other: &Block) -> bool {
         let (input, before) = &self.origin;
         let items = (self.len() + self.gaps.len()) as u64;
         Arc::ptr_eq(input, &other.origin.0) && before + items == other.origin.1
     }
 
-    /// Takes the items of another as well, with their keys: of one that [goes on](Self::goes_on_in) where this one
-    /// ends, or of any if this one is new.
+    /// Appends the items of another block, with their keys: of a block that [continues](Self::goes_on_in) where this
+    /// one ends, or of any block if this one is new.
     pub fn append(&mut self, other: &Block) {
         if self.len() + self.gaps.len() == 0 {
             self.origin = other.origin.clone();
@@ -77,7 +77,7 @@ impl Block {
         self.dropped += other.dropped;
     }
 
-    /// Items without their separators.
+    /// Returns the items without their separators.
     pub fn items(&self) -> impl Iterator<Item = &[u8]> {
         let mut start = 0;
         self.ends.iter().map(move |&end| {
@@ -87,7 +87,7 @@ impl Block {
         })
     }
 
-    /// Has the store know each item by its bytes.
+    /// Computes each item's key from its bytes.
     pub fn key_all(&mut self, hasher: &KeyHasher) {
         let mut keys = std::mem::take(&mut self.keys);
         keys.clear();
@@ -95,7 +95,7 @@ impl Block {
         self.keys = keys;
     }
 
-    /// Works out what the store knows each item by, and drops the items that have no key.
+    /// Computes each item's key, and drops the items without one.
     pub fn key_by(&mut self, mut key: impl FnMut(&[u8]) -> Option<HashedKey>) {
         self.keys.clear();
         let (mut start, mut kept_until) = (0, 0);
@@ -117,12 +117,12 @@ impl Block {
         self.ends.truncate(self.keys.len());
     }
 
-    /// Tells where it is from, which is asked for later.
+    /// Sets the block's origin for later calls of [`place`](Self::place).
     pub fn come_from(&mut self, input: &Arc<str>, before: u64) {
         self.origin = (Arc::clone(input), before);
     }
 
-    /// Where in its input an item stands, those counted that have been dropped.
+    /// Returns the position of an item in its input, counting dropped items.
     pub fn place(&self, item: usize) -> Place {
         let dropped = self.gaps.partition_point(|kept| *kept <= item);
         let (input, before) = &self.origin;
@@ -132,12 +132,12 @@ impl Block {
         }
     }
 
-    /// What the store knows each item by, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
+    /// Returns each item's key, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
     pub fn keys(&self) -> &[HashedKey] {
         &self.keys
     }
 
-    /// Neighbouring items as they stand in the input, each with its separator.
+    /// Returns neighbouring items as they appear in the input, each with its separator.
     pub fn run(&self, range: Range<usize>) -> &[u8] {
         &self.storage[self.start(range.start)..self.start(range.end)]
     }
@@ -153,7 +153,7 @@ impl Block {
 pub enum SplitError {
     #[error(transparent)]
     Read(#[from] io::Error),
-    /// The next item is longer than any may be.
+    /// The next item exceeds the maximum length.
     #[error("item too long")]
     ItemTooLong,
 }
@@ -163,7 +163,7 @@ pub struct Splitter {
     separator: u8,
     /// See [`BLOCK`].
     block_size: usize,
-    /// No item may be longer, its separator not counted.
+    /// Maximum length of an item, without its separator.
     longest: usize,
     block: Block,
 }
@@ -182,8 +182,8 @@ impl Splitter {
         }
     }
 
-    /// Reads until the block holds a whole item, and not beyond what `input` gives at once; `false` at the end of the
-    /// stream, where an item that has no separator is given one.
+    /// Reads until the block holds a whole item, and stops with the read that completes it. Returns `false` at the end
+    /// of the stream, where an item without a separator receives one.
     pub fn fill(&mut self, input: &mut impl Read) -> Result<bool, SplitError> {
         while self.block.ends.is_empty() {
             self.refuse_long()?;
@@ -211,7 +211,7 @@ impl Splitter {
         Ok(true)
     }
 
-    /// Refuses an item that is too long, and all behind it, once the items before it have been taken.
+    /// Refuses an item that is too long, and everything behind it, once the caller has taken the items before it.
     fn refuse_long(&mut self) -> Result<(), SplitError> {
         if self.block.filled <= self.longest {
             return Ok(());
@@ -230,19 +230,19 @@ impl Splitter {
         }
     }
 
-    /// Whether there are whole items to take.
+    /// Returns whether whole items are available.
     pub fn has_items(&self) -> bool {
         self.block.len() > 0
     }
 
-    /// Gives the whole items away; the rest moves to `next`, whose memory is used again.
+    /// Returns the whole items. The rest moves to `next`, whose memory is reused.
     pub fn take(&mut self, mut next: Block) -> Block {
         let whole = self.block.bytes();
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
         next.dropped = 0;
         next.gaps.clear();
-        // A block that grew for one long item doesn't stay large, and is cheaper new than cleared.
+        // A block that grew for one long item is replaced: a new one is smaller, and cheaper than clearing the old one.
         if next.storage.len() < self.block_size || next.storage.len() > 4 * self.block_size {
             next.storage = vec![0; self.block_size];
         }
@@ -254,7 +254,7 @@ impl Splitter {
         std::mem::replace(&mut self.block, next)
     }
 
-    /// Doubles a full block, so that a long item is moved a constant number of times a byte. The longest item and its
+    /// Doubles a full block, so that the moves of a long item cost a constant number per byte. The longest item and its
     /// separator fit.
     fn make_room(&mut self) -> Result<(), SplitError> {
         let storage = &mut self.block.storage;
@@ -275,7 +275,7 @@ impl Splitter {
 mod tests {
     use super::*;
 
-    /// Gives its bytes in pieces of the sizes that the generator draws, with interruptions.
+    /// Returns its bytes in pieces whose sizes the generator draws, with interruptions.
     struct Pieces<'a> {
         bytes: &'a [u8],
         random: fastrand::Rng,
@@ -292,7 +292,7 @@ mod tests {
         }
     }
 
-    /// All items of a stream, by way of blocks that are used in turn.
+    /// Returns all items of a stream, read through blocks that are used in turn.
     fn split(splitter: &mut Splitter, input: &mut impl Read) -> Result<Vec<Vec<u8>>, SplitError> {
         let (mut items, mut spare) = (Vec::new(), Block::default());
         loop {
@@ -400,7 +400,7 @@ mod tests {
                 .collect();
             let told: Vec<u64> = (0..kept.len()).map(|item| block.place(item).line).collect();
             assert_eq!(told, lines, "round {round}");
-            // Used again, it has forgotten them.
+            // A reused block has forgotten its items.
             splitter.fill(&mut &b"a\n"[..]).expect("reads");
             let second = splitter.take(block);
             assert_eq!(
@@ -411,7 +411,7 @@ mod tests {
         }
     }
 
-    /// The twin says what comes before the first item that is too long, whatever the sizes of pieces and blocks.
+    /// The twin says which items precede the first one that is too long, whatever the sizes of pieces and blocks.
     #[test]
     fn an_item_is_refused_when_it_is_too_long_and_those_before_it_are_given() {
         let mut random = fastrand::Rng::with_seed(4);

@@ -1,4 +1,4 @@
-//! `--url`, of every command that takes items.
+//! `--url`, for every command that takes items.
 
 use clap::ValueEnum;
 use everseen::hash::KeyHasher;
@@ -6,10 +6,10 @@ use everseen::url::{Normalizer, UrlError};
 
 use crate::input::record_blocks::Block;
 
-/// So many items that are no URLs are told one by one; of the others only the number.
+/// Maximum number of items reported one by one because they are not URLs. Only the number of further ones is reported.
 pub const TOLD: u64 = 5;
 
-/// Of an item that is told, so many bytes are shown.
+/// Maximum number of bytes shown of a reported item.
 const SHOWN: usize = 60;
 
 /// The part of the command line that makes items URLs.
@@ -58,7 +58,7 @@ impl NotUrl {
 }
 
 impl Urls {
-    /// What a summary says of items that were no URLs; nothing where they need not be.
+    /// Returns what a summary says about items that were not URLs; nothing without `--url`.
     pub fn summary(&self, strays: u64) -> String {
         match (self.url, self.not_url) {
             (false, _) => String::new(),
@@ -67,25 +67,25 @@ impl Urls {
         }
     }
 
-    /// What is told at the end of those that were not told one by one.
+    /// Returns the final report on the items that were not reported one by one.
     pub fn rest(&self, strays: u64) -> Option<String> {
         let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
         Some(format!("{rest} more no URL, {}", self.not_url.describe()))
     }
 }
 
-/// Items of one block that were no URLs.
+/// Items of one block that were not URLs.
 #[derive(Default)]
 pub struct Strays {
     pub count: u64,
     /// How many of them were dropped.
     pub dropped: u64,
-    /// What to tell of the first ones.
+    /// Messages about the first ones.
     pub notices: Vec<String>,
 }
 
 impl Strays {
-    /// Adds those of the block behind.
+    /// Adds the items of the next block.
     pub fn append(&mut self, other: Strays) {
         self.count += other.count;
         self.dropped += other.dropped;
@@ -93,12 +93,12 @@ impl Strays {
     }
 }
 
-/// What items are known by: their bytes, or those of their URL.
+/// Computes keys of items: from their bytes, or from those of their URL.
 pub struct Keying {
     hasher: KeyHasher,
     urls: Option<Normalizer>,
     not_url: NotUrl,
-    /// How many may still be told one by one.
+    /// How many more may be reported one by one.
     untold: u64,
 }
 
@@ -117,8 +117,8 @@ impl Keying {
         }
     }
 
-    /// Works out the keys of a block's items, and drops those that are to be dropped. So many lines of the input
-    /// `name` came before it.
+    /// Computes the keys of a block's items, and drops items as the options say. `before` lines of the input `name`
+    /// precede the block.
     pub fn key(&mut self, block: &mut Block, (name, before): (&str, u64), strays: &mut Strays) {
         let Some(urls) = &mut self.urls else {
             return block.key_all(&self.hasher);

@@ -1,4 +1,4 @@
-//! `--buffer`, of every command that writes, and `--timeout`.
+//! `--buffer` and `--timeout`, for every command that writes.
 
 use everseen::Options;
 
@@ -19,7 +19,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// How to open a store with this much memory, and patience.
+    /// Returns the options for opening a store with this much memory and patience.
     pub fn options(&self) -> Options {
         let options = self.timeout.apply(Options::new());
         match self.buffer {

@@ -1,4 +1,4 @@
-//! Arguments that several subcommands share, and the units they are typed in.
+//! Arguments that several subcommands share, and the units that users type.
 
 pub(crate) mod memory;
 pub(crate) mod on_damage;

@@ -1,4 +1,4 @@
-//! `--on-damage`, of every command that reads pages, and the policy of `repair`.
+//! `--on-damage`, for every command that reads pages, and the policy of `repair`.
 
 use clap::ValueEnum;
 use everseen::{OnDamage, Options};

@@ -1,4 +1,4 @@
-//! `--timeout`, of every command that waits for others.
+//! `--timeout`, for every command that waits for other processes.
 
 use std::time::Duration;
 
@@ -15,7 +15,7 @@ pub struct Timeout {
 }
 
 impl Timeout {
-    /// Has a store opened so.
+    /// Applies the timeout to the options of a store.
     pub fn apply(&self, options: Options) -> Options {
         options.timeout(self.timeout)
     }

@@ -1,14 +1,15 @@
-//! Numbers as people type them: counts (`10M`, `1e7`, `50_000_000`), sizes (`64M`, `1GiB`), durations (`500ms`, `5m`),
+//! Numbers as users type them: counts (`10M`, `1e7`, `50_000_000`), sizes (`64M`, `1GiB`), durations (`500ms`, `5m`),
 //! rates, seeds.
 //!
-//! Counts and sizes are read in whole-number arithmetic: `1e7` is exactly ten million, and what doesn't fit is refused.
+//! Counts and sizes are parsed in whole-number arithmetic: `1e7` is exactly ten million, and a number that doesn't fit
+//! is refused.
 
 use std::time::Duration;
 
-/// Longer ones could not be added to a moment.
+/// Adding a longer time to an instant could overflow.
 const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
 
-/// A number of things: digits with optional `_`, fraction, exponent, and a decimal suffix K, M, G (or B), T.
+/// Parses a number of things: digits with optional `_`, fraction, exponent, and a decimal suffix K, M, G (or B), T.
 pub fn count(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     let power = match suffix.to_ascii_lowercase().as_str() {
@@ -27,7 +28,7 @@ pub fn count(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a whole number below 2^64, such as 1000000, 10M or 1e7".to_owned())
 }
 
-/// A count of at least one.
+/// Parses a count of at least one.
 pub fn positive_count(text: &str) -> Result<u64, String> {
     match count(text)? {
         0 => Err("expected at least 1".to_owned()),
@@ -35,7 +36,8 @@ pub fn positive_count(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A number of bytes, with the suffixes of GNU tools: K or KiB is 1024, KB is 1000. Parts of a byte are dropped.
+/// Parses a number of bytes, with the suffixes of GNU tools: K or KiB is 1024, KB is 1000. Fractions of a byte are
+/// dropped.
 pub fn size(text: &str) -> Result<u64, String> {
     let (number, suffix) = split(text);
     let unit: u64 = match suffix.to_ascii_lowercase().as_str() {
@@ -61,7 +63,7 @@ pub fn size(text: &str) -> Result<u64, String> {
         .ok_or_else(|| "expected a number of bytes below 2^64, such as 64M or 1GiB".to_owned())
 }
 
-/// A size of at least one byte.
+/// Parses a size of at least one byte.
 pub fn positive_size(text: &str) -> Result<u64, String> {
     match size(text)? {
         0 => Err("expected at least one byte".to_owned()),
@@ -69,7 +71,7 @@ pub fn positive_size(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A time: seconds, or with the suffix ms, s, m or h. Parts of a millisecond are dropped.
+/// Parses a time: seconds, or with the suffix ms, s, m or h. Fractions of a millisecond are dropped.
 pub fn duration(text: &str) -> Result<Duration, String> {
     let (number, suffix) = split(text);
     let unit: u64 = match suffix.to_ascii_lowercase().as_str() {
@@ -87,7 +89,7 @@ pub fn duration(text: &str) -> Result<Duration, String> {
         .ok_or_else(|| "expected a time of at most a year, such as 500ms, 30s or 5m".to_owned())
 }
 
-/// A rate between 0 and 1, neither included.
+/// Parses a rate between 0 and 1, both excluded.
 pub fn rate(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -95,7 +97,7 @@ pub fn rate(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a rate between 0 and 1, such as 1e-6 or 0.001".to_owned())
 }
 
-/// A number of bits for one key, maybe with a fraction.
+/// Parses a number of bits per key, possibly with a fraction.
 pub fn bits(text: &str) -> Result<f64, String> {
     text.parse()
         .ok()
@@ -103,7 +105,7 @@ pub fn bits(text: &str) -> Result<f64, String> {
         .ok_or_else(|| "expected a number of bits above 0, such as 10 or 28.8".to_owned())
 }
 
-/// A hash seed: 64 hexadecimal digits.
+/// Parses a hash seed: 64 hexadecimal digits.
 pub fn seed(text: &str) -> Result<[u8; 32], String> {
     let wrong = || "expected 64 hexadecimal digits".to_owned();
     let digits: Vec<u8> = text
@@ -119,7 +121,7 @@ pub fn seed(text: &str) -> Result<[u8; 32], String> {
     bytes.try_into().map_err(|_| wrong())
 }
 
-/// The number and the suffix of `64MiB`.
+/// Splits `64MiB` into its number and its suffix.
 fn split(text: &str) -> (&str, &str) {
     let text = text.trim();
     let number = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -170,7 +172,7 @@ impl Decimal {
         Some(Decimal { digits, ..self })
     }
 
-    /// The whole part of the product, and whether that is all of it. `None`: too large.
+    /// Returns the whole part of the product, and whether the product has no other part; `None` if it is too large.
     fn times_power_of_ten(self, power: i32) -> Option<(u64, bool)> {
         let exponent = self.exponent + power;
         let Some(magnitude) = 10u128.checked_pow(exponent.unsigned_abs()) else {

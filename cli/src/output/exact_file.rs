@@ -1,9 +1,9 @@
-//! `dedup -o FILE`: a file that holds each line once, whatever ended the runs that wrote it.
+//! `dedup -o FILE`: a file that holds each line once, however the runs that wrote it ended.
 //!
-//! The store keeps, with every commit, how long the file was when all lines of the commit were in it and durable: in the
-//! tag of a writer that is named after the file. What lies behind is of lines that were never committed and come again,
-//! so the next run cuts it off. Only after a run that did not end, though, and only from the very file that it wrote:
-//! what stands there after an end is somebody else's.
+//! With every commit, the store keeps the length that the file had when all lines of the commit were in it and durable,
+//! in the tag of a writer that is named after the file. What lies behind that length belongs to lines that were never
+//! committed and will come again, so the next run cuts it off. It does so only after a run that did not end, and only
+//! in the very file that this run wrote: what follows an orderly end belongs to another program.
 
 use std::cell::Cell;
 use std::collections::hash_map::RandomState;
@@ -20,18 +20,18 @@ use everseen::{Hash, Store};
 use crate::error::CliError;
 use crate::process::handle::{self, FileId};
 
-/// What a tag of ours begins with.
+/// The beginning of each tag of this module.
 const TAG: &str = "dedup-output 1";
 
-/// So many of the last committed bytes say whether it is still the same file.
+/// Maximum number of committed bytes, counted from the end, that identify the file.
 const TAIL: u64 = 4096;
 
-/// Most bytes of the file's name in the name of the writer.
+/// Maximum bytes of the file's name in the name of the writer.
 const NAME: usize = 32;
 
-/// A file that is to be written, before anything is done to it.
+/// A file to write, before anything is done to it.
 pub struct Target {
-    /// Without links, so that one file has one writer.
+    /// The path without links, so that one file has one writer.
     path: PathBuf,
 }
 
@@ -41,12 +41,12 @@ impl Target {
         Ok(Target { path })
     }
 
-    /// The file, if there is one.
+    /// Returns the metadata of the file, if it exists.
     pub fn metadata(&self) -> Option<Metadata> {
         fs::metadata(&self.path).ok()
     }
 
-    /// The name under which a store keeps how far the file is.
+    /// Returns the name under which a store keeps the length of the file.
     pub fn writer(&self) -> String {
         let name = self.path.file_name().unwrap_or_default().to_string_lossy();
         let end = (0..=NAME.min(name.len())).rfind(|end| name.is_char_boundary(*end));
@@ -54,8 +54,8 @@ impl Target {
         format!("{}#{whole:016x}", &name[..end.unwrap_or(0)])
     }
 
-    /// Opens the file for this run alone, and takes it back to what the store has committed of it. The store has been
-    /// opened under the name of [`writer`](Self::writer).
+    /// Opens the file for this run alone, and cuts it back to what the store has committed of it. The caller has opened
+    /// the store under the name of [`writer`](Self::writer).
     pub fn open(self, store: &Store, store_path: &Path) -> Result<Sink, CliError> {
         let stats = store.stats()?;
         if !stats.transactional {
@@ -102,13 +102,13 @@ impl Target {
                 standing,
             }),
         };
-        // From here on, what is behind this length is this run's.
+        // From here on, what follows this length belongs to this run.
         store.commit_with(&sink.tag(false))?;
         Ok(sink)
     }
 
-    /// A run that did not end wrote to the file when it had another name. To append now would mix its rest with lines
-    /// that count.
+    /// Refuses a file to which a run that did not end wrote under another name. An append now would mix that run's rest
+    /// with lines that count.
     fn refuse_under_other_name(&self, writer: &str, tag: &Tag) -> Result<(), CliError> {
         let id = self.metadata().and_then(|file| handle::id(&file));
         if id.is_some_and(|id| id == tag.standing.id) {
@@ -122,11 +122,11 @@ impl Target {
 
     fn lock(&self, unfinished: Option<&Tag>) -> Result<File, CliError> {
         let failed = |error| failure(&self.path, error);
-        // Nothing is lost with a file of which nothing was committed.
+        // A file without committed lines can be lost without harm.
         let make = unfinished.is_none_or(|tag| tag.standing.length == 0);
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(make);
-        // What would make opening wait is no regular file.
+        // A file that would make the open wait is not a regular one.
         handle::without_waiting(&mut options);
         let file = match options.open(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound && !make => {
@@ -148,7 +148,7 @@ impl Target {
                 path: self.path.clone(),
             });
         }
-        // Somebody may have put another in its place before it was locked.
+        // Another program may have replaced the file before it was locked.
         let there = fs::metadata(&self.path).map_err(failed)?;
         if !handle::is_same_file(&metadata, &there) {
             return Err(self.changed("it was replaced just now"));
@@ -159,7 +159,7 @@ impl Target {
         Ok(file)
     }
 
-    /// Takes off what a run that did not end has not committed.
+    /// Cuts off what a run that did not end has not committed.
     fn cut(&self, file: &File, tag: &Tag) -> Result<(), CliError> {
         let failed = |error| failure(&self.path, error);
         let then = &tag.standing;
@@ -171,7 +171,7 @@ impl Target {
             )));
         }
         let now = Standing::at(file, then.length).map_err(failed)?;
-        // The number of the device may be another after a restart; the bytes tell, where there are any.
+        // The number of the device may change with a restart. The bytes then identify the file, if there are any.
         let same =
             now.id.inode == then.id.inode && (now.id.device == then.id.device || then.length > 0);
         if then.length > 0 && !same {
@@ -200,7 +200,7 @@ impl Target {
     }
 }
 
-/// The file as it is while a run writes to it. Locked until the last clone is gone.
+/// The file while a run writes to it. It stays locked until the last clone is dropped.
 #[derive(Clone)]
 pub struct Sink {
     shared: Rc<Shared>,
@@ -210,7 +210,7 @@ struct Shared {
     path: PathBuf,
     file: File,
     series: u64,
-    /// As of the last time that all of it was durable.
+    /// The file's state when all of it was last durable.
     standing: Cell<Standing>,
 }
 
@@ -219,12 +219,12 @@ impl Sink {
         &self.shared.path
     }
 
-    /// The same file, to write to.
+    /// Returns another handle on the same file, for writing.
     pub fn file(&self) -> io::Result<File> {
         self.shared.file.try_clone()
     }
 
-    /// Takes note that all that is in the file is durable.
+    /// Notes that the whole file is durable.
     pub fn note(&self) -> io::Result<()> {
         let file = &self.shared.file;
         if handle::links(&file.metadata()?) == 0 {
@@ -234,7 +234,7 @@ impl Sink {
         Ok(())
     }
 
-    /// The tag of a commit of everything that was in the file at the last [`note`](Self::note).
+    /// Returns the tag of a commit of everything that was in the file at the last [`note`](Self::note).
     pub fn tag(&self, ended: bool) -> Vec<u8> {
         let tag = Tag {
             ended,
@@ -245,12 +245,12 @@ impl Sink {
     }
 }
 
-/// Which file, and how far.
+/// The identity and the length of the file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Standing {
     id: FileId,
     length: u64,
-    /// Of the last bytes before `length`.
+    /// The sum of the last bytes before `length`.
     tail: u64,
 }
 
@@ -272,17 +272,17 @@ impl Standing {
     }
 }
 
-/// What the store keeps, as text: `info` shows it.
+/// The text that the store keeps, which `info` shows.
 #[derive(Debug, PartialEq)]
 struct Tag {
     ended: bool,
-    /// Of a run and those that go on with it.
+    /// Shared by a run and those that continue it.
     series: u64,
     standing: Standing,
 }
 
-/// By which a file is known to have been written by one series last, where the file system keeps that. Otherwise runs
-/// with another store, or with an older copy of this one, are not noticed.
+/// Returns the mark that identifies the series that wrote a file last, where the file system keeps marks. Otherwise
+/// runs with another store, or with an older copy of this one, go unnoticed.
 fn mark(series: u64) -> String {
     format!("{series:016x}")
 }
@@ -321,7 +321,7 @@ impl Tag {
     }
 }
 
-/// The same in every build.
+/// Returns a sum that is the same in every build.
 fn sum(bytes: &[u8]) -> u64 {
     KeyHasher::new(Hash::Xxh3, &[0; 32]).key(bytes).bits()
 }
@@ -333,10 +333,10 @@ fn failure(path: &Path, source: io::Error) -> CliError {
     }
 }
 
-/// The path of a file that may be missing, without links.
+/// Returns the path, without links, of a file that may be missing.
 fn resolve(path: &Path) -> io::Result<PathBuf> {
     match fs::canonicalize(path) {
-        // A link to nothing stays an error: the file's name would be another once it is there.
+        // A dangling link remains an error: the file would have another name once it exists.
         Err(error)
             if error.kind() == io::ErrorKind::NotFound && fs::symlink_metadata(path).is_err() =>
         {

@@ -1,10 +1,10 @@
-//! Numbers as people read them.
+//! Formats numbers for people.
 
 use std::time::Duration;
 
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
@@ -17,7 +17,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// `1572864` as `1.5 MiB`.
+/// Formats `1572864` as `1.5 MiB`.
 pub fn bytes(number: u64) -> String {
     if number < 1024 {
         return format!("{number} bytes");
@@ -32,7 +32,7 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// A rate with three significant digits at most: `1e-6`, `9.97e-7`.
+/// Formats a rate with at most three significant digits: `1e-6`, `9.97e-7`.
 pub fn rate(rate: f64) -> String {
     let text = format!("{rate:.2e}");
     match text.split_once('e') {
@@ -45,21 +45,22 @@ pub fn rate(rate: f64) -> String {
     }
 }
 
-/// How many of something came in each second.
+/// Returns how many of something arrived per second.
 pub fn per_second(count: u64, time: Duration) -> u64 {
-    // A time of zero makes it large, and the cast stops at the largest integer.
+    // A time of zero makes the quotient large, and the cast saturates at the largest integer.
     (count as f64 / time.as_secs_f64().max(1e-9)).round() as u64
 }
 
-/// Bytes as hexadecimal digits.
+/// Formats bytes as hexadecimal digits.
 pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Seconds since 1970 as `2001-09-09 01:46:40 UTC`.
+/// Formats seconds since 1970 as `2001-09-09 01:46:40 UTC`.
 pub fn utc(seconds: u64) -> String {
     let (days, second) = (seconds / 86_400, seconds % 86_400);
-    // Years of 365.2425 days that begin in March, so that the leap day is the last; 719,468 days before 1970 is March of year 0.
+    // Years have 365.2425 days and begin in March, so that the leap day is the last; March of year 0 is 719,468 days
+    // before 1970.
     let days = days + 719_468;
     let (era, day_of_era) = (days / 146_097, days % 146_097);
     let year_of_era =

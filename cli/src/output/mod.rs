@@ -1,4 +1,4 @@
-//! Output that notices every failure, and standard error that can't fail.
+//! Output that detects every failure, and messages on standard error that can't fail.
 
 pub(crate) mod exact_file;
 pub(crate) mod format;
@@ -14,23 +14,23 @@ use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{byte_before, file_of};
 
-/// Longer runs of items go to the system straight from their block.
+/// Longer runs of items go to the system directly from their block.
 const BUFFER: usize = 128 << 10;
 
-/// Where printed items go.
+/// The destination of printed items.
 pub struct Output {
     to: Option<BufWriter<File>>,
-    /// Given for a regular file: only that can be synced, and need be.
+    /// Present for a regular file: only that can be synced, and needs it.
     regular: Option<Metadata>,
     unsynced: bool,
-    /// What the file ends with so far, until something is printed.
+    /// The file's current last byte, until something is printed.
     before: Option<u8>,
-    /// Given for a file that was named: it takes note of how far it is.
+    /// Present for a named file: it notes the file's length.
     sink: Option<Sink>,
 }
 
 impl Output {
-    /// Prints to standard output.
+    /// Creates an output to standard output.
     pub fn stdout() -> Result<Self, CliError> {
         begun::check_stdout()?;
         file_of(&io::stdout())
@@ -38,7 +38,7 @@ impl Output {
             .map_err(CliError::Output)
     }
 
-    /// Appends to a file that was named.
+    /// Creates an output that appends to a named file.
     pub fn to_file(sink: Sink) -> Result<Self, CliError> {
         let output = sink.file();
         let output = output.and_then(|file| Self::file_output(file, Some(sink.clone())));
@@ -57,7 +57,7 @@ impl Output {
         })
     }
 
-    /// Prints nothing.
+    /// Creates an output that prints nothing.
     pub fn none() -> Self {
         Output {
             before: None,
@@ -72,25 +72,25 @@ impl Output {
         self.to.is_some()
     }
 
-    /// Whether that is to standard output.
+    /// Returns whether it prints to standard output.
     pub fn is_stdout(&self) -> bool {
         self.prints() && self.sink.is_none()
     }
 
-    /// The regular file that printing makes grow.
+    /// Returns the regular file that grows with the output.
     pub fn file(&self) -> Option<&Metadata> {
         self.regular.as_ref()
     }
 
-    /// The file that was named.
+    /// Returns the named file.
     pub fn sink(&self) -> Option<&Sink> {
         self.sink.as_ref()
     }
 
-    /// Prints those of the items from `first` on that are kept, in as few writes as they allow.
+    /// Prints the kept items from `first` on, in as few writes as possible.
     ///
-    /// An item that a killed run has left unfinished at the end of a file is ended first, so that the next one is not
-    /// taken for its rest.
+    /// If a killed run has left an unfinished item at the end of the file, the method first ends that item, so that the
+    /// next one does not continue it.
     pub fn print(&mut self, block: &Block, first: usize, keep: &[bool]) -> Result<(), CliError> {
         let Some(to) = &mut self.to else {
             return Ok(());
@@ -118,13 +118,13 @@ impl Output {
         Ok(())
     }
 
-    /// Hands everything printed so far to the system.
+    /// Passes everything printed so far to the system.
     pub fn flush(&mut self) -> Result<(), CliError> {
         let flushed = self.to.as_mut().map_or(Ok(()), BufWriter::flush);
         flushed.map_err(|error| failure(self.sink.as_ref(), error))
     }
 
-    /// Makes everything printed so far durable, as far as what it is printed to lends itself to that.
+    /// Makes everything printed so far durable, as far as the destination supports that.
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
         let synced = match &self.to {
@@ -150,7 +150,7 @@ fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
     }
 }
 
-/// Prints a text in one piece. Nobody reading it is no error.
+/// Prints a text in one piece. A closed reader is not an error.
 pub fn print(text: &str) -> Result<(), CliError> {
     begun::check_stdout()?;
     let written = file_of(&io::stdout()).and_then(|mut stdout| stdout.write_all(text.as_bytes()));
@@ -167,7 +167,7 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     print(&(text + "\n"))
 }
 
-/// Tells something on standard error, in one line. If that is closed, there is nobody to tell.
+/// Prints a message on standard error, in one line. If standard error is closed, the message is dropped.
 pub fn tell(message: impl Display) {
     let _ = writeln!(io::stderr(), "{message}");
 }

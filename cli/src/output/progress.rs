@@ -1,4 +1,4 @@
-//! The line on the terminal that says how far a long job is.
+//! The line on the terminal that shows the progress of a long job.
 
 use std::fmt::Write;
 use std::io::{self, IsTerminal};
@@ -11,36 +11,36 @@ use indicatif::{ProgressBar, ProgressState, ProgressStyle};
 use crate::output::format::{per_second, thousands};
 use crate::output::tell;
 
-/// Between two redraws.
+/// The time between two redraws.
 const REDRAW: Duration = Duration::from_millis(100);
 
-/// The bar takes the width that the rest leaves.
+/// The bar takes the width that the rest leaves free.
 const BAR: &str = "{wide_bar} {percent} %, {counts}, {eta} left";
 const SPINNER: &str = "{spinner} {counts}";
-/// Of a job whose bytes are the store's own.
+/// For a job whose bytes are the store's own.
 const BYTES: &str = "{wide_bar} {percent} %, {bytes} of {total_bytes}, {eta} left";
 
-/// What has been done so far.
+/// The work done so far.
 #[derive(Clone, Copy, Default)]
 pub struct Tally {
     pub items: u64,
     /// Items that the command looks for: new ones, or those to print.
     pub kept: u64,
     pub bytes: u64,
-    /// Items that are no URLs, where they should be, and those of them that were dropped.
+    /// Items that should be URLs but are not, and how many of them were dropped.
     pub strays: u64,
     pub dropped: u64,
 }
 
-/// A bar when the end is known, else a spinner; nothing at all where no one would see it.
+/// A bar if the end is known, otherwise a spinner; nothing if no terminal shows it.
 pub struct Progress {
     shown: Option<Shown>,
 }
 
-/// What is counted beside the bar.
+/// What the line counts beside the bar.
 #[derive(Clone, Copy)]
 enum Said {
-    /// Lines, and those of them that are something.
+    /// Lines, and how many of them are of the named kind.
     Lines(&'static str),
     Pages,
 }
@@ -59,7 +59,7 @@ struct Counts {
 }
 
 impl Progress {
-    /// `prints` says that items go to standard output, which a bar must not be mixed with.
+    /// Creates a progress line. `prints` says that items go to standard output, which a bar must not mix with.
     pub fn new(total: Option<u64>, label: &'static str, prints: bool) -> Self {
         let visible = io::stderr().is_terminal() && !(prints && io::stdout().is_terminal());
         Progress {
@@ -67,7 +67,7 @@ impl Progress {
         }
     }
 
-    /// A bar for so many bytes of pages.
+    /// Creates a bar for `total` bytes of pages.
     pub fn of_pages(total: u64) -> Self {
         let visible = io::stderr().is_terminal();
         Progress {
@@ -75,7 +75,7 @@ impl Progress {
         }
     }
 
-    /// Tells something on standard error, above the bar.
+    /// Prints a message on standard error, above the bar.
     pub fn tell(&self, message: &str) {
         let tell = || tell(format_args!("everseen: {message}"));
         match &self.shown {
@@ -84,7 +84,7 @@ impl Progress {
         }
     }
 
-    /// A bar of bytes, whose number is told as it goes.
+    /// Creates a bar of bytes, whose total becomes known on the way.
     pub fn of_bytes() -> Self {
         let visible = io::stderr().is_terminal();
         let progress = Progress {
@@ -96,7 +96,7 @@ impl Progress {
         progress
     }
 
-    /// Shows how many of all bytes are done, unless it has just been shown.
+    /// Shows how many of all bytes are done, unless the line has just been drawn.
     pub fn update_bytes(&mut self, done: u64, total: u64) {
         if let Some(shown) = &mut self.shown {
             shown.bar.set_length(total);
@@ -107,7 +107,7 @@ impl Progress {
         }
     }
 
-    /// Shows how far it is, unless it has just been shown.
+    /// Shows the progress, unless the line has just been drawn.
     pub fn update(&mut self, tally: Tally) {
         if let Some(shown) = &mut self.shown {
             shown.update(tally);
@@ -131,7 +131,7 @@ impl Shown {
                     per_second(items, state.elapsed()),
                 );
                 let [items, kept, speed] = [items, kept, speed].map(thousands);
-                // What can't be drawn is not drawn.
+                // Drawing may fail without consequences.
                 let _ = match said {
                     Said::Lines(label) => {
                         write!(out, "{items} lines, {kept} {label}, {speed}/s")
@@ -155,7 +155,7 @@ impl Shown {
         self.drawn = Instant::now();
         self.counts.items.store(tally.items, Ordering::Relaxed);
         self.counts.kept.store(tally.kept, Ordering::Relaxed);
-        // The one thing here that draws.
+        // Only this call draws.
         self.bar.set_position(tally.bytes);
     }
 }

@@ -1,9 +1,9 @@
-//! How `dedup` claims lines in a store that is not transactional, where whatever is inserted is remembered at once.
+//! Claims lines for `dedup` in a store that is not transactional, which remembers every insert at once.
 //!
-//! New lines are held here, not in the store, until they are printed and their output is durable. So a run that is
-//! killed leaves the store behind its output, as in a transactional store, and never ahead of it. The price is a second
-//! look at each line, and that others can't see what is held: two runs on one store would print the same lines, and so
-//! there may be one alone.
+//! New lines are held here, not in the store, until they are printed and their output is durable. A run that is killed
+//! thus leaves the store behind its output, as in a transactional store, and never ahead of it. The price is a second
+//! look at each line, and that other processes can't see what is held: two runs on one store would print the same
+//! lines, so only one may run at a time.
 
 use std::collections::HashSet;
 use std::path::Path;
@@ -13,19 +13,19 @@ use everseen::{Fullness, Kind, Stats, Store, StoreLock, Verdict};
 
 use crate::error::CliError;
 
-/// Most new lines that are held: some 4 MiB of them.
+/// Maximum number of new lines held: they take some 4 MiB.
 pub const MOST: u64 = 128 << 10;
 
-/// Lines that were printed, or are about to be, and are not in the store yet.
+/// Lines that were printed, or are about to be, but are not in the store yet.
 pub struct Deferred {
-    /// In the order in which they came, and to be found.
+    /// Ordered by arrival, for insertion; `held` finds them.
     new: Vec<HashedKey>,
     held: HashSet<HashedKey>,
-    /// Keys that the store took when the first of them came.
+    /// The store's fullness when the first of them arrived.
     room: Fullness,
-    /// Whether the store is to be shown the lines that it has, since it counts those that it wrongly has.
+    /// Whether the store must see the lines that it already has, since it counts those that it has by mistake.
     measured: bool,
-    /// What the store says, kept for its memory.
+    /// The store's verdicts, kept to reuse the allocation.
     verdicts: Vec<Verdict>,
 }
 
@@ -40,8 +40,8 @@ impl Deferred {
         })
     }
 
-    /// Pushes for each line whether it is new to the store and to what is held, and holds those that are. On an error
-    /// `keep` tells of the lines before the one that failed.
+    /// Pushes for each line whether it is new to the store and to what is held, and holds the new lines. On an error,
+    /// `keep` covers the lines before the one that failed.
     pub fn judge(
         &mut self,
         store: &Store,
@@ -58,7 +58,7 @@ impl Deferred {
         for (item, found) in items.iter().zip(found) {
             let is_new = !found && !self.held.contains(item);
             if is_new {
-                // Not printed what the store would then refuse.
+                // Do not print what the store would later refuse.
                 if self.new.len() as u64 >= self.room.left() {
                     return Err(everseen::Error::Full {
                         capacity: self.room.limit,
@@ -72,7 +72,7 @@ impl Deferred {
         Ok(())
     }
 
-    /// Inserts lines that the store has already: of those that it has by mistake it takes note.
+    /// Inserts lines that the store already has, so that it notes those that it has by mistake.
     fn show(
         &mut self,
         store: &Store,
@@ -84,13 +84,13 @@ impl Deferred {
         self.verdicts.clear();
         store.claim_unique_hashed(&keys, &mut self.verdicts)?;
         for (at, verdict) in seen.iter().zip(&self.verdicts) {
-            // Exempted this very moment.
+            // The line was exempted at this very moment.
             found[*at] = *verdict != Verdict::New;
         }
         Ok(())
     }
 
-    /// Puts into the store what was held, now that it is printed.
+    /// Inserts the held lines into the store, now that they are printed.
     pub fn settle(&mut self, store: &Store) -> everseen::Result<()> {
         self.verdicts.clear();
         store.claim_unique_hashed(&self.new, &mut self.verdicts)?;
@@ -99,14 +99,14 @@ impl Deferred {
         Ok(())
     }
 
-    /// The same of a store with what is held.
+    /// Returns the fullness of a store including what is held.
     pub fn fullness(&self, mut store: Fullness) -> Fullness {
         store.keys += self.new.len() as u64;
         store
     }
 }
 
-/// Keeps other runs of `dedup` off a store that is not transactional, until it is dropped.
+/// Keeps other runs of `dedup` off a store that is not transactional, until the lock is dropped.
 pub fn alone(store: &Store, path: &Path) -> Result<StoreLock, CliError> {
     store.try_lock()?.ok_or_else(|| CliError::NotAlone {
         path: path.to_owned(),

@@ -1,16 +1,16 @@
-//! Warnings before a store is full, or wrong more often than it was made to be.
+//! Warnings before a store is full, or wrong more often than it was created to be.
 
 use everseen::{Fullness, Stats};
 
 use crate::output::format::{rate, thousands};
 
-/// The share of its keys from which on a store is nearly full.
+/// The share of its keys from which on a store counts as nearly full.
 const NEARLY: f64 = 0.9;
 
-/// What there is to warn of, each once.
+/// The pending warnings, each given once.
 #[derive(Default)]
 pub struct Warnings {
-    /// Told first.
+    /// Given first.
     rate: Option<String>,
     fullness_told: bool,
 }
@@ -23,12 +23,12 @@ impl Warnings {
         }
     }
 
-    /// What is to be told now.
+    /// Returns the warning to print now.
     pub fn next(&mut self, now: Fullness) -> Option<String> {
         if let Some(rate) = self.rate.take() {
             return Some(rate);
         }
-        // One that is full has an error to tell.
+        // A full store reports an error instead.
         if self.fullness_told || now.share() < NEARLY || now.left() == 0 {
             return None;
         }
@@ -44,7 +44,8 @@ impl Warnings {
     }
 }
 
-/// Keys beyond what a store was made for come with a repair of lost superblocks.
+/// Returns a warning if the rate exceeds its target. A repair of lost superblocks may leave more keys than the store
+/// was created for.
 fn rate_warning(now: f64, target: f64) -> Option<String> {
     (now > target).then(|| {
         format!(

@@ -1,4 +1,4 @@
-//! The job of `dedup` and `add`: to claim items in a store, and to commit the claims.
+//! The job of `dedup` and `add`: claims items in a store and commits the claims.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,17 +17,17 @@ use crate::pipeline::fullness::Warnings;
 use crate::pipeline::pending::{self, PassedBy};
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
 
-/// What came of claiming all items of an input.
+/// The result of claiming all items of an input.
 pub struct Claimed {
     pub outcome: Outcome,
-    /// The time it took, until the store was closed.
+    /// The time taken, up to the close of the store.
     pub elapsed: Duration,
     /// Items that another process has claimed and not committed yet.
     pub pending: u64,
 }
 
 impl Claimed {
-    /// Tells of items that are pending, and says how the command ends.
+    /// Reports the pending items and returns how the command ends.
     pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
         if self.pending > 0 {
             tell(format_args!(
@@ -44,7 +44,7 @@ impl Claimed {
         }
     }
 
-    /// What a summary says of items that are pending; nothing where there are none.
+    /// Returns what a summary says about pending items; nothing if there are none.
     pub fn pending_summary(&self) -> String {
         match self.pending {
             0 => String::new(),
@@ -52,16 +52,16 @@ impl Claimed {
         }
     }
 
-    /// Items that were known.
+    /// Returns how many items were known.
     pub fn seen(&self) -> u64 {
         let tally = self.outcome.tally;
         tally.items - tally.dropped - tally.kept - self.pending
     }
 }
 
-/// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, closes the store.
+/// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, and closes the store.
 ///
-/// Where something is printed, a store that is not transactional must have been kept from others with
+/// If items are printed, the caller keeps other runs off a store that is not transactional with
 /// [`alone`](deferred::alone).
 pub fn claim_all(
     store: Store,
@@ -77,15 +77,15 @@ pub fn claim_all(
     let mut outcome = match pipeline::run(input, &mut claims, output, "new") {
         Ok(outcome) => outcome,
         Err(error) => {
-            // The first error is the one to tell.
+            // The first error is the one to report.
             let _ = claims.end();
             return Err(error);
         }
     };
-    // First: what is claimed after it is not to be committed with it.
+    // First, because later claims must not be committed with it.
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
-    // Unread items are not committed: dropping the store gives them up.
+    // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
         claims.store.close()?;
     }
@@ -96,7 +96,7 @@ pub fn claim_all(
     })
 }
 
-/// What a counting store does with an item that it has already. Other kinds do nothing with it.
+/// What a counting store does with an item that it already has. Other kinds do nothing with it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Repeats {
     Count,
@@ -107,23 +107,23 @@ struct Claims {
     store: Store,
     repeats: Repeats,
     transactional: bool,
-    /// Given where lines are printed and what is inserted is remembered at once.
+    /// Present if lines are printed and the store remembers inserts at once.
     deferred: Option<Deferred>,
-    /// Given where lines are printed to a file that was named.
+    /// Present if lines are printed to a named file.
     sink: Option<Sink>,
     commit_every: u64,
-    /// Most new items that may be uncommitted.
+    /// Maximum number of new items that may be uncommitted.
     quota: u64,
-    /// Items, and those among them that are to be committed, since the last commit.
+    /// Items since the last commit, and those among them that need a commit.
     items: u64,
     new: u64,
-    /// When the first of those came.
+    /// The time at which the first of the new items arrived.
     since: Option<Instant>,
     wait: Duration,
-    /// Whether an item that is pending ends a batch. Otherwise it is passed by.
+    /// Whether a pending item ends a batch. Otherwise the job passes it by.
     stops: bool,
     passed_by: PassedBy,
-    /// The verdicts of one batch, kept for their memory.
+    /// The verdicts of one batch, kept to reuse the allocation.
     verdicts: Vec<Verdict>,
     warnings: Warnings,
 }
@@ -164,7 +164,7 @@ impl Claims {
         })
     }
 
-    /// Notes that the run left its output as it is to be, if so: all that was printed is committed.
+    /// Commits a note that the run left its output in its final state, if everything printed is committed.
     fn end(&mut self) -> everseen::Result<()> {
         match &self.sink {
             Some(sink) if self.new == 0 => self.store.commit_with(&sink.tag(true)).map(drop),
@@ -174,11 +174,11 @@ impl Claims {
 }
 
 impl Claims {
-    /// Claims once more what was passed by, and answers how much of it is nobody's for good.
+    /// Claims again what was passed by, and returns how many items belong to no process for good.
     fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
         let settled = self.passed_by.claim(&self.store);
         if prints {
-            // Others have been printed that came later. So they are left for another run, by not being committed.
+            // Later items have been printed already. Leave these to another run by not committing them.
             return Ok(settled.pending + settled.new);
         }
         if settled.new > 0 {
@@ -234,13 +234,13 @@ impl Job for Claims {
     }
 
     fn stop_at_pending(&mut self, stop: bool) {
-        // No other store has pending items; a counting one has its own ways of claiming.
+        // Only a transactional store has pending items; a counting one has its own ways of claiming.
         self.stops = stop && self.transactional;
     }
 
     fn room(&self) -> usize {
         let left = self.quota.saturating_sub(self.new);
-        // Batches are not to shrink toward the quota: many a batch brings nothing new.
+        // Batches must not shrink toward the quota: many a batch brings nothing new.
         let left = if self.new > 0 && left < BATCH as u64 {
             0
         } else {
@@ -259,7 +259,8 @@ impl Job for Claims {
     }
 
     fn commit(&mut self) -> everseen::Result<()> {
-        // What others have just added counts as done here too, and may be in the log alone, not yet durable.
+        // Items that other processes have just added count as done here too, but may be only in the log, not yet
+        // durable.
         if self.new > 0 || self.items > 0 && self.store.stats()?.log_bytes > 0 {
             if let Some(deferred) = &mut self.deferred {
                 deferred.settle(&self.store)?;
@@ -300,7 +301,7 @@ mod tests {
                 Repeats::LeaveOut,
             );
             let mut claims = claims.expect("nothing fails");
-            // So the output is made durable before the commit.
+            // Therefore the output is made durable before the commit.
             assert!(claims.is_transactional());
             let items = [b"a", b"b", b"a"].map(|item| claims.hasher().key(item));
             let mut keep = Vec::new();

@@ -1,7 +1,7 @@
-//! The one loop behind `dedup`, `add` and `check`: read a block, judge its items, print those that are kept.
+//! The single loop behind `dedup`, `add` and `check`: reads a block, judges its items, prints those that are kept.
 //!
-//! What is printed is handed to the system block by block, and made durable before the job commits. So a run that is
-//! killed anywhere and started again prints an item twice at worst, and loses none.
+//! Output goes to the system block by block, and is made durable before the job commits. A run that is killed anywhere
+//! and started again thus prints an item twice at worst, and loses none.
 
 pub(crate) mod deferred_claims;
 pub(crate) mod fullness;
@@ -24,47 +24,47 @@ use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
 use crate::process::signals::Signals;
 
-/// Most items that are judged at once: enough to hide the latency of memory, few enough for a processor's cache.
+/// Maximum number of items judged at once: enough to hide the latency of memory, few enough for a processor's cache.
 pub const BATCH: usize = 16 << 10;
 
-/// While there is no input, signals are looked for this often.
+/// The interval of checks for signals while there is no input.
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// When there is no input to go on with, and something has been uncommitted for this long, it is committed.
+/// Without input to continue with, a job commits once something has been uncommitted for this long.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// What other processes have not committed may leave no room. For so long they are waited for.
+/// Other processes' uncommitted items may leave no room. The job waits this long for those processes.
 const CROWDED: Duration = Duration::from_secs(30);
 
 /// What a command does with items.
 pub trait Job {
-    /// What its items are to be hashed with.
+    /// Returns the hasher for the items.
     fn hasher(&self) -> KeyHasher;
 
-    /// Pushes for each item whether it is kept. On an error `keep` tells of the items before the one that failed,
-    /// which are done.
+    /// Pushes for each item whether it is kept. On an error, `keep` covers the items before the one that failed, which
+    /// are processed.
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
 
-    /// How long to wait for items that another process has claimed and not committed.
+    /// Returns how long to wait for items that another process has claimed but not committed.
     fn wait(&self) -> Duration {
         Duration::ZERO
     }
 
-    /// Whether `judge` is to end before the first such item, without an error. Otherwise such items are not kept, and the
-    /// job remembers that it has passed them by.
+    /// Sets whether `judge` ends before the first pending item, without an error. Otherwise such items are not kept,
+    /// and the job remembers that it has passed them by.
     fn stop_at_pending(&mut self, _stop: bool) {}
 
-    /// How many items may be judged before a commit. After one, at least one may.
+    /// Returns how many items may be judged before a commit. After a commit, this is at least one.
     fn room(&self) -> usize {
         usize::MAX
     }
 
-    /// Since when something has been waiting for a commit.
+    /// Returns since when something has been waiting for a commit.
     fn uncommitted_since(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether what is not committed comes again after a crash, so that the output has to be durable before.
+    /// Returns whether uncommitted items return after a crash, so that the output has to be durable before a commit.
     fn is_transactional(&self) -> bool {
         false
     }
@@ -73,32 +73,32 @@ pub trait Job {
         Ok(())
     }
 
-    /// What the user should hear of now, once.
+    /// Returns what the user should learn now, once.
     fn warning(&mut self) -> everseen::Result<Option<String>> {
         Ok(None)
     }
 }
 
-/// Why a job that did not fail ended.
+/// Why a job ended that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Ending {
-    /// The input did.
+    /// The input ended.
     Done,
-    /// A signal asked for it; the exit status says which.
+    /// A signal requested the end; the exit status says which.
     Stopped(u8),
-    /// Nobody reads the output any more. What was printed since the last commit is not committed.
+    /// The reader closed the output. What was printed since the last commit is not committed.
     Unread,
-    /// The store had no room for an item. All before it is done.
+    /// The store had no room for an item. All items before it are processed.
     Full,
 }
 
-/// The item that a store had no room for.
+/// The item that the store had no room for.
 struct Refused {
     place: Place,
     capacity: u64,
 }
 
-/// What came of a job that did not fail.
+/// The result of a job that did not fail.
 pub struct Outcome {
     pub ending: Ending,
     pub tally: Tally,
@@ -106,7 +106,7 @@ pub struct Outcome {
 }
 
 impl Outcome {
-    /// How the command ends, after all else has been told.
+    /// Returns how the command ends, after everything else has been reported.
     pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
         if let Some(Refused { place, capacity }) = self.refused {
             return Err(CliError::Full {
@@ -122,7 +122,7 @@ impl Outcome {
     }
 }
 
-/// Puts all of the input through a job. `label` is what kept items are called on a terminal.
+/// Runs a job on all of the input. `label` names kept items on a terminal.
 pub fn run(
     input: Input,
     job: &mut impl Job,
@@ -149,7 +149,7 @@ pub fn run(
         // What can't be printed must not be remembered.
         Err(error) if error.is_output() => Err(error),
         Err(error) => {
-            // Everything before the failure is done. Should this fail too, the first error is the one to tell.
+            // Everything before the failure is processed. If this fails too, the first error is the one to report.
             let _ = run.commit();
             Err(error)
         }
@@ -173,12 +173,12 @@ struct Run<'a, J> {
     output: Output,
     progress: Progress,
     tally: Tally,
-    /// The judgement of one batch, kept for its memory.
+    /// The judgement of one batch, kept to reuse the allocation.
     keep: Vec<bool>,
-    /// Since when there has been no room, all of it being taken by what others have not committed.
+    /// Since when other processes' uncommitted items have taken all the room.
     crowded_since: Option<Instant>,
     patience: Patience,
-    /// Nothing more is judged once there is one.
+    /// Once set, nothing more is judged.
     refused: Option<Refused>,
 }
 
@@ -204,7 +204,7 @@ impl<J: Job> Run<'_, J> {
                     }
                     self.warn()?;
                     if self.job.is_transactional() {
-                        // Others may be waiting for it, and the reader of the output may be slow.
+                        // Other processes may be waiting for the commit, and the reader of the output may be slow.
                         self.commit_if_due()?;
                     }
                     feed.recycle(block);
@@ -232,7 +232,7 @@ impl<J: Job> Run<'_, J> {
         self.tally.dropped += strays.dropped;
     }
 
-    /// Judges a block, or as much of it as comes before a signal where others have to be waited for.
+    /// Judges a block. While it has to wait for other processes, a signal ends it early.
     fn block(
         &mut self,
         block: &Block,
@@ -286,7 +286,7 @@ impl<J: Job> Run<'_, J> {
         self.output.flush()
     }
 
-    /// Whether an item that is pending is to be waited for.
+    /// Returns whether to wait for a pending item.
     fn is_to_stop(&mut self) -> bool {
         let is_left = self.patience.is_left(Instant::now());
         if let Some(notice) = self.patience.notice() {
@@ -295,7 +295,7 @@ impl<J: Job> Run<'_, J> {
         is_left
     }
 
-    /// Gives others some time to settle what they have claimed. They may be waiting for what is uncommitted here.
+    /// Gives other processes time to settle what they have claimed. They may be waiting for what is uncommitted here.
     fn wait_for_others(&mut self, feed: &mut Ahead) -> Result<(), CliError> {
         if self.patience.met(Instant::now()) {
             self.commit()?;
@@ -304,7 +304,7 @@ impl<J: Job> Run<'_, J> {
         Ok(())
     }
 
-    /// Gives room to what is uncommitted here and in other processes, after it has taken all there is.
+    /// Makes room after the uncommitted items of this and other processes have taken all of it.
     fn make_room(&mut self, error: everseen::Error) -> Result<(), CliError> {
         if self.job.uncommitted_since().is_some() {
             self.crowded_since = None;
@@ -342,7 +342,7 @@ mod tests {
     use crate::input::Items;
     use crate::input::urls::Urls;
 
-    /// Keeps every item, and notes how many came between commits.
+    /// Keeps every item, and notes how many items came between commits.
     #[derive(Default)]
     struct Notes {
         room: usize,

@@ -1,9 +1,9 @@
-//! Lines that another process has claimed and not committed: how long they are waited for, and which were passed by.
+//! Lines that another process has claimed but not committed: how long a run waits for them, and which it passes by.
 //!
-//! Such a line is that process's own once it commits, and anybody's if it dies first. A run that meets one commits what
-//! it has itself, so that of two that wait for each other both go on, and asks again and again. It claims nothing
-//! behind that line meanwhile: what it printed of it would overtake the line, and what it did not print could not be
-//! committed.
+//! Such a line belongs to that process once it commits, and to any process if it dies first. A run that meets one
+//! commits what it has itself, so that two runs that wait for each other both continue, and then polls. Meanwhile it
+//! claims nothing behind that line: what it printed of it would overtake the line, and what it did not print could not
+//! be committed.
 
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,7 @@ pub const STATUS: u8 = 3;
 /// The first pause between two looks at a line, and the longest.
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
-/// So many lines that were passed by are looked at again in the end.
+/// Maximum number of passed-by lines that are checked again at the end.
 const MOST: usize = 1 << 20;
 
 /// The part of the command line that says how long to wait.
@@ -31,11 +31,11 @@ pub struct Wait {
     pub wait: Duration,
 }
 
-/// How long is waited. All times are given, so that it can be tested.
+/// The state of the wait. The caller passes all times, so that tests can choose them.
 pub struct Patience {
     wait: Duration,
     state: State,
-    /// A wait in vain is told once.
+    /// A wait in vain is reported once.
     told: bool,
     pause: Duration,
 }
@@ -43,11 +43,11 @@ pub struct Patience {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
     Whole,
-    /// A line is waited for.
+    /// The run waits for a line.
     Waiting {
         until: Instant,
     },
-    /// One was waited for in vain. Its process may hold any number of lines: to wait for each would never end.
+    /// The run waited for a line in vain. Its process may hold any number of lines: waiting for each would never end.
     Spent {
         until: Instant,
     },
@@ -63,7 +63,7 @@ impl Patience {
         }
     }
 
-    /// Whether a line that is pending is to be waited for.
+    /// Returns whether to wait for a pending line.
     pub fn is_left(&mut self, now: Instant) -> bool {
         match self.state {
             State::Waiting { until } if now >= until => {
@@ -81,7 +81,7 @@ impl Patience {
         matches!(self.state, State::Waiting { .. })
     }
 
-    /// A line is pending. Answers whether it has just been met.
+    /// Notes that a line is pending. Returns whether the wait for it has just begun.
     pub fn met(&mut self, now: Instant) -> bool {
         if self.is_waiting() {
             return false;
@@ -92,21 +92,21 @@ impl Patience {
         true
     }
 
-    /// The line that was waited for is pending no more.
+    /// Notes that the line is no longer pending.
     pub fn over(&mut self) {
         if self.is_waiting() {
             self.state = State::Whole;
         }
     }
 
-    /// How long to leave the line alone.
+    /// Returns how long to leave the line alone.
     pub fn pause(&mut self) -> Duration {
         let pause = self.pause;
         self.pause = PAUSES.1.min(2 * pause);
         pause
     }
 
-    /// What to tell of a wait that was in vain, the first time.
+    /// Returns the report of a wait in vain, the first time.
     pub fn notice(&mut self) -> Option<String> {
         if self.told || !matches!(self.state, State::Spent { .. }) {
             return None;
@@ -119,11 +119,11 @@ impl Patience {
     }
 }
 
-/// What became of lines that were passed by.
+/// The outcome for lines that were passed by.
 pub struct Settled {
-    /// The process that had claimed them has died. They are this run's now, and not committed.
+    /// Lines whose claiming process has died. They now belong to this run, uncommitted.
     pub new: u64,
-    /// Nothing yet.
+    /// Lines that are still pending.
     pub pending: u64,
 }
 
@@ -131,7 +131,7 @@ pub struct Settled {
 #[derive(Default)]
 pub struct PassedBy {
     keys: Vec<HashedKey>,
-    /// Those beyond.
+    /// The number of lines beyond the maximum.
     more: u64,
 }
 
@@ -144,10 +144,10 @@ impl PassedBy {
         }
     }
 
-    /// Claims them once more, and answers what became of them.
+    /// Claims the lines again and returns the outcome.
     pub fn claim(&self, store: &Store) -> Settled {
         let mut verdicts = Vec::new();
-        // Those that an error leaves without an answer are as pending as they were.
+        // Lines that an error leaves without a verdict are still pending.
         let _ = store.claim_hashed(&self.keys, &mut verdicts);
         let count = |wanted| {
             verdicts

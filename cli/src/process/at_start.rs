@@ -1,8 +1,8 @@
-//! How things stood when the process began.
+//! The state of the process at its start.
 
 use crate::error::CliError;
 
-/// Refuses to print where nothing is open to print to.
+/// Refuses to print if standard output was closed.
 pub fn check_stdout() -> Result<(), CliError> {
     if stdout::was_open() {
         Ok(())
@@ -12,16 +12,16 @@ pub fn check_stdout() -> Result<(), CliError> {
 }
 
 /// Before `main`, the standard library opens `/dev/null` for each standard stream that is closed, so that no other file
-/// gets its number. What is printed then goes nowhere, without an error, and would be remembered as printed. Afterwards
-/// the two can't be told apart: that it is open for reading too is so of the `/dev/null` of Python and of daemons as well.
+/// gets its number. Printed lines then go nowhere, without an error, and would be remembered as printed. Afterwards the
+/// two cases are indistinguishable: the `/dev/null` of Python and of daemons is open for reading too.
 #[cfg(all(target_os = "linux", not(miri)))]
 mod stdout {
     use std::sync::atomic::{AtomicBool, Ordering};
 
     static CLOSED: AtomicBool = AtomicBool::new(false);
 
-    /// Called before the standard library begins.
-    // SAFETY: it uses nothing that has to be set up first: a system call and an atomic.
+    /// Runs before the standard library starts.
+    // SAFETY: it uses nothing that needs to be set up first: a system call and an atomic.
     #[ctor::ctor(unsafe)]
     fn look() {
         let flags = rustix::io::fcntl_getfd(rustix::stdio::stdout());
@@ -35,20 +35,20 @@ mod stdout {
 
 #[cfg(not(all(target_os = "linux", not(miri))))]
 mod stdout {
-    /// Nobody has looked.
+    /// Returns `true`: no check ran.
     pub fn was_open() -> bool {
         true
     }
 }
 
-/// Whether whoever began this process has it ignore that its terminal is hung up, as `nohup` does, where that can be
-/// told.
+/// Returns whether the parent process made this one ignore the hangup of its terminal, as `nohup` does, where the
+/// system reports that.
 pub fn ignores_hangup() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     ignores(&status, 1)
 }
 
-/// Whether a signal is among those that a process ignores, by the system's words on it.
+/// Returns whether a process ignores a signal, according to the system's description of the process.
 fn ignores(status: &str, signal: u32) -> bool {
     let mut lines = status.lines();
     let mask = lines.find_map(|line| line.strip_prefix("SigIgn:"));

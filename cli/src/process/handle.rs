@@ -1,23 +1,23 @@
-//! What differs between systems in the handling of files.
+//! File handling that differs between systems.
 
 use std::fs::{File, Metadata, OpenOptions};
 use std::io;
 use std::path::Path;
 
-/// Another handle on a standard stream, without the buffer and the lock of the one in `std`.
+/// Returns another handle on a standard stream, without the buffer and the lock of the one in `std`.
 #[cfg(unix)]
 pub fn file_of(stream: &impl std::os::fd::AsFd) -> io::Result<File> {
     stream.as_fd().try_clone_to_owned().map(File::from)
 }
 
-/// Another handle on a standard stream, without the buffer and the lock of the one in `std`.
+/// Returns another handle on a standard stream, without the buffer and the lock of the one in `std`.
 #[cfg(windows)]
 pub fn file_of(stream: &impl std::os::windows::io::AsHandle) -> io::Result<File> {
     stream.as_handle().try_clone_to_owned().map(File::from)
 }
 
-/// The byte before the place where writing to a regular file begins: the last one, unless it is written over. `None` if
-/// there is none, or it can't be read.
+/// Returns the byte before the position where writing to a regular file begins: the last one, unless the file is
+/// overwritten. Returns `None` if there is none, or it can't be read.
 #[cfg(unix)]
 pub fn byte_before(file: &File) -> Option<u8> {
     use std::io::Seek;
@@ -30,40 +30,40 @@ pub fn byte_before(file: &File) -> Option<u8> {
         let mut file = file;
         file.stream_position().ok()?
     };
-    // A file that is only to be appended to has mostly not been opened for reading.
+    // A file opened only for appending has usually not been opened for reading.
     let again = File::open(format!("/dev/fd/{}", file.as_raw_fd())).ok()?;
     let mut byte = [0];
     again.read_exact_at(&mut byte, place.checked_sub(1)?).ok()?;
     Some(byte[0])
 }
 
-/// The byte before the place where writing to a regular file begins, where the system can tell.
+/// Returns the byte before the position where writing to a regular file begins, where the system can tell.
 #[cfg(not(unix))]
 pub fn byte_before(_: &File) -> Option<u8> {
     None
 }
 
-/// Whether two names lead to one file, where the system can tell.
+/// Returns whether two names lead to one file, where the system can tell.
 #[cfg(unix)]
 pub fn is_same_file(a: &Metadata, b: &Metadata) -> bool {
     use std::os::unix::fs::MetadataExt;
     (a.dev(), a.ino()) == (b.dev(), b.ino())
 }
 
-/// Whether two names lead to one file, where the system can tell.
+/// Returns whether two names lead to one file, where the system can tell.
 #[cfg(not(unix))]
 pub fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
     false
 }
 
-/// What a file is known by, whatever its name.
+/// The identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileId {
     pub device: u64,
     pub inode: u64,
 }
 
-/// What a file is known by, where the system can tell.
+/// Returns the identity of a file, where the system can tell.
 #[cfg(unix)]
 pub fn id(file: &Metadata) -> Option<FileId> {
     use std::os::unix::fs::MetadataExt;
@@ -73,44 +73,44 @@ pub fn id(file: &Metadata) -> Option<FileId> {
     })
 }
 
-/// What a file is known by, where the system can tell.
+/// Returns the identity of a file, where the system can tell.
 #[cfg(not(unix))]
 pub fn id(_: &Metadata) -> Option<FileId> {
     None
 }
 
-/// How many names a file has.
+/// Returns how many names a file has.
 #[cfg(unix)]
 pub fn links(file: &Metadata) -> u64 {
     std::os::unix::fs::MetadataExt::nlink(file)
 }
 
-/// How many names a file has, where the system can tell.
+/// Returns how many names a file has, where the system can tell.
 #[cfg(not(unix))]
 pub fn links(_: &Metadata) -> u64 {
     1
 }
 
-/// Fills `bytes` with those from a place of a file on.
+/// Fills `bytes` from a position in a file.
 #[cfg(unix)]
 pub fn read_at(file: &File, bytes: &mut [u8], place: u64) -> io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, place)
 }
 
-/// Fills `bytes` with those from a place of a file on.
+/// Fills `bytes` from a position in a file.
 #[cfg(not(unix))]
 pub fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
-/// Has opening something that nobody reads from or writes to, such as a pipe, not wait until somebody does.
+/// Makes opening a file without a peer, such as a pipe, return instead of waiting for the peer.
 #[cfg(unix)]
 pub fn without_waiting(options: &mut OpenOptions) {
     use std::os::unix::fs::OpenOptionsExt;
     options.custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32);
 }
 
-/// Nothing waits.
+/// Does nothing: no open waits here.
 #[cfg(not(unix))]
 pub fn without_waiting(_: &mut OpenOptions) {}
 
@@ -120,13 +120,13 @@ pub fn sync_folder(folder: &Path) -> io::Result<()> {
     File::open(folder)?.sync_all()
 }
 
-/// The system does that itself.
+/// Does nothing: the system makes the names durable itself.
 #[cfg(not(unix))]
 pub fn sync_folder(_: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Locks a whole file against other processes that ask, for as long as it is open. Answers whether none had done so.
+/// Locks a whole file against other processes that ask, for as long as it is open. Returns whether it was unlocked.
 #[cfg(unix)]
 pub fn lock(file: &File) -> io::Result<bool> {
     match file.try_lock() {
@@ -136,13 +136,13 @@ pub fn lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// Where a lock keeps others from reading as well, none is taken.
+/// Takes no lock, since a lock would keep others from reading as well.
 #[cfg(not(unix))]
 pub fn lock(_: &File) -> io::Result<bool> {
     Ok(true)
 }
 
-/// The attribute of a file that says which runs write to it.
+/// The attribute of a file that identifies the runs that write to it.
 #[cfg(target_os = "linux")]
 const MARK: &str = "user.everseen.writer";
 
@@ -155,7 +155,7 @@ pub fn mark(file: &File, mark: &str) -> io::Result<()> {
     }
 }
 
-/// The mark of a file, if it has one.
+/// Returns the mark of a file, if it has one.
 #[cfg(target_os = "linux")]
 pub fn mark_of(file: &File) -> Option<String> {
     let mut bytes = [0; 64];
@@ -169,7 +169,7 @@ pub fn mark(_: &File, _: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// The mark of a file, if it has one.
+/// Returns the mark of a file, if it has one.
 #[cfg(not(target_os = "linux"))]
 pub fn mark_of(_: &File) -> Option<String> {
     None

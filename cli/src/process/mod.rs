@@ -1,4 +1,4 @@
-//! How this process stands to the system: descriptors, signals, names of files that belong to a store.
+//! The process and the system: descriptors, signals, names of files that belong to a store.
 
 pub(crate) mod at_start;
 pub(crate) mod handle;

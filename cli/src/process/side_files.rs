@@ -1,5 +1,4 @@
-//! Names that a store may give to files of its own, which it replaces and removes: nobody else's input or output may
-//! have one.
+//! Names of files that a store may create, replace and remove: no input or output may have one of them.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -9,23 +8,23 @@ use crate::error::CliError;
 use crate::input::Items;
 use crate::process::handle::is_same_file;
 
-/// What follows a store's name in those of its files; a dot is followed by a number.
+/// The suffixes that a store's files add to its name; a number follows a dot.
 const ENDINGS: [&str; 8] = [
     "-log.", "-shm", "-shm.", "-new", "-part", "-gate", "-lock", "-handle.",
 ];
 
-/// A file by its name and its folder, both without links; the name may be one of several.
+/// A file, given by its name and its folder, both without links. It may have other names.
 struct Place {
     folder: PathBuf,
     name: Vec<u8>,
 }
 
-/// Refuses files that have the name of a file of one of the stores. Nothing is opened.
+/// Refuses files that have the name of a file of one of the stores. Opens nothing.
 pub fn refuse(stores: &[&Path], files: &[&Path]) -> Result<(), CliError> {
     refuse_named(stores, files.iter().map(|file| (file.display(), *file)))
 }
 
-/// Refuses to read what has the name of a file of the store, or to print into it.
+/// Refuses to read from, or print to, anything that has the name of a file of the store.
 pub fn refuse_items(store: &Path, items: &Items, prints: bool) -> Result<(), CliError> {
     let is_stdin = |path: &&PathBuf| *path == Path::new("-");
     let named = items.files.iter().filter(|path| !is_stdin(path));
@@ -36,7 +35,7 @@ pub fn refuse_items(store: &Path, items: &Items, prints: bool) -> Result<(), Cli
         ("standard output", "/proc/self/fd/1", prints),
     ];
     for (name, link, used) in streams {
-        // Where that can't be told, or for a pipe, there is no name.
+        // A pipe has no name, and some systems report none.
         if let (true, Ok(path)) = (used, fs::read_link(link)) {
             refuse_named(&[store], [(name, path.as_path())].into_iter())?;
         }
@@ -68,7 +67,7 @@ fn refuse_named<'a>(
     Ok(())
 }
 
-/// Where a file lies: by its own name, and if that is a link, where it leads.
+/// Returns the places of a file: under its own name and, if that is a link, where it leads.
 fn places(path: &Path) -> Vec<Place> {
     let place = |path: &Path| {
         let folder = match path.parent() {
@@ -109,13 +108,13 @@ fn is_side_name(name: &[u8], store: &[u8]) -> bool {
     })
 }
 
-/// Whether two folders are one, which may be mounted at several places.
+/// Returns whether two folders are the same, possibly mounted at several places.
 fn is_one_folder(a: &Path, b: &Path) -> bool {
     let same = |a, b| Some(is_same_file(&fs::metadata(a).ok()?, &fs::metadata(b).ok()?));
     a == b || same(a, b).unwrap_or(false)
 }
 
-/// Names are compared as they are: two that look alike may differ.
+/// Returns the name as it is for comparison: two names that look alike may differ.
 fn bytes(name: &OsStr) -> &[u8] {
     name.as_encoded_bytes()
 }

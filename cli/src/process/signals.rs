@@ -1,4 +1,4 @@
-//! Ctrl-C, `kill` and a terminal that is closed: the first asks for an orderly end, the second ends at once.
+//! Ctrl-C, `kill` and a closed terminal: the first signal requests an orderly end, the second ends the process at once.
 
 use std::io;
 use std::ops::ControlFlow;
@@ -11,10 +11,11 @@ use signal_hook::flag;
 use crate::error::CliError;
 use crate::process::at_start as begun;
 
-/// Each signal that asks for an end, and the exit status that says so, by the shells' custom of 128 and the number.
+/// Each signal that requests an end, and the exit status that reports it: 128 plus the number, by the shells'
+/// convention.
 const ENDINGS: [(i32, u8); 3] = [(SIGHUP, 129), (SIGINT, 130), (SIGTERM, 143)];
 
-/// Catches the signals that ask for an end, from its making on.
+/// Catches the signals that request an end, from its creation on.
 pub struct Signals {
     status: Arc<AtomicUsize>,
 }
@@ -31,11 +32,11 @@ impl Signals {
         let again = Arc::new(AtomicBool::new(false));
         let status = Arc::new(AtomicUsize::new(0));
         for (signal, ending) in ENDINGS {
-            // Under `nohup` it is to go on.
+            // Under `nohup` the process continues.
             if signal == SIGHUP && begun::ignores_hangup() {
                 continue;
             }
-            // In this order: the first signal finds `again` unset, and sets it.
+            // In this order: the first signal finds `again` unset, then sets it.
             flag::register_conditional_shutdown(signal, ending.into(), Arc::clone(&again))?;
             flag::register_usize(signal, Arc::clone(&status), ending.into())?;
             flag::register(signal, Arc::clone(&again))?;
@@ -43,7 +44,7 @@ impl Signals {
         Ok(Signals { status })
     }
 
-    /// Whether a long call is to go on.
+    /// Returns whether a long call should continue.
     pub fn go_on(&self) -> ControlFlow<()> {
         match self.ending() {
             Some(_) => ControlFlow::Break(()),
@@ -51,7 +52,7 @@ impl Signals {
         }
     }
 
-    /// The exit status to end with, once a signal has asked for an end.
+    /// Returns the exit status to end with, once a signal has requested an end.
     pub fn ending(&self) -> Option<u8> {
         let status = self.status.load(Ordering::Relaxed);
         u8::try_from(status).ok().filter(|status| *status != 0)

@@ -1,4 +1,4 @@
-//! The fast routines against the published values and against their naive twins.
+//! Compares the fast routines with the published values and with their naive twins.
 
 mod naive;
 mod pairs;
@@ -13,8 +13,8 @@ use super::{Hash, KeyHasher, finalise};
 type Routine = fn(Hash, &[u8; 32], &[u8]) -> u64;
 type Murmur3 = fn(u32, &[u8]) -> (u64, u64);
 
-/// All ways to hash: every published value is asked of each, so the twin is known to be right before anything is
-/// held against it.
+/// All ways to hash. Every published value is checked against each, so the twin is known to be right before it serves
+/// as a reference.
 const ROUTINES: [(&str, Routine); 4] = [
     ("KeyHasher", |hash, seed, key| {
         KeyHasher::new(hash, seed).hash(key)
@@ -30,12 +30,12 @@ const ROUTINES: [(&str, Routine); 4] = [
 
 const ALGORITHMS: [Hash; 3] = [Hash::Highway, Hash::Xxh3, Hash::Murmur3];
 
-/// `00 01 02 … 1f`.
+/// Returns `00 01 02 … 1f`.
 fn counting_seed() -> [u8; 32] {
     std::array::from_fn(|i| i as u8)
 }
 
-/// A seed that begins with these bytes; the rest must not matter.
+/// Returns a seed that begins with these bytes; the rest must not matter.
 fn seed_of(first: &[u8]) -> [u8; 32] {
     let mut seed = [0xEE; 32];
     seed[..first.len()].copy_from_slice(first);
@@ -89,9 +89,9 @@ fn murmur3_gives_the_published_values() {
     }
 }
 
-/// SMHasher's own check: the hashes of `{}`, `{0}`, `{0, 1}` … under the seeds 256, 255 … laid end to end and hashed.
-/// It needs all 128 bits of each, and a `KeyHasher` gives 64: so the crate it calls, and the twin, go through it, and
-/// the `KeyHasher` is compared on the way.
+/// SMHasher's own check: the hashes of `{}`, `{0}`, `{0, 1}` … under the seeds 256, 255 … are concatenated and hashed.
+/// It needs all 128 bits of each, and a `KeyHasher` returns 64. The crate behind it and the twin therefore run through
+/// the check, and the `KeyHasher` is compared on the way.
 #[test]
 fn murmur3_passes_the_verification_of_smhasher() {
     let key: Vec<u8> = (0..=255).collect();
@@ -121,7 +121,8 @@ fn finalise_gives_the_numbers_of_splitmix64() {
     }
 }
 
-/// Every length at which an algorithm changes its way, and some past the blocks of XXH3, which are 1024 bytes.
+/// Covers every length at which an algorithm changes its method, and some past the blocks of XXH3, which are 1024
+/// bytes.
 #[test]
 fn agrees_with_the_naive_twin_at_every_length() {
     let data: Vec<u8> = (0..4200_u32).map(|i| (i * i / 8) as u8).collect();
@@ -138,7 +139,7 @@ fn agrees_with_the_naive_twin_at_every_length() {
     }
 }
 
-/// A store moves between machines, and the crate picks its routine by the machine.
+/// A store moves between machines, and the crate chooses its routine by the machine.
 #[test]
 fn highway_is_the_same_on_every_machine() {
     let key = Key([1, u64::MAX, 0x0123_4567_89AB_CDEF, 1 << 63]);
@@ -166,7 +167,7 @@ proptest! {
         keys in vec(vec(any::<u8>(), 0..=300), 1..8),
     ) {
         for hash in ALGORITHMS {
-            // One hasher for all keys: what it hashed before must leave no trace.
+            // One hasher for all keys: earlier hashes must leave no trace.
             let hasher = KeyHasher::new(hash, &seed);
             for key in &keys {
                 prop_assert_eq!(hasher.hash(key), naive::hash(hash, &seed, key), "{}", hash);
@@ -174,7 +175,7 @@ proptest! {
         }
     }
 
-    /// A key is hashed where it lies, whatever the address.
+    /// A key is hashed in place, whatever its address.
     #[test]
     fn alignment_does_not_matter(
         seed in any::<[u8; 32]>(),

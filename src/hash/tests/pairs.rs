@@ -1,4 +1,4 @@
-//! Two keys at once, and one, against the crate's way. Where the processor has no AVX2 they are the same.
+//! Compares the hashes of two keys at once, and of one, with the crate's. Without AVX2 they are the same routine.
 
 use proptest::collection::vec;
 use proptest::prelude::*;
@@ -7,14 +7,14 @@ use proptest::sample::Index;
 use super::{ALGORITHMS, counting_seed};
 use crate::hash::{Hash, HashedKey, KeyHasher};
 
-/// Both ways to hash many: the second is that of processors without AVX2.
+/// Returns both ways to hash many keys: the second is that of processors without AVX2.
 fn both_ways(hash: Hash, seed: &[u8; 32]) -> [KeyHasher; 2] {
     let hasher = KeyHasher::new(hash, seed);
     [hasher.clone(), hasher.without_pairs()]
 }
 
-/// Each length of a rest, after no packet, one and more, beside each other one: the first key may take another way
-/// than the second.
+/// Covers each length of a rest, after no packet, one and more, beside each other one: the first key may take another
+/// path than the second.
 #[test]
 fn any_two_lengths_agree_with_one_at_a_time() {
     let data: Vec<u8> = (0..1000_u32).map(|i| (i * i / 8) as u8).collect();
@@ -45,7 +45,7 @@ fn every_length_agrees_with_one_at_a_time() {
     }
 }
 
-/// A processor that has AVX2 uses it, or the tests above compare the crate with itself.
+/// A processor with AVX2 uses it; otherwise the tests above would compare the crate with itself.
 #[cfg(target_arch = "x86_64")]
 #[test]
 fn pairs_are_used_where_they_can_be() {
@@ -54,7 +54,7 @@ fn pairs_are_used_where_they_can_be() {
 }
 
 proptest! {
-    /// Any number of keys, of any lengths, at any addresses.
+    /// Covers any number of keys, of any lengths, at any addresses.
     #[test]
     fn many_keys_agree_with_one_at_a_time(
         seed in any::<[u8; 32]>(),
@@ -64,7 +64,7 @@ proptest! {
         let key = |(from, length): &(Index, usize)| &data[from.index(400)..][..*length];
         for hash in ALGORITHMS {
             for hasher in both_ways(hash, &seed) {
-                // What is there already stays.
+                // Earlier contents stay.
                 let mut keys = vec![hasher.key(b"before")];
                 let mut expected = keys.clone();
                 let [_, crates] = both_ways(hash, &seed);
@@ -78,7 +78,7 @@ proptest! {
         }
     }
 
-    /// Keys of a few bytes, of which each may end in another way.
+    /// Covers keys of a few bytes, each of which may end in another way.
     #[test]
     fn many_short_keys_agree_with_one_at_a_time(
         seed in any::<[u8; 32]>(),

@@ -1,4 +1,4 @@
-//! The values that each algorithm's authors or first users published. Facts; where they are from stands with each.
+//! The values that each algorithm's authors or first users published. They are facts; each comment names the source.
 
 /// HighwayHash-64 of the first 0 to 64 bytes of `00 01 02 …` under the key `00 01 … 1f`:
 /// `kExpected64` in google/highwayhash, `highwayhash/highwayhash_test.cc` and `c/highwayhash_test.c`.

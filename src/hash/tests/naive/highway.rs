@@ -64,7 +64,7 @@ impl State {
         add(&mut self.v1, zipper_merge(self.v0));
     }
 
-    /// The last 1 to 31 bytes: the length enters the state, and a packet is filled up from the ends of what is left.
+    /// Processes the last 1 to 31 bytes: the length enters the state, and a packet is filled from the ends of the rest.
     fn update_remainder(&mut self, bytes: &[u8]) {
         let length = bytes.len();
         add(&mut self.v0, [((length as u64) << 32) + length as u64; 4]);

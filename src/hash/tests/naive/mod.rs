@@ -1,5 +1,4 @@
-//! Each algorithm once more, slow and obvious, written from its specification alone: what the fast ones are held
-//! against.
+//! Each algorithm once more, slow and obvious, written from its specification alone: the reference for the fast ones.
 
 pub(crate) mod highway;
 pub(crate) mod murmur3;
@@ -7,7 +6,7 @@ pub(crate) mod xxh3;
 
 use crate::hash::Hash;
 
-/// What `KeyHasher::new(hash, seed).hash(key)` must be.
+/// Returns what `KeyHasher::new(hash, seed).hash(key)` must be.
 pub(crate) fn hash(hash: Hash, seed: &[u8; 32], key: &[u8]) -> u64 {
     match hash {
         Hash::Highway => highway::hash64([0, 8, 16, 24].map(|at| u64_at(seed, at)), key),
@@ -24,7 +23,7 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
     (0..8).fold(0, |n, i| n | u64::from(bytes[at + i]) << (8 * i))
 }
 
-/// The 128-bit product of two words, its halves XORed.
+/// Returns the 128-bit product of two words with its halves XORed.
 fn fold_multiply(a: u64, b: u64) -> u64 {
     let product = u128::from(a) * u128::from(b);
     product as u64 ^ (product >> 64) as u64

@@ -5,7 +5,7 @@ use super::u64_at;
 const C1: u64 = 0x87C3_7B91_1142_53D5;
 const C2: u64 = 0x4CF5_AD43_2745_937F;
 
-/// The two halves `(h1, h2)` of the 128-bit hash.
+/// Returns the two halves `(h1, h2)` of the 128-bit hash.
 pub(crate) fn x64_128(seed: u32, data: &[u8]) -> (u64, u64) {
     let scramble1 = |k: u64| k.wrapping_mul(C1).rotate_left(31).wrapping_mul(C2);
     let scramble2 = |k: u64| k.wrapping_mul(C2).rotate_left(33).wrapping_mul(C1);
@@ -23,7 +23,7 @@ pub(crate) fn x64_128(seed: u32, data: &[u8]) -> (u64, u64) {
         h2 = h2.wrapping_mul(5).wrapping_add(0x3849_5AB5);
     }
 
-    // Scrambled zeros are zeros, so a tail filled up with them is what the original does in two cases.
+    // Scrambled zeros are zeros, so padding the tail with them does what the original does in two cases.
     let mut tail = blocks.remainder().to_vec();
     tail.resize(16, 0);
     h1 ^= scramble1(u64_at(&tail, 0)) ^ data.len() as u64;

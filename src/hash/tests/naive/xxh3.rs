@@ -110,10 +110,10 @@ fn up_to_240(seed: u64, data: &[u8], secret: &[u8]) -> u64 {
     avalanche(acc.wrapping_add(mix_step(seed, &data[len - 16..], &secret[119..])))
 }
 
-/// Blocks of 16 stripes of 64 bytes, the accumulators scrambled between blocks.
+/// Processes blocks of 16 stripes of 64 bytes, scrambling the accumulators between blocks.
 fn large(data: &[u8], secret: &[u8]) -> u64 {
     let mut acc = [P32_3, P64_1, P64_2, P64_3, P64_4, P32_2, P64_5, P32_1];
-    // A stripe that ends with the data is the last one, and that is read from the end.
+    // A stripe that ends with the data is the last one, which is read from the end.
     let stripes = (data.len() - 1) / 64;
     for n in 0..stripes {
         accumulate(&mut acc, &data[64 * n..], &secret[8 * (n % 16)..]);
