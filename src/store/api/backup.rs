@@ -86,7 +86,7 @@ impl Options {
     ///
     /// The call first checks the whole delta and what it will make of the copy. It trusts the copy's other pages;
     /// [`Store::verify`](crate::Store::verify) reads them. If the call is interrupted after that check (a kill, a power
-    /// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`] until the same delta has been
+    /// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`](crate::FormatError::HalfApplied) until the same delta has been
     /// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
     /// but readers are not noticed and may get errors.
     ///

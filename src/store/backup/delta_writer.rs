@@ -20,7 +20,7 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::quiesce::quiesce;
 use crate::sys::storage::{StorageFile, write_all_at};
 
-/// The result of writing a [delta](Store::snapshot_since).
+/// The result of writing a [delta](crate::Store::snapshot_since).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeltaReport {

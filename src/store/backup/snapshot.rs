@@ -24,7 +24,7 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::quiesce::{Quiesced, quiesce};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// The result of a [snapshot](Store::snapshot).
+/// The result of a [snapshot](crate::Store::snapshot).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SnapshotReport {
