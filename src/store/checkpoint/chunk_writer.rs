@@ -10,7 +10,7 @@ use crate::page::{self, Content, PageFault};
 use crate::store::config::options::Options;
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::checkpoint_state::CheckpointState;
-use crate::store::prefetch::LookupHints;
+use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::store_file::StoreFile;
 use crate::sys::storage::write_all_at;

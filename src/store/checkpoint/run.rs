@@ -20,7 +20,7 @@ use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::Generation;
 use crate::store::generation::log_files::LogFiles;
-use crate::store::prefetch::LookupHints;
+use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::sys::{RangeLock, wait_until};

@@ -22,7 +22,7 @@ use crate::store::engine::writer_state::WriterState;
 use crate::store::generation::buffer_pool::BufferPool;
 use crate::store::generation::log_files::LogFiles;
 use crate::store::generation::sampling::{FprSample, Sampling};
-use crate::store::prefetch::LookupHints;
+use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
 use crate::sys::storage::StorageFile;

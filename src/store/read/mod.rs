@@ -18,7 +18,7 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::Engine;
-use crate::store::prefetch::LookupHints;
+use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 
