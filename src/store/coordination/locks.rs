@@ -11,9 +11,9 @@
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
 //! | writer | `NAME-shm`; [a word in it](super::biased_lock) while only one handle writes | for one batch |
 //!
-//! The locks on the store file are locks of single bytes far behind its end (FORMAT.md, "Locks and concurrent
-//! readers"). So they hold under whatever name the file was opened, and there is no lock file that a tidy person could
-//! remove.
+//! The locks on the store file are locks of single bytes far behind its end
+//! (FORMAT.md, "Locks and concurrent readers"). So they hold under whatever name the file was opened, and there is no
+//! lock file that a tidy person could remove.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
