@@ -5,6 +5,8 @@
 
 #[path = "house_rules/imports.rs"]
 mod imports;
+#[path = "house_rules/names.rs"]
+mod names;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -16,7 +16,7 @@ const EVEN: u16 = 0x4000;
 const MARKED: u16 = 0x8000;
 const NUMBER: u16 = MARKED - 1;
 /// A number further from 0 has no room for another batch: the buffer counts as full.
-const MOST: i64 = EVEN as i64 - 1024;
+const MAX_CHANGE: i64 = EVEN as i64 - 1024;
 
 fn number_of(state: u16) -> i64 {
     match state & NUMBER {
@@ -39,7 +39,7 @@ impl Buffer {
             Some(found) => found,
             None => (self.take_slot(hash, MARKED | EVEN)?, EVEN),
         };
-        if number_of(state).abs() > MOST {
+        if number_of(state).abs() > MAX_CHANGE {
             return None;
         }
         self.publish(slot, state | MARKED);
@@ -207,7 +207,7 @@ mod tests {
             number -= 512;
             assert_eq!(table.net(7), number);
         }
-        assert!(number < -MOST, "{number}");
+        assert!(number < -MAX_CHANGE, "{number}");
         assert_eq!(table.net(8), 0);
         assert!(table.mark(8).is_some());
     }

@@ -24,7 +24,7 @@ pub(crate) use slot::Slot;
 pub(crate) use table::{Claim, Presence};
 pub(crate) use transactions::COMMITTED;
 
-const MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
+const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
 const HEADER_WORDS: u64 = 64;
 const MOST_TRANSACTIONS: u64 = 32_768;
 
@@ -55,7 +55,7 @@ enum Word {
 }
 
 /// The words that hold the magic.
-const MAGICS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
+const MAGIC_WORDS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
 
 const _: () = assert!((Word::Net as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
@@ -126,8 +126,8 @@ impl Buffer {
     /// Creates a file of zeros, except for its magic, that a buffer of about `bytes` can [adopt](Self::adopt) at once.
     pub(crate) fn blank(folder: &Folder, path: &Path, bytes: u64) -> io::Result<()> {
         let region = Region::create(folder, path, Shape::of(bytes).words())?;
-        for index in MAGICS {
-            region.words()[index].store(MAGIC, Ordering::Release);
+        for index in MAGIC_WORDS {
+            region.words()[index].store(BUFFER_MAGIC, Ordering::Release);
         }
         Ok(())
     }
@@ -146,7 +146,7 @@ impl Buffer {
         let region = Region::take_over(folder, path)?;
         let words = region.words();
         let front = words.iter().enumerate().take(HEADER_WORDS as usize);
-        let front = front.filter(|(index, _)| !MAGICS.contains(index));
+        let front = front.filter(|(index, _)| !MAGIC_WORDS.contains(index));
         let is_blank = front.fold(0, |all, (_, word)| all | word.load(Ordering::Acquire)) == 0;
         if words.len() as u64 != shape.words() || !is_blank {
             return Err(io::ErrorKind::InvalidData.into());
@@ -165,8 +165,8 @@ impl Buffer {
         buffer.set(Word::Generation, generation);
         buffer.set(Word::Transactions, shape.transactions);
         buffer.set(Word::Homes, shape.homes);
-        for index in MAGICS {
-            buffer.region.words()[index].store(MAGIC, Ordering::Release);
+        for index in MAGIC_WORDS {
+            buffer.region.words()[index].store(BUFFER_MAGIC, Ordering::Release);
         }
         buffer
     }
@@ -191,7 +191,7 @@ impl Buffer {
             transactions: word(Word::Transactions),
             homes: word(Word::Homes),
         };
-        let fits = word(Word::Magic) == MAGIC
+        let fits = word(Word::Magic) == BUFFER_MAGIC
             && word(Word::Generation) == generation
             && shape.homes > 0
             && shape.homes < 1 << 40

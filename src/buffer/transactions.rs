@@ -15,7 +15,7 @@ pub(super) const DROPPED: u16 = 2;
 /// State of a key that is not in the log yet. Readers skip it.
 pub(super) const CLAIMED: u16 = 3;
 /// States from here on name transactions.
-pub(super) const FIRST: u16 = 4;
+pub(super) const FIRST_SEAT_STATE: u16 = 4;
 
 /// The status of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -36,17 +36,17 @@ impl Buffer {
     /// Returns the word of a transaction, or `None` for a state that names no transaction.
     #[inline]
     fn transaction_word(&self, state: u16) -> Option<&AtomicU64> {
-        if state < FIRST || u64::from(state) >= self.states_end() {
+        if state < FIRST_SEAT_STATE || u64::from(state) >= self.states_end() {
             return None;
         }
         self.region
             .words()
-            .get(HEADER_WORDS as usize + usize::from(state - FIRST))
+            .get(HEADER_WORDS as usize + usize::from(state - FIRST_SEAT_STATE))
     }
 
     /// Returns the end of the valid states: no key has this state or a higher one.
     pub(super) fn states_end(&self) -> u64 {
-        u64::from(FIRST) + self.transactions
+        u64::from(FIRST_SEAT_STATE) + self.transactions
     }
 
     fn load_transaction(&self, state: u16) -> Option<u64> {
@@ -71,10 +71,13 @@ impl Buffer {
     fn take_transaction(&self, handle: u64) -> Option<u16> {
         let next = self.get(Word::NextTransaction);
         let state = (next..self.transactions)
-            .map(|index| FIRST + index as u16)
+            .map(|index| FIRST_SEAT_STATE + index as u16)
             .find(|state| self.load_transaction(*state) == Some(FREE))?;
         self.store_transaction(state, handle << 3 | OPEN_BIT);
-        self.set(Word::NextTransaction, u64::from(state - FIRST) + 1);
+        self.set(
+            Word::NextTransaction,
+            u64::from(state - FIRST_SEAT_STATE) + 1,
+        );
         Some(state)
     }
 
@@ -110,7 +113,7 @@ impl Buffer {
     /// Returns all open transactions with their handles.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (0..self.transactions).filter_map(|index| {
-            let state = FIRST + index as u16;
+            let state = FIRST_SEAT_STATE + index as u16;
             match self.transaction(state) {
                 Transaction::Open(handle) => Some((state, handle)),
                 _ => None,
@@ -124,7 +127,7 @@ impl Buffer {
     /// another one. A reader's "pending" is therefore a hint, and the holder of the writer lock decides.
     fn sweep_transactions(&self) {
         self.for_each_key(|slot, state| {
-            if state >= FIRST {
+            if state >= FIRST_SEAT_STATE {
                 match self.transaction(state) {
                     Transaction::Open(_) => {}
                     Transaction::Committed => self.publish(slot, COMMITTED),
@@ -133,7 +136,7 @@ impl Buffer {
             }
         });
         for index in 0..self.transactions {
-            let state = FIRST + index as u16;
+            let state = FIRST_SEAT_STATE + index as u16;
             if self
                 .load_transaction(state)
                 .is_some_and(|word| word & OPEN_BIT == 0)
@@ -188,7 +191,7 @@ mod tests {
             begun += 1;
         }
         assert_eq!(begun, 64);
-        buffer.abort_transaction(FIRST + 9);
-        assert_eq!(buffer.begin_transaction(5), Some(FIRST + 9));
+        buffer.abort_transaction(FIRST_SEAT_STATE + 9);
+        assert_eq!(buffer.begin_transaction(5), Some(FIRST_SEAT_STATE + 9));
     }
 }

@@ -7,9 +7,9 @@ use super::{FormatError, Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::hash::finalise;
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERCOPY";
-const CRC_OFFSET: usize = 8;
-pub(crate) const LENGTH: usize = 96;
+pub(crate) const COPY_MAGIC: [u8; 8] = *b"EVERCOPY";
+const COPY_CRC_OFFSET: usize = 8;
+pub(crate) const COPY_MARK_BYTES: usize = 96;
 /// Bytes in a page's header, which represents the page's content in the digest.
 pub(crate) const PAGE_HEADER: usize = 16;
 
@@ -38,13 +38,13 @@ pub(crate) struct CopyMark {
 
 impl CopyMark {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LENGTH);
+        let mut bytes = Vec::with_capacity(COPY_MARK_BYTES);
         let next = self.next.unwrap_or(Moment {
             generation: 0,
             digest: 0,
         });
         Encoder::new(&mut bytes)
-            .bytes(&MAGIC)
+            .bytes(&COPY_MAGIC)
             .u32(0)
             .u32(match self.next {
                 None => STATE_WHOLE,
@@ -56,20 +56,20 @@ impl CopyMark {
             .u64(self.sequence)
             .u64(next.generation)
             .u64(next.digest)
-            .pad_to(LENGTH);
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        put_u32(&mut bytes, CRC_OFFSET, crc);
+            .pad_to(COPY_MARK_BYTES);
+        let crc = crc32fast::hash(&bytes[COPY_CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, COPY_CRC_OFFSET, crc);
         bytes
     }
 
     /// Returns `None` if the bytes hold no mark of a copy of this store.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
-        let bytes = bytes.get(..LENGTH)?;
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+        let bytes = bytes.get(..COPY_MARK_BYTES)?;
+        let crc = crc32fast::hash(&bytes[COPY_CRC_OFFSET + 4..]);
+        if bytes[..8] != COPY_MAGIC || u32_at(bytes, COPY_CRC_OFFSET) != crc {
             return None;
         }
-        let mut input = Decoder::new(&bytes[CRC_OFFSET + 4..]);
+        let mut input = Decoder::new(&bytes[COPY_CRC_OFFSET + 4..]);
         let state = input.u32()?;
         let store_id = input.array()?;
         let moment = |input: &mut Decoder<'_>| {
@@ -184,11 +184,11 @@ mod tests {
             moment in moment(),
             sequence in 0..=MAX_COUNTER,
             next in prop::option::of(moment()),
-            bit in 0..LENGTH * 8,
+            bit in 0..COPY_MARK_BYTES * 8,
         ) {
             let mark = CopyMark { store_id, moment, sequence, next };
             let mut bytes = mark.encode();
-            prop_assert_eq!(bytes.len(), LENGTH);
+            prop_assert_eq!(bytes.len(), COPY_MARK_BYTES);
             prop_assert_eq!(CopyMark::decode(&bytes, &header(store_id)), Some(mark));
             let mut other = store_id;
             other[0] ^= 1;

@@ -4,17 +4,17 @@ use super::copy::Moment;
 use super::delta_error::DeltaError;
 use super::layout::MAX_COUNTER;
 use super::layout::{PAGE_LIMIT, SUPERBLOCK_BYTES};
-use super::superblock::{FIXED_BYTES, LENGTH_OFFSET};
+use super::superblock::{FIXED_BYTES, SUPERBLOCK_LENGTH_OFFSET};
 use super::{Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, put_u64, u32_at, u64_at};
 use crate::page::{self, GENERATION_OFFSET, PAGE_BYTES};
 use crate::sizing::Cell;
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERDELT";
+pub(crate) const DELTA_MAGIC: [u8; 8] = *b"EVERDELT";
 pub(crate) const END_MAGIC: [u8; 8] = *b"EVERDEND";
-pub(crate) const VERSION: u32 = 1;
-pub(crate) const HEADER_BYTES: usize = 96;
-const CRC_OFFSET: usize = 92;
+pub(crate) const DELTA_VERSION: u32 = 1;
+pub(crate) const DELTA_HEADER_BYTES: usize = 96;
+const DELTA_CRC_OFFSET: usize = 92;
 pub(crate) const END_BYTES: usize = 16;
 const END_CRC_OFFSET: usize = 12;
 
@@ -36,10 +36,10 @@ pub(crate) struct DeltaHeader {
 
 impl DeltaHeader {
     pub(crate) fn encode(&self) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(HEADER_BYTES);
+        let mut bytes = Vec::with_capacity(DELTA_HEADER_BYTES);
         Encoder::new(&mut bytes)
-            .bytes(&MAGIC)
-            .u32(VERSION)
+            .bytes(&DELTA_MAGIC)
+            .u32(DELTA_VERSION)
             .u32(self.superblock_length)
             .bytes(&self.store_id)
             .u64(self.from.generation)
@@ -49,39 +49,43 @@ impl DeltaHeader {
             .u64(self.pages)
             .u64(self.section_pages)
             .u32(self.sections)
-            .pad_to(HEADER_BYTES);
-        let crc = crc32fast::hash(&bytes[..CRC_OFFSET]);
-        put_u32(&mut bytes, CRC_OFFSET, crc);
+            .pad_to(DELTA_HEADER_BYTES);
+        let crc = crc32fast::hash(&bytes[..DELTA_CRC_OFFSET]);
+        put_u32(&mut bytes, DELTA_CRC_OFFSET, crc);
         bytes
     }
 
     /// Checks the beginning of a file of `length` bytes and decodes the header from it. `bytes` holds as much of the
     /// header as the file has.
     pub(crate) fn decode(bytes: &[u8], length: u64) -> Result<Self, DeltaError> {
-        if bytes.len() < 8 || bytes[..8] != MAGIC {
+        if bytes.len() < 8 || bytes[..8] != DELTA_MAGIC {
             let got = bytes[..bytes.len().min(8)].to_vec();
             return Err(DeltaError::NotADelta { got });
         }
-        if bytes.len() < HEADER_BYTES {
+        if bytes.len() < DELTA_HEADER_BYTES {
             return Err(DeltaError::Length {
-                expected: (HEADER_BYTES + FIXED_BYTES + END_BYTES) as u64,
+                expected: (DELTA_HEADER_BYTES + FIXED_BYTES + END_BYTES) as u64,
                 got: length,
             });
         }
-        checked("header", &bytes[..CRC_OFFSET], u32_at(bytes, CRC_OFFSET))?;
-        let mut input = Decoder::new(&bytes[8..CRC_OFFSET]);
+        checked(
+            "header",
+            &bytes[..DELTA_CRC_OFFSET],
+            u32_at(bytes, DELTA_CRC_OFFSET),
+        )?;
+        let mut input = Decoder::new(&bytes[8..DELTA_CRC_OFFSET]);
         // The slice covers all fields together, so no field is ever missing.
         Self::fields(&mut input, length).unwrap_or(Err(DeltaError::Length {
-            expected: HEADER_BYTES as u64,
+            expected: DELTA_HEADER_BYTES as u64,
             got: length,
         }))
     }
 
     fn fields(input: &mut Decoder<'_>, length: u64) -> Option<Result<Self, DeltaError>> {
         let version = input.u32()?;
-        if version != VERSION {
+        if version != DELTA_VERSION {
             return Some(Err(DeltaError::UnsupportedVersion {
-                expected: VERSION,
+                expected: DELTA_VERSION,
                 got: version,
             }));
         }
@@ -139,7 +143,7 @@ impl DeltaHeader {
 
     /// Returns the offset of the pages.
     pub(crate) fn pages_offset(&self) -> u64 {
-        HEADER_BYTES as u64 + u64::from(self.superblock_length)
+        DELTA_HEADER_BYTES as u64 + u64::from(self.superblock_length)
     }
 
     /// Returns the offset of the end mark.
@@ -167,7 +171,7 @@ impl DeltaHeader {
 
     fn end_without_crc(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(END_BYTES);
-        let own = u32_at(&self.encode(), CRC_OFFSET);
+        let own = u32_at(&self.encode(), DELTA_CRC_OFFSET);
         Encoder::new(&mut bytes).bytes(&END_MAGIC).u32(own).u32(0);
         bytes
     }
@@ -194,8 +198,8 @@ impl DeltaHeader {
         header: &Header,
     ) -> Result<Superblock, DeltaError> {
         let superblock = Superblock::decode(bytes, header).map_err(DeltaError::Superblock)?;
-        if u32_at(bytes, LENGTH_OFFSET) != self.superblock_length {
-            let got = u32_at(bytes, LENGTH_OFFSET);
+        if u32_at(bytes, SUPERBLOCK_LENGTH_OFFSET) != self.superblock_length {
+            let got = u32_at(bytes, SUPERBLOCK_LENGTH_OFFSET);
             return Err(DeltaError::Superblock(super::SuperblockFault::Length {
                 got,
             }));
@@ -301,7 +305,7 @@ pub(crate) fn to_page(cell: Cell, record: &mut [u8]) {
 /// Returns the bytes of a superblock without the padding of its last page.
 pub(crate) fn superblock_bytes(superblock: &Superblock, header: &Header) -> Vec<u8> {
     let mut bytes = superblock.encode(header);
-    let length = u32_at(&bytes, LENGTH_OFFSET) as usize;
+    let length = u32_at(&bytes, SUPERBLOCK_LENGTH_OFFSET) as usize;
     bytes.truncate(length);
     bytes
 }
@@ -337,7 +341,7 @@ mod tests {
         fn headers_and_ends_go_there_and_back_unless_a_bit_is_flipped(
             delta in delta(),
             content in prop::collection::vec(any::<u8>(), 0..50),
-            bit in 0..HEADER_BYTES * 8,
+            bit in 0..DELTA_HEADER_BYTES * 8,
             end_bit in 0..END_BYTES * 8,
         ) {
             let length = delta.length();

@@ -7,8 +7,8 @@ use crate::hash::Hash;
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERSEEN";
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const STORE_MAGIC: [u8; 8] = *b"EVERSEEN";
+pub(crate) const STORE_VERSION: u32 = 1;
 /// Flag: a handle's uncommitted operations are dropped when the handle goes away.
 pub(crate) const FLAG_TRANSACTIONAL: u32 = 1;
 const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
@@ -17,9 +17,9 @@ const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
 pub(crate) const FEATURE_LOCKS: u64 = 1;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
-pub(crate) const LENGTH_OFFSET: usize = 12;
-pub(crate) const CRC_OFFSET: usize = 252;
-const _: () = assert!(CRC_OFFSET + 4 == HEADER_BYTES);
+pub(crate) const HEADER_LENGTH_OFFSET: usize = 12;
+pub(crate) const HEADER_CRC_OFFSET: usize = 252;
+const _: () = assert!(HEADER_CRC_OFFSET + 4 == HEADER_BYTES);
 
 /// A header whose CRC and fields have all been checked.
 #[derive(Clone, PartialEq)]
@@ -68,8 +68,8 @@ impl Header {
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         Encoder::new(&mut bytes)
-            .bytes(&MAGIC)
-            .u32(VERSION)
+            .bytes(&STORE_MAGIC)
+            .u32(STORE_VERSION)
             .u32(HEADER_BYTES as u32)
             .u64(self.compatible)
             .u64(self.read_only_compatible)
@@ -95,8 +95,8 @@ impl Header {
             .pad_to(HEADER_BYTES);
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&bytes);
-        let crc = crc32fast::hash(&header[..CRC_OFFSET]);
-        put_u32(&mut header, CRC_OFFSET, crc);
+        let crc = crc32fast::hash(&header[..HEADER_CRC_OFFSET]);
+        put_u32(&mut header, HEADER_CRC_OFFSET, crc);
         header
     }
 
@@ -111,28 +111,28 @@ impl Header {
         let Some(magic) = page.first_chunk::<8>() else {
             return Err(truncated);
         };
-        if *magic != MAGIC {
+        if *magic != STORE_MAGIC {
             return Err(FormatError::NotAStore { got: *magic });
         }
         if file_length < PAGES_OFFSET || page.len() < PAGE_BYTES {
             return Err(truncated);
         }
-        let expected = crc32fast::hash(&page[..CRC_OFFSET]);
-        let got = u32_at(page, CRC_OFFSET);
+        let expected = crc32fast::hash(&page[..HEADER_CRC_OFFSET]);
+        let got = u32_at(page, HEADER_CRC_OFFSET);
         if expected != got {
             return Err(FormatError::HeaderChecksum { expected, got });
         }
         let version = u32_at(page, VERSION_OFFSET);
-        if version != VERSION {
+        if version != STORE_VERSION {
             return Err(FormatError::UnsupportedVersion {
-                expected: VERSION,
+                expected: STORE_VERSION,
                 got: version,
             });
         }
         if page[HEADER_BYTES..PAGE_BYTES].iter().any(|byte| *byte != 0) {
             return Err(field("padding", "zeros up to byte 4096", "something else"));
         }
-        let mut decoder = Decoder::new(&page[LENGTH_OFFSET..CRC_OFFSET]);
+        let mut decoder = Decoder::new(&page[HEADER_LENGTH_OFFSET..HEADER_CRC_OFFSET]);
         // The slice covers all fields together, so no field is ever missing.
         Self::fields(&mut decoder).unwrap_or(Err(truncated))
     }
@@ -300,8 +300,8 @@ mod tests {
     fn forged(offset: usize, bytes: &[u8]) -> Result<Header, FormatError> {
         let mut page = page(&header());
         page[offset..offset + bytes.len()].copy_from_slice(bytes);
-        let crc = crc32fast::hash(&page[..CRC_OFFSET]);
-        put_u32(&mut page, CRC_OFFSET, crc);
+        let crc = crc32fast::hash(&page[..HEADER_CRC_OFFSET]);
+        put_u32(&mut page, HEADER_CRC_OFFSET, crc);
         Header::decode(&page, PAGES_OFFSET)
     }
 

@@ -9,9 +9,9 @@ use super::Header;
 use super::layout::MAX_COUNTER;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERINTT";
-pub(crate) const CRC_OFFSET: usize = 8;
-pub(crate) const LENGTH: usize = 64;
+pub(crate) const INTENT_MAGIC: [u8; 8] = *b"EVERINTT";
+pub(crate) const INTENT_CRC_OFFSET: usize = 8;
+pub(crate) const INTENT_BYTES: usize = 64;
 
 /// The pages that may be torn.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,9 +26,9 @@ pub(crate) struct Intent {
 
 impl Intent {
     pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LENGTH);
+        let mut bytes = Vec::with_capacity(INTENT_BYTES);
         Encoder::new(&mut bytes)
-            .bytes(&MAGIC)
+            .bytes(&INTENT_MAGIC)
             .u32(0)
             .u32(0)
             .bytes(&header.store_id)
@@ -36,17 +36,17 @@ impl Intent {
             .u64(self.sequence)
             .u64(self.pages.start)
             .u64(self.pages.end);
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        put_u32(&mut bytes, CRC_OFFSET, crc);
+        let crc = crc32fast::hash(&bytes[INTENT_CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, INTENT_CRC_OFFSET, crc);
         bytes
     }
 
     /// Returns `None` if the bytes hold no intent of this store, or only a partial one. A partial intent never became
     /// durable, so no page was written on the strength of it.
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
-        let bytes = bytes.get(..LENGTH)?;
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+        let bytes = bytes.get(..INTENT_BYTES)?;
+        let crc = crc32fast::hash(&bytes[INTENT_CRC_OFFSET + 4..]);
+        if bytes[..8] != INTENT_MAGIC || u32_at(bytes, INTENT_CRC_OFFSET) != crc {
             return None;
         }
         let mut input = Decoder::new(&bytes[16..]);
@@ -62,4 +62,4 @@ impl Intent {
     }
 }
 
-const _: () = assert!(LENGTH == 8 + 4 + 4 + 16 + 32);
+const _: () = assert!(INTENT_BYTES == 8 + 4 + 4 + 16 + 32);

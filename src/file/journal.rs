@@ -15,9 +15,9 @@ use crate::page::{self, Content, PAGE_BYTES};
 use crate::sizing::Plan;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERJRNL";
-pub(crate) const CRC_OFFSET: usize = 8;
-pub(crate) const LENGTH: usize = 64;
+pub(crate) const JOURNAL_MAGIC: [u8; 8] = *b"EVERJRNL";
+pub(crate) const JOURNAL_CRC_OFFSET: usize = 8;
+pub(crate) const JOURNAL_HEADER_BYTES: usize = 64;
 /// Offset of the journal.
 pub(crate) const OFFSET: u64 = FIRST_PAGE * PAGE_BYTES as u64;
 /// Offset of the page numbers.
@@ -31,7 +31,7 @@ pub(crate) const MOST_IMAGES: u64 = (IMAGES_OFFSET - NUMBERS_OFFSET) / 8;
 /// Images in the journal of a new store, unless the store has fewer pages: 4 MiB.
 const USUAL_IMAGES: u64 = 1024;
 /// Images read at a time.
-const PIECE: usize = 64;
+const IMAGES_AT_ONCE: usize = 64;
 
 const _: () = assert!(USUAL_IMAGES <= MOST_IMAGES && USUAL_IMAGES.is_multiple_of(LAYER_ALIGNMENT));
 
@@ -58,26 +58,26 @@ struct Front {
 
 impl Front {
     fn encode(self, header: &Header) -> Vec<u8> {
-        let mut bytes = Vec::with_capacity(LENGTH);
+        let mut bytes = Vec::with_capacity(JOURNAL_HEADER_BYTES);
         Encoder::new(&mut bytes)
-            .bytes(&MAGIC)
+            .bytes(&JOURNAL_MAGIC)
             .u32(0)
             .u32(self.count)
             .bytes(&header.store_id)
             .u64(self.generation)
-            .pad_to(LENGTH);
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        put_u32(&mut bytes, CRC_OFFSET, crc);
+            .pad_to(JOURNAL_HEADER_BYTES);
+        let crc = crc32fast::hash(&bytes[JOURNAL_CRC_OFFSET + 4..]);
+        put_u32(&mut bytes, JOURNAL_CRC_OFFSET, crc);
         bytes
     }
 
     fn decode(bytes: &[u8], header: &Header) -> Option<Self> {
-        let bytes = bytes.get(..LENGTH)?;
-        let crc = crc32fast::hash(&bytes[CRC_OFFSET + 4..]);
-        if bytes[..8] != MAGIC || u32_at(bytes, CRC_OFFSET) != crc {
+        let bytes = bytes.get(..JOURNAL_HEADER_BYTES)?;
+        let crc = crc32fast::hash(&bytes[JOURNAL_CRC_OFFSET + 4..]);
+        if bytes[..8] != JOURNAL_MAGIC || u32_at(bytes, JOURNAL_CRC_OFFSET) != crc {
             return None;
         }
-        let mut input = Decoder::new(&bytes[CRC_OFFSET + 4..]);
+        let mut input = Decoder::new(&bytes[JOURNAL_CRC_OFFSET + 4..]);
         let count = input.u32()?;
         let is_own = input.array::<16>()? == header.store_id;
         let generation = input.u64()?;
@@ -153,7 +153,7 @@ impl Journal {
         header: &Header,
         generation: u64,
     ) -> io::Result<Option<Vec<u64>>> {
-        let mut bytes = [0; LENGTH];
+        let mut bytes = [0; JOURNAL_HEADER_BYTES];
         read_exact_at(file, &mut bytes, OFFSET)?;
         let front = Front::decode(&bytes, header).filter(|front| front.generation == generation);
         let Some(front) = front.filter(|front| u64::from(front.count) <= self.room) else {
@@ -177,10 +177,10 @@ impl Journal {
         numbers: &[u64],
         mut each: impl FnMut(u64, &[u8]) -> io::Result<()>,
     ) -> io::Result<()> {
-        let mut bytes = vec![0; PIECE.min(numbers.len()) * PAGE_BYTES];
-        for (piece, numbers) in (0..).zip(numbers.chunks(PIECE)) {
+        let mut bytes = vec![0; IMAGES_AT_ONCE.min(numbers.len()) * PAGE_BYTES];
+        for (piece, numbers) in (0..).zip(numbers.chunks(IMAGES_AT_ONCE)) {
             let bytes = &mut bytes[..numbers.len() * PAGE_BYTES];
-            let offset = IMAGES_OFFSET + piece * (PIECE * PAGE_BYTES) as u64;
+            let offset = IMAGES_OFFSET + piece * (IMAGES_AT_ONCE * PAGE_BYTES) as u64;
             read_exact_at(file, bytes, offset)?;
             for (number, image) in numbers.iter().zip(bytes.chunks_exact(PAGE_BYTES)) {
                 each(*number, image)?;
@@ -190,4 +190,4 @@ impl Journal {
     }
 }
 
-const _: () = assert!(LENGTH >= 8 + 4 + 4 + 16 + 8);
+const _: () = assert!(JOURNAL_HEADER_BYTES >= 8 + 4 + 4 + 16 + 8);

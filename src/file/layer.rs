@@ -11,7 +11,6 @@ use crate::sizing::{Cell, MAX_PROBES, Plan};
 /// Bytes that a layer takes in the superblock and in a cut.
 pub(crate) const LAYER_BYTES: usize = 64;
 /// Maximum number of layers in a store.
-pub(crate) const MAX_LAYERS: usize = crate::sizing::MAX_LAYERS as usize;
 /// Every page of the layer has been written, so that a page of zeros in it is damage.
 const FLAG_ALL_WRITTEN: u32 = 1;
 

@@ -6,14 +6,13 @@ use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
 use crate::page::probe_batch::{Drawn, first_of, first_runs};
-use crate::page::{self, Content, PAGE_BYTES, PageFault, bloom, counting};
+use crate::page::{self, Content, PAGE_BYTES, PAGE_WORDS, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 use crate::sys::{Map, Region, Words};
 
-const WORDS: usize = PAGE_BYTES / 8;
 /// How often a reader checks a page that is being written, in one window, before it takes the page's bits as they are.
-const PATIENCE: usize = if cfg!(all(test, loom)) { 8 } else { 100 };
+const MAX_READ_RETRIES: usize = if cfg!(all(test, loom)) { 8 } else { 100 };
 
 /// The range of pages that a checkpoint is currently writing, published to readers: a wrong CRC inside it means "try
 /// again", not damage. It is a view of words that processes may share.
@@ -96,7 +95,7 @@ pub(crate) fn check_patiently(
     mut check: impl FnMut() -> Result<Content, PageFault>,
 ) -> Result<Option<Content>, PageFault> {
     let mut rounds = 0;
-    while rounds < PATIENCE {
+    while rounds < MAX_READ_RETRIES {
         let before = window.version();
         let fault = match check() {
             Ok(content) => return Ok(Some(content)),
@@ -105,7 +104,7 @@ pub(crate) fn check_patiently(
         // The window at the time the page was written, or later.
         fence(Ordering::Acquire);
         let held = window.holds(number);
-        // Windows that come and go prove nothing and don't count towards `PATIENCE`.
+        // Windows that come and go prove nothing and don't count towards `MAX_READ_RETRIES`.
         if window.version() == before {
             if before.is_multiple_of(2) && !held {
                 return Err(fault);
@@ -144,7 +143,7 @@ impl LayerPages {
     /// Returns a layer whose pages are in `map`.
     pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> std::io::Result<Self> {
         // The system allocates memory only for the parts in use.
-        let checked = Region::private((map.len() / WORDS).div_ceil(64) as u64)?;
+        let checked = Region::private((map.len() / PAGE_WORDS).div_ceil(64) as u64)?;
         Ok(Self {
             index,
             first_page: layer.first_page,
@@ -192,15 +191,19 @@ impl LayerPages {
     /// Requests some pages from the system without waiting for them.
     pub(crate) fn will_need(&self, pages: Range<u64>) {
         let count = pages.end - pages.start;
-        self.map
-            .will_need(pages.start as usize * WORDS, count as usize * WORDS);
+        self.map.will_need(
+            pages.start as usize * PAGE_WORDS,
+            count as usize * PAGE_WORDS,
+        );
     }
 
     /// Advises the system that some pages will not be needed soon.
     pub(crate) fn drop_cached(&self, pages: Range<u64>, file: &dyn StorageFile) {
         let count = pages.end - pages.start;
-        self.map
-            .drop_cached(pages.start as usize * WORDS, count as usize * WORDS);
+        self.map.drop_cached(
+            pages.start as usize * PAGE_WORDS,
+            count as usize * PAGE_WORDS,
+        );
         let offset = |page| page_offset(self.first_page + page);
         file.leave(offset(pages.start)..offset(pages.end));
     }
@@ -213,14 +216,14 @@ impl LayerPages {
     /// Prefetches the line of the key's first bits.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         self.map.prefetch(base + bloom::first_word(hash));
     }
 
     /// Prefetches the line of the key's second run of bits.
     #[inline]
     pub(crate) fn prefetch_second(&self, hash: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         let word = bloom::second_word(hash, self.probes);
         self.map.prefetch(base + word);
     }
@@ -228,7 +231,7 @@ impl LayerPages {
     /// Prefetches the lines of all the key's bits.
     #[inline]
     pub(crate) fn prefetch_all(&self, hash: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         bloom::each_line(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
@@ -261,7 +264,7 @@ impl LayerPages {
     /// Prefetches the line of a key's first run.
     #[inline]
     pub(crate) fn prefetch_run(&self, hash: u64, run: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         self.map.prefetch(base + first_of(run) / 64);
     }
 
@@ -289,7 +292,7 @@ impl LayerPages {
     /// Prefetches the lines of all bits of a key in `drawn`.
     #[inline]
     pub(crate) fn prefetch_drawn(&self, hash: u64, drawn: &Drawn, key: usize) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         drawn.each_first(key, |bit| self.map.prefetch(base + bit / 64));
     }
 
@@ -312,17 +315,17 @@ impl LayerPages {
         &self,
         hash: u64,
         window: WriteWindow<'_>,
-    ) -> Result<Words<'_, WORDS>, FormatError> {
+    ) -> Result<Words<'_, PAGE_WORDS>, FormatError> {
         let page = self.page_of(hash);
         if !self.is_checked(page) {
             return self.first_use(page, window);
         }
-        Ok(self.map.words(page as usize * WORDS))
+        Ok(self.map.words(page as usize * PAGE_WORDS))
     }
 
     /// Returns the words of the key's page without checking them.
-    fn unchecked_words(&self, hash: u64) -> Words<'_, WORDS> {
-        let base = self.page_of(hash) as usize * WORDS;
+    fn unchecked_words(&self, hash: u64) -> Words<'_, PAGE_WORDS> {
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         if !self.map.spares_holes() {
             return self.map.words(base);
         }
@@ -340,7 +343,7 @@ impl LayerPages {
     /// Prefetches the lines of the key's first counters.
     #[inline]
     pub(crate) fn prefetch_counters(&self, hash: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         for word in counting::first_words(hash) {
             self.map.prefetch(base + word);
         }
@@ -349,7 +352,7 @@ impl LayerPages {
     /// Prefetches the lines of all the key's counters.
     #[inline]
     pub(crate) fn prefetch_all_counters(&self, hash: u64) {
-        let base = self.page_of(hash) as usize * WORDS;
+        let base = self.page_of(hash) as usize * PAGE_WORDS;
         counting::each_word(hash, self.probes, |word| self.map.prefetch(base + word));
     }
 
@@ -400,7 +403,7 @@ impl LayerPages {
         &self,
         page: u64,
         window: WriteWindow<'_>,
-    ) -> Result<Words<'_, WORDS>, FormatError> {
+    ) -> Result<Words<'_, PAGE_WORDS>, FormatError> {
         let mut copy = [0; PAGE_BYTES];
         let number = self.first_page + page;
         match check_patiently(window, number, || self.check(page, &mut copy)) {
@@ -414,12 +417,12 @@ impl LayerPages {
             Ok(None) => {}
             Err(fault) => return Err(self.damaged(page, fault)),
         }
-        Ok(self.map.words_of_copy(page as usize * WORDS, &copy))
+        Ok(self.map.words_of_copy(page as usize * PAGE_WORDS, &copy))
     }
 
     /// Copies a page of this layer and checks the copy.
     fn check(&self, page: u64, copy: &mut [u8; PAGE_BYTES]) -> Result<Content, PageFault> {
-        self.map.copy(page as usize * WORDS, copy);
+        self.map.copy(page as usize * PAGE_WORDS, copy);
         self.check_bytes(self.first_page + page, copy)
     }
 

@@ -21,9 +21,9 @@ const STAMP_BYTES: u64 = 8;
 /// The smallest share of a sample is one in two to the power of this.
 pub(crate) const MAX_RARITY: u32 = 32;
 /// Maximum number of hashes in a section: no section exceeds the total number of possible pages.
-pub(crate) const MAX_HASHES: u64 = (PAGE_LIMIT * PAGE_BYTES as u64 - STAMP_BYTES) / 8;
+pub(crate) const MAX_SECTION_HASHES: u64 = (PAGE_LIMIT * PAGE_BYTES as u64 - STAMP_BYTES) / 8;
 /// Pages read at a time.
-const PIECE: u64 = 16;
+const SECTION_PAGES_AT_ONCE: u64 = 16;
 /// The number of hashes around the guessed one that a search tries first.
 const NEAR: u64 = 8;
 
@@ -157,7 +157,7 @@ impl Section {
         if first_page < FIRST_PAGE || !aligned || first_page >= PAGE_LIMIT {
             return wrong("section_page", "a multiple of 16, 32 or more", first_page);
         }
-        if count == 0 || count > MAX_HASHES || pages_for(count) > PAGE_LIMIT - first_page {
+        if count == 0 || count > MAX_SECTION_HASHES || pages_for(count) > PAGE_LIMIT - first_page {
             return wrong("hashes", "at least 1, on pages below 2^50", count);
         }
         if reserved != 0 {
@@ -213,7 +213,7 @@ impl Section {
         let mut left = self.pages();
         let mut bytes = Vec::new();
         while left > 0 {
-            let count = PIECE.min(left);
+            let count = SECTION_PAGES_AT_ONCE.min(left);
             bytes.resize(count as usize * PAGE_BYTES, 0);
             read_exact_at(file, &mut bytes, offset)?;
             checker.feed(&bytes);
@@ -491,6 +491,6 @@ mod tests {
     #[test]
     fn pages_hold_the_stamp_and_the_hashes() {
         assert_eq!([1, 511, 512, 1023, 1024].map(pages_for), [1, 1, 2, 2, 3]);
-        assert_eq!(pages_for(MAX_HASHES), PAGE_LIMIT);
+        assert_eq!(pages_for(MAX_SECTION_HASHES), PAGE_LIMIT);
     }
 }

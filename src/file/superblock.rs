@@ -4,16 +4,17 @@ use super::layout::MAX_COUNTER;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-use super::layer::{LAYER_BYTES, MAX_LAYERS};
+use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::section::{MAX_SECTIONS, SECTION_BYTES};
 use super::{Header, Journal, Layer, Section, SectionKind, SuperblockFault};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+use crate::sizing::MAX_LAYERS;
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERSUPR";
-pub(crate) const CRC_OFFSET: usize = 8;
-pub(crate) const LENGTH_OFFSET: usize = 12;
+pub(crate) const SUPERBLOCK_MAGIC: [u8; 8] = *b"EVERSUPR";
+pub(crate) const SUPERBLOCK_CRC_OFFSET: usize = 8;
+pub(crate) const SUPERBLOCK_LENGTH_OFFSET: usize = 12;
 pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
@@ -23,8 +24,10 @@ pub(crate) const MAX_TAG: usize = 4096;
 /// Maximum bytes of a writer's name.
 pub(crate) const MAX_WRITER_NAME: usize = 255;
 /// Bytes available for writers, whatever the number of layers and sections.
-pub(crate) const WRITERS_ROOM: usize =
-    SUPERBLOCK_BYTES - FIXED_BYTES - MAX_LAYERS * LAYER_BYTES - MAX_SECTIONS * SECTION_BYTES;
+pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
+    - FIXED_BYTES
+    - MAX_LAYERS as usize * LAYER_BYTES
+    - MAX_SECTIONS * SECTION_BYTES;
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
 
@@ -120,7 +123,7 @@ impl Superblock {
     pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let mut out = Encoder::new(&mut bytes);
-        out.bytes(&MAGIC)
+        out.bytes(&SUPERBLOCK_MAGIC)
             .u32(0)
             .u32(0)
             .u64(self.sequence)
@@ -152,9 +155,9 @@ impl Superblock {
                 .align();
         }
         let length = bytes.len();
-        put_u32(&mut bytes, LENGTH_OFFSET, length as u32);
-        let crc = crc32fast::hash(&bytes[LENGTH_OFFSET..]);
-        put_u32(&mut bytes, CRC_OFFSET, crc);
+        put_u32(&mut bytes, SUPERBLOCK_LENGTH_OFFSET, length as u32);
+        let crc = crc32fast::hash(&bytes[SUPERBLOCK_LENGTH_OFFSET..]);
+        put_u32(&mut bytes, SUPERBLOCK_CRC_OFFSET, crc);
         bytes.resize(length.next_multiple_of(PAGE_BYTES), 0);
         bytes
     }
@@ -167,21 +170,21 @@ impl Superblock {
         if *magic == [0; 8] {
             return Err(SuperblockFault::Blank);
         }
-        if *magic != MAGIC {
+        if *magic != SUPERBLOCK_MAGIC {
             return Err(SuperblockFault::Magic { got: *magic });
         }
         if bytes.len() < FIXED_BYTES {
             let got = bytes.len() as u32;
             return Err(SuperblockFault::Length { got });
         }
-        let length = u32_at(bytes, LENGTH_OFFSET);
+        let length = u32_at(bytes, SUPERBLOCK_LENGTH_OFFSET);
         let size = length as usize;
         if size < FIXED_BYTES || size > bytes.len().min(SUPERBLOCK_BYTES) || !size.is_multiple_of(8)
         {
             return Err(SuperblockFault::Length { got: length });
         }
-        let expected = crc32fast::hash(&bytes[LENGTH_OFFSET..size]);
-        let got = u32_at(bytes, CRC_OFFSET);
+        let expected = crc32fast::hash(&bytes[SUPERBLOCK_LENGTH_OFFSET..size]);
+        let got = u32_at(bytes, SUPERBLOCK_CRC_OFFSET);
         if expected != got {
             return Err(SuperblockFault::Checksum { expected, got });
         }
@@ -191,7 +194,7 @@ impl Superblock {
     /// Returns the sequence and the copy of the header of a superblock with a right checksum.
     pub(crate) fn header_copy(bytes: &[u8]) -> Option<(u64, Vec<u8>)> {
         let bytes = Self::checked(bytes).ok()?;
-        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..]);
+        let mut input = Decoder::new(&bytes[SUPERBLOCK_LENGTH_OFFSET + 4..]);
         let sequence = input.u64()?;
         input.u64()?;
         let copy = input.bytes(HEADER_BYTES)?;
@@ -202,7 +205,7 @@ impl Superblock {
     pub(crate) fn decode(bytes: &[u8], header: &Header) -> Result<Self, SuperblockFault> {
         let bytes = Self::checked(bytes)?;
         let length = bytes.len() as u32;
-        let mut input = Decoder::new(&bytes[LENGTH_OFFSET + 4..]);
+        let mut input = Decoder::new(&bytes[SUPERBLOCK_LENGTH_OFFSET + 4..]);
         Self::fields(&mut input, header).unwrap_or(Err(SuperblockFault::Length { got: length }))
     }
 
@@ -230,7 +233,7 @@ impl Superblock {
         if commit_sequence > MAX_COUNTER {
             return wrong("commit_sequence", "at most 2^60", commit_sequence);
         }
-        if layer_count as usize > MAX_LAYERS {
+        if layer_count as usize > MAX_LAYERS as usize {
             return wrong("layer_count", "at most 64", layer_count.into());
         }
         if section_count as usize > MAX_SECTIONS {

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use super::intent;
 use super::layout::MAX_COUNTER;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
-use super::superblock::{Commits, LENGTH_OFFSET, MAX_TAG};
+use super::superblock::{Commits, MAX_TAG, SUPERBLOCK_LENGTH_OFFSET};
 use super::*;
 use crate::codec::{Decoder, Encoder, u32_at};
 use crate::hash::Hash;
@@ -167,7 +167,7 @@ proptest! {
             prop_assert_eq!(foreign, Err(SuperblockFault::ForeignHeader));
         }
         // The bytes behind the superblock's length belong to nothing.
-        let length = u32_at(&bytes, LENGTH_OFFSET) as usize;
+        let length = u32_at(&bytes, SUPERBLOCK_LENGTH_OFFSET) as usize;
         let bit = bit.index(length * 8);
         flip(&mut bytes, bit);
         prop_assert!(Superblock::decode(&bytes, &header).is_err(), "bit {}", bit);
@@ -199,7 +199,7 @@ proptest! {
         generation in any::<u64>(),
         sequence in 0..=MAX_COUNTER,
         (start, end) in any::<(u64, u64)>(),
-        bit in 0..intent::LENGTH * 8,
+        bit in 0..intent::INTENT_BYTES * 8,
     ) {
         let intent = Intent { generation, sequence, pages: start..end };
         let mut bytes = intent.encode(&header);

@@ -11,11 +11,11 @@ use crate::error::{Error, Result};
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
 use crate::sys::{FileId, state_of};
 
-pub(crate) const MAGIC: [u8; 8] = *b"EVERSLOG";
-pub(crate) const VERSION: u32 = 1;
-pub(crate) const CRC_OFFSET: usize = 12;
+pub(crate) const LOG_MAGIC: [u8; 8] = *b"EVERSLOG";
+pub(crate) const LOG_VERSION: u32 = 1;
+pub(crate) const LOG_CRC_OFFSET: usize = 12;
 /// Bytes in the log's header.
-pub(crate) const HEADER_BYTES: usize = 64;
+pub(crate) const LOG_HEADER_BYTES: usize = 64;
 /// Offset of the first record.
 pub(crate) const RECORDS_OFFSET: u64 = 4096;
 
@@ -71,17 +71,17 @@ impl LogFile {
         let mut salt = [0; 16];
         getrandom::fill(&mut salt)
             .map_err(|error| Error::io("draw a salt for the log", &path, error.into()))?;
-        let mut header = Vec::with_capacity(HEADER_BYTES);
+        let mut header = Vec::with_capacity(LOG_HEADER_BYTES);
         Encoder::new(&mut header)
-            .bytes(&MAGIC)
-            .u32(VERSION)
+            .bytes(&LOG_MAGIC)
+            .u32(LOG_VERSION)
             .u32(0)
             .bytes(store_id)
             .bytes(&salt)
             .u64(generation)
-            .pad_to(HEADER_BYTES);
+            .pad_to(LOG_HEADER_BYTES);
         let crc = header_checksum(&header);
-        put_u32(&mut header, CRC_OFFSET, crc);
+        put_u32(&mut header, LOG_CRC_OFFSET, crc);
         file.allocate(length.max(RECORDS_OFFSET))
             .map_err(|error| Error::io("reserve room for the log", &path, error))?;
         write_all_at(&*file, &header, 0)
@@ -123,10 +123,10 @@ impl LogFile {
         if file.length().map_err(failed)? < RECORDS_OFFSET {
             return Err(wrong(LogError::Header));
         }
-        let mut header = [0; HEADER_BYTES];
+        let mut header = [0; LOG_HEADER_BYTES];
         read_exact_at(&*file, &mut header, 0).map_err(failed)?;
-        let crc = u32_at(&header, CRC_OFFSET);
-        if header[..8] != MAGIC || crc != header_checksum(&header) {
+        let crc = u32_at(&header, LOG_CRC_OFFSET);
+        if header[..8] != LOG_MAGIC || crc != header_checksum(&header) {
             return Err(wrong(LogError::Header));
         }
         let (salt, got_generation) = Self::fields(&header, store_id).map_err(wrong)?;
@@ -175,13 +175,13 @@ impl LogFile {
     }
 
     fn fields(
-        header: &[u8; HEADER_BYTES],
+        header: &[u8; LOG_HEADER_BYTES],
         store_id: &[u8; 16],
     ) -> Result<([u8; 16], u64), LogError> {
         let version = u32_at(header, 8);
-        if version != VERSION {
+        if version != LOG_VERSION {
             return Err(LogError::UnsupportedVersion {
-                expected: VERSION,
+                expected: LOG_VERSION,
                 got: version,
             });
         }
@@ -214,8 +214,8 @@ pub(crate) fn sync_parent(storage: &dyn Storage, path: &Path) -> Result<()> {
 
 fn header_checksum(header: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&header[..CRC_OFFSET]);
-    hasher.update(&header[CRC_OFFSET + 4..HEADER_BYTES]);
+    hasher.update(&header[..LOG_CRC_OFFSET]);
+    hasher.update(&header[LOG_CRC_OFFSET + 4..LOG_HEADER_BYTES]);
     hasher.finalize()
 }
 

@@ -5,9 +5,9 @@ use crate::file::Layer;
 use crate::file::layout::MAX_COUNTER;
 use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
 
-pub(crate) const CRC_OFFSET: usize = 0;
+pub(crate) const RECORD_CRC_OFFSET: usize = 0;
 pub(crate) const PREVIOUS_OFFSET: usize = 4;
-pub(crate) const LENGTH_OFFSET: usize = 8;
+pub(crate) const RECORD_LENGTH_OFFSET: usize = 8;
 pub(crate) const KIND_OFFSET: usize = 12;
 pub(crate) const HANDLE_OFFSET: usize = 16;
 /// Bytes before the payload.
@@ -17,7 +17,7 @@ pub(crate) const MAX_PAYLOAD: usize = 65_536;
 /// Maximum bytes in the payload of a commit record.
 pub(crate) const MAX_MARK: usize = (24 + MAX_WRITER_NAME + MAX_TAG).next_multiple_of(8);
 /// Maximum number of hashes in one record.
-pub(crate) const MAX_HASHES: usize = MAX_PAYLOAD / 8;
+pub(crate) const MAX_RECORD_HASHES: usize = MAX_PAYLOAD / 8;
 
 const CUT_FLAG_LAST: u32 = 1;
 
@@ -101,13 +101,13 @@ impl RecordHeader {
         let kind = u32_at(bytes, KIND_OFFSET);
         // The upper half holds flags. None are defined.
         let kind = RecordKind::from_id(u16::try_from(kind).ok()?)?;
-        let length = u32_at(bytes, LENGTH_OFFSET) as usize;
+        let length = u32_at(bytes, RECORD_LENGTH_OFFSET) as usize;
         let handle = u64_at(bytes, HANDLE_OFFSET);
         if length > MAX_PAYLOAD || !length.is_multiple_of(8) || handle > MAX_COUNTER {
             return None;
         }
         Some(Self {
-            crc: u32_at(bytes, CRC_OFFSET),
+            crc: u32_at(bytes, RECORD_CRC_OFFSET),
             previous: u32_at(bytes, PREVIOUS_OFFSET),
             length,
             kind,
@@ -141,9 +141,9 @@ pub(crate) fn begin(out: &mut Vec<u8>, previous: u32, kind: RecordKind, handle: 
 pub(crate) fn seal(out: &mut Vec<u8>, salt: &[u8; 16], offset: u64) -> u32 {
     Encoder::new(out).align();
     let length = out.len() - RECORD_HEADER_BYTES;
-    put_u32(out, LENGTH_OFFSET, length as u32);
+    put_u32(out, RECORD_LENGTH_OFFSET, length as u32);
     let crc = checksum(salt, offset, out);
-    put_u32(out, CRC_OFFSET, crc);
+    put_u32(out, RECORD_CRC_OFFSET, crc);
     crc
 }
 

@@ -73,7 +73,7 @@ impl LogWriter<'_> {
     }
 
     fn hashes(&mut self, kind: RecordKind, handle: u64, hashes: &[u64]) -> Result<()> {
-        for part in hashes.chunks(record::MAX_HASHES) {
+        for part in hashes.chunks(record::MAX_RECORD_HASHES) {
             self.append(kind, handle, |out| {
                 out.reserve(part.len() * 8);
                 for hash in part {

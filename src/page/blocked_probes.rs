@@ -7,7 +7,7 @@
 //! Draws stay independent: the first bit of a run falls anywhere in the page, and each other bit falls anywhere in the
 //! line of the first where none before it fell. FORMAT.md, "Probes".
 
-use super::uniform_probes::STEP;
+use super::uniform_probes::GOLDEN_STEP;
 use super::{PAYLOAD_BITS, PAYLOAD_OFFSET};
 use crate::hash::finalise;
 use crate::sizing::{Cell, LINE_BITS as LINE};
@@ -72,7 +72,7 @@ fn in_runs(hash: u64, length: u32, probes: u32, each: impl FnMut(&[usize]) -> bo
 /// Returns the first of all bits.
 #[inline(always)]
 pub(crate) fn first(hash: u64) -> usize {
-    anywhere(finalise(hash.wrapping_add(STEP)) & 0xFFFF_FFFF) as usize
+    anywhere(finalise(hash.wrapping_add(GOLDEN_STEP)) & 0xFFFF_FFFF) as usize
 }
 
 /// Returns the first bit of the second run.
@@ -111,7 +111,7 @@ fn walk<const RUN: usize>(hash: u64, probes: u32, mut each: impl FnMut(&[usize])
 #[inline(always)]
 fn draws<const STEPS: usize>(state: &mut u64) -> impl Fn(usize) -> u64 {
     let steps: [u64; STEPS] = std::array::from_fn(|_| {
-        *state = state.wrapping_add(STEP);
+        *state = state.wrapping_add(GOLDEN_STEP);
         finalise(*state)
     });
     move |turn| (steps[turn / 2] >> (32 * (turn % 2))) & 0xFFFF_FFFF

@@ -4,11 +4,10 @@
 //! new.
 
 use super::probe_batch::{Drawn, EIGHT, all_of_first, draws_eight};
-use super::{PAGE_BYTES, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
+use super::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
 use crate::sizing::{Cell, LINE_BITS};
 use crate::sys::cpu_dispatch::{self, Work};
 
-const WORDS: usize = PAGE_BYTES / 8;
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
 
 /// Returns whether all bits of the key are set, where `word` returns the page's 64-bit words.
@@ -105,7 +104,7 @@ impl Work for Apply<'_> {
         if let Some(page) = self.page.first_chunk_mut::<PAGE_BYTES>() {
             let (words, _) = page.as_chunks_mut::<8>();
             let mut set = |bit: usize| {
-                let word = &mut words[bit / 64 % WORDS];
+                let word = &mut words[bit / 64 % PAGE_WORDS];
                 *word = (u64::from_le_bytes(*word) | 1 << (bit % 64)).to_le_bytes();
             };
             let (eights, rest) = match draws_eight() {

@@ -13,7 +13,7 @@ pub(crate) const COUNTERS: u64 = PAYLOAD_BITS / 4;
 /// The value at which a counter sticks.
 pub(crate) const STUCK: u8 = 15;
 /// The index of counter 0, counted from the page's first half-byte.
-const FIRST: usize = PAYLOAD_OFFSET * 2;
+const FIRST_COUNTER: usize = PAYLOAD_OFFSET * 2;
 const MOST_PROBES: usize = crate::sizing::MAX_PROBES as usize;
 
 const _: () = assert!(COUNTERS * 4 == PAYLOAD_BITS && COUNTERS <= u16::MAX as u64);
@@ -25,7 +25,7 @@ pub(crate) fn count(word: impl Fn(usize) -> u64, probes: u32, hash: u64) -> u8 {
     let mut least = STUCK;
     // The first counters rule out most absent keys.
     let is_there = uniform_probes::all(COUNTERS, hash, probes, |counter| {
-        let at = FIRST + counter;
+        let at = FIRST_COUNTER + counter;
         let counted = (word(at / 16) >> (at % 16 * 4)) as u8 & 0xF;
         least = least.min(counted);
         counted > 0
@@ -43,7 +43,7 @@ pub(crate) fn rate(occupancy: u32, probes: u32) -> f64 {
 #[inline]
 pub(crate) fn each_word(hash: u64, probes: u32, mut each: impl FnMut(usize)) {
     uniform_probes::each(COUNTERS, hash, probes, |counter| {
-        each((FIRST + counter) / 16)
+        each((FIRST_COUNTER + counter) / 16)
     });
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn first_words(hash: u64) -> [usize; 2] {
     let mut next = words.iter_mut();
     uniform_probes::each(COUNTERS, hash, 2, |counter| {
         if let Some(word) = next.next() {
-            *word = (FIRST + counter) / 16;
+            *word = (FIRST_COUNTER + counter) / 16;
         }
     });
     words
@@ -78,7 +78,7 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
     for (hash, net) in nets {
         let mut drawn = [0; MOST_PROBES];
         for counter in distinct(*hash, probes, &mut drawn) {
-            let at = FIRST + usize::from(*counter);
+            let at = FIRST_COUNTER + usize::from(*counter);
             let byte = &mut page[at / 2];
             let shift = at % 2 * 4;
             let counted = after((*byte >> shift) & 0xF, *net);
@@ -179,7 +179,7 @@ mod tests {
                 prop_assert_eq!(Some(count(word(&page), probes, key)), least);
             }
             for key in 0..50 {
-                let words: Vec<_> = cells(COUNTERS, key).take(2).map(|at| (FIRST + at) / 16).collect();
+                let words: Vec<_> = cells(COUNTERS, key).take(2).map(|at| (FIRST_COUNTER + at) / 16).collect();
                 prop_assert_eq!(&first_words(key)[..], &words[..]);
             }
         }

@@ -19,8 +19,10 @@ use crate::sizing::Cell;
 
 /// Bytes in a page, including the header.
 pub(crate) const PAGE_BYTES: usize = 4096;
+/// 64-bit words in a page, including the header.
+pub(crate) const PAGE_WORDS: usize = PAGE_BYTES / 8;
 /// Offset of the CRC-32 in a page.
-pub(crate) const CRC_OFFSET: usize = 0;
+pub(crate) const PAGE_CRC_OFFSET: usize = 0;
 /// Offset of the occupancy in a page.
 pub(crate) const OCCUPANCY_OFFSET: usize = 4;
 /// Offset of the generation in a page.
@@ -30,7 +32,7 @@ pub(crate) const PAYLOAD_OFFSET: usize = 16;
 /// Bits in the payload.
 pub(crate) const PAYLOAD_BITS: u64 = ((PAGE_BYTES - PAYLOAD_OFFSET) * 8) as u64;
 
-const _: () = assert!(CRC_OFFSET + 4 == OCCUPANCY_OFFSET);
+const _: () = assert!(PAGE_CRC_OFFSET + 4 == OCCUPANCY_OFFSET);
 const _: () = assert!(OCCUPANCY_OFFSET + 4 == GENERATION_OFFSET);
 const _: () = assert!(GENERATION_OFFSET + 8 == PAYLOAD_OFFSET);
 const _: () = assert!(PAYLOAD_BITS == crate::sizing::PAGE_BITS);
@@ -67,7 +69,7 @@ pub(crate) fn is_blank(page: &[u8]) -> bool {
 
 /// Checks a page's CRC. A page of zeros has none; the layer decides whether the page may be blank.
 pub(crate) fn check(number: u64, page: &[u8]) -> Result<Content, PageFault> {
-    let got = u32_at(page, CRC_OFFSET);
+    let got = u32_at(page, PAGE_CRC_OFFSET);
     if got == 0 && is_blank(page) {
         return Ok(Content::Blank);
     }
@@ -125,7 +127,7 @@ pub(crate) fn seal(number: u64, generation: u64, occupancy: u32, page: &mut [u8]
     put_u32(page, OCCUPANCY_OFFSET, occupancy);
     put_u64(page, GENERATION_OFFSET, generation);
     let crc = checksum(number, page);
-    put_u32(page, CRC_OFFSET, crc);
+    put_u32(page, PAGE_CRC_OFFSET, crc);
 }
 
 /// Turns the page into one for which every key, or none, tests positive.

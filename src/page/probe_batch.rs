@@ -2,14 +2,14 @@
 
 use super::PAYLOAD_BITS;
 use super::blocked_probes::{self, HEADER};
-use super::uniform_probes::STEP;
+use super::uniform_probes::GOLDEN_STEP;
 use crate::sizing::{Cell, LINE_BITS, MAX_PROBES};
 use crate::sys::probes_avx512::{Scheme, draw};
 
 pub(crate) use crate::sys::probes_avx512::{EIGHT, draws_eight};
 
 const SCHEME: Scheme = Scheme {
-    step: STEP,
+    step: GOLDEN_STEP,
     header: HEADER,
     payload: PAYLOAD_BITS,
     line: LINE_BITS,

@@ -4,7 +4,7 @@ use crate::hash::finalise;
 
 /// The increment of SplitMix64 at each step (Steele, Lea, Flood, "Fast splittable pseudorandom number generators",
 /// OOPSLA 2014).
-pub(super) const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+pub(super) const GOLDEN_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Returns whether all of a key's draws among `cells` pass a test. It tests two draws at a time: two decide more often
 /// than one, which no processor can predict.
@@ -37,19 +37,19 @@ pub(crate) fn each(cells: u64, hash: u64, probes: u32, mut each: impl FnMut(usiz
 
 #[inline(always)]
 fn step(cells: u64, state: &mut u64) -> [usize; 2] {
-    *state = state.wrapping_add(STEP);
+    *state = state.wrapping_add(GOLDEN_STEP);
     let draws = finalise(*state);
     [draws & 0xFFFF_FFFF, draws >> 32].map(|draw| ((draw * cells) >> 32) as usize)
 }
 
 #[cfg(test)]
 pub(crate) mod twin {
-    use super::STEP;
+    use super::GOLDEN_STEP;
     use crate::hash::finalise;
 
     /// The slow twin is the endless sequence, draw by draw.
     pub(crate) fn draws(hash: u64) -> impl Iterator<Item = u32> {
-        let step = move |n: u64| finalise(hash.wrapping_add(STEP.wrapping_mul(n)));
+        let step = move |n: u64| finalise(hash.wrapping_add(GOLDEN_STEP.wrapping_mul(n)));
         let halves = move |n| [step(n) as u32, (step(n) >> 32) as u32];
         (1..).flat_map(halves)
     }

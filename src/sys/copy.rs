@@ -7,7 +7,7 @@ use std::ops::Range;
 use super::storage::{StorageFile, all_at, read_exact_at};
 
 /// Bytes read and written at a time.
-const PIECE: u64 = 1 << 20;
+const COPIED_AT_ONCE: u64 = 1 << 20;
 /// Zeros of this length are skipped, so that a hole stays a hole in the copy.
 const BLOCK: usize = 4096;
 
@@ -22,10 +22,10 @@ pub(super) fn copy_plainly(
     range: Range<u64>,
     each: Each<'_>,
 ) -> io::Result<()> {
-    let mut bytes = vec![0; PIECE.min(range.end.saturating_sub(range.start)) as usize];
+    let mut bytes = vec![0; COPIED_AT_ONCE.min(range.end.saturating_sub(range.start)) as usize];
     let mut at = range.start;
     while at < range.end {
-        let piece = &mut bytes[..PIECE.min(range.end - at) as usize];
+        let piece = &mut bytes[..COPIED_AT_ONCE.min(range.end - at) as usize];
         read_exact_at(from, piece, at)?;
         write_all_but_zeros(&write, piece, at)?;
         at += piece.len() as u64;
@@ -67,7 +67,7 @@ pub(super) mod linux {
     use super::Each;
 
     /// Bytes that the system copies at a time.
-    const PIECE: u64 = 16 << 20;
+    const COPIED_AT_ONCE: u64 = 16 << 20;
 
     /// The progress of a copy.
     #[derive(Debug, PartialEq, Eq)]
@@ -108,7 +108,7 @@ pub(super) mod linux {
             at = data.start;
             while at < data.end {
                 let (mut read, mut written) = (at, at);
-                let count = PIECE.min(data.end - at) as usize;
+                let count = COPIED_AT_ONCE.min(data.end - at) as usize;
                 match copy_file_range(from, Some(&mut read), to, Some(&mut written), count) {
                     Ok(0) => return Ok(Copied::UpTo(at)),
                     Ok(copied) => at += copied as u64,

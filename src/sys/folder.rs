@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 mod system;
 
 /// Every file of Everseen begins with one of these or is still blank (FORMAT.md, "Files").
-const MAGICS: [&[u8]; 5] = [
+const KNOWN_MAGICS: [&[u8]; 5] = [
     b"EVERSEEN",
     b"EVERSLOG",
     b"EVERDELT",
@@ -26,7 +26,7 @@ pub(crate) const SECOND_MAGIC: usize = 63;
 
 /// A file counts as blank if it begins with this many zeros, or is shorter and all zeros. A power cut can lose the
 /// first page of a file and keep later ones.
-const BLANK: usize = 4096;
+const BLANK_BYTES: usize = 4096;
 
 /// The identity of the file behind a name or a descriptor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -245,11 +245,11 @@ fn regular(file: File) -> io::Result<File> {
 }
 
 fn is_ours(file: &File) -> io::Result<bool> {
-    let mut first = Vec::with_capacity(BLANK);
-    let mut limited = io::Read::take(file, BLANK as u64);
+    let mut first = Vec::with_capacity(BLANK_BYTES);
+    let mut limited = io::Read::take(file, BLANK_BYTES as u64);
     io::Read::read_to_end(&mut limited, &mut first)?;
     let second = first.get(SECOND_MAGIC * 8..).unwrap_or_default();
-    let is_ours = |bytes: &[u8]| MAGICS.iter().any(|magic| bytes.starts_with(magic));
+    let is_ours = |bytes: &[u8]| KNOWN_MAGICS.iter().any(|magic| bytes.starts_with(magic));
     Ok(is_ours(&first) || is_ours(second) || first.iter().all(|byte| *byte == 0))
 }
 

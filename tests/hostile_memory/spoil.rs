@@ -34,7 +34,7 @@ pub fn set_word(file: &File, index: u64, value: u64) {
     let _ = file.write_all_at(&value.to_le_bytes(), index * 8);
 }
 
-/// Another value in place of one, far off or near.
+/// Replaces a value with another one, far from it or near.
 fn other(random: &mut Random, file: &File, old: u64, words: u64) -> u64 {
     match random.below(12) {
         0 => random.next(),

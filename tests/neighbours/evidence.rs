@@ -310,7 +310,7 @@ impl Evidence {
         }
     }
 
-    /// Errors where no neighbour did anything: who wants the store alone may find others there.
+    /// Errors where no neighbour did anything: a handle that wants the store for itself may meet others.
     pub fn without_a_reason(&self) -> Vec<String> {
         let mut errors: Vec<_> = self.errors.keys().collect();
         errors.retain(|error| !error.starts_with("Locked") && !error.starts_with("Busy"));

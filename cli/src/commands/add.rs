@@ -3,14 +3,14 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use crate::commands::open_both;
 use crate::error::CliError;
-use crate::input::{Input, Items};
+use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::output::{Output, tell};
 use crate::pipeline::insert_job::{Repeats, claim_all};
 use crate::pipeline::pending::Wait;
-use crate::process::side_files;
 
 /// Remember lines
 ///
@@ -46,10 +46,7 @@ Examples:
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    side_files::refuse_items(&args.store, &args.items, false)?;
-    let input = Input::open(&args.items)?;
-    let options = args.policy.apply(args.memory.options());
-    let store = options.open(&args.store)?;
+    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
 
     let repeats = match args.unique {
         true => Repeats::LeaveOut,

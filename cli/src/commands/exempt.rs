@@ -6,17 +6,17 @@ use std::process::ExitCode;
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{ExemptReport, Store};
 
+use crate::commands::open_both;
 use crate::error::CliError;
-use crate::input::{Input, Items};
+use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::output::format::thousands;
 use crate::output::{Output, tell};
 use crate::pipeline::{self, Ending, Job};
-use crate::process::side_files;
 
 /// Lines exempted together: each call rewrites all exemptions.
-const MOST: usize = 1 << 20;
+const MAX_BATCH_KEYS: usize = 1 << 20;
 
 /// Make exceptions of lines that were never added, and that the store takes for seen
 ///
@@ -45,10 +45,7 @@ Examples:
   echo https://example.org/ | everseen exempt visited.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    side_files::refuse_items(&args.store, &args.items, false)?;
-    let input = Input::open(&args.items)?;
-    let options = args.policy.apply(args.memory.options());
-    let store = options.open(&args.store)?;
+    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
     let mut exempting = Exempting {
         store,
         pending: Vec::new(),
@@ -93,7 +90,7 @@ impl Job for Exempting {
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
         self.pending.extend_from_slice(items);
-        if self.pending.len() >= MOST {
+        if self.pending.len() >= MAX_BATCH_KEYS {
             self.commit()?;
         }
         keep.resize(keep.len() + items.len(), false);

@@ -392,13 +392,13 @@ fn describe(damage: &JsonDamage) -> String {
 
 /// Returns the start of a tag in a form that a terminal can show.
 fn tag(tag: &[u8]) -> String {
-    const SHOWN: usize = 60;
+    const LONGEST_TAG: usize = 60;
     match tag.len() {
         0 => String::new(),
-        length if length <= SHOWN => format!(", tag \"{}\"", tag.escape_ascii()),
+        length if length <= LONGEST_TAG => format!(", tag \"{}\"", tag.escape_ascii()),
         length => format!(
             ", tag \"{}\"… ({length} bytes)",
-            tag[..SHOWN].escape_ascii()
+            tag[..LONGEST_TAG].escape_ascii()
         ),
     }
 }

@@ -16,3 +16,27 @@ pub(crate) mod repair;
 pub(crate) mod snapshot;
 pub(crate) mod union;
 pub(crate) mod verify;
+
+use std::path::Path;
+
+use everseen::Store;
+
+use crate::error::CliError;
+use crate::input::{Input, Items};
+use crate::options::memory::Memory;
+use crate::options::on_damage::Policy;
+use crate::process::side_files;
+
+/// Opens the store and the input of a command that prints no items. The input comes first: what can't be read changes
+/// no store.
+fn open_both(
+    store: &Path,
+    items: &Items,
+    memory: &Memory,
+    policy: &Policy,
+) -> Result<(Store, Input), CliError> {
+    side_files::refuse_items(store, items, false)?;
+    let input = Input::open(items)?;
+    let store = policy.apply(memory.options()).open(store)?;
+    Ok((store, input))
+}

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use everseen::Store;
 use everseen::hash::{HashedKey, KeyHasher};
 
+use crate::commands::open_both;
 use crate::error::CliError;
-use crate::input::{Input, Items};
+use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::output::{Output, tell};
 use crate::pipeline::{self, Job};
-use crate::process::side_files;
 
 /// Forget lines, of a store of kind counting
 ///
@@ -42,10 +42,7 @@ Examples:
   everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    side_files::refuse_items(&args.store, &args.items, false)?;
-    let input = Input::open(&args.items)?;
-    let options = args.policy.apply(args.memory.options());
-    let store = options.open(&args.store)?;
+    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
     // Refuses an unsuitable store before anything is read.
     store.remove_hashed(&[], &mut Vec::new())?;
 

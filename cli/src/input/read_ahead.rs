@@ -11,7 +11,7 @@ use crate::input::urls::Strays;
 use crate::input::{Feed, Next};
 
 /// The approximate number of bytes read ahead.
-const MOST: usize = 64 << 20;
+const MAX_READ_AHEAD: usize = 64 << 20;
 
 /// The working side of the reading thread, plus the blocks taken from it ahead of their turn.
 pub struct Ahead {
@@ -32,7 +32,7 @@ impl Ahead {
             feed,
             spool: VecDeque::new(),
             held: 0,
-            most: MOST,
+            most: MAX_READ_AHEAD,
             last: None,
             is_lent: false,
         }

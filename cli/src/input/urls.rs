@@ -10,7 +10,7 @@ use crate::input::record_blocks::Block;
 pub const TOLD: u64 = 5;
 
 /// Maximum number of bytes shown of a reported item.
-const SHOWN: usize = 60;
+const LONGEST_SHOWN: usize = 60;
 
 /// The part of the command line that makes items URLs.
 #[derive(clap::Args, Clone, Copy, Default)]
@@ -149,7 +149,11 @@ impl Keying {
 }
 
 fn notice((name, line): (&str, u64), what: &str, error: UrlError, item: &[u8]) -> String {
-    let start = item[..item.len().min(SHOWN)].escape_ascii();
-    let more = if item.len() > SHOWN { "…" } else { "" };
+    let start = item[..item.len().min(LONGEST_SHOWN)].escape_ascii();
+    let more = if item.len() > LONGEST_SHOWN {
+        "…"
+    } else {
+        ""
+    };
     format!("{name}:{line}: no URL, {what}: {error}: \"{start}\"{more}")
 }

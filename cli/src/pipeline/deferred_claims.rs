@@ -14,7 +14,7 @@ use everseen::{Fullness, Kind, Stats, Store, StoreLock, Verdict};
 use crate::error::CliError;
 
 /// Maximum number of new lines held: they take some 4 MiB.
-pub const MOST: u64 = 128 << 10;
+pub const MAX_DEFERRED: u64 = 128 << 10;
 
 /// Lines that were printed, or are about to be, but are not in the store yet.
 pub struct Deferred {

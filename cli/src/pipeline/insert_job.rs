@@ -147,7 +147,7 @@ impl Claims {
             transactional: stats.transactional,
             warnings: Warnings::new(&stats),
             quota: match deferred {
-                Some(_) => deferred_claims::MOST,
+                Some(_) => deferred_claims::MAX_DEFERRED,
                 None => store.transaction_quota(),
             },
             deferred,
@@ -174,7 +174,7 @@ impl Claims {
 }
 
 impl Claims {
-    /// Claims again what was passed by, and returns how many items belong to no process for good.
+    /// Claims the passed-by items again. Returns how many are still uncertain.
     fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
         let settled = self.passed_by.claim(&self.store);
         if prints {

@@ -19,7 +19,7 @@ pub const STATUS: u8 = 3;
 const PAUSES: (Duration, Duration) = (Duration::from_millis(1), Duration::from_millis(50));
 
 /// Maximum number of passed-by lines that are checked again at the end.
-const MOST: usize = 1 << 20;
+const MAX_PENDING: usize = 1 << 20;
 
 /// The part of the command line that says how long to wait.
 #[derive(clap::Args)]
@@ -137,7 +137,7 @@ pub struct PassedBy {
 
 impl PassedBy {
     pub fn push(&mut self, key: HashedKey) {
-        if self.keys.len() < MOST {
+        if self.keys.len() < MAX_PENDING {
             self.keys.push(key);
         } else {
             self.more += 1;

@@ -9,7 +9,7 @@ use crate::input::Items;
 use crate::process::handle::is_same_file;
 
 /// The suffixes that a store's files add to its name; a number follows a dot.
-const ENDINGS: [&str; 8] = [
+const SIDE_ENDINGS: [&str; 8] = [
     "-log.", "-shm", "-shm.", "-new", "-part", "-gate", "-lock", "-handle.",
 ];
 
@@ -99,7 +99,7 @@ fn is_side_name(name: &[u8], store: &[u8]) -> bool {
     let Some(rest) = name.strip_prefix(store) else {
         return false;
     };
-    ENDINGS.iter().any(|ending| {
+    SIDE_ENDINGS.iter().any(|ending| {
         rest.strip_prefix(ending.as_bytes())
             .is_some_and(|rest| match ending.ends_with('.') {
                 true => !rest.is_empty() && rest.iter().all(u8::is_ascii_digit),

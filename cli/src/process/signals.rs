@@ -13,7 +13,7 @@ use crate::process::at_start as begun;
 
 /// Each signal that requests an end, and the exit status that reports it: 128 plus the number, by the shells'
 /// convention.
-const ENDINGS: [(i32, u8); 3] = [(SIGHUP, 129), (SIGINT, 130), (SIGTERM, 143)];
+const ENDING_SIGNALS: [(i32, u8); 3] = [(SIGHUP, 129), (SIGINT, 130), (SIGTERM, 143)];
 
 /// Catches the signals that request an end, from its creation on.
 pub struct Signals {
@@ -31,7 +31,7 @@ impl Signals {
     fn register() -> io::Result<Self> {
         let again = Arc::new(AtomicBool::new(false));
         let status = Arc::new(AtomicUsize::new(0));
-        for (signal, ending) in ENDINGS {
+        for (signal, ending) in ENDING_SIGNALS {
             // Under `nohup` the process continues.
             if signal == SIGHUP && begun::ignores_hangup() {
                 continue;

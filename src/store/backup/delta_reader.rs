@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::file::delta::{Content, DeltaHeader, END_BYTES, HEADER_BYTES};
+use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, END_BYTES};
 use crate::file::{DeltaError, Header, Section, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::store::backup::delta_writer::delta_error;
@@ -25,7 +25,7 @@ impl<'a> Delta<'a> {
         let failed = |error| Error::io("read", path, error);
         let file = options.storage.open(path, false).map_err(failed)?;
         let length = file.length().map_err(failed)?;
-        let mut bytes = vec![0; length.min(HEADER_BYTES as u64) as usize];
+        let mut bytes = vec![0; length.min(DELTA_HEADER_BYTES as u64) as usize];
         read_exact_at(&*file, &mut bytes, 0).map_err(failed)?;
         let header = DeltaHeader::decode(&bytes, length);
         let header = header.map_err(|source| delta_error(path, source))?;
@@ -44,7 +44,7 @@ impl<'a> Delta<'a> {
     /// Returns the delta's superblock, which must belong to this store.
     pub(crate) fn superblock(&self, header: &Header) -> Result<(Superblock, Content)> {
         let mut bytes = vec![0; self.header.superblock_length as usize];
-        self.read(&mut bytes, HEADER_BYTES as u64)?;
+        self.read(&mut bytes, DELTA_HEADER_BYTES as u64)?;
         let mut content = Content::default();
         content.update(&bytes);
         let superblock = self.header.check_superblock(&bytes, header);

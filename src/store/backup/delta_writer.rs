@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::copy::{Moment, PAGE_HEADER, digest_of, superblocks_of};
-use crate::file::delta::{Content, DeltaHeader, HEADER_BYTES, superblock_bytes, to_record};
+use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, superblock_bytes, to_record};
 use crate::file::{DeltaError, Layer, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::store::backup::progress::{Progress, Watched};
@@ -170,7 +170,7 @@ impl DeltaWriter<'_> {
         watched.at(0)?;
         let front = superblock_bytes(self.superblock, &self.file.header);
         self.out.put(&front)?;
-        let superblock_length = (self.out.end_offset() - HEADER_BYTES as u64) as u32;
+        let superblock_length = (self.out.end_offset() - DELTA_HEADER_BYTES as u64) as u32;
         let changes = self.write_pages(&mut watched)?;
         let (section_pages, sections) = self.write_sections()?;
         let moment = self.copy.moment;
@@ -264,7 +264,7 @@ impl<'a> DeltaOutput<'a> {
         Self {
             draft,
             content: Content::default(),
-            at: HEADER_BYTES as u64,
+            at: DELTA_HEADER_BYTES as u64,
             pending: Vec::new(),
         }
     }

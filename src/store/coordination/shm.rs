@@ -18,8 +18,8 @@ use crate::store::coordination::shm_mismatch::ShmMismatch;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
-pub(crate) const MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
-pub(crate) const WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
+pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
+pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
@@ -65,7 +65,7 @@ enum Word {
 }
 
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
-const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= WORDS as usize);
+const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= SHM_WORDS as usize);
 
 /// Why all handles must reopen: the disk has lost what memory refers to.
 pub(crate) const LOST: u64 = 1;
@@ -98,7 +98,7 @@ pub(crate) struct HandleSlot<'a> {
 
 impl Coordination {
     pub(crate) fn private() -> io::Result<Self> {
-        Ok(Self::of(Region::private(WORDS)?))
+        Ok(Self::of(Region::private(SHM_WORDS)?))
     }
 
     fn of(region: Region) -> Self {
@@ -110,7 +110,7 @@ impl Coordination {
     }
 
     pub(crate) fn create(place: &Place) -> io::Result<Self> {
-        let region = Region::create(place.folder(), &shared_path(place), WORDS)?;
+        let region = Region::create(place.folder(), &shared_path(place), SHM_WORDS)?;
         let made = Self::of(region);
         made.join_session()?;
         Ok(made)
@@ -166,7 +166,7 @@ impl Coordination {
         let magic = words.first().map_or(0, |word| word.load(Ordering::Acquire));
         match (magic, words.len() as u64) {
             (0, _) => return Err(ShmMismatch::NotThere),
-            (MAGIC, WORDS) => {}
+            (SHM_MAGIC, SHM_WORDS) => {}
             (magic, words) => {
                 return Err(ShmMismatch::OtherLayout {
                     magic,
@@ -236,8 +236,8 @@ impl Coordination {
         self.set(Word::Active, active);
         self.set(Word::Settled, settled);
         self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
-        self.set(Word::Magic, MAGIC);
-        self.region.words()[SECOND_MAGIC].store(MAGIC, Ordering::Release);
+        self.set(Word::Magic, SHM_MAGIC);
+        self.region.words()[SECOND_MAGIC].store(SHM_MAGIC, Ordering::Release);
     }
 
     fn get(&self, word: Word) -> u64 {

@@ -2,7 +2,7 @@
 
 use crate::error::Error;
 use crate::store::coordination::place::Place;
-use crate::store::coordination::shm::{MAGIC, MOST_BUFFER, WORDS, shared_path};
+use crate::store::coordination::shm::{MOST_BUFFER, SHM_MAGIC, SHM_WORDS, shared_path};
 
 /// Why shared words do not belong to this store's handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +29,7 @@ impl ShmMismatch {
         match self {
             ShmMismatch::OtherLayout { magic, bytes } => Error::OtherLayout {
                 path: shared_path(place),
-                expected: tell(MAGIC, WORDS * 8),
+                expected: tell(SHM_MAGIC, SHM_WORDS * 8),
                 got: tell(magic, bytes),
             },
             ShmMismatch::Damaged { bytes } => Error::SharedMemory {

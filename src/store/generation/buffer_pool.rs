@@ -21,7 +21,7 @@ use crate::store::generation::Generation;
 use crate::sys::{Folder, lock, wait_until};
 
 /// How long to wait until a closed buffer is gone. Most look-ups take less.
-const PATIENCE: Duration = Duration::from_millis(20);
+const SPARE_PATIENCE: Duration = Duration::from_millis(20);
 
 /// Creates the write buffers of an open store.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ impl BufferPool {
     /// it cannot.
     pub(crate) fn make_spare(&self, settled: &Weak<Generation>) {
         let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
-        if wait_until(PATIENCE, is_gone) != Ok(true) {
+        if wait_until(SPARE_PATIENCE, is_gone) != Ok(true) {
             return;
         }
         let bytes = self.shared.buffer_bytes();

@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 
 use crate::buffer::Digest;
 use crate::error::{Error, Result};
-use crate::file::layer::MAX_LAYERS;
 use crate::file::superblock::Commits;
 use crate::file::{CommitEntry, Header, Layer};
 use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};
 use crate::page::Kind;
+use crate::sizing::MAX_LAYERS;
 use crate::store::generation::hash_stream::CommittedTo;
 use crate::store::generation::sampling::Sampling;
 use crate::store::storefile::meta::Meta;
@@ -75,7 +75,7 @@ impl LogSummary {
             Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
             None => {
                 index == layers.len()
-                    && index < MAX_LAYERS
+                    && index < MAX_LAYERS as usize
                     && self.is_planned(&cut.layer, meta)
                     && cut.layer.keys == 0
                     && end <= cut.layer.first_page

@@ -20,7 +20,7 @@ use crate::store::coordination::shm_files::buffer_path;
 use crate::sys::lock;
 
 /// A thread waits for others to share the next sync for at most the duration of the last sync divided by this.
-const PATIENCE: u32 = 2;
+const CLAIM_PATIENCE: u32 = 2;
 
 /// One generation, as this handle sees it.
 #[derive(Debug)]
@@ -213,7 +213,8 @@ impl Turn<'_> {
     fn sync(&self, sync: impl FnOnce() -> Result<()>) -> Result<()> {
         let mut begun = Instant::now();
         let mut now = lock(&self.0.now);
-        while now.asked - now.covered < now.expected && begun.elapsed() < now.took / PATIENCE {
+        while now.asked - now.covered < now.expected && begun.elapsed() < now.took / CLAIM_PATIENCE
+        {
             drop(now);
             std::thread::yield_now();
             now = lock(&self.0.now);

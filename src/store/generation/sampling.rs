@@ -11,7 +11,7 @@ const HASH_BYTES: f64 = 8.0;
 /// One key in 2^12, unless that takes too much space.
 const LEAST_RARITY: u32 = 12;
 /// The maximum size of a sample, relative to the filter.
-const MOST: f64 = 0.01;
+const MAX_SAMPLED_SHARE: f64 = 0.01;
 
 /// Selects the sampled keys: one in 2^`rarity`, by the lowest bits of their hashes. The page comes from the highest
 /// bits, and probes from all bits mixed, so a sampled key is as likely to be a false positive as any other.
@@ -53,7 +53,7 @@ pub(crate) fn rarity_for(capacity: u64, bytes: u64) -> u32 {
     let share =
         |rarity: u32| HASH_BYTES * capacity as f64 / 2_f64.powi(rarity as i32) / bytes as f64;
     (LEAST_RARITY..MAX_RARITY)
-        .find(|rarity| share(*rarity) <= MOST)
+        .find(|rarity| share(*rarity) <= MAX_SAMPLED_SHARE)
         .unwrap_or(MAX_RARITY)
 }
 

@@ -12,7 +12,7 @@ use crate::store::storefile::section_writer::SectionWriter;
 use crate::sys::storage::StorageFile;
 
 /// The approximate number of exemptions in memory at a time.
-const MOST: u64 = 1 << 16;
+const MAX_EXEMPTIONS: u64 = 1 << 16;
 
 /// Writes the hashes that stay exempt behind the layers of the new store: those that are exempt in an input, unless an
 /// input answers "seen" for them.
@@ -32,7 +32,7 @@ pub(crate) fn keep(
     let place = place_for(pages_for(most), &mut taken);
     let (kind, generation) = (SectionKind::Exempt, superblock.generation);
     let mut writer = SectionWriter::begin(file, path, kind, place, generation)?;
-    let parts = most.div_ceil(MOST);
+    let parts = most.div_ceil(MAX_EXEMPTIONS);
     let mut hashes = Vec::new();
     for part in 0..parts {
         let Some(first) = first_hash_of(part, parts) else {

@@ -18,7 +18,7 @@ use crate::store::storefile::atomic_file::AtomicFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// How many pages are read or written at a time: 1 MiB.
-const PIECE: u64 = 256;
+const MERGED_PAGES_AT_ONCE: u64 = 256;
 
 /// The pages of a merge as they are read and written.
 pub(crate) struct Stream<'a, 'w> {
@@ -113,7 +113,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         };
         let mut start = 0;
         while start < pages && !parts.is_empty() {
-            let end = pages.min(start + PIECE);
+            let end = pages.min(start + MERGED_PAGES_AT_ONCE);
             self.result.clear();
             self.result.resize((end - start) as usize * PAGE_BYTES, 0);
             for part in parts {
@@ -130,7 +130,7 @@ impl<'a, 'w> Stream<'a, 'w> {
         let factor = part.layer.pages / all;
         let (mut at, end) = (pages.start * factor, pages.end * factor);
         while at < end {
-            let next = end.min(at + PIECE);
+            let next = end.min(at + MERGED_PAGES_AT_ONCE);
             self.source.resize((next - at) as usize * PAGE_BYTES, 0);
             let input = &self.inputs[part.input];
             input.read(part.index, &part.layer, at..next, &mut self.source)?;

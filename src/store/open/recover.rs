@@ -458,21 +458,21 @@ fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
         Claim::Settled | Claim::Open(_) => {}
     };
     // Prefetch each key some keys before claiming it: the table is larger than any cache.
-    let mut ahead = [0; AHEAD];
+    let mut ahead = [0; APPEND_AHEAD];
     let mut count = 0;
     for_each_committed(&found.log, &found.scan.committed, |hash| {
         memory.prefetch(hash);
-        let before = std::mem::replace(&mut ahead[count % AHEAD], hash);
-        if count >= AHEAD {
+        let before = std::mem::replace(&mut ahead[count % APPEND_AHEAD], hash);
+        if count >= APPEND_AHEAD {
             claim(before);
         }
         count += 1;
     })?;
-    let rest = count.min(AHEAD);
-    (count - rest..count).for_each(|place| claim(ahead[place % AHEAD]));
+    let rest = count.min(APPEND_AHEAD);
+    (count - rest..count).for_each(|place| claim(ahead[place % APPEND_AHEAD]));
     memory.set_keys(keys);
     Ok(fits)
 }
 
 /// How many keys are prefetched before the first of them is claimed.
-const AHEAD: usize = 32;
+const APPEND_AHEAD: usize = 32;

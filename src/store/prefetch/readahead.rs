@@ -18,7 +18,7 @@ const GAP: u64 = 8;
 const PAGES_AHEAD: u64 = 2048;
 
 /// The approximate number of a walk's pages that show later whether what it read is still in memory.
-const SAMPLE: u64 = 64;
+const SAMPLE_PAGES: u64 = 64;
 
 /// What happens to pages once the look-ups have passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl<'a> Readahead<'a> {
         let all: u64 = with_keys(self.layers).map(LayerPages::pages).sum();
         for layer in with_keys(self.layers) {
             // Each layer contributes to the sample in proportion to its pages.
-            let every = (count * all / (SAMPLE * layer.pages())).max(1) as usize;
+            let every = (count * all / (SAMPLE_PAGES * layer.pages())).max(1) as usize;
             let first = turns.start.next_multiple_of(every) - turns.start;
             let some = hashes.iter().skip(first).step_by(every);
             self.sample.extend(some.map(|hash| layer.offset_of(*hash)));

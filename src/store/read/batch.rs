@@ -19,7 +19,7 @@ use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
 /// How often to look up many keys together while other handles rotate.
-const ATTEMPTS: usize = 3;
+const MAX_VIEW_ATTEMPTS: usize = 3;
 
 /// What one walk over the keys searches.
 #[derive(Clone, Copy)]
@@ -88,7 +88,7 @@ impl Reader<'_> {
     /// so. Keys found before that are present.
     fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
         let there = |presence| presence != Presence::Absent;
-        for _ in 0..ATTEMPTS {
+        for _ in 0..MAX_VIEW_ATTEMPTS {
             match self.probe_part(keys, Some(there), found) {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
                 Ok(Ok(_)) => {}

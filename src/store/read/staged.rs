@@ -18,7 +18,7 @@ use crate::store::view::section_set::SectionReader;
 pub(crate) const ALL_GROUP: usize = 4;
 
 /// How many keys of a batch are looked up first, to predict the others.
-const SAMPLE: usize = 32;
+const FIRST_KEYS: usize = 32;
 
 /// For fewer keys than this, drawing their bits eight at a time does not pay.
 const FEW: usize = 32;
@@ -240,7 +240,7 @@ fn probe_layer(
     layer.first_runs(hashes, &mut runs[..hashes.len()]);
     let fetch = |place: usize| layer.prefetch_run(hashes[place], runs[place]);
     let may_begin = |place: usize| layer.may_begin(hashes[place], runs[place], window);
-    let tried = rest.count.min(SAMPLE);
+    let tried = rest.count.min(FIRST_KEYS);
     perhaps.retain_in(0..tried, GROUP, fetch, may_begin)?;
     let absent = rest.count - perhaps.count;
     if absent * 2 > tried {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::file::header::MAGIC;
+use crate::file::header::STORE_MAGIC;
 use crate::log::file::sync_parent;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Intention, OpenCloseLock, StoreLocks, lock_error};
@@ -114,7 +114,7 @@ impl AtomicFile {
             }
         }
         let made = storage.create_new(&temporary).and_then(|file| {
-            write_all_at(&*file, &MAGIC, 0)?;
+            write_all_at(&*file, &STORE_MAGIC, 0)?;
             Ok(file)
         });
         let made = made.map_err(failed).and_then(|file| {

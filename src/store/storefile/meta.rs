@@ -100,7 +100,7 @@ pub(crate) fn read_mark(
     path: &Path,
     header: &Header,
 ) -> Result<Option<CopyMark>> {
-    let mut bytes = [0; copy::LENGTH];
+    let mut bytes = [0; copy::COPY_MARK_BYTES];
     read_exact_at(file, &mut bytes, COPY_MARK_OFFSET)
         .map_err(|error| Error::io("read", path, error))?;
     Ok(CopyMark::decode(&bytes, header))
@@ -109,7 +109,7 @@ pub(crate) fn read_mark(
 fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result<Option<Intent>> {
     let mut newest: Option<Intent> = None;
     for offset in INTENT_OFFSETS {
-        let mut bytes = [0; intent::LENGTH];
+        let mut bytes = [0; intent::INTENT_BYTES];
         read_exact_at(file, &mut bytes, offset).map_err(|error| Error::io("read", path, error))?;
         let age = |intent: &Intent| (intent.generation, intent.sequence);
         if let Some(found) = Intent::decode(&bytes, header)

@@ -12,7 +12,7 @@ use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
 /// How often to look at the store again because a process died during a checkpoint meanwhile.
-const ATTEMPTS: usize = 100;
+const MAX_QUIESCE_ATTEMPTS: usize = 100;
 
 /// A store whose pages do not change while this is held.
 pub(crate) struct Quiesced<'a> {
@@ -42,7 +42,7 @@ impl WriteGuard<'_> {
 pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
     let writer = Writer::of(engine);
     let checkpointer = writer.checkpointer();
-    for _ in 0..ATTEMPTS {
+    for _ in 0..MAX_QUIESCE_ATTEMPTS {
         let mut guard = writer.lock()?;
         if guard.has_news()? {
             guard.seal_active(false)?;
