@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 use crate::buffer::Buffer;
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
-use crate::store::generation::hash_stream::{read_ahead, within};
+use crate::store::generation::log_window::LogWindow;
 
 /// Where a checkpoint of a counting store finds its counts.
 #[derive(Debug, Clone, Copy)]
@@ -22,9 +22,7 @@ pub(crate) enum NetSource<'a> {
 /// Takes a source's counts range by range, ascending.
 pub(crate) struct NetStream<'a> {
     source: NetSource<'a>,
-    /// The counts of a range that was read ahead from a log, sorted.
-    ahead: Vec<(u64, i64)>,
-    covered: Option<RangeInclusive<u64>>,
+    window: LogWindow<(u64, i64)>,
     most: u64,
 }
 
@@ -33,8 +31,7 @@ impl<'a> NetSource<'a> {
     pub(crate) fn stream(self, most: u64) -> NetStream<'a> {
         NetStream {
             source: self,
-            ahead: Vec::new(),
-            covered: None,
+            window: LogWindow::new(most),
             most,
         }
     }
@@ -55,39 +52,36 @@ impl NetStream<'_> {
                 out.sort_unstable();
             }
             NetSource::Log { log, count } => {
-                let held = self.covered.as_ref().is_some_and(|held| {
-                    held.contains(hashes.start()) && held.contains(hashes.end())
-                });
-                if !held {
-                    let end = (*hashes.end()).max(read_ahead(*hashes.start(), self.most, count));
-                    let range = *hashes.start()..=end;
-                    self.read(log, &range)?;
-                    self.covered = Some(range);
-                }
-                out.extend_from_slice(within(&self.ahead, &hashes, |(hash, _)| *hash));
+                let most = self.most;
+                let read = |range: &_, ahead: &mut _| read_counts(log, range, most, ahead);
+                let found = self.window.items(&hashes, count, |(hash, _)| *hash, read)?;
+                out.extend_from_slice(found);
             }
         }
         Ok(())
     }
+}
 
-    /// Reads the counts of a range. A key that occurs repeatedly takes no more memory than one that occurs once.
-    fn read(&mut self, log: &LogFile, range: &RangeInclusive<u64>) -> Result<()> {
-        let ahead = &mut self.ahead;
-        ahead.clear();
-        let mut full = (self.most as usize).max(64) * 2;
-        for_each_operation(log, |hash, by| {
-            if range.contains(&hash) {
-                ahead.push((hash, by));
-                if ahead.len() >= full {
-                    add_up(ahead);
-                    full = full.max(ahead.len() * 2);
-                }
+/// Reads the counts of a range. A key that occurs repeatedly takes no more memory than one that occurs once.
+fn read_counts(
+    log: &LogFile,
+    range: &RangeInclusive<u64>,
+    most: u64,
+    ahead: &mut Vec<(u64, i64)>,
+) -> Result<()> {
+    let mut full = (most as usize).max(64) * 2;
+    for_each_operation(log, |hash, by| {
+        if range.contains(&hash) {
+            ahead.push((hash, by));
+            if ahead.len() >= full {
+                add_up(ahead);
+                full = full.max(ahead.len() * 2);
             }
-        })?;
-        add_up(ahead);
-        ahead.retain(|(_, net)| *net != 0);
-        Ok(())
-    }
+        }
+    })?;
+    add_up(ahead);
+    ahead.retain(|(_, net)| *net != 0);
+    Ok(())
 }
 
 /// Sorts by hash, and adds up the counts of each hash.

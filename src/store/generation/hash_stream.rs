@@ -8,6 +8,7 @@ use std::sync::Arc;
 use crate::buffer::{Buffer, Presence};
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, RecordKind};
+use crate::store::generation::log_window::{LogWindow, within};
 
 /// The offset in the log up to which each handle's records are committed. `None` where every record counts.
 pub(crate) type CommittedTo = Option<BTreeMap<u64, u64>>;
@@ -31,10 +32,7 @@ pub(crate) enum KeySource<'a> {
 /// Takes a source's keys range by range, ascending.
 pub(crate) struct KeyStream<'a> {
     source: &'a KeySource<'a>,
-    /// The keys of a range that was read ahead from a log, sorted.
-    ahead: Vec<u64>,
-    covered: Option<RangeInclusive<u64>>,
-    most: u64,
+    window: LogWindow<u64>,
 }
 
 impl KeySource<'_> {
@@ -42,9 +40,7 @@ impl KeySource<'_> {
     pub(crate) fn stream(&self, most: u64) -> KeyStream<'_> {
         KeyStream {
             source: self,
-            ahead: Vec::new(),
-            covered: None,
-            most,
+            window: LogWindow::new(most),
         }
     }
 }
@@ -79,14 +75,7 @@ impl KeyStream<'_> {
                 committed,
                 count,
             } => {
-                let held = self.covered.as_ref().is_some_and(|held| {
-                    held.contains(hashes.start()) && held.contains(hashes.end())
-                });
-                if !held {
-                    let end = (*hashes.end()).max(read_ahead(*hashes.start(), self.most, *count));
-                    let range = *hashes.start()..=end;
-                    self.ahead.clear();
-                    let ahead = &mut self.ahead;
+                let read = |range: &RangeInclusive<u64>, ahead: &mut Vec<u64>| {
                     for_each_hash(log, *kind, committed, |hash| {
                         if range.contains(&hash) {
                             ahead.push(hash);
@@ -94,24 +83,14 @@ impl KeyStream<'_> {
                     })?;
                     ahead.sort_unstable();
                     ahead.dedup();
-                    self.covered = Some(range);
-                }
-                out.extend_from_slice(within(&self.ahead, &hashes, |hash| *hash));
+                    Ok(())
+                };
+                let found = self.window.items(&hashes, *count, |hash| *hash, read)?;
+                out.extend_from_slice(found);
             }
         }
         Ok(())
     }
-}
-
-/// Returns those of some sorted items whose hashes are in a range.
-pub(crate) fn within<'a, T>(
-    sorted: &'a [T],
-    hashes: &RangeInclusive<u64>,
-    hash: impl Fn(&T) -> u64,
-) -> &'a [T] {
-    let from = sorted.partition_point(|one| hash(one) < *hashes.start());
-    let to = sorted.partition_point(|one| hash(one) <= *hashes.end());
-    &sorted[from..to]
 }
 
 /// Sorts keys that lie near their places already, as keys from a table do: moves each past the few greater ones before
@@ -138,13 +117,6 @@ fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
             return;
         }
     }
-}
-
-/// Returns the end of a range from `start` that holds about `most` of `count` evenly spread keys.
-pub(crate) fn read_ahead(start: u64, most: u64, count: u64) -> u64 {
-    let span = (u128::from(most) << 64) / u128::from(count.max(1));
-    let end = u128::from(start).saturating_add(span);
-    u64::try_from(end).unwrap_or(u64::MAX)
 }
 
 /// Calls `each` for the committed keys of a log, up to the end of its valid records.

@@ -5,6 +5,7 @@ pub(crate) mod count_stream;
 pub(crate) mod hash_stream;
 pub(crate) mod log_files;
 pub(crate) mod log_summary;
+pub(crate) mod log_window;
 pub(crate) mod sampling;
 
 use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};

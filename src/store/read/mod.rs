@@ -25,12 +25,12 @@ use crate::store::view::ViewCell;
 /// The parts of an open store that look-ups need.
 #[derive(Clone, Copy)]
 pub(crate) struct Reader<'a> {
-    views: &'a ViewCell,
-    file: &'a StoreFile,
-    handle: &'a Handle,
-    shared: &'a Coordination,
-    hints: &'a LookupHints,
-    on_damage: OnDamage,
+    pub(crate) views: &'a ViewCell,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) handle: &'a Handle,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) on_damage: OnDamage,
 }
 
 impl<'a> Reader<'a> {

@@ -80,6 +80,7 @@ impl BatchOperation for ClaimBatch<'_> {
         self.claims.places.first().copied()
     }
 
+    #[inline]
     fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()> {
         guard.check_table()?;
         guard.announce()?;
@@ -87,6 +88,7 @@ impl BatchOperation for ClaimBatch<'_> {
         guard.append(|log, handle| log.insert(handle, hashes))
     }
 
+    #[inline]
     fn publish(&mut self, guard: &WriteGuard<'_>) {
         let claims = &mut *self.claims;
         let active = &guard.view.active.buffer;

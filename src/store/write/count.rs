@@ -310,7 +310,8 @@ mod tests {
     /// Does what a batch does, up to a point where a holder of the writer lock may die: with or without the record in
     /// the log, and with `counted` of its keys counted.
     fn die(store: &Store, operation: Operation, hashes: &[u64], logged: bool, counted: usize) {
-        let mut writing = Writer::of(&store.engine).lock().unwrap();
+        let writer = Writer::of(&store.engine);
+        let mut writing = writer.lock().unwrap();
         writing.begin_claims().unwrap();
         let done = &mut Vec::new();
         let mut batch = CountBatch::new(operation, hashes, done);

@@ -17,7 +17,7 @@ use crate::sys::{LockFile, lock};
 
 /// The held writer lock. It has one holder across all threads and processes.
 pub(crate) struct WriteGuard<'a> {
-    pub(crate) writer: Writer<'a>,
+    pub(crate) writer: &'a Writer<'a>,
     pub(crate) local: MutexGuard<'a, Local>,
     /// Stays current while the lock is held, except that a checkpoint may finish.
     pub(crate) view: Guard<Arc<View>>,
@@ -54,7 +54,8 @@ impl Drop for WriteGuard<'_> {
 
 impl<'a> Writer<'a> {
     /// Takes the writer lock.
-    pub(crate) fn lock(&self) -> Result<WriteGuard<'a>> {
+    #[inline]
+    pub(crate) fn lock(&'a self) -> Result<WriteGuard<'a>> {
         let local = self.state.waits.mutex(&self.state.local);
         self.handle.check_usable()?;
         if local.closed || local.closing {
@@ -64,11 +65,12 @@ impl<'a> Writer<'a> {
     }
 
     /// Takes the writer lock to close the handle, even if an earlier close failed.
-    pub(crate) fn lock_to_close(&self) -> Result<WriteGuard<'a>> {
+    pub(crate) fn lock_to_close(&'a self) -> Result<WriteGuard<'a>> {
         self.lock_with(lock(&self.state.local))
     }
 
-    fn lock_with(&self, mut local: MutexGuard<'a, Local>) -> Result<WriteGuard<'a>> {
+    #[inline]
+    fn lock_with(&'a self, mut local: MutexGuard<'a, Local>) -> Result<WriteGuard<'a>> {
         if self.state.biased {
             let is_revoked = self.shared.bias().is_revoked();
             if local.revoked && !is_revoked {
@@ -86,7 +88,7 @@ impl<'a> Writer<'a> {
         let died = self.shared.changing();
         let is_damaged = self.shared.poisoned() == DAMAGED;
         let mut guard = WriteGuard {
-            writer: *self,
+            writer: self,
             local,
             view: self.views.cell.load(),
             excluded,
@@ -168,6 +170,7 @@ impl<'a> WriteGuard<'a> {
     }
 
     /// Appends to the active log in this handle's name.
+    #[inline]
     pub(crate) fn append(
         &mut self,
         write: impl FnOnce(&mut LogWriter<'_>, u64) -> Result<()>,

@@ -52,7 +52,6 @@ pub(crate) struct Writer<'a> {
     pub(crate) state: &'a WriterState,
     pub(crate) sample: &'a FprSample,
     pub(crate) hints: &'a LookupHints,
-    reader: Reader<'a>,
     checkpoints: &'a CheckpointState,
     /// Only for the checkpoint's thread, which must keep the engine alive.
     engine: &'a Weak<Engine>,
@@ -72,7 +71,6 @@ impl<'a> Writer<'a> {
             state: &engine.writer,
             sample: &engine.sample,
             hints: &engine.hints,
-            reader: Reader::of(engine),
             checkpoints: &engine.checkpoints,
             engine: &engine.itself,
         }
@@ -81,7 +79,14 @@ impl<'a> Writer<'a> {
     /// Looks keys up without a lock.
     #[inline]
     fn reader(&self) -> Reader<'a> {
-        self.reader
+        Reader {
+            views: self.views,
+            file: self.file,
+            handle: self.handle,
+            shared: self.shared,
+            hints: self.hints,
+            on_damage: self.options.on_damage,
+        }
     }
 
     /// Moves sealed generations into the pages.

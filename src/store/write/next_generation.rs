@@ -73,7 +73,7 @@ impl Writer<'_> {
 impl WriteGuard<'_> {
     /// Creates the active log. A superblock says that the log must exist before the log holds anything.
     pub(crate) fn start_log(&mut self) -> Result<()> {
-        let Writer { file, handle, .. } = self.writer;
+        let Writer { file, handle, .. } = *self.writer;
         self.finish_checkpoints()?;
         let mended = file.mend();
         handle.poison_on_failure(mended)?;
@@ -114,7 +114,7 @@ impl WriteGuard<'_> {
 
     /// Returns the log to begin with: a new one, or one whose creator died before using it.
     fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
-        let Writer { file, logs, .. } = self.writer;
+        let Writer { file, logs, .. } = *self.writer;
         let storage = &*self.writer.options.storage;
         let store_id = &file.header.store_id;
         match LogFile::open(storage, &file.place, store_id, number, true) {
@@ -154,7 +154,7 @@ impl WriteGuard<'_> {
 
     /// Carries all keys of open transactions over into the next buffer.
     pub(crate) fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
-        let Writer { shared, file, .. } = self.writer;
+        let Writer { shared, file, .. } = *self.writer;
         if !file.header.transactional {
             return Ok(Vec::new());
         }
@@ -198,7 +198,7 @@ impl WriteGuard<'_> {
         cut: &Cut,
         carried: &[Carried],
     ) -> Result<LogEnd> {
-        let Writer { handle, logs, .. } = self.writer;
+        let Writer { handle, logs, .. } = *self.writer;
         let storage = &*self.writer.options.storage;
         let log = Arc::clone(logs.of(old)?);
         let mut next_end = LogEnd::default();

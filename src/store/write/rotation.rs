@@ -69,7 +69,7 @@ impl WriteGuard<'_> {
     /// close. With `last`, the next generation has no log and no room. Waits for the previous checkpoint if it is still
     /// running.
     pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
-        let Writer { shared, handle, .. } = self.writer;
+        let Writer { shared, handle, .. } = *self.writer;
         self.finish_checkpoints()?;
         if !self.view.active.has_log() {
             return Ok(false);

@@ -95,6 +95,7 @@ impl<O: BatchOperation> WriteBatch<'_, '_, O> {
     }
 
     /// Appends the reserved keys to the log, then shows them to readers. Only then are they done.
+    #[inline]
     fn flush(&mut self) -> Result<(), Stop> {
         let Some(first) = self.operation.first_reserved() else {
             return Ok(());
@@ -195,7 +196,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().capacity(1000);
         let store = options.create(folder.path().join("store")).unwrap();
-        let mut guard = Writer::of(&store.engine).lock().unwrap();
+        let writer = Writer::of(&store.engine);
+        let mut guard = writer.lock().unwrap();
         let mut batch = WriteBatch {
             guard: &mut guard,
             operation: Failing::default(),
