@@ -92,7 +92,8 @@ pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
     DeltaReport, ExemptReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats,
     MOST_DEFAULT_BUFFER, Measured, Merge, MergeReport, OnDamage, Options, Progress, RecoveryReport,
-    Removal, RepairReport, SnapshotReport, Stats, Store, StoreLock, Verdict, VerifyReport,
+    Removal, RepairReport, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict,
+    VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -19,6 +19,7 @@ mod write;
 pub use api::counting::Removal;
 pub use api::measured::Measured;
 pub use api::program_lock::StoreLock;
+pub use api::sieve::{Sieve, Sweep};
 pub use api::store::Store;
 pub use backup::apply::ApplyReport;
 pub use backup::delta_writer::DeltaReport;

@@ -8,8 +8,9 @@ use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
+use crate::options::window::Window;
 use crate::output::{Output, tell};
-use crate::pipeline::insert_job::{Repeats, claim_all};
+use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 
 /// Remember lines
@@ -36,6 +37,9 @@ pub struct Args {
     memory: Memory,
 
     #[command(flatten)]
+    window: Window,
+
+    #[command(flatten)]
     policy: Policy,
 }
 
@@ -53,12 +57,16 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         false => Repeats::Count,
     };
     let claimed = claim_all(
-        store,
+        &store,
         input,
         Output::none(),
-        u64::MAX,
-        args.wait.wait,
-        repeats,
+        &Claiming {
+            commit_every: u64::MAX,
+            wait: args.wait.wait,
+            repeats,
+            sieve: &args.window,
+            path: &args.store,
+        },
     )?;
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);

@@ -4,13 +4,15 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Options, Store};
+use everseen::{Options, Sieve, Store};
 
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::options::on_damage::Policy;
 use crate::options::timeout::Timeout;
+use crate::options::window::Window;
 use crate::output::Output;
+use crate::pipeline::window::Gather;
 use crate::pipeline::{self, Ending, Job};
 use crate::process::side_files;
 
@@ -34,6 +36,9 @@ pub struct Args {
     policy: Policy,
 
     #[command(flatten)]
+    window: Window,
+
+    #[command(flatten)]
     timeout: Timeout,
 }
 
@@ -53,7 +58,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = options.open_read_only(&args.store)?;
 
     let mut lookup = Lookup {
-        store,
+        store: &store,
+        sieve: args.window.sieve(&store),
         invert: args.invert,
     };
     let outcome = pipeline::run(
@@ -61,27 +67,39 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         &mut lookup,
         output,
         if args.invert { "unseen" } else { "seen" },
+        args.window.lines(&args.store),
     )?;
-    lookup.store.close()?;
+    drop(lookup);
+    store.close()?;
     match outcome.ending {
         Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),
         _ => outcome.end(&args.store),
     }
 }
 
-struct Lookup {
-    store: Store,
+struct Lookup<'s> {
+    store: &'s Store,
+    sieve: Sieve<'s, ()>,
     invert: bool,
 }
 
-impl Job for Lookup {
+impl Job for Lookup<'_> {
     fn hasher(&self) -> KeyHasher {
         self.store.hasher().clone()
     }
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
+        if !self.sieve.is_empty() {
+            let invert = self.invert;
+            let each = |(), seen| keep.push(seen != invert);
+            return self.sieve.contains(items.len(), each);
+        }
         let seen = self.store.contains_hashed(items)?;
         keep.extend(seen.into_iter().map(|seen| seen != self.invert));
         Ok(())
+    }
+
+    fn sieve(&mut self) -> Option<&mut dyn Gather> {
+        Some(&mut self.sieve)
     }
 }

@@ -10,11 +10,12 @@ use crate::input::{Input, Items};
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::units as size;
+use crate::options::window::Window;
 use crate::output::exact_file::Target;
 use crate::output::format as human;
 use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims as deferred;
-use crate::pipeline::insert_job::{Claimed, Repeats, claim_all};
+use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 use crate::process::side_files;
 
@@ -64,6 +65,9 @@ pub struct Args {
     memory: Memory,
 
     #[command(flatten)]
+    window: Window,
+
+    #[command(flatten)]
     policy: Policy,
 
     /// At the end, tell how many lines there were, how many new and seen, and how fast
@@ -107,12 +111,16 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     };
 
     let claimed = claim_all(
-        store,
+        &store,
         input,
         output,
-        args.commit_every,
-        args.wait.wait,
-        Repeats::LeaveOut,
+        &Claiming {
+            commit_every: args.commit_every,
+            wait: args.wait.wait,
+            repeats: Repeats::LeaveOut,
+            sieve: &args.window,
+            path: &args.store,
+        },
     )?;
     if args.stats {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
@@ -140,8 +148,9 @@ fn open_with_file(
 fn stats(claimed: &Claimed, urls: &str) -> String {
     let (tally, elapsed) = (claimed.outcome.tally, claimed.elapsed);
     let pending = claimed.pending_summary();
+    let sweeps = claimed.sweeps_summary();
     format!(
-        "{} lines, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s",
+        "{} lines, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s{sweeps}",
         tally.items,
         tally.kept,
         claimed.seen(),

@@ -13,6 +13,7 @@ use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::output::format::thousands;
 use crate::output::{Output, tell};
+use crate::pipeline::window::Window;
 use crate::pipeline::{self, Ending, Job};
 
 /// Lines exempted together: each call rewrites all exemptions.
@@ -51,7 +52,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         pending: Vec::new(),
         report: ExemptReport::default(),
     };
-    let outcome = pipeline::run(input, &mut exempting, Output::none(), "exempt")?;
+    let outcome = pipeline::run(
+        input,
+        &mut exempting,
+        Output::none(),
+        "exempt",
+        Window::none(),
+    )?;
     if outcome.ending != Ending::Unread {
         exempting.store.close()?;
     }

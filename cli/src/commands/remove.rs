@@ -12,6 +12,7 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::output::{Output, tell};
+use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
 /// Forget lines, of a store of kind counting
@@ -47,7 +48,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     store.remove_hashed(&[], &mut Vec::new())?;
 
     let mut removal = Removing { store, removed: 0 };
-    let outcome = pipeline::run(input, &mut removal, Output::none(), "removed")?;
+    let outcome = pipeline::run(
+        input,
+        &mut removal,
+        Output::none(),
+        "removed",
+        Window::none(),
+    )?;
     removal.store.close()?;
     let tally = outcome.tally;
     let urls = args.items.urls.summary(tally.strays);

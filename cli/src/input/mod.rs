@@ -1,5 +1,6 @@
 //! The sources of items: files and standard input, which a thread reads ahead.
 
+pub(crate) mod line_spool;
 pub(crate) mod read_ahead;
 pub(crate) mod record_blocks;
 pub(crate) mod urls;

@@ -1,5 +1,7 @@
 //! Cuts a stream of bytes into blocks of whole items, without a copy or an allocation for each item.
 
+pub(crate) mod outline;
+
 use std::io::{self, ErrorKind, Read};
 use std::iter;
 use std::ops::Range;

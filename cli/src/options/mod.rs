@@ -4,3 +4,4 @@ pub(crate) mod memory;
 pub(crate) mod on_damage;
 pub(crate) mod timeout;
 pub(crate) mod units;
+pub(crate) mod window;

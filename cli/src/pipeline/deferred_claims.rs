@@ -9,7 +9,7 @@ use std::collections::HashSet;
 use std::path::Path;
 
 use everseen::hash::HashedKey;
-use everseen::{Fullness, Kind, Stats, Store, StoreLock, Verdict};
+use everseen::{Fullness, Kind, Sieve, Stats, Store, StoreLock, Verdict};
 
 use crate::error::CliError;
 
@@ -40,18 +40,24 @@ impl Deferred {
         })
     }
 
-    /// Pushes for each line whether it is new to the store and to what is held, and holds the new lines. On an error,
-    /// `keep` covers the lines before the one that failed.
+    /// Pushes for each line whether it is new to the store and to what is held, and holds the new lines. The lines are
+    /// the next ones of the sieve, if any wait there. On an error, `keep` covers the lines before the one that failed.
     pub fn judge(
         &mut self,
         store: &Store,
+        sieve: &mut Sieve<'_, ()>,
         items: &[HashedKey],
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
         if self.new.is_empty() {
             self.room = store.fullness()?;
         }
-        let mut found = store.contains_hashed(items)?;
+        let mut found = Vec::with_capacity(items.len());
+        if sieve.is_empty() {
+            found = store.contains_hashed(items)?;
+        } else {
+            sieve.contains(items.len(), |(), there| found.push(there))?;
+        }
         if self.measured {
             self.show(store, items, &mut found)?;
         }
@@ -72,14 +78,15 @@ impl Deferred {
         Ok(())
     }
 
-    /// Inserts lines that the store already has, so that it notes those that it has by mistake.
+    /// Inserts lines of the sample that the store already has, so that it notes those that it has by mistake.
     fn show(
         &mut self,
         store: &Store,
         items: &[HashedKey],
         found: &mut [bool],
     ) -> everseen::Result<()> {
-        let seen: Vec<_> = (0..items.len()).filter(|at| found[*at]).collect();
+        let is_shown = |at: &usize| found[*at] && store.is_sampled(items[*at]);
+        let seen: Vec<_> = (0..items.len()).filter(is_shown).collect();
         let keys: Vec<_> = seen.iter().map(|at| items[*at]).collect();
         self.verdicts.clear();
         store.claim_unique_hashed(&keys, &mut self.verdicts)?;

@@ -5,16 +5,18 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Kind, Store, Verdict};
+use everseen::{Kind, Sieve, Store, Verdict};
 
 use crate::error::CliError;
 use crate::input::Input;
+use crate::options::window::Window;
 use crate::output::exact_file::Sink;
 use crate::output::progress::Tally;
 use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims::{self, Deferred};
 use crate::pipeline::fullness::Warnings;
 use crate::pipeline::pending::{self, PassedBy};
+use crate::pipeline::window::Gather;
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
 
 /// The result of claiming all items of an input.
@@ -24,6 +26,8 @@ pub struct Claimed {
     pub elapsed: Duration,
     /// Items that another process has claimed and not committed yet.
     pub pending: u64,
+    /// How many windows of waiting lines were answered by one sweep each, and the most lines of a window.
+    sweeps: (u64, usize),
 }
 
 impl Claimed {
@@ -52,6 +56,14 @@ impl Claimed {
         }
     }
 
+    /// Returns what a summary says about sweeps; nothing if there were none.
+    pub fn sweeps_summary(&self) -> String {
+        match self.sweeps {
+            (0, _) => String::new(),
+            (sweeps, most) => format!(", {sweeps} sweeps for up to {most} lines each"),
+        }
+    }
+
     /// Returns how many items were known.
     pub fn seen(&self) -> u64 {
         let tally = self.outcome.tally;
@@ -59,22 +71,33 @@ impl Claimed {
     }
 }
 
+/// How to claim items.
+pub struct Claiming<'a> {
+    /// After how many items to commit.
+    pub commit_every: u64,
+    /// How long to wait for pending items.
+    pub wait: Duration,
+    pub repeats: Repeats,
+    pub sieve: &'a Window,
+    /// The store's path.
+    pub path: &'a Path,
+}
+
 /// Claims all items, prints the new ones, commits after each `commit_every` items and at the end, and closes the store.
 ///
 /// If items are printed, the caller keeps other runs off a store that is not transactional with
 /// [`alone`](deferred::alone).
 pub fn claim_all(
-    store: Store,
+    store: &Store,
     input: Input,
     output: Output,
-    commit_every: u64,
-    wait: Duration,
-    repeats: Repeats,
+    how: &Claiming<'_>,
 ) -> Result<Claimed, CliError> {
     let started = Instant::now();
     let prints = output.prints();
-    let mut claims = Claims::new(store, &output, commit_every, wait, repeats)?;
-    let mut outcome = match pipeline::run(input, &mut claims, output, "new") {
+    let mut claims = Claims::new(store, &output, how)?;
+    let window = how.sieve.lines(how.path);
+    let mut outcome = match pipeline::run(input, &mut claims, output, "new", window) {
         Ok(outcome) => outcome,
         Err(error) => {
             // The first error is the one to report.
@@ -85,14 +108,16 @@ pub fn claim_all(
     // First, because later claims must not be committed with it.
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
-    // Unread items are not committed: dropping the store abandons them.
+    let sweeps = (claims.sieve.sweeps(), claims.sieve.most_keys());
+    // Unread items are not committed: abandoning the store abandons them.
     if outcome.ending != Ending::Unread {
-        claims.store.close()?;
+        store.close()?;
     }
     Ok(Claimed {
         outcome,
         elapsed: started.elapsed(),
         pending,
+        sweeps,
     })
 }
 
@@ -103,8 +128,10 @@ pub enum Repeats {
     LeaveOut,
 }
 
-struct Claims {
-    store: Store,
+struct Claims<'s> {
+    store: &'s Store,
+    /// The keys of items that wait for others.
+    sieve: Sieve<'s, ()>,
     repeats: Repeats,
     transactional: bool,
     /// Present if lines are printed and the store remembers inserts at once.
@@ -128,20 +155,14 @@ struct Claims {
     warnings: Warnings,
 }
 
-impl Claims {
-    fn new(
-        store: Store,
-        output: &Output,
-        commit_every: u64,
-        wait: Duration,
-        repeats: Repeats,
-    ) -> everseen::Result<Self> {
+impl<'s> Claims<'s> {
+    fn new(store: &'s Store, output: &Output, how: &Claiming<'_>) -> everseen::Result<Self> {
         let stats = store.stats()?;
         let defers = output.prints() && !stats.transactional;
-        let deferred = defers.then(|| Deferred::new(&store, &stats)).transpose()?;
+        let deferred = defers.then(|| Deferred::new(store, &stats)).transpose()?;
         Ok(Claims {
             repeats: match stats.kind {
-                Kind::Counting => repeats,
+                Kind::Counting => how.repeats,
                 _ => Repeats::LeaveOut,
             },
             transactional: stats.transactional,
@@ -152,12 +173,13 @@ impl Claims {
             },
             deferred,
             sink: output.sink().cloned(),
+            sieve: how.sieve.sieve(store),
             store,
-            commit_every,
+            commit_every: how.commit_every,
             items: 0,
             new: 0,
             since: None,
-            wait,
+            wait: how.wait,
             stops: false,
             passed_by: PassedBy::default(),
             verdicts: Vec::new(),
@@ -173,10 +195,32 @@ impl Claims {
     }
 }
 
-impl Claims {
+impl Claims<'_> {
+    /// Claims items, which are the next ones of the sieve if any wait there. The verdict of an item to wait for is left
+    /// out.
+    fn claim(&mut self, items: &[HashedKey]) -> everseen::Result<()> {
+        let (store, verdicts) = (self.store, &mut self.verdicts);
+        if !self.sieve.is_empty() {
+            let each = |(), verdict| verdicts.push(verdict);
+            return match self.stops {
+                true => self.sieve.claim_until_pending(items.len(), each).map(drop),
+                false => self.sieve.claim(items.len(), each),
+            };
+        }
+        let claimed = match self.repeats {
+            Repeats::Count => store.claim_hashed(items, verdicts),
+            Repeats::LeaveOut if self.stops => store.claim_hashed_until_pending(items, verdicts),
+            Repeats::LeaveOut => store.claim_unique_hashed(items, verdicts),
+        };
+        if self.stops {
+            verdicts.pop_if(|verdict| *verdict == Verdict::Pending);
+        }
+        claimed
+    }
+
     /// Claims the passed-by items again. Returns how many are still uncertain.
     fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
-        let settled = self.passed_by.claim(&self.store);
+        let settled = self.passed_by.claim(self.store);
         if prints {
             // Later items have been printed already. Leave these to another run by not committing them.
             return Ok(settled.pending + settled.new);
@@ -189,7 +233,7 @@ impl Claims {
     }
 }
 
-impl Job for Claims {
+impl Job for Claims<'_> {
     fn hasher(&self) -> KeyHasher {
         self.store.hasher().clone()
     }
@@ -197,23 +241,14 @@ impl Job for Claims {
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
         if let Some(deferred) = &mut self.deferred {
             let first = keep.len();
-            let judged = deferred.judge(&self.store, items, keep);
+            let judged = deferred.judge(self.store, &mut self.sieve, items, keep);
             self.items += (keep.len() - first) as u64;
             self.new += keep[first..].iter().filter(|is_new| **is_new).count() as u64;
             self.since = self.since.or((self.new > 0).then(Instant::now));
             return judged;
         }
         self.verdicts.clear();
-        let claimed = match self.repeats {
-            Repeats::Count => self.store.claim_hashed(items, &mut self.verdicts),
-            Repeats::LeaveOut if self.stops => self
-                .store
-                .claim_hashed_until_pending(items, &mut self.verdicts),
-            Repeats::LeaveOut => self.store.claim_unique_hashed(items, &mut self.verdicts),
-        };
-        if self.stops {
-            self.verdicts.pop_if(|verdict| *verdict == Verdict::Pending);
-        }
+        let claimed = self.claim(items);
         self.items += self.verdicts.len() as u64;
         for (item, verdict) in items.iter().zip(&self.verdicts) {
             let is_new = *verdict == Verdict::New;
@@ -263,13 +298,17 @@ impl Job for Claims {
         // durable.
         if self.new > 0 || self.items > 0 && self.store.stats()?.log_bytes > 0 {
             if let Some(deferred) = &mut self.deferred {
-                deferred.settle(&self.store)?;
+                deferred.settle(self.store)?;
             }
             let tag = self.sink.as_ref().map(|sink| sink.tag(false));
             self.store.commit_with(&tag.unwrap_or_default())?;
         }
         (self.items, self.new, self.since) = (0, 0, None);
         Ok(())
+    }
+
+    fn sieve(&mut self) -> Option<&mut dyn Gather> {
+        Some(&mut self.sieve)
     }
 
     fn warning(&mut self) -> everseen::Result<Option<String>> {

@@ -5,8 +5,10 @@
 
 pub(crate) mod deferred_claims;
 pub(crate) mod fullness;
+mod gathering;
 pub(crate) mod insert_job;
 pub(crate) mod pending;
+pub(crate) mod window;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,6 +24,7 @@ use crate::input::{Input, Next};
 use crate::output::Output;
 use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
+use crate::pipeline::window::{Gather, Window};
 use crate::process::signals::Signals;
 
 /// Maximum number of items judged at once: enough to hide the latency of memory, few enough for a processor's cache.
@@ -73,6 +76,11 @@ pub trait Job {
         Ok(())
     }
 
+    /// Returns the keys of items that wait for others, if any do. `judge` then takes them from there.
+    fn sieve(&mut self) -> Option<&mut dyn Gather> {
+        None
+    }
+
     /// Returns what the user should learn now, once.
     fn warning(&mut self) -> everseen::Result<Option<String>> {
         Ok(None)
@@ -122,14 +130,16 @@ impl Outcome {
     }
 }
 
-/// Runs a job on all of the input. `label` names kept items on a terminal.
+/// Runs a job on all of the input. `label` names kept items on a terminal. Items that wait for others do so in `window`.
 pub fn run(
     input: Input,
     job: &mut impl Job,
     output: Output,
     label: &'static str,
+    mut window: Window,
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
+    window.set_stream(input.total.is_none());
     let progress = Progress::new(input.total, label, output.is_stdout());
     let urls = input.urls;
     let mut feed = Ahead::new(input.start(job.hasher())?);
@@ -142,6 +152,7 @@ pub fn run(
         keep: Vec::new(),
         crowded_since: None,
         refused: None,
+        window,
     };
 
     let ending = match run.consume(&mut feed, &signals) {
@@ -180,6 +191,8 @@ struct Run<'a, J> {
     patience: Patience,
     /// Once set, nothing more is judged.
     refused: Option<Refused>,
+    /// Items that are not judged yet.
+    window: Window,
 }
 
 impl<J: Job> Run<'_, J> {
@@ -188,29 +201,28 @@ impl<J: Job> Run<'_, J> {
             if let Some(status) = signals.ending() {
                 return Ok(Ending::Stopped(status));
             }
-            let next = match feed.poll()? {
-                Next::Wait => {
-                    self.commit_if_due()?;
-                    feed.wait(PAUSE)?
+            let arrival = match self.arrival(feed) {
+                Ok(arrival) => arrival,
+                // The items before the failure are judged first.
+                Err(error) => {
+                    let ended = self.close_window(feed, signals)?;
+                    return ended.map_or(Err(error), Ok);
                 }
-                ready => ready,
             };
-            match next {
+            let ending = match arrival.next {
                 Next::Block(block, strays) => {
                     self.stray(&strays);
-                    self.block(&block, feed, signals)?;
-                    if self.refused.is_some() {
-                        return Ok(Ending::Full);
-                    }
-                    self.warn()?;
-                    if self.job.is_transactional() {
-                        // Other processes may be waiting for the commit, and the reader of the output may be slow.
-                        self.commit_if_due()?;
-                    }
-                    feed.recycle(block);
+                    self.receive(block, arrival.is_backlog, feed, signals)?
                 }
-                Next::Wait => {}
-                Next::End => return Ok(Ending::Done),
+                Next::Wait if arrival.is_pause => self.close_window(feed, signals)?,
+                Next::Wait => None,
+                Next::End => {
+                    let ended = self.close_window(feed, signals)?;
+                    return Ok(ended.unwrap_or(Ending::Done));
+                }
+            };
+            if let Some(ending) = ending {
+                return Ok(ending);
             }
             self.progress.update(self.tally);
         }
@@ -398,7 +410,13 @@ mod tests {
             max_line: 64 << 20,
             urls: Urls::default(),
         };
-        run(Input::open(&items)?, job, Output::none(), "new")
+        run(
+            Input::open(&items)?,
+            job,
+            Output::none(),
+            "new",
+            Window::none(),
+        )
     }
 
     #[test]
@@ -456,6 +474,7 @@ mod tests {
                 crowded_since: None,
                 patience: Patience::new(Duration::ZERO),
                 refused: None,
+                window: Window::none(),
             };
             run.commit_if_due().expect("nothing fails");
             assert_eq!(job.commits.len(), commits);

@@ -103,6 +103,32 @@ pub fn read_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
 
+/// Writes all bytes at a position in a file.
+#[cfg(unix)]
+pub fn write_at(file: &File, bytes: &[u8], place: u64) -> io::Result<()> {
+    std::os::unix::fs::FileExt::write_all_at(file, bytes, place)
+}
+
+/// Writes all bytes at a position in a file.
+#[cfg(not(unix))]
+pub fn write_at(_: &File, _: &[u8], _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
+/// Creates a file in a folder that has no name, and is gone when it is closed.
+#[cfg(target_os = "linux")]
+pub fn unnamed_file(folder: &Path) -> io::Result<File> {
+    use rustix::fs::{Mode, OFlags};
+    let flags = OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC;
+    Ok(rustix::fs::open(folder, flags, Mode::RUSR | Mode::WUSR)?.into())
+}
+
+/// Creates a file in a folder that has no name, where the system has such files.
+#[cfg(not(target_os = "linux"))]
+pub fn unnamed_file(_: &Path) -> io::Result<File> {
+    Err(io::ErrorKind::Unsupported.into())
+}
+
 /// Makes opening a file without a peer, such as a pipe, return instead of waiting for the peer.
 #[cfg(unix)]
 pub fn without_waiting(options: &mut OpenOptions) {

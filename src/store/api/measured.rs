@@ -2,6 +2,7 @@
 
 use crate::error::Result;
 use crate::file::SectionKind;
+use crate::hash::HashedKey;
 use crate::sizing::{Interval, poisson_interval, share_interval};
 use crate::store::api::store::Store;
 
@@ -52,5 +53,13 @@ impl Store {
             lost: poisson_interval(lost, 1.0 / one_in as f64),
             rate: share_interval(lost, lost.saturating_add(sample.count)),
         }))
+    }
+
+    /// Returns whether this key, which the store's [`hasher`](Store::hasher) has hashed, is of the share that the sample
+    /// keeps. Only such a key, when it is inserted and answered "seen", can add to what [`measured`](Self::measured)
+    /// reports.
+    pub fn is_sampled(&self, key: HashedKey) -> bool {
+        let sampling = self.engine.sample.sampling;
+        sampling.is_some_and(|sampling| sampling.has(key.bits()))
     }
 }

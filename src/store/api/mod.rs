@@ -8,4 +8,5 @@ pub(crate) mod entry;
 pub(crate) mod exemptions;
 pub(crate) mod measured;
 pub(crate) mod program_lock;
+pub(crate) mod sieve;
 pub(crate) mod store;

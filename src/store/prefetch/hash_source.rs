@@ -1,6 +1,6 @@
 //! Where the hashes of a batch's keys come from.
 
-use crate::hash::in_pairs;
+use crate::hash::{HashedKey, in_pairs};
 use crate::store::prefetch::BATCH;
 
 /// The hashes of the keys of one part of a batch. A key is identified by its place in the part.
@@ -27,6 +27,25 @@ impl HashSource for Vec<u64> {
     fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
         for (place, out) in places.iter().zip(out) {
             *out = self[*place as usize];
+        }
+    }
+}
+
+/// Keys that were hashed elsewhere.
+impl HashSource for Vec<HashedKey> {
+    fn count(&self) -> usize {
+        self.len()
+    }
+
+    fn hashes_from(&self, first: usize, out: &mut [u64]) {
+        for (key, out) in self[first..].iter().zip(out) {
+            *out = key.bits();
+        }
+    }
+
+    fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
+        for (place, out) in places.iter().zip(out) {
+            *out = self[*place as usize].bits();
         }
     }
 }

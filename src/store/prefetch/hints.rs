@@ -6,6 +6,7 @@ use crate::error::Result;
 use crate::hash::in_pairs;
 use crate::store::config::options::Options;
 use crate::store::prefetch::hash_source::{HashSource, LazyHashes};
+use crate::store::prefetch::pace::Pace;
 use crate::store::prefetch::residency::Residency;
 
 /// Predicts the next look-ups from the last ones. Answers do not depend on the prediction.
@@ -14,9 +15,16 @@ pub(crate) struct LookupHints {
     /// Whether the last batch brought mostly new keys.
     pub(crate) mostly_new: AtomicBool,
     pub(crate) residency: Residency,
+    pub(crate) pace: Pace,
 }
 
 impl LookupHints {
+    /// Returns whether one sweep over the pages takes less time than looking this many keys up in batches of an ordinary
+    /// size.
+    pub(crate) fn is_sweep_cheaper(&self, keys: usize, pages: u64) -> bool {
+        self.residency.is_likely() && self.pace.is_sweep_cheaper(keys as u64, pages)
+    }
+
     /// Passes keys on in parts, so that memory does not grow with the batch. If their pages come from the disk, parts
     /// are as large as `options` allow, and hashes are not stored. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(

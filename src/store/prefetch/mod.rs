@@ -6,6 +6,7 @@
 pub(crate) mod hash_source;
 pub(crate) mod hints;
 pub(crate) mod lookup_order;
+pub(crate) mod pace;
 pub(crate) mod readahead;
 pub(crate) mod residency;
 

@@ -2,10 +2,11 @@
 //! memory.
 
 use std::sync::Arc;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::buffer::Presence;
 use crate::error::Result;
+use crate::file::LayerPages;
 use crate::store::prefetch::BATCH;
 use crate::store::prefetch::hash_source::{HashSource, SourceTail};
 use crate::store::prefetch::lookup_order::LookupOrder;
@@ -16,10 +17,10 @@ use crate::store::read::staged::{
     KeyOrder, NeedsPointLookup, ProbeContext, SelectionVector, probe_buffers, probe_layers,
 };
 use crate::store::view::View;
-use crate::store::view::lookup::AbsentSince;
+use crate::store::view::lookup::{AbsentSince, with_keys};
 
 /// How often to look up many keys together while other handles rotate.
-const MAX_VIEW_ATTEMPTS: usize = 3;
+pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
 
 /// What one walk over the keys searches.
 #[derive(Clone, Copy)]
@@ -152,6 +153,7 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
         let count = self.order.count();
         let (file, layers) = (&*self.reader.file.raw, self.context.layers);
         let residency = &self.reader.hints.residency;
+        let begun = Instant::now();
         let sweeps = walk.has_pages() && is_sweep(self.order, layers);
         let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
         let passed = counted.as_ref().map_or(Passed::Kept, CountedWalk::passed);
@@ -167,7 +169,22 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
             // This also runs after an error.
             residency.end_walk(&counted, state.readahead.sample);
         }
+        if walk.has_pages() && residency.is_likely() {
+            self.note_pace(sweeps, begun.elapsed());
+        }
         walked
+    }
+
+    /// Notes how long a walk took whose pages may have come from the disk.
+    fn note_pace(&self, is_sweep: bool, taken: Duration) {
+        let pace = &self.reader.hints.pace;
+        if self.order.count() >= BATCH {
+            pace.note_keys(self.order.count(), taken);
+        }
+        if is_sweep {
+            let pages = with_keys(self.context.layers).map(LayerPages::pages).sum();
+            pace.note_sweep(pages, taken);
+        }
     }
 
     /// Looks up the batch that begins at this turn.
@@ -208,7 +225,6 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;
-    use std::time::Duration;
 
     use super::*;
     use crate::hash::KeyHasher;

@@ -7,6 +7,7 @@ pub(crate) mod batch;
 pub(crate) mod count;
 pub(crate) mod count_batch;
 pub(crate) mod damaged;
+pub(crate) mod look_ahead;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
 pub(crate) mod point;

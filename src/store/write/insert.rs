@@ -1,11 +1,13 @@
 //! Inserting: looks keys up without a lock, then claims the absent ones under it.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use crate::buffer::Presence;
 use crate::error::Result;
 use crate::store::prefetch::BATCH;
 use crate::store::prefetch::hash_source::{HashSource, SourceTail};
+use crate::store::read::look_ahead::LookAhead;
 use crate::store::read::staged::{ProbeContext, SelectionVector, probe_buffers, probe_layers};
 use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
@@ -18,15 +20,7 @@ use crate::store::write::verdict::{OnPending, Stop, Verdict};
 /// A batch of at least this many keys is looked up ahead, and predicts what the next batches are like.
 const LEAST_PRECHECKED_KEYS: usize = 64;
 
-/// What a look-up without the lock found out about the keys of a part.
-struct Precheck {
-    /// The place of the part's first key.
-    first: usize,
-    absent: AbsentSince,
-    seen: Vec<bool>,
-}
-
-/// The same for the keys of a batch.
+/// What a look ahead found out about the keys of a batch.
 struct BatchPrecheck<'a> {
     absent: AbsentSince,
     seen: &'a [bool],
@@ -80,21 +74,34 @@ impl Writer<'_> {
             return self.count_verdicts(Operation::Insert, keys, verdicts);
         }
         self.handle.check_writable()?;
-        verdicts.reserve(keys.count());
-        let mut checked = self.precheck(SourceTail::all(keys))?;
+        let mut ahead = match keys.count() < LEAST_PRECHECKED_KEYS {
+            true => None,
+            false => self.look_ahead(&SourceTail::all(keys))?,
+        };
+        let range = 0..keys.count();
+        self.claim_ahead(keys, range, &mut ahead, on_pending, verdicts)
+    }
+
+    /// Like `claim_part`, for a range of a part's keys. What a look ahead has found is seen; other keys are searched
+    /// where they may be since.
+    pub(crate) fn claim_ahead(
+        &self,
+        keys: &dyn HashSource,
+        range: Range<usize>,
+        ahead: &mut Option<LookAhead>,
+        on_pending: OnPending,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        self.handle.check_writable()?;
+        verdicts.reserve(range.len());
         let mut hashes = [0; BATCH];
-        for at in (0..keys.count()).step_by(BATCH) {
-            if checked.as_ref().is_some_and(|part| !self.is_fresh(part)) {
-                checked = self.precheck(SourceTail {
-                    source: keys,
-                    first: at,
-                })?;
-            }
-            let batch = &mut hashes[..BATCH.min(keys.count() - at)];
+        for at in range.clone().step_by(BATCH) {
+            self.refresh(keys, at, ahead)?;
+            let batch = &mut hashes[..BATCH.min(range.end - at)];
             keys.hashes_from(at, batch);
-            let checked = checked.as_ref().map(|part| BatchPrecheck {
+            let checked = ahead.as_ref().map(|part| BatchPrecheck {
                 absent: part.absent,
-                seen: &part.seen[at - part.first..],
+                seen: part.seen_from(at),
             });
             let first = verdicts.len();
             if let Err(stop) = self.claim_batch(batch, checked, on_pending, verdicts) {
@@ -108,27 +115,36 @@ impl Writer<'_> {
         Ok(())
     }
 
-    /// Looks up many keys together, before batches of them are claimed. Returns `None` if there are too few keys, or if
-    /// the look-up met a damaged page: each key is then looked up in its turn.
-    fn precheck(&self, keys: SourceTail<'_>) -> Result<Option<Precheck>> {
-        if keys.count() < LEAST_PRECHECKED_KEYS {
-            return Ok(None);
-        }
-        let mut seen = vec![false; keys.count()];
-        let reader = self.reader();
-        let probed = reader.probe_part(&keys, self.active_search(), &mut seen)?;
-        Ok(probed.ok().map(|absent| Precheck {
-            first: keys.first,
-            absent,
-            seen,
-        }))
+    /// Looks up many keys together, before batches of them are claimed. Returns `None` if the look met a damaged page:
+    /// each key is then looked up in its turn.
+    pub(crate) fn look_ahead(&self, keys: &SourceTail<'_>) -> Result<Option<LookAhead>> {
+        self.reader().look_ahead(keys, self.active_search())
     }
 
-    /// Returns whether the keys inserted since then are all in a buffer.
-    fn is_fresh(&self, checked: &Precheck) -> bool {
+    /// Brings a look ahead up to date for the keys from a place on. Where keys inserted since may be in the pages, looks
+    /// anew.
+    fn refresh(
+        &self,
+        keys: &dyn HashSource,
+        place: usize,
+        ahead: &mut Option<LookAhead>,
+    ) -> Result<()> {
+        let Some(part) = ahead else {
+            return Ok(());
+        };
         let active = self.shared.active();
         let sealed = Some(self.shared.settled()).filter(|settled| *settled < active);
-        Freshness::of(checked.absent, active, sealed) != Freshness::Checkpointed
+        match Freshness::of(part.absent, active, sealed) {
+            Freshness::Active => {}
+            Freshness::Sealed => self.reader().follow(keys, place, part)?,
+            Freshness::Checkpointed => {
+                *ahead = self.look_ahead(&SourceTail {
+                    source: keys,
+                    first: place,
+                })?;
+            }
+        }
+        Ok(())
     }
 
     /// Returns how the precheck searches the active buffer. It skips that buffer if the last batch was mostly new,

@@ -1,0 +1,144 @@
+//! One look at many keys, whose answers are used when each key's turn comes.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use crate::buffer::Presence;
+use crate::error::Result;
+use crate::store::prefetch::BATCH;
+use crate::store::prefetch::hash_source::{HashSource, SourceTail};
+use crate::store::read::Reader;
+use crate::store::read::batch::MAX_VIEW_ATTEMPTS;
+use crate::store::read::staged::{SelectionVector, probe_buffers};
+use crate::store::view::View;
+use crate::store::view::lookup::AbsentSince;
+
+/// What a look without a lock has found out about the keys of a part, from one of them on.
+#[derive(Debug)]
+pub(crate) struct LookAhead {
+    /// The place of the first of these keys in the part.
+    pub(crate) first: usize,
+    pub(crate) absent: AbsentSince,
+    seen: Vec<bool>,
+}
+
+impl LookAhead {
+    /// Returns whether the keys from a place on were seen.
+    pub(crate) fn seen_from(&self, place: usize) -> &[bool] {
+        &self.seen[place - self.first..]
+    }
+
+    /// Returns whether the keys inserted since are all in buffers of this view.
+    fn is_fresh_in(&self, view: &View) -> bool {
+        self.absent.is_of(view.active.number()) || self.is_sealed_in(view)
+    }
+
+    /// Returns whether the generation that was active during the look is sealed in this view.
+    fn is_sealed_in(&self, view: &View) -> bool {
+        let sealed = view.sealed.as_ref();
+        sealed.is_some_and(|sealed| self.absent.is_of(sealed.number()))
+    }
+}
+
+impl Reader<'_> {
+    /// Looks up many keys together. `counts` decides whether a key in the active buffer is present; `None` skips that
+    /// buffer. Returns `None` if the look met a damaged page: each key is then looked up in its turn.
+    pub(crate) fn look_ahead<C: Fn(Presence) -> bool>(
+        self,
+        keys: &SourceTail<'_>,
+        counts: Option<C>,
+    ) -> Result<Option<LookAhead>> {
+        let mut seen = vec![false; keys.count()];
+        let probed = self.probe_part(keys, counts, &mut seen)?;
+        Ok(probed.ok().map(|absent| LookAhead {
+            first: keys.first,
+            absent,
+            seen,
+        }))
+    }
+
+    /// Brings a look ahead up to date for the keys from a place on, before the generation that was active then goes into
+    /// the pages: keys in its buffer are seen, and the others were still absent when the next generation began. So
+    /// keys may wait for their turn through any number of rotations, as long as none is missed.
+    pub(crate) fn follow(
+        self,
+        keys: &dyn HashSource,
+        place: usize,
+        ahead: &mut LookAhead,
+    ) -> Result<()> {
+        let view = Arc::clone(&*self.views.current()?);
+        if !ahead.is_sealed_in(&view) {
+            return Ok(());
+        }
+        let mut hashes = [0; BATCH];
+        let end = ahead.first + ahead.seen.len();
+        for at in (place..end).step_by(BATCH) {
+            let hashes = &mut hashes[..BATCH.min(end - at)];
+            keys.hashes_from(at, hashes);
+            let found = &mut ahead.seen[at - ahead.first..][..hashes.len()];
+            let mut rest = SelectionVector::all(hashes.len());
+            rest.drop_if(|turn| found[turn]);
+            let sealed_alone = None::<fn(Presence) -> bool>;
+            probe_buffers(&view, hashes, sealed_alone, &mut rest, found);
+        }
+        ahead.absent = AbsentSince::of(&view);
+        Ok(())
+    }
+
+    /// Appends an answer for each key of a range. What a look ahead has found is present; other keys are searched in
+    /// the buffers that may have got them since. Where that is not enough, looks at the rest of the keys anew.
+    pub(crate) fn contains_ahead(
+        self,
+        keys: &dyn HashSource,
+        range: Range<usize>,
+        ahead: &mut Option<LookAhead>,
+        out: &mut Vec<bool>,
+    ) -> Result<()> {
+        self.check_readable()?;
+        for at in range.clone().step_by(BATCH) {
+            let mut hashes = vec![0; BATCH.min(range.end - at)];
+            keys.hashes_from(at, &mut hashes);
+            if let Some(look) = ahead {
+                self.follow(keys, at, look)?;
+            }
+            let view = Arc::clone(&*self.views.current()?);
+            if ahead.as_ref().is_some_and(|look| !look.is_fresh_in(&view)) {
+                let rest = SourceTail {
+                    source: keys,
+                    first: at,
+                };
+                let counts = |presence| self.is_seen(presence);
+                *ahead = self.look_ahead(&rest, Some(counts))?;
+            }
+            let first = out.len();
+            if let Some(look) = ahead {
+                out.extend_from_slice(&look.seen_from(at)[..hashes.len()]);
+                if self.find_since(look, &hashes, &mut out[first..])? {
+                    continue;
+                }
+                out.truncate(first);
+            }
+            self.contains_each(&hashes, out)?;
+        }
+        Ok(())
+    }
+
+    /// Sets `found` for each key that was inserted since a look ahead. Returns `false` if that look is too old, or if
+    /// other handles kept rotating.
+    fn find_since(self, ahead: &LookAhead, hashes: &[u64], found: &mut [bool]) -> Result<bool> {
+        let there = |presence| presence != Presence::Absent;
+        for _ in 0..MAX_VIEW_ATTEMPTS {
+            let view = Arc::clone(&*self.views.current()?);
+            if !ahead.is_fresh_in(&view) {
+                return Ok(false);
+            }
+            let mut rest = SelectionVector::all(hashes.len());
+            rest.drop_if(|place| found[place]);
+            probe_buffers(&view, hashes, Some(there), &mut rest, found);
+            if AbsentSince::of(&view).still_holds(self.shared) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
