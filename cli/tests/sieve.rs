@@ -139,8 +139,9 @@ fn a_killed_window_loses_no_line_and_with_a_file_none_comes_twice() {
                 while !grown(round * 400_000) && child.try_wait().expect("started").is_none() {
                     std::thread::yield_now();
                 }
-                child.kill().expect("it was started");
-                assert_eq!(wait(child).0.code(), None);
+                // It may have been through by then.
+                let _ = child.kill();
+                assert!(matches!(wait(child).0.code(), None | Some(0)));
                 lab.run(&dedup(args)).expect(0);
                 let fresh = std::fs::read(&path).expect("the output");
                 assert!(fresh == input, "round {round}");
@@ -225,14 +226,8 @@ fn lines_before_an_error_of_the_input_are_answered() {
     let lab = Lab::new();
     let lines = distinct_lines(20_000);
     lab.write("input", &[&lines[..], &[b'x'; 2000], b"\n"].concat());
-    let ran = lab.run(&dedup(&[
-        "--max-line",
-        "1000",
-        "--window",
-        "8M",
-        "store",
-        "input",
-    ]));
+    let args = ["--max-line", "1000", "store", "input"];
+    let ran = lab.run(&[&["dedup"], &LARGE[..], &args].concat());
     ran.expect_error("input:20001: longer than 1000 bytes");
     assert!(ran.out == lines);
     assert!(lab.run_on(&["dedup", "store"], &lines).expect(0).is_empty());
