@@ -10,8 +10,8 @@ use crate::options::units as size;
 pub struct Memory {
     /// Memory for what is not in the filter file yet, and to work in, such as 512M; unless told, as much as the filter
     /// has, between 64M and 256M, but at most a fourth of what is free on the disk: most of it is two files beside the
-    /// store while it is open. Lines that wait for each other take up to a fourth as much in addition (--window, where
-    /// there is that option)
+    /// store while it is open. Lines that wait for each other take memory in addition (--window, where there is that
+    /// option)
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 

@@ -18,7 +18,8 @@ pub struct Window {
     sieve: When,
 
     /// Memory for lines that wait, 13 bytes for each (their text lies in a file without a name beside the store);
-    /// unless told, a fourth of what --buffer grants, and in addition to that
+    /// unless told, as much as --buffer grants, but at most 64M, or a fourth of it where that is more; in addition to
+    /// that
     #[arg(long, value_name = "SIZE", value_parser = size::positive_size)]
     window: Option<u64>,
 

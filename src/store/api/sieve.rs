@@ -93,8 +93,9 @@ pub struct Sieve<'s, T> {
 }
 
 impl<'s, T> Sieve<'s, T> {
-    /// Returns an empty sieve for a store. Its keys take up to a fourth as much memory as the store was
-    /// [granted](crate::Options::buffer), in addition to that.
+    /// Returns an empty sieve for a store. In addition to the memory that the store was
+    /// [granted](crate::Options::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
+    /// more.
     pub fn new(store: &'s Store) -> Self {
         let sieve = Self {
             store,
@@ -107,7 +108,7 @@ impl<'s, T> Sieve<'s, T> {
             ahead: None,
             sweeps: 0,
         };
-        sieve.memory(store.engine.options.buffer / 4)
+        sieve.memory(store.engine.options.window_bytes())
     }
 
     /// Sets the bytes of memory for the keys of a window: 13 for each key, which is all that a sieve takes beside the

@@ -3,6 +3,9 @@
 use crate::store::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_DEFAULT_BUFFER, Options};
 use crate::store::coordination::place::Place;
 
+/// The memory for the keys of a sieve's window, unless the buffer is smaller, or more than four times as large.
+const DEFAULT_WINDOW: u64 = 64 << 20;
+
 impl Options {
     /// Returns these options with a buffer that fits a store file of `file` bytes and a disk with `room` free bytes.
     /// Both buffers are files on that disk, and logs and pages need room as well.
@@ -54,5 +57,10 @@ impl Options {
         let checkpoint = self.chunk_pages() * crate::sizing::PAGE_BYTES + self.chunk_keys() * 8;
         let room = self.buffer.saturating_sub(tables + checkpoint);
         ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
+    }
+
+    /// Returns the bytes for the keys of a sieve's window, in addition to these options' own.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        (self.buffer / 4).max(self.buffer.min(DEFAULT_WINDOW))
     }
 }

@@ -26,19 +26,14 @@ pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
 #[derive(Clone, Copy)]
 enum Walk<'a> {
     Buffers(&'a View),
-    Pages,
+    Pages {
+        /// Whether the buffers had any of the keys.
+        some_found: bool,
+    },
     Both(&'a View),
 }
 
-impl<'a> Walk<'a> {
-    /// Returns the view whose buffers the walk searches.
-    fn buffers(self) -> Option<&'a View> {
-        match self {
-            Walk::Buffers(view) | Walk::Both(view) => Some(view),
-            Walk::Pages => None,
-        }
-    }
-
+impl Walk<'_> {
     fn has_pages(self) -> bool {
         !matches!(self, Walk::Buffers(_))
     }
@@ -138,7 +133,8 @@ impl Reader<'_> {
             lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
                 // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
                 drop(view);
-                lookup.walk(Walk::Pages, found)
+                let some_found = found.contains(&true);
+                lookup.walk(Walk::Pages { some_found }, found)
             })
         } else {
             lookup.walk(Walk::Both(&view), found)
@@ -206,9 +202,15 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
         let mut there = [false; BATCH];
         let there = &mut there[..hashes.len()];
         let mut rest = SelectionVector::all(hashes.len());
-        match walk.buffers() {
-            Some(view) => probe_buffers(view, hashes, self.counts.as_ref(), &mut rest, there),
-            None => rest.drop_if(|turn| found[order.place(first + turn)]),
+        match walk {
+            Walk::Buffers(view) | Walk::Both(view) => {
+                probe_buffers(view, hashes, self.counts.as_ref(), &mut rest, there);
+            }
+            Walk::Pages { some_found: true } => {
+                rest.drop_if(|turn| found[order.place(first + turn)]);
+            }
+            // The places are all over memory: not to ask saves a fifth of a sweep's time.
+            Walk::Pages { some_found: false } => {}
         }
         if walk.has_pages() {
             let begun = Instant::now();
