@@ -207,7 +207,8 @@ fn a_window_may_be_larger_than_a_transaction() {
 fn a_signal_ends_a_window_in_good_order() {
     let lab = Lab::new();
     let input = distinct_lines(100_000);
-    let mut child = lab.start(&dedup(&["--commit-every", "1000", "--stats", "store"]));
+    let args = ["--commit-every", "1000", "--stats", "store"];
+    let mut child = lab.start(&[&["dedup"], &LARGE[..], &args].concat());
     let feeder = feed(&mut child, input.clone());
     let mut out = output_of(&mut child);
     let mut first = read_lines(&mut out, 7_000);
@@ -216,9 +217,22 @@ fn a_signal_ends_a_window_in_good_order() {
     let (status, err) = wait(child);
     drop(feeder.join());
     assert_eq!(status.code(), Some(143), "{err}");
+    // The window is left where it was.
+    assert!(first.len() < input.len());
     // All that was printed is remembered, and nothing else is.
     let second = lab.run_on(&["dedup", "store"], &input).expect(0);
     assert!([first, second].concat() == input);
+}
+
+/// A line of which no second copy should be in memory does not wait, and does not overtake those that do.
+#[test]
+fn a_long_line_comes_in_its_turn() {
+    let lab = Lab::new();
+    let long = [&[b'x'; 6 << 20][..], b"\n"].concat();
+    let input = [&distinct_lines(1000)[..], &long, b"last\n"].concat();
+    lab.write("input", &input);
+    let args = ["--sieve", "always", "store", "input"];
+    assert!(lab.run(&[&["dedup"], &args[..]].concat()).expect(0) == input);
 }
 
 #[test]
