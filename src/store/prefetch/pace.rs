@@ -32,8 +32,8 @@ impl Pace {
 
     /// Notes how long a sweep over some pages took.
     pub(crate) fn note_sweep(&self, pages: u64, taken: Duration) {
-        if pages > 0 {
-            blend(&self.page, nanos(taken) / pages);
+        if let Some(page) = nanos(taken).checked_div(pages) {
+            blend(&self.page, page);
         }
     }
 
