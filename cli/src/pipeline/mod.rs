@@ -206,7 +206,7 @@ impl<J: Job> Run<'_, J> {
                 // The items before the failure are judged first.
                 Err(error) => {
                     let ended = self.close_window(feed, signals)?;
-                    return ended.map_or(Err(error), Ok);
+                    return ended.ok_or(error);
                 }
             };
             let ending = match arrival.next {
