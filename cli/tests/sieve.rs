@@ -207,15 +207,15 @@ fn a_window_may_be_larger_than_a_transaction() {
 fn a_signal_ends_a_window_in_good_order() {
     let lab = Lab::new();
     let input = distinct_lines(100_000);
-    let args = ["--commit-every", "1000", "--stats", "store"];
+    // A file, so that all of it is one window.
+    lab.write("input", &input);
+    let args = ["--commit-every", "1000", "--stats", "store", "input"];
     let mut child = lab.start(&[&["dedup"], &LARGE[..], &args].concat());
-    let feeder = feed(&mut child, input.clone());
     let mut out = output_of(&mut child);
     let mut first = read_lines(&mut out, 7_000);
     kill_process(Pid::from_child(&child), Signal::TERM).expect("the process is there");
     out.read_to_end(&mut first).expect("a pipe can be read");
     let (status, err) = wait(child);
-    drop(feeder.join());
     assert_eq!(status.code(), Some(143), "{err}");
     // The window is left where it was.
     assert!(first.len() < input.len());
