@@ -323,22 +323,31 @@ impl Job for Claims<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use clap::Parser as _;
     use everseen::Options;
+
+    #[derive(clap::Parser)]
+    struct Line {
+        #[command(flatten)]
+        window: Window,
+    }
 
     #[test]
     fn a_plain_store_learns_at_a_commit_what_was_printed_before() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for kind in [Kind::Bloom, Kind::Counting] {
             let options = Options::new().capacity(1000).kind(kind);
-            let store = options.create(folder.path().join(kind.to_string()));
+            let path = folder.path().join(kind.to_string());
+            let store = options.create(&path).expect("made");
             let output = Output::stdout().expect("tests have one");
-            let claims = Claims::new(
-                store.expect("made"),
-                &output,
-                10,
-                Duration::ZERO,
-                Repeats::LeaveOut,
-            );
+            let how = Claiming {
+                commit_every: 10,
+                wait: Duration::ZERO,
+                repeats: Repeats::LeaveOut,
+                sieve: &Line::parse_from(["everseen"]).window,
+                path: &path,
+            };
+            let claims = Claims::new(&store, &output, &how);
             let mut claims = claims.expect("nothing fails");
             // Therefore the output is made durable before the commit.
             assert!(claims.is_transactional());
@@ -346,7 +355,8 @@ mod tests {
             let mut keep = Vec::new();
             claims.judge(&items, &mut keep).expect("nothing fails");
             assert_eq!(keep, [true, true, false]);
-            let known = |claims: &Claims| claims.store.contains_hashed(&items[..2]).expect("looks");
+            let known =
+                |claims: &Claims<'_>| claims.store.contains_hashed(&items[..2]).expect("looks");
             assert_eq!(known(&claims), [false, false]);
             assert!(claims.uncommitted_since().is_some());
             claims.commit().expect("nothing fails");
