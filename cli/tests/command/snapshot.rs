@@ -1,10 +1,8 @@
 //! `snapshot` and `apply`, beside others who write.
 
-mod support;
-
 use std::fs;
 
-use support::{Lab, distinct_lines, feed, wait};
+use crate::support::{Lab, distinct_lines, feed, wait};
 
 fn lines(from: usize, to: usize) -> Vec<u8> {
     let all = distinct_lines(to);
@@ -74,7 +72,7 @@ fn a_copy_has_all_lines_that_two_processes_had_printed() {
         let copy = format!("copy{round}");
         lab.run(&["snapshot", "store", &copy]).expect(0);
         lab.run(&["verify", &copy]).expect(0);
-        let info = support::json(&lab.run(&["info", "--json", &copy]).expect(0));
+        let info = crate::support::json(&lab.run(&["info", "--json", &copy]).expect(0));
         let now = info["keys"].as_u64().unwrap();
         assert!(now >= keys);
         keys = now;

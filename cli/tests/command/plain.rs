@@ -1,13 +1,13 @@
 //! `dedup` with stores that are not transactional: nothing is remembered before it is printed there either.
 #![cfg(unix)]
 
-mod support;
-
 use std::collections::HashSet;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read, Write};
 
-use support::{Lab, distinct_lines, feed, first_occurrences, items, json, repetitive_lines, wait};
+use crate::support::{
+    Lab, distinct_lines, feed, first_occurrences, items, json, repetitive_lines, wait,
+};
 
 /// One of each kind.
 const CREATE: [&str; 3] = [

@@ -1,14 +1,12 @@
 //! What the command says when it can't do what was asked: each message provoked, and all of standard error compared.
 #![cfg(unix)]
 
-mod support;
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use support::{Lab, distinct_lines};
+use crate::support::{Lab, distinct_lines};
 
 /// A folder with a store of each sort, and what is none.
 fn lab() -> Lab {
@@ -205,7 +203,7 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
         format!("70 lines, 50 new\n{}", full("urls.txt:51", "small"))
     );
     assert_eq!(ran.code, Some(2));
-    let info = support::json(&lab.run(&["info", "--json", "small"]).expect(0));
+    let info = crate::support::json(&lab.run(&["info", "--json", "small"]).expect(0));
     assert_eq!(info["keys"], 50);
 
     // What was printed is what is remembered.
@@ -323,7 +321,7 @@ trait Message {
     fn expect_message(&self, expected: &str);
 }
 
-impl Message for support::Ran {
+impl Message for crate::support::Ran {
     #[track_caller]
     fn expect_message(&self, expected: &str) {
         assert_eq!(self.err, format!("everseen: {expected}\n"));

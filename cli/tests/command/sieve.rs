@@ -1,14 +1,14 @@
 //! Lines that wait for each other are answered as any: in order, each once, and none is lost, whatever ends a run.
 #![cfg(unix)]
 
-mod support;
-
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{Lab, distinct_lines, feed, first_occurrences, items, json, repetitive_lines, wait};
+use crate::support::{
+    Lab, distinct_lines, feed, first_occurrences, items, json, repetitive_lines, wait,
+};
 
 /// Windows of some thousand lines, whatever is in memory.
 const SIEVE: [&str; 4] = ["--sieve", "always", "--window", "64K"];

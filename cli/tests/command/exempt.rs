@@ -1,11 +1,9 @@
 //! `exempt`: lines that a store takes for seen and never saw.
 
-mod support;
-
 use std::fs;
 use std::io::{BufRead, BufReader, Write};
 
-use support::{Lab, distinct_lines};
+use crate::support::{Lab, distinct_lines};
 
 fn absent(count: usize) -> Vec<u8> {
     let lines = (0..count).map(|number| format!("https://nowhere.example/{number}\n"));

@@ -1,8 +1,6 @@
 //! How full a store is: `info` tells, and `dedup` and `add` warn in time.
 
-mod support;
-
-use support::{Lab, distinct_lines, items, json};
+use crate::support::{Lab, distinct_lines, items, json};
 
 /// Some of many different lines.
 fn lines(range: std::ops::Range<usize>) -> Vec<u8> {

@@ -1,8 +1,6 @@
 //! What `info` tells of the sample, and `create --no-sample`.
 
-mod support;
-
-use support::{Lab, distinct_lines};
+use crate::support::{Lab, distinct_lines};
 
 fn info(lab: &Lab) -> (serde_json::Value, String) {
     let json = lab.run(&["info", "store", "--json"]).expect(0);

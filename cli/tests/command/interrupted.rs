@@ -1,15 +1,13 @@
 //! Whatever ends a run early, running it again loses no line.
 #![cfg(unix)]
 
-mod support;
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{Lab, distinct_lines, feed, first_occurrences, items, repetitive_lines, wait};
+use crate::support::{Lab, distinct_lines, feed, first_occurrences, items, repetitive_lines, wait};
 
 /// Reads this many lines, which says that the process has got so far.
 fn read_lines(out: &mut impl BufRead, count: usize) -> Vec<u8> {

@@ -1,11 +1,9 @@
 //! Several runs on one store at the same time: each line comes once, and none is lost whoever is killed.
 //!
-//! Twenty kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release --test together -- --nocapture kill`.
+//! Twenty kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release -p everseen-cli --test command -- --nocapture together::kill`.
 //! A failure prints its seed; `EVERSEEN_SEED` sets it. Which instruction a kill meets is the machine's own choice, so
 //! a seed makes a run alike, not equal.
 #![cfg(unix)]
-
-mod support;
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs::File;
@@ -15,7 +13,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use support::{Lab, distinct_lines, items, repetitive_lines, wait};
+use crate::support::{Lab, distinct_lines, items, repetitive_lines, wait};
 
 /// Runs `dedup` as often as there are orders, at the same time, each on all lines in an order of its own. Together they
 /// must print each line once.

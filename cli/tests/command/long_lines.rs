@@ -1,10 +1,8 @@
 //! `--max-line`: no line takes more memory than it may.
 
-mod support;
-
 use std::fs::File;
 
-use support::Lab;
+use crate::support::Lab;
 
 /// Lines that are too long by default, and the store they are for.
 fn lab_with_a_long_line() -> Lab {

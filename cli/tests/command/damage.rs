@@ -1,10 +1,8 @@
 //! Damaged stores on the command line: what `--on-damage`, `info`, `verify` and `repair` make of them.
 
-mod support;
-
 use std::fs;
 
-use support::{Lab, distinct_lines, json};
+use crate::support::{Lab, distinct_lines, json};
 
 /// A store of 5,000 lines with one bad page. A given seed, for the page to have keys of its own whenever it is asked.
 fn damaged() -> Lab {

@@ -1,8 +1,6 @@
 //! `plan` works sizes out, and wants just what it takes to.
 
-mod support;
-
-use support::{Lab, assert_fields, json};
+use crate::support::{Lab, assert_fields, json};
 
 #[test]
 fn plan_from_any_two() {

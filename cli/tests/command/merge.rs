@@ -1,10 +1,8 @@
 //! `union`, `fold` and the options of `create` and `plan` that make stores fit each other.
 
-mod support;
-
 use std::fs;
 
-use support::{Lab, assert_fields, json};
+use crate::support::{Lab, assert_fields, json};
 
 /// Lines `from..to`.
 fn lines(from: u32, to: u32) -> Vec<u8> {
@@ -229,7 +227,7 @@ fn a_union_that_is_stopped_leaves_nothing() {
             std::thread::yield_now();
         }
         kill_process(Pid::from_child(&child), signal).expect("the process is there");
-        let (status, err) = support::wait(child);
+        let (status, err) = crate::support::wait(child);
         assert_eq!(status.code(), Some(code), "{err}");
         assert_eq!(err, "everseen: stopped; out was not made\n");
         assert_eq!(names(&lab, "out"), [""; 0]);
@@ -240,7 +238,7 @@ fn a_union_that_is_stopped_leaves_nothing() {
         std::thread::yield_now();
     }
     child.kill().expect("the process is there");
-    support::wait(child);
+    crate::support::wait(child);
     assert_eq!(names(&lab, "out"), ["out-new"]);
     lab.run(&["info", "out"]).expect_error("no such store");
     lab.run(&["create", "small", "--capacity", "10"]).expect(0);

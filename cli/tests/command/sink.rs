@@ -1,9 +1,7 @@
 //! `dedup -o FILE`: each line is in the file exactly once, however the runs ended.
 //!
-//! Twenty kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release --test sink -- --nocapture kill`.
+//! Twenty kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release -p everseen-cli --test command -- --nocapture sink::kill`.
 #![cfg(unix)]
-
-mod support;
 
 use std::collections::HashSet;
 use std::fs::{self, File};
@@ -13,7 +11,7 @@ use std::process::{Child, Stdio};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
-use support::{Lab, distinct_lines, items, repetitive_lines, wait};
+use crate::support::{Lab, distinct_lines, items, repetitive_lines, wait};
 
 fn variable(name: &str) -> Option<u64> {
     let text = std::env::var(name).ok()?;

@@ -1,8 +1,6 @@
 //! `check` and `add`: what is known, and making it so.
 
-mod support;
-
-use support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
+use crate::support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
 
 #[test]
 fn check_prints_what_is_known_and_its_inverse_the_rest() {

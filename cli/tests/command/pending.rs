@@ -2,8 +2,6 @@
 //! twice, and none overtakes another.
 #![cfg(unix)]
 
-mod support;
-
 use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout, Stdio};
@@ -11,7 +9,7 @@ use std::thread;
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use support::{Lab, distinct_lines, first_occurrences, items, wait};
+use crate::support::{Lab, distinct_lines, first_occurrences, items, wait};
 
 /// Long enough for whatever is to come. What never comes fails the test by its exit status.
 const LONG: &str = "100s";

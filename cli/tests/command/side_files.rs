@@ -2,14 +2,12 @@
 //! replaced or removed.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 
-use support::Lab;
+use crate::support::Lab;
 
 const ENDINGS: [&str; 8] = [
     "-log.3",

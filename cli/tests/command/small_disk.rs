@@ -2,11 +2,9 @@
 //! else sees it.
 #![cfg(target_os = "linux")]
 
-mod support;
-
 use std::process::Command;
 
-use support::Lab;
+use crate::support::Lab;
 
 /// Runs a script of `sh` in a folder that has so much room; `everseen` is the binary. `None` if this computer lets
 /// nobody mount one.

@@ -1,8 +1,6 @@
 //! `--url`: one key for all spellings of a URL.
 
-mod support;
-
-use support::{Lab, distinct_lines, items};
+use crate::support::{Lab, distinct_lines, items};
 
 const SPELLINGS: &[u8] = b"HTTP://Example.org:80/a/../b#top\n\
     http://example.org/b\n\

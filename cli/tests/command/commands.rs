@@ -1,12 +1,10 @@
 //! The commands that ask the library one question, and what all commands have in common.
 
-mod support;
-
 use std::fs;
 use std::io;
 
+use crate::support::{Lab, assert_fields, distinct_lines, json};
 use serde_json::Value;
-use support::{Lab, assert_fields, distinct_lines, json};
 
 #[test]
 fn create_tells_what_it_made_and_never_overwrites() {

@@ -1,10 +1,5 @@
 //! A folder to work in, and the binary to run in it.
 
-#![expect(
-    dead_code,
-    reason = "each test file is a crate of its own and uses its part"
-)]
-
 use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::fs::{self, File};

@@ -1,8 +1,6 @@
 //! Stores of kind counting: `create --kind counting`, `add`, `remove`, `dedup`.
 
-mod support;
-
-use support::{Lab, assert_fields, json};
+use crate::support::{Lab, assert_fields, json};
 
 #[test]
 fn what_was_added_can_be_removed() {

@@ -1,10 +1,8 @@
 //! `dedup` prints what `awk '!seen[$0]++'` prints, and remembers it.
 
-mod support;
-
 use std::fs::{self, OpenOptions};
 
-use support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
+use crate::support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
 
 #[test]
 fn first_occurrences_in_order_and_nothing_the_second_time() {

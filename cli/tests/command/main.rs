@@ -1,0 +1,26 @@
+//! The command as its users run it: one binary for all tests, since each takes seconds to build.
+
+mod support;
+
+mod check;
+mod commands;
+mod counting;
+mod damage;
+mod dedup;
+mod exempt;
+mod fullness;
+mod interrupted;
+mod long_lines;
+mod measured;
+mod merge;
+mod messages;
+mod pending;
+mod plain;
+mod plan;
+mod side_files;
+mod sieve;
+mod sink;
+mod small_disk;
+mod snapshot;
+mod together;
+mod urls;
