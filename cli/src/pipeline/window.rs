@@ -11,8 +11,8 @@ use crate::input::line_spool::LineSpool;
 use crate::input::record_blocks::{BLOCK, Block};
 
 /// The shortest time without input that counts as a pause, and the longest that is waited for. In between it is a
-/// share of the time that the window has been open: who has written for a second may catch breath for longer than who
-/// has written for a millisecond.
+/// share of the time that the window has been open: a writer that was busy for a second may pause for longer than one
+/// that was busy for a millisecond.
 const INPUT_PAUSES: (Duration, Duration) = (Duration::from_millis(10), Duration::from_millis(50));
 const PAUSE_SHARE: u32 = 4;
 
