@@ -474,6 +474,8 @@ fn documents_are_there_and_name_no_machine() {
         "docs/architecture.md",
         "docs/design.md",
         "docs/performance.md",
+        "docs/python.md",
+        "python/README.md",
     ] {
         let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();
         assert!(!text.is_empty(), "{name} is empty");
