@@ -182,6 +182,10 @@ def test_damaged_offsets_are_refused(store):
     for offsets in ([0, 4, 2, 6], [0, 8, 4, 6], [0, -2, 4, 6], [2, 1, 4, 6]):
         with pytest.raises(ValueError, match="damaged"):
             store.insert_many(array(offsets))
+    # An offset beyond the last one is noticed at its row, and not only where the next ones go back.
+    with pytest.raises(ValueError, match="damaged") as raised:
+        store.insert_many(array([0, 8, *[8] * 70_000, 6]))
+    assert len(raised.value.partial) == 0
 
 
 def test_memory_is_not_copied(store):
