@@ -103,8 +103,11 @@ class TestPybloomfilter:
         names.close()
         reader = pybloomfilter.BloomFilter.open("names.bloom", mode="r")
         assert reader.read_only
-        with pytest.raises(errors.ReadOnlyError):
-            reader.add("new")
+        for change in (reader.sync, reader.clear_all, lambda: reader.add("new"), lambda: reader.union(reader)):
+            with pytest.raises(ValueError):
+                change()
+        with pytest.raises(ValueError):
+            reader.intersection(reader)
 
     def test_an_existing_file_is_not_deleted(self):
         with open("precious", "w") as file:
@@ -113,6 +116,12 @@ class TestPybloomfilter:
             pybloomfilter.BloomFilter(10, 0.1, "precious")
         with open("precious") as file:
             assert file.read() == "text"
+        with open("empty", "w"):
+            pass
+        names = pybloomfilter.BloomFilter(10, 0.1, "empty")
+        with pytest.raises(FileExistsError):
+            names.copy("precious")
+        names.close()
         with pytest.raises(OSError):
             pybloomfilter.BloomFilter.open("missing")
 
@@ -157,6 +166,18 @@ class TestPybloomfilter:
         assert 90 < one.approx_len < 110
         assert one.bit_count > 100
         assert repr(one).startswith("<BloomFilter capacity: 1000, error: 0.010")
+
+    @pytest.mark.parametrize("filename", ["one.bloom", None])
+    def test_pickles(self, filename):
+        one = pybloomfilter.BloomFilter(1000, 0.01, filename)
+        one.add("a")
+        again = pickle.loads(pickle.dumps(one))
+        assert "a" in again
+        assert again.add("b") is False
+        # The file is one; what has no file is copied.
+        assert ("b" in one) == (filename is not None)
+        again.close()
+        one.close()
 
     def test_what_is_not_to_be_had(self):
         with pytest.raises(NotImplementedError, match="hash_seeds"):
@@ -220,7 +241,7 @@ class TestRbloom:
         with pytest.raises(NotImplementedError, match="hash"):
             rbloom.Bloom(10, 0.1, lambda item: 5)
         one = rbloom.Bloom(10, 0.1)
-        for call in (lambda: one & one, lambda: one <= one, lambda: one.issubset(one), lambda: one.intersection(one)):
+        for call in (lambda: one & one, lambda: one <= one, lambda: one.issubset(one), lambda: one.intersection(one), lambda: one == rbloom.Bloom(10, 0.1)):
             with pytest.raises(NotImplementedError):
                 call()
 

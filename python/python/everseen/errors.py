@@ -177,7 +177,7 @@ class NotCountingError(EverseenError):
     """Only a store of kind counting can do this."""
 
 
-class ReadOnlyError(EverseenError):
+class ReadOnlyError(EverseenError, ValueError):
     """The store was opened to read."""
 
 

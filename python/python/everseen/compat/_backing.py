@@ -34,9 +34,9 @@ def refuse_intersection() -> NoReturn:
 
 def check_sizes(capacity: int, error_rate: float) -> None:
     if not 0 < error_rate < 1:
-        raise ValueError(f"the error rate is between 0 and 1, not {error_rate}")
+        raise ValueError(f"Error_Rate must be between 0 and 1, and is {error_rate}")
     if not capacity > 0:
-        raise ValueError(f"the capacity is above 0, not {capacity}")
+        raise ValueError(f"Capacity must be > 0, and is {capacity}")
 
 
 def buffer_for(capacity: int) -> int:

@@ -1,6 +1,7 @@
 """`BloomFilter` of pybloomfiltermmap3.
 
-Theirs deletes a file that is in the way of a new one. Here that is an error: open the file, or remove it yourself.
+Theirs deletes a file that is in the way of a new one. Here that is an error, unless the file is empty: open the file,
+or remove it yourself.
 
 >>> from everseen.compat.pybloomfilter import BloomFilter
 >>> names = BloomFilter(1000, 0.001, "names.bloom")
@@ -29,13 +30,19 @@ from everseen.compat._backing import Temporary
 __all__ = ["BloomFilter"]
 
 
+def _make_way(filename: str) -> None:
+    """Remove a file that holds nothing, such as `tempfile` makes to have a name."""
+    if os.path.isfile(filename) and os.stat(filename).st_size == 0:
+        os.unlink(filename)
+
+
 class BloomFilter:
     """A filter in a file, or without one.
 
     Args:
         capacity: How many keys it is for.
         error_rate: How often it may be wrong when it is full.
-        filename: Its file, which must not exist; none for a filter that goes with the process.
+        filename: Its file, which must not exist, or be empty; none for a filter that goes with the process.
         perm: The file's permissions.
         hash_seeds: Not to be had.
     """
@@ -59,6 +66,7 @@ class BloomFilter:
             self._temporary = Temporary(**options, buffer=_backing.buffer_for(1 << 20))
             self._store = self._temporary.store
         else:
+            _make_way(filename)
             self._store = everseen.open(filename, mode="x", **options)
             if perm is not None:
                 os.chmod(filename, perm)
@@ -174,6 +182,7 @@ class BloomFilter:
         """Copy the filter to a path where nothing is, and return the copy."""
         if self._temporary is not None:
             _backing.refuse("copy", "as with theirs, this filter has no file")
+        _make_way(filename)
         self._store.snapshot(filename)
         return BloomFilter.open(filename)
 
@@ -207,6 +216,7 @@ class BloomFilter:
 
     def intersection(self, other: BloomFilter) -> BloomFilter:
         """There is none."""
+        self._refuse_reader()
         _backing.refuse_intersection()
 
     def __iand__(self, other: BloomFilter) -> BloomFilter:
@@ -238,6 +248,13 @@ class BloomFilter:
                 if self._temporary is not None:
                     self._temporary = self._temporary.taken_over(self._store)
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        if self._temporary is None:
+            return BloomFilter.open, (self.filename, "r" if self._read_only else "rw")
+        file = io.BytesIO()
+        self._temporary.write(file)
+        return _from_bytes, (file.getvalue(),)
+
     def to_base64(self) -> bytes:
         """Return the filter, compressed and in base 64."""
         file = io.BytesIO()
@@ -248,8 +265,17 @@ class BloomFilter:
     def from_base64(cls, filename: str, string: bytes | str, perm: int | None = None) -> BloomFilter:
         """Make a filter at a path where nothing is, from what `to_base64` has returned."""
         data = zlib.decompress(base64.b64decode(string))
+        _make_way(filename)
         with open(filename, "xb") as file:
             file.write(data)
         if perm is not None:
             os.chmod(filename, perm)
         return cls.open(filename)
+
+
+def _from_bytes(data: bytes) -> BloomFilter:
+    """Return a filter without a file of its own."""
+    self = BloomFilter.__new__(BloomFilter)
+    self._temporary = Temporary.read(io.BytesIO(data), -1, _backing.buffer_for(1 << 20))
+    self._store, self._read_only = self._temporary.store, False
+    return self

@@ -202,6 +202,11 @@ class Bloom:
         """There is no comparison."""
         return self._refuse_comparison()
 
+    def __eq__(self, other: object) -> bool:
+        return self is other or (isinstance(other, Bloom) and self._refuse_comparison())
+
+    __hash__ = None  # type: ignore[assignment]
+
     def __lt__(self, other: Bloom) -> bool:
         return self._refuse_comparison()
 
