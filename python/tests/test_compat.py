@@ -38,7 +38,7 @@ class TestPybloom:
         assert "c" not in one
         both = one | two
         assert ("a" in both, "b" in both, "c" in both, len(both)) == (True, True, False, 2)
-        with pytest.raises(ValueError, match="one capacity"):
+        with pytest.raises(ValueError, match="same capacity"):
             one.union(pybloom.BloomFilter(200))
         with pytest.raises(NotImplementedError, match="intersection"):
             one & two
@@ -73,7 +73,13 @@ class TestPybloom:
         assert all(n in names for n in range(2000))
         other = pybloom.ScalableBloomFilter(initial_capacity=10, mode=2)
         other.add("other")
+        assert len(other.filters) == 1
+        for same in (other, pickle.loads(pickle.dumps(other))):
+            assert (same.initial_capacity, same.scale) == (10, 2)
         assert "other" in names.union(other)
+        for differs in (pybloom.ScalableBloomFilter(10), pybloom.ScalableBloomFilter(20, mode=2)):
+            with pytest.raises(ValueError, match="same mode"):
+                names.union(differs)
 
     @pytest.mark.parametrize("wrong", [(0, 0.1), (10, 0), (10, 1), (-1, 0.5)])
     def test_wrong_sizes(self, wrong):

@@ -248,15 +248,16 @@ class UrlError(EverseenError, ValueError):
 
 def _make(name: str, message: str, path: str | None, number: int | None, fields: dict[str, Any]) -> EverseenError:
     """Return the exception of this name, for the extension."""
-    kind = globals().get(name, EverseenError)
+    kind: Any = globals().get(name, EverseenError)
     # As other OSErrors have it.
     filename = None if path is None else str(path)
     if issubclass(kind, OSError):
-        error = kind(number or kind.number, message, filename)
+        error: Any = kind(number or kind.number, message, filename)
     else:
         error = kind(message)
         if filename is not None:
             error.filename = filename
     for field, value in fields.items():
         setattr(error, field, value)
-    return error
+    raised: EverseenError = error
+    return raised

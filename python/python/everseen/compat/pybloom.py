@@ -11,7 +11,7 @@ from __future__ import annotations
 import io
 from typing import IO, Any, Self
 
-from everseen import errors
+from everseen import LayerStats, errors
 from everseen.compat import _backing
 from everseen.compat._backing import Temporary
 
@@ -25,6 +25,8 @@ def _as_key(key: object) -> str | bytes:
 
 class _Filter:
     _backing: Temporary
+    _growth: tuple[int, int] | None
+    """The first capacity and the factor of a filter that grows, if they are known."""
 
     def __contains__(self, key: object) -> bool:
         """Return whether the key is in the filter. `False` is certain."""
@@ -64,7 +66,7 @@ class _Filter:
     def __reduce__(self) -> tuple[Any, ...]:
         file = io.BytesIO()
         self.tofile(file)
-        return _from_bytes, (type(self), file.getvalue())
+        return _from_bytes, (type(self), file.getvalue(), getattr(self, "_growth", None))
 
     @property
     def bitarray(self) -> object:
@@ -72,8 +74,10 @@ class _Filter:
         _backing.refuse("bitarray", "the bits of a store lie in pages, with checksums, and not in memory")
 
 
-def _from_bytes(cls: type[_Filter], data: bytes) -> _Filter:
-    return cls.fromfile(io.BytesIO(data))
+def _from_bytes(cls: type[_Filter], data: bytes, growth: tuple[int, int] | None) -> _Filter:
+    self = cls.fromfile(io.BytesIO(data))
+    self._growth = growth
+    return self
 
 
 class BloomFilter(_Filter):
@@ -94,6 +98,9 @@ class BloomFilter(_Filter):
             buffer=_backing.buffer_for(int(capacity)),
             measured=False,
         )
+
+    def _sizes(self) -> tuple[int, float]:
+        return self.capacity, self.error_rate
 
     def _buffer(self) -> int:
         return _backing.buffer_for(self.capacity)
@@ -138,8 +145,8 @@ class BloomFilter(_Filter):
         Raises:
             ValueError: They differ, or the keys of both are too many.
         """
-        if (self.capacity, self.error_rate) != (other.capacity, other.error_rate):
-            raise ValueError("a union is of filters of one capacity and one error rate")
+        if self._sizes() != other._sizes():
+            raise ValueError("a union is of filters of the same capacity and error rate")
         united = BloomFilter.__new__(BloomFilter)
         try:
             united._backing = self._backing.united([other._backing.path], self._buffer())
@@ -152,6 +159,8 @@ class BloomFilter(_Filter):
 
     def intersection(self, other: BloomFilter) -> BloomFilter:
         """There is none."""
+        if self._sizes() != other._sizes():
+            raise ValueError("an intersection is of filters of equal capacity and error rate")
         _backing.refuse_intersection()
 
     def __and__(self, other: BloomFilter) -> BloomFilter:
@@ -172,6 +181,7 @@ class ScalableBloomFilter(_Filter):
 
     def __init__(self, initial_capacity: int = 100, error_rate: float = 0.001, mode: int = LARGE_SET_GROWTH) -> None:
         _backing.check_sizes(initial_capacity, error_rate)
+        self._growth = (int(initial_capacity), mode)
         self._backing = Temporary(
             capacity=int(initial_capacity),
             fpr=error_rate,
@@ -185,7 +195,23 @@ class ScalableBloomFilter(_Filter):
     @property
     def capacity(self) -> int:
         """The keys of all layers that there are."""
-        return sum(layer.capacity for layer in self._backing.store.stats().layers)
+        return sum(layer.capacity for layer in self.filters)
+
+    def _known_growth(self) -> tuple[int, int]:
+        growth: tuple[int, int] | None = getattr(self, "_growth", None)
+        if growth is None:
+            _backing.refuse("growth", "a filter that was read from a file keeps how it grows to itself")
+        return growth
+
+    @property
+    def initial_capacity(self) -> int:
+        """The keys of its first layer."""
+        return self._known_growth()[0]
+
+    @property
+    def scale(self) -> int:
+        """How many times as large each layer is as the one before it."""
+        return self._known_growth()[1]
 
     def add(self, key: object) -> bool:
         """Add a key, and return whether it was there."""
@@ -193,7 +219,11 @@ class ScalableBloomFilter(_Filter):
 
     def union(self, other: ScalableBloomFilter) -> ScalableBloomFilter:
         """Return a filter with the keys of both. It may be wrong as often as both together."""
+        growths = {getattr(self, "_growth", None), getattr(other, "_growth", None)} - {None}
+        if self.error_rate != other.error_rate or len(growths) > 1:
+            raise ValueError("a union is of filters of the same mode, initial capacity and error rate")
         united = ScalableBloomFilter.__new__(ScalableBloomFilter)
+        united._growth = next(iter(growths), None)
         rate = min(self.error_rate + other.error_rate, 0.999)
         try:
             united._backing = self._backing.united([other._backing.path], _backing.buffer_for(1 << 15), rate)
@@ -205,6 +235,7 @@ class ScalableBloomFilter(_Filter):
         return self.union(other)
 
     @property
-    def filters(self) -> object:
-        """There are none to hand out."""
-        _backing.refuse("filters", "the layers of a store are no filters of their own")
+    def filters(self) -> list[LayerStats]:
+        """Its layers, which tell of their size and are no filters of their own."""
+        self._backing.store.checkpoint()
+        return self._backing.store.stats().layers
