@@ -29,6 +29,8 @@ def documented():
                 yield f"{module.__name__}.{name}", thing.__doc__
                 if inspect.isclass(thing):
                     for part, member in vars(thing).items():
+                        if part.startswith("_"):
+                            continue
                         yield f"{module.__name__}.{name}.{part}", getattr(member, "__doc__", None)
 
 
