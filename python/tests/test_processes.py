@@ -207,3 +207,39 @@ store.insert("key")
     with everseen.open("a.ever") as store:
         assert "key" in store
         assert store.recovery.logs == 0
+
+
+@pytest.mark.parametrize("transactional", [False, True])
+def test_an_idle_child_of_a_killed_parent_blocks_nobody(transactional):
+    """It keeps its parent's open files, and so the claims of a transaction, until it ends."""
+    import subprocess
+
+    program = f"""
+import os, sys, everseen
+store = everseen.open("a.ever", transactional={transactional})
+store.insert("committed")
+store.commit()
+store.insert("claimed")
+if os.fork() == 0:
+    sys.stdin.read()
+    os._exit(0)
+print("ready", flush=True)
+os.kill(os.getpid(), 9)
+"""
+    with subprocess.Popen([sys.executable, "-c", program], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as parent:
+        assert parent.stdout.readline() == b"ready\n"
+        assert parent.wait() == -signal.SIGKILL
+        with everseen.open("a.ever") as store:
+            assert "committed" in store
+            assert store.insert("new")
+            claimed = store.claim("claimed")
+            assert claimed == (everseen.Verdict.PENDING if transactional else everseen.Verdict.SEEN)
+            store.commit()
+            store.checkpoint()
+        # The child ends, and with it the last copy of its standard output.
+        parent.stdin.close()
+        assert parent.stdout.read() == b""
+        with everseen.open("a.ever") as store:
+            assert not store.recovery.joined
+            assert store.contains_many(["committed", "new"]).all()
+            assert store.insert("claimed") == transactional
