@@ -5,7 +5,8 @@ use super::state::{State, StoreFile};
 use super::thread::{Settler, Thread};
 
 impl State {
-    /// A process ends between any two steps: its locks are free, and what it did stays.
+    /// A process ends between any two steps: its locks of the system are free, and what it did stays. So does the word
+    /// of the writer lock, which names it until another takes the lock over.
     pub fn kill(&mut self, setting: &Setting, handle: usize) {
         let number = self.handles[handle].number;
         let keys = self.promises.claimed_by(number);
@@ -16,9 +17,6 @@ impl State {
             number,
             ..Thread::default()
         };
-        if self.writer == handle as u8 + 1 {
-            self.writer = 0;
-        }
         if self.gate == handle as u8 + 1 {
             self.gate = 0;
         }

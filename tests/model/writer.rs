@@ -12,7 +12,7 @@ impl State {
     /// `guard.rs`, `lock_with`. Between taking the lock and naming itself a holder changes
     /// nothing, so that is one step with what follows.
     pub fn lock(&mut self, setting: &Setting, handle: usize) -> Stepped {
-        if self.writer != 0 || self.current_view().is_none() {
+        if !self.can_lock(setting) || self.current_view().is_none() {
             return blocked();
         }
         self.writer = handle as u8 + 1;
@@ -25,12 +25,23 @@ impl State {
                 self.promises.returned
             };
         }
-        if self.changing == 0 {
+        if self.changing == 0 || setting.is(Broken::NoTakeOver) {
             self.begin_change(setting, handle)?;
             return went("guard.rs lock_with: the lock, and its mark");
         }
         self.handles[handle].pc = Pc::MendHandOver;
         went("guard.rs lock_with: the lock, after one who died with it")
+    }
+
+    /// `writer_lock.rs`, `take`: a free lock, or that of an owner whose liveness lock is free.
+    fn can_lock(&self, setting: &Setting) -> bool {
+        let Some(owner) = self.writer.checked_sub(1) else {
+            return true;
+        };
+        if self.handles[usize::from(owner)].is_alive() {
+            return setting.is(Broken::StealFromLiving);
+        }
+        !setting.is(Broken::NoSteal)
     }
 
     /// The end of `take_writer`: this handle is the one that changes something, its view is made
