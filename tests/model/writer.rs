@@ -4,7 +4,7 @@
 use super::log::Record;
 use super::promises::Verdict;
 use super::setting::{Broken, Op, Setting};
-use super::state::{ABSENT, CLAIMED, COMMITTED, OPEN, Presence, State, Violation};
+use super::state::{ABSENT, CLAIMED, COMMITTED, DEAD_OWNER, OPEN, Presence, State, Violation};
 use super::thread::Pc;
 use super::walk::{Stepped, blocked, went};
 
@@ -35,13 +35,11 @@ impl State {
 
     /// `writer_lock.rs`, `take`: a free lock, or that of an owner whose liveness lock is free.
     fn can_lock(&self, setting: &Setting) -> bool {
-        let Some(owner) = self.writer.checked_sub(1) else {
-            return true;
-        };
-        if self.handles[usize::from(owner)].is_alive() {
-            return setting.is(Broken::StealFromLiving);
+        match self.writer {
+            0 => true,
+            DEAD_OWNER => !setting.is(Broken::NoSteal),
+            _ => setting.is(Broken::StealFromLiving),
         }
-        !setting.is(Broken::NoSteal)
     }
 
     /// The end of `take_writer`: this handle is the one that changes something, its view is made
