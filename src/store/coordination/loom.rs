@@ -80,7 +80,7 @@ impl Shared {
 
 #[test]
 fn waiting_handles_exclude_each_other_and_are_woken() {
-    explore(3, || {
+    explore(2, || {
         let shared = Arc::new(Shared::default());
         let others = [1, 2].map(|seat| shared.spawn(seat, 1));
         shared.use_once(0);
@@ -102,13 +102,13 @@ fn two_handles_take_turns() {
 
 #[test]
 fn of_those_that_find_a_dead_owner_one_takes_the_lock() {
-    explore(3, || {
+    explore(2, || {
         let shared = Arc::new(Shared::default());
         let others = [1, 2].map(|seat| shared.spawn(seat, 1));
         // It dies inside, after a step.
         let asks_life = |_| Ok::<_, Infallible>(true);
         let owned = shared.lock().take(0, Duration::MAX, asks_life);
-        drop(owned.unwrap());
+        assert!(owned.is_ok());
         shared.step();
         shared.bed.set_dead(Some(0));
         others.into_iter().for_each(|other| other.join().unwrap());
@@ -120,7 +120,7 @@ fn of_those_that_find_a_dead_owner_one_takes_the_lock() {
 fn a_seat_that_is_taken_again_has_a_living_owner() {
     explore(3, || {
         let shared = Arc::new(Shared::default());
-        drop(shared.lock().try_take(0).unwrap());
+        assert!(shared.lock().try_take(0).is_some());
         shared.bed.set_dead(Some(0));
         let other = shared.spawn(1, 1);
         shared.use_once(2);

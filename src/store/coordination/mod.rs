@@ -9,8 +9,6 @@ pub(crate) mod legacy_locks;
 pub(crate) mod locks;
 #[cfg(all(test, loom))]
 mod loom;
-#[cfg(all(test, loom))]
-mod loom;
 pub(crate) mod place;
 pub(crate) mod shm;
 pub(crate) mod shm_files;

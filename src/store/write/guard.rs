@@ -311,9 +311,15 @@ mod tests {
         assert!(other.insert(b"another key").unwrap());
     }
 
+    /// What a handle that dies has written to the log, and not shown yet.
+    const HALF_DONE: u64 = 7 << 40;
+
     /// As if its process had been killed.
     fn die(store: Store) {
-        std::mem::forget(take(&store));
+        let mut guard = take(&store);
+        let appended = guard.append(|log, handle| log.insert(handle, &[HALF_DONE]));
+        appended.unwrap();
+        std::mem::forget(guard);
         drop(lock(&store.engine.handle.held).take());
         // Closing it would wait for the guard.
         std::mem::forget(store);
@@ -323,11 +329,12 @@ mod tests {
     fn a_dead_owner_is_robbed_and_its_work_mended() {
         let (_folder, path, [one, other]) = two();
         die(one);
+        assert!(!other.contains_hash(HALF_DONE).unwrap());
         let third = Options::new().open(&path).unwrap();
-        assert!(!other.insert(b"key").unwrap());
+        assert!(!other.insert_hash(HALF_DONE).unwrap());
         assert!(other.insert(b"another key").unwrap());
         assert!(!third.insert(b"another key").unwrap());
-        assert_eq!(other.stats().unwrap().keys, 2);
+        assert_eq!(other.stats().unwrap().keys, 3);
     }
 
     /// It died when it had given its slot up, on its way out.
