@@ -270,6 +270,7 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::buffer::Claim;
     use crate::{Options, Store};
 
     const PATIENCE: Duration = Duration::from_millis(30);
@@ -317,6 +318,8 @@ mod tests {
     /// As if its process had been killed.
     fn die(store: Store) {
         let mut guard = take(&store);
+        let claim = guard.view.active.buffer.claim(HALF_DONE);
+        assert!(matches!(claim, Claim::Claimed(_)));
         let appended = guard.append(|log, handle| log.insert(handle, &[HALF_DONE]));
         appended.unwrap();
         std::mem::forget(guard);
