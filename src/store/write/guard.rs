@@ -318,9 +318,10 @@ mod tests {
     /// As if its process had been killed.
     fn die(store: Store) {
         let mut guard = take(&store);
-        let claim = guard.view.active.buffer.claim(HALF_DONE);
+        let hash = store.engine.hasher.mix(HALF_DONE);
+        let claim = guard.view.active.buffer.claim(hash);
         assert!(matches!(claim, Claim::Claimed(_)));
-        let appended = guard.append(|log, handle| log.insert(handle, &[HALF_DONE]));
+        let appended = guard.append(|log, handle| log.insert(handle, &[hash]));
         appended.unwrap();
         std::mem::forget(guard);
         drop(lock(&store.engine.handle.held).take());
