@@ -83,7 +83,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
     type Change = fn(u64) -> u64;
     let far: Change = |_| 1 << 60;
     let next: Change = |old| old + 1;
-    let cases: [(&str, u64, Change, &str); 16] = [
+    let cases: [(&str, u64, Change, &str); 20] = [
         ("-shm", 2, next, "ended"),
         ("-shm", 8, |old| old - 1, "active"),
         ("-shm", 8, |_| 0, "active"),
@@ -93,6 +93,11 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         ("-shm", 11, |_| 77, "poisoned"),
         ("-shm", 15, far, "sum"),
         ("-shm", 16, far, "sum"),
+        // The writer lock: no seat, its own, one that there is not; and who is changing something.
+        ("-shm", 24, |old| old | 255, "writer lock"),
+        ("-shm", 24, |old| old | 1, "writer lock"),
+        ("-shm", 24, |old| old | 129, "writer lock"),
+        ("-shm", 25, |_| 1, "changing"),
         ("-shm", 64, next, "handle"),
         // Of the buffer, where its log ends: both of the words that tell, in turns.
         ("-shm.2", 4, next, "applied"),

@@ -63,7 +63,9 @@ pub fn spoil(random: &mut Random, store: &Path) -> Option<String> {
     }
     let is_buffer = path.extension().is_some() || path.to_string_lossy().contains("-shm.");
     let index = match (is_buffer, random.below(100)) {
-        (false, 0..60) => random.below(32),
+        (false, 0..50) => random.below(32),
+        // The line of the writer lock.
+        (false, 50..60) => 24 + random.below(3),
         (false, 60..85) => 64 + random.below(12),
         (true, 0..45) => random.below(21),
         (true, 45..60) => 64 + random.below(64),

@@ -1,5 +1,5 @@
 //! A child that is alone at its store halts at each call to the file system in turn, and this process joins it there:
-//! it has to wait for one that has the writer lock, which is no lock of a file then, and to go on after its death.
+//! it has to wait for one that has the writer lock, which is no lock of a file, and to go on after its death.
 
 use std::path::Path;
 
