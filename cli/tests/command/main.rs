@@ -9,6 +9,7 @@ mod damage;
 mod dedup;
 mod exempt;
 mod fullness;
+mod guides;
 mod interrupted;
 mod long_lines;
 mod measured;
