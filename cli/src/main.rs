@@ -24,9 +24,9 @@ use commands::{
 
 /// Have I ever seen this line?
 ///
-/// Remembers every line it was ever shown, in one file that survives crashes and may be far larger than memory.
-/// A line that was seen is always known. One that wasn't is taken for a seen one about once in a million
-/// (choose another rate with `everseen create`).
+/// Remembers every line that it was ever given, in one file that survives crashes and may be far larger than memory. It
+/// always recognises a line that it has seen. It takes an unseen line for a seen one about once in a million (choose
+/// another rate with `everseen create`).
 #[derive(Parser)]
 #[command(name = "everseen", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {

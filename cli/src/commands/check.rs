@@ -16,9 +16,9 @@ use crate::pipeline::window::Gather;
 use crate::pipeline::{self, Ending, Job};
 use crate::process::side_files;
 
-/// Print the lines seen before, and remember nothing
+/// Print the lines seen before; remember nothing
 ///
-/// Like grep, the exit status is 0 if a line was printed, 1 if none was, and 2 after an error.
+/// Like grep, exits with status 0 if it printed a line, 1 if it printed none, and 2 after an error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

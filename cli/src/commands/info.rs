@@ -20,11 +20,12 @@ pub struct Args {
     /// The store
     store: PathBuf,
 
-    /// Read all pages too: tell how many are damaged (verify names them), and what the bits set in them say of keys and rate
+    /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that
+    /// are set
     #[arg(long)]
     pages: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -382,6 +383,7 @@ fn describe(damage: &JsonDamage) -> String {
     let pages = match damage.pages {
         None => "pages not looked at (verify reads them all)".to_owned(),
         Some(0) => "no page".to_owned(),
+        Some(1) => "1 page (verify names it)".to_owned(),
         Some(pages) => format!("{} pages (verify names them)", thousands(pages)),
     };
     match &damage.superblock {
