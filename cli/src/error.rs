@@ -15,6 +15,12 @@ pub enum CliError {
     )]
     NoStore { path: PathBuf },
 
+    #[error(
+        "{path}: not an Everseen store (did you forget the STORE argument?)",
+        path = path.display()
+    )]
+    NotAStore { path: PathBuf },
+
     #[error(transparent)]
     Store(everseen::Error),
 
@@ -119,6 +125,18 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Explains why the store of a command that takes files as well could not be opened: its first argument may have been
+    /// meant to be a file.
+    pub fn of_first_argument(error: everseen::Error) -> Self {
+        match error {
+            everseen::Error::Format {
+                path,
+                source: everseen::FormatError::NotAStore { .. },
+            } => CliError::NotAStore { path },
+            other => other.into(),
+        }
+    }
+
     /// Returns whether something can't be printed, and therefore must not be remembered.
     pub fn is_output(&self) -> bool {
         matches!(self, CliError::Output(_) | CliError::OutputFile { .. })

@@ -55,7 +55,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let output = Output::stdout()?;
     input.ensure_apart_from(output.file())?;
     let options = args.policy.apply(args.timeout.apply(Options::new()));
-    let store = options.open_read_only(&args.store)?;
+    let opened = options.open_read_only(&args.store);
+    let store = opened.map_err(CliError::of_first_argument)?;
 
     let mut lookup = Lookup {
         store: &store,

@@ -103,7 +103,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         None => {
             let output = Output::stdout()?;
             input.ensure_apart_from(output.file())?;
-            (options.open_or_create(&args.store)?, output)
+            let opened = options.open_or_create(&args.store);
+            (opened.map_err(CliError::of_first_argument)?, output)
         }
     };
     // Held until the end.
@@ -140,9 +141,10 @@ fn open_with_file(
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
-    let store = options
+    let opened = options
         .writer(&target.writer())
-        .open_or_create(store_path)?;
+        .open_or_create(store_path);
+    let store = opened.map_err(CliError::of_first_argument)?;
     let sink = target.open(&store, store_path)?;
     Ok((store, Output::to_file(sink)?))
 }

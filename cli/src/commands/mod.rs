@@ -37,6 +37,6 @@ fn open_both(
 ) -> Result<(Store, Input), CliError> {
     side_files::refuse_items(store, items, false)?;
     let input = Input::open(items)?;
-    let store = policy.apply(memory.options()).open(store)?;
-    Ok((store, input))
+    let opened = policy.apply(memory.options()).open(store);
+    Ok((opened.map_err(CliError::of_first_argument)?, input))
 }
