@@ -21,6 +21,16 @@ pub enum CliError {
     )]
     NotAStore { path: PathBuf },
 
+    #[error(
+        "{path}: exists already, and is {has}: leave out {asked}, or name another store",
+        path = path.display()
+    )]
+    OtherStore {
+        path: PathBuf,
+        asked: String,
+        has: String,
+    },
+
     #[error(transparent)]
     Store(everseen::Error),
 

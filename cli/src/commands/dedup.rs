@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{Kind, Options, Store};
+use everseen::{Options, Store};
 
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
+use crate::options::new_store::NewStore;
 use crate::options::on_damage::Policy;
 use crate::options::units as size;
 use crate::options::window::Window;
@@ -19,14 +20,11 @@ use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 use crate::process::side_files;
 
-/// The false-positive rate of a store that `dedup` creates.
-const RATE: f64 = 1e-6;
-
 /// Print the lines never seen before, and remember them
 ///
 /// Prints each line at its first occurrence, in the order of the input, byte for byte. Does not print lines that an
-/// earlier run on the same store has printed. If the store does not exist, creates one that grows as needed, takes one
-/// unseen line in a million for a seen one, and is transactional.
+/// earlier run on the same store has printed. If the store does not exist, creates a transactional one that grows as
+/// needed and takes one unseen line in a million for a seen one (--capacity and --fpr choose otherwise).
 ///
 /// Any number of runs may share a transactional store. If another run has claimed a line and not committed it, this run
 /// waits for it, and no later line overtakes that line (--wait). If lines are still pending at the end, the exit status
@@ -72,6 +70,9 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
 
+    #[command(flatten)]
+    new_store: NewStore,
+
     /// At the end, report how many lines there were, how many were new and seen, and how fast it went
     #[arg(long)]
     stats: bool,
@@ -84,6 +85,7 @@ Examples:
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --stats all.ever 2024/*.txt >> all.txt  several files as one
+  everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
@@ -94,10 +96,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let input = Input::open(&args.items)?;
     let options = args
         .policy
-        .apply(args.memory.options())
-        .kind(Kind::Scalable)
-        .fpr(RATE)
-        .transactional(true);
+        .apply(args.memory.options());
+    let options = args.new_store.apply(options);
     let (store, output) = match &args.output {
         Some(path) => open_with_file(options, &args.store, &input, path)?,
         None => {
@@ -107,8 +107,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             (opened.map_err(CliError::of_first_argument)?, output)
         }
     };
+    let stats_before = store.stats()?;
+    args.new_store.expect(&stats_before, &args.store)?;
     // Held until the end.
-    let _alone = match store.stats()?.transactional {
+    let _alone = match stats_before.transactional {
         true => None,
         false => Some(deferred::alone(&store, &args.store)?),
     };

@@ -15,6 +15,7 @@ mod long_lines;
 mod measured;
 mod merge;
 mod messages;
+mod new_store;
 mod pending;
 mod plain;
 mod plan;
