@@ -15,11 +15,11 @@ mod process;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    add, apply, check, checkpoint, create, dedup, exempt, fold, info, plan, remove, repair,
-    snapshot, union, verify,
+    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan, remove,
+    repair, snapshot, union, verify,
 };
 
 /// Have I ever seen this line?
@@ -61,6 +61,8 @@ enum Command {
     Checkpoint(checkpoint::Args),
     Snapshot(snapshot::Args),
     Apply(apply::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +82,8 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Apply(args) => apply::run(args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));

@@ -5,6 +5,7 @@ mod support;
 mod check;
 mod commands;
 mod counting;
+mod completions;
 mod damage;
 mod dedup;
 mod exempt;
