@@ -78,6 +78,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("README.md") >= 10);
     assert!(run_scripts("docs/guide/dedup.md") >= 1);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
+    assert!(run_scripts("docs/guide/crawler.md") >= 2);
 }
 
 /// A session shows commands after `$ ` and what they print.
