@@ -13,17 +13,30 @@ fn main() -> Result<(), Box<dyn Error>> {
     let path = folder.path().join("blocked.ever");
     // A rate of one in twenty, so that there is something to correct.
     let store = Options::new().capacity(10_000).fpr(0.05).create(&path)?;
-    let blocked: Vec<String> = (0..10_000).map(|host| format!("spam-{host}.example")).collect();
+    let blocked: Vec<String> = (0..10_000)
+        .map(|host| format!("spam-{host}.example"))
+        .collect();
     store.insert_batch(&blocked)?;
     store.checkpoint()?;
 
     // Hosts that must never be blocked: those that the filter takes for blocked become exceptions.
-    let good: Vec<String> = (0..1_000).map(|host| format!("good-{host}.example")).collect();
+    let good: Vec<String> = (0..1_000)
+        .map(|host| format!("good-{host}.example"))
+        .collect();
     let is_blocked = store.contains_batch(&good)?;
-    let wrong: Vec<_> = good.iter().zip(is_blocked).filter(|(_, blocked)| *blocked).collect();
+    let wrong: Vec<_> = good
+        .iter()
+        .zip(is_blocked)
+        .filter(|(_, blocked)| *blocked)
+        .collect();
     let wrong: Vec<&String> = wrong.into_iter().map(|(host, _)| host).collect();
     let report = store.exempt(&wrong)?;
-    println!("{} of {} good hosts were blocked by mistake, {} are exempt now", wrong.len(), good.len(), report.exempted);
+    println!(
+        "{} of {} good hosts were blocked by mistake, {} are exempt now",
+        wrong.len(),
+        good.len(),
+        report.exempted
+    );
 
     if store.contains_batch(&good)?.contains(&true) {
         return Err("a good host is still blocked".into());

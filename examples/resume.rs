@@ -79,7 +79,12 @@ impl Frontier {
     /// Opens the frontier as it was at the store's last commit.
     fn open(path: &Path, store: &Store) -> Outcome<Self> {
         let mut options = File::options();
-        let file = options.read(true).write(true).create(true).truncate(false).open(path)?;
+        let file = options
+            .read(true)
+            .write(true)
+            .create(true)
+            .truncate(false)
+            .open(path)?;
         let (end, next) = match store.last_commit("default")? {
             Some(commit) => (number(&commit.tag, 0)?, number(&commit.tag, 8)?),
             None => (0, 0),
@@ -101,7 +106,10 @@ impl Frontier {
         }
         let mut bytes = [0; 64];
         let length = self.file.read_at(&mut bytes, self.next)?;
-        let line = bytes[..length].split(|byte| *byte == b'\n').next().unwrap_or(&[]);
+        let line = bytes[..length]
+            .split(|byte| *byte == b'\n')
+            .next()
+            .unwrap_or(&[]);
         self.next += line.len() as u64 + 1;
         Ok(Some(String::from_utf8_lossy(line).into_owned()))
     }
@@ -140,7 +148,9 @@ fn kill_and_resume() -> Outcome<()> {
     loop {
         let mut crawler = Command::new(std::env::current_exe()?);
         let mut crawler = crawler.arg(&site).arg(folder.path()).spawn()?;
-        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         let mut left = 1 + (random >> 33) % MOST_BEFORE_KILL;
         let status = loop {
             listener.set_nonblocking(true)?;
@@ -171,7 +181,10 @@ fn kill_and_resume() -> Outcome<()> {
         }
     }
     let twice = fetched.values().filter(|times| **times > 1).count();
-    println!("{} of {PAGES} pages, {kills} kills, {twice} pages fetched more than once", fetched.len());
+    println!(
+        "{} of {PAGES} pages, {kills} kills, {twice} pages fetched more than once",
+        fetched.len()
+    );
     if fetched.len() as u64 != PAGES || kills == 0 {
         return Err("a page was lost, or no crawler was killed".into());
     }
@@ -184,11 +197,15 @@ fn serve(connection: TcpStream) -> Outcome<u64> {
     let mut request = String::new();
     let mut reader = BufReader::new(&connection);
     reader.read_line(&mut request)?;
-    let page = request.split(' ').nth(1).and_then(|url| url.strip_prefix('/'));
+    let page = request
+        .split(' ')
+        .nth(1)
+        .and_then(|url| url.strip_prefix('/'));
     let page: u64 = page.ok_or("no path")?.parse()?;
     // The rest of the request, up to its empty line.
     while reader.read_line(&mut String::new())? > 2 {}
-    let links = [2 * page + 1, 2 * page + 2, page * 7 + 3].map(|link| format!("/{}\n", link % PAGES));
+    let links =
+        [2 * page + 1, 2 * page + 2, page * 7 + 3].map(|link| format!("/{}\n", link % PAGES));
     write!(&connection, "HTTP/1.0 200 OK\r\n\r\n{}", links.concat())?;
     Ok(page)
 }

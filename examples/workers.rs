@@ -26,7 +26,11 @@ fn work(path: &Path) -> Result<(), Box<dyn Error>> {
     let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_le_bytes).collect();
     let mut won = 0;
     for batch in keys.chunks(1000) {
-        won += store.insert_batch(batch)?.into_iter().filter(|new| *new).count();
+        won += store
+            .insert_batch(batch)?
+            .into_iter()
+            .filter(|new| *new)
+            .count();
     }
     println!("{won}");
     Ok(store.close()?)
@@ -38,7 +42,10 @@ fn share() -> Result<(), Box<dyn Error>> {
     let path = folder.path().join("shared.ever");
     let start = || {
         let program = std::env::current_exe()?;
-        Command::new(program).arg(&path).stdout(Stdio::piped()).spawn()
+        Command::new(program)
+            .arg(&path)
+            .stdout(Stdio::piped())
+            .spawn()
     };
     let workers: Vec<_> = (0..WORKERS).map(|_| start()).collect::<Result<_, _>>()?;
     let mut sum = 0;

@@ -18,8 +18,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan, remove,
-    repair, snapshot, union, verify,
+    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
+    remove, repair, snapshot, union, verify,
 };
 
 /// Have I ever seen this line?

@@ -94,9 +94,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         side_files::refuse(&[&args.store], &[output])?;
     }
     let input = Input::open(&args.items)?;
-    let options = args
-        .policy
-        .apply(args.memory.options());
+    let options = args.policy.apply(args.memory.options());
     let options = args.new_store.apply(options);
     let (store, output) = match &args.output {
         Some(path) => open_with_file(options, &args.store, &input, path)?,
@@ -143,9 +141,7 @@ fn open_with_file(
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
-    let opened = options
-        .writer(&target.writer())
-        .open_or_create(store_path);
+    let opened = options.writer(&target.writer()).open_or_create(store_path);
     let store = opened.map_err(CliError::of_first_argument)?;
     let sink = target.open(&store, store_path)?;
     Ok((store, Output::to_file(sink)?))

@@ -120,14 +120,24 @@ fn lines_are_counted_or_only_answered_by_the_status() {
         (&["-q", "-v"], "", 0),
     ] {
         let args = [&["check", "store"], options].concat();
-        assert_eq!(lab.run_on(&args, input).expect(status), printed.as_bytes(), "{options:?}");
+        assert_eq!(
+            lab.run_on(&args, input).expect(status),
+            printed.as_bytes(),
+            "{options:?}"
+        );
     }
-    assert_eq!(lab.run_on(&["check", "-c", "store"], b"x\n").expect(1), b"0\n");
+    assert_eq!(
+        lab.run_on(&["check", "-c", "store"], b"x\n").expect(1),
+        b"0\n"
+    );
     assert_eq!(lab.run_on(&["check", "-q", "store"], b"x\n").expect(1), b"");
     assert_eq!(lab.run(&["check", "-q", "-c", "store"]).code, Some(2));
     // Nothing is printed, so what would be read without end otherwise may be read.
     let mut command = lab.command(&["check", "-q", "store", "list"]);
     lab.write("list", b"a\n");
-    let list = std::fs::File::options().append(true).open(lab.path("list")).expect("it is there");
+    let list = std::fs::File::options()
+        .append(true)
+        .open(lab.path("list"))
+        .expect("it is there");
     assert!(command.stdout(list).status().expect("it runs").success());
 }

@@ -6,8 +6,23 @@ use std::process::Command;
 use crate::support::Lab;
 
 const SUBCOMMANDS: [&str; 17] = [
-    "add", "apply", "check", "checkpoint", "completions", "create", "dedup", "exempt", "fold", "info", "man", "plan",
-    "remove", "repair", "snapshot", "union", "verify",
+    "add",
+    "apply",
+    "check",
+    "checkpoint",
+    "completions",
+    "create",
+    "dedup",
+    "exempt",
+    "fold",
+    "info",
+    "man",
+    "plan",
+    "remove",
+    "repair",
+    "snapshot",
+    "union",
+    "verify",
 ];
 
 #[test]
@@ -33,7 +48,10 @@ fn bash_takes_its_completions() {
     lab.write("completions", &text);
     let script = "source completions && COMP_WORDS=(everseen ded) COMP_CWORD=1 && _everseen everseen ded everseen && \
                   echo \"${COMPREPLY[@]}\"";
-    let bash = Command::new("bash").args(["-c", script]).current_dir(lab.path("")).output();
+    let bash = Command::new("bash")
+        .args(["-c", script])
+        .current_dir(lab.path(""))
+        .output();
     let Ok(output) = bash else {
         eprintln!("skipped: no bash here");
         return;
@@ -48,7 +66,10 @@ fn there_is_a_manual_page_for_every_subcommand() {
     lab.run(&["man", "man1"]).expect(0);
     for name in SUBCOMMANDS.map(|subcommand| format!("everseen-{subcommand}")) {
         let page = fs::read_to_string(lab.path(&format!("man1/{name}.1"))).expect("a page");
-        assert!(page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"), "{name}");
+        assert!(
+            page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"),
+            "{name}"
+        );
     }
     assert!(lab.path("man1/everseen.1").exists());
     lab.run(&["man", "nowhere"]).expect_error("nowhere: ");

@@ -24,10 +24,19 @@ fn repository() -> PathBuf {
 /// A folder with the files that the commands name.
 fn lab() -> Lab {
     let lab = Lab::new();
-    lab.write("monday.txt", b"https://example.org/a\nhttps://example.org/a\nhttps://example.org/b\n");
-    lab.write("tuesday.txt", b"https://example.org/b\nhttps://example.org/c\n");
+    lab.write(
+        "monday.txt",
+        b"https://example.org/a\nhttps://example.org/a\nhttps://example.org/b\n",
+    );
+    lab.write(
+        "tuesday.txt",
+        b"https://example.org/b\nhttps://example.org/c\n",
+    );
     lab.write("urls.txt", b"https://example.org/a\n");
-    lab.write("links.txt", b"https://example.org/a/../b#top\nhttp://example.org/\n");
+    lab.write(
+        "links.txt",
+        b"https://example.org/a/../b#top\nhttp://example.org/\n",
+    );
     lab.write("gone.txt", b"");
     lab.run(&["create", "mon.ever"]).expect(0);
     lab
@@ -37,7 +46,10 @@ fn run(lab: &Lab, script: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c"]).arg(format!("{SETTING}{script}"));
     shell.env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"));
-    shell.current_dir(lab.path("")).output().expect("there is a shell")
+    shell
+        .current_dir(lab.path(""))
+        .output()
+        .expect("there is a shell")
 }
 
 /// The blocks of a kind, each as its lines.
@@ -65,7 +77,10 @@ fn run_scripts(page: &str) -> usize {
         if block.iter().any(|line| line.contains("cargo")) {
             continue;
         }
-        commands += block.iter().filter(|line| line.contains("everseen ")).count();
+        commands += block
+            .iter()
+            .filter(|line| line.contains("everseen "))
+            .count();
         let output = run(&lab, &block.join("\n"));
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{page}: {block:?}: {said}");
@@ -84,7 +99,8 @@ fn scripts_of_the_pages_run() {
 /// A session shows commands after `$ ` and what they print.
 #[test]
 fn the_session_of_the_readme_is_what_it_prints() {
-    let text = std::fs::read_to_string(repository().join("README.md")).expect("it is in the repository");
+    let text =
+        std::fs::read_to_string(repository().join("README.md")).expect("it is in the repository");
     let sessions = blocks(&text, SESSION);
     assert_eq!(sessions.len(), 1);
     let lab = lab();

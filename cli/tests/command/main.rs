@@ -4,8 +4,8 @@ mod support;
 
 mod check;
 mod commands;
-mod counting;
 mod completions;
+mod counting;
 mod damage;
 mod dedup;
 mod exempt;

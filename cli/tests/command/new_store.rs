@@ -7,9 +7,24 @@ fn the_options_describe_the_store_that_dedup_creates() {
     for (options, kind, capacity, transactional) in [
         (&[][..], "scalable", None, true),
         (&["--capacity", "5k"], "bloom", Some(5_000), true),
-        (&["--kind", "scalable", "--capacity", "5k"], "scalable", None, true),
-        (&["--kind", "counting", "--capacity", "5k"], "counting", Some(5_000), false),
-        (&["--capacity", "5k", "--fpr", "1e-9"], "bloom", Some(5_000), true),
+        (
+            &["--kind", "scalable", "--capacity", "5k"],
+            "scalable",
+            None,
+            true,
+        ),
+        (
+            &["--kind", "counting", "--capacity", "5k"],
+            "counting",
+            Some(5_000),
+            false,
+        ),
+        (
+            &["--capacity", "5k", "--fpr", "1e-9"],
+            "bloom",
+            Some(5_000),
+            true,
+        ),
     ] {
         let lab = Lab::new();
         let input = distinct_lines(1_000);
@@ -41,6 +56,15 @@ fn a_store_that_is_less_than_was_asked_for_is_refused_and_left_alone() {
         assert_eq!(ran.out, b"");
     }
     // What asks for less is content.
-    let args = ["dedup", "store", "--capacity", "10", "--fpr", "1e-3", "--kind", "bloom"];
+    let args = [
+        "dedup",
+        "store",
+        "--capacity",
+        "10",
+        "--fpr",
+        "1e-3",
+        "--kind",
+        "bloom",
+    ];
     assert_eq!(lab.run_on(&args, b"a\n").expect(0), b"a\n");
 }

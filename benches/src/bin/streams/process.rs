@@ -133,7 +133,10 @@ fn count_lines(pipe: Option<impl Read>) -> io::Result<u64> {
             return Ok(lines);
         }
         // A byte's sum fits: no part has 2^32 of them.
-        lines += part.iter().map(|byte| u32::from(*byte == b'\n')).sum::<u32>() as u64;
+        lines += part
+            .iter()
+            .map(|byte| u32::from(*byte == b'\n'))
+            .sum::<u32>() as u64;
         let length = part.len();
         out.consume(length);
     }

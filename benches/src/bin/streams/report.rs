@@ -34,7 +34,12 @@ impl Row {
     }
 
     fn median(&self, turn: usize, of: impl Fn(&Usage) -> f64) -> Option<f64> {
-        let values: Vec<f64> = self.runs.iter().filter_map(|run| run.get(turn)).map(of).collect();
+        let values: Vec<f64> = self
+            .runs
+            .iter()
+            .filter_map(|run| run.get(turn))
+            .map(of)
+            .collect();
         (!values.is_empty()).then(|| median(values))
     }
 
@@ -56,7 +61,12 @@ pub fn print(rows: &[Row]) {
         "\n| lines | store | | s | million lines/s | of the time of the last | peak MiB | dirtied B/key | disk B/key | \
          file B/key |\n|---|---|---|---|---|---|---|---|---|---|"
     );
-    let turns = rows.iter().flat_map(|row| &row.runs).map(Vec::len).max().unwrap_or(0);
+    let turns = rows
+        .iter()
+        .flat_map(|row| &row.runs)
+        .map(Vec::len)
+        .max()
+        .unwrap_or(0);
     for turn in 0..turns {
         for row in rows {
             let last = rows.iter().rfind(|other| other.keys == row.keys);
@@ -65,7 +75,8 @@ pub fn print(rows: &[Row]) {
             let Some(seconds) = row.median(turn, |run| run.seconds) else {
                 continue;
             };
-            let of = |value: fn(&Usage) -> u64| row.median(turn, |run| value(run) as f64).unwrap_or(0.0);
+            let of =
+                |value: fn(&Usage) -> u64| row.median(turn, |run| value(run) as f64).unwrap_or(0.0);
             println!(
                 "| {keys:.0e} | {} | {} | {seconds:.2} | {:.2} | {:.2} | {:.0} | {:.1} | {} | {:.2} |",
                 row.name(),
@@ -74,7 +85,8 @@ pub fn print(rows: &[Row]) {
                 seconds / base.unwrap_or(seconds),
                 of(|run| run.memory) / f64::from(1 << 20),
                 of(|run| run.dirtied) / keys,
-                row.disk(turn).map_or("–".to_owned(), |bytes| format!("{bytes:.1}")),
+                row.disk(turn)
+                    .map_or("–".to_owned(), |bytes| format!("{bytes:.1}")),
                 of(|run| run.file) / keys,
             );
         }
