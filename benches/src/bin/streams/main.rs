@@ -19,7 +19,7 @@ use everseen_benches::scratch::Scratch;
 
 use process::{Lines, Usage};
 use report::Row;
-use scenario::{SCENARIOS, Scenario};
+use scenario::SCENARIOS;
 
 /// Measure `dedup` on generated lines that come through a pipe
 #[derive(Parser)]

@@ -66,7 +66,10 @@ pub fn dedup(
         let stdin = child.stdin.take();
         let feeding = scope.spawn(move || feed(stdin, row.keys, lines));
         let process = child.id();
-        let watching = scope.spawn(|| watch(process, &is_over));
+        let watching = scope.spawn({
+            let is_over = &is_over;
+            move || watch(process, is_over)
+        });
         let printed = count_lines(child.stdout.take());
         let ended = wait_for_end(&child);
         is_over.store(true, Ordering::Relaxed);
