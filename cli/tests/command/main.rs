@@ -4,13 +4,12 @@ mod support;
 
 mod check;
 mod commands;
-mod completions;
 mod counting;
 mod damage;
 mod dedup;
+mod documents;
 mod exempt;
 mod fullness;
-mod guides;
 mod interrupted;
 mod long_lines;
 mod measured;
