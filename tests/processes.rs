@@ -11,7 +11,7 @@
 //! - `two`: what two processes see of each other; `steps`: the same at each call of a rotation and of a close;
 //! - `threads`: one handle, many threads, and a close in their midst.
 //!
-//! `deaths` and `joining` take one call in eight, drawn at random, and each with `EVERSEEN_ALL=1`.
+//! `deaths` and `joining` draw a few of the calls at random, and take each with `EVERSEEN_ALL=1`.
 //! Forty kills by default. The long run:
 //! `EVERSEEN_KILLS=10000 cargo test --release --test processes -- --nocapture random`. A failure prints its seed;
 //! `EVERSEEN_SEED` sets it. Which instruction a kill meets is the machine's own choice, so a seed makes a run alike, not equal.

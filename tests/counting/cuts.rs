@@ -14,7 +14,7 @@ use crate::support::share::Share;
 use crate::tape::Tape;
 
 /// Images unless EVERSEEN_COUNTING_IMAGES is set.
-const IMAGES: u64 = 240;
+const IMAGES: u64 = 120;
 const SEED: u64 = 1;
 const IMAGES_OF_A_RECORDING: u64 = 60;
 /// Events told of before the cut of a violation.

@@ -183,7 +183,7 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
 
 /// One flip in so many is made, unless `EVERSEEN_ALL=1` is set; `EVERSEEN_SEED` says where to begin. It is odd, so that
 /// both ways to flip a byte occur.
-const FEW: u64 = 7;
+const FEW: u64 = 15;
 
 fn all() -> bool {
     std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1")

@@ -56,7 +56,7 @@ fn chosen(nth: u64, call: Call) -> Vec<(Lasts, Fault)> {
 }
 
 /// One call in so many fails.
-const FEW: u64 = 16;
+const FEW: u64 = 32;
 
 /// Fails calls of a workload.
 fn sweep(workload: impl Fn(Option<Rule>) -> Outcome<Vec<Event>>) {

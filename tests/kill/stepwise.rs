@@ -1,4 +1,4 @@
-//! Kills before every call to the file system, and in the middle of every write: at one in eight of these steps, with
+//! Kills before every call to the file system, and in the middle of every write: at one in sixteen of these steps, with
 //! `EVERSEEN_ALL=1` at each.
 
 use everseen::Kind;
@@ -13,7 +13,7 @@ const CI: (usize, usize) = (17, 4);
 const LONG: (usize, usize) = (5, 1);
 
 /// One step in so many is killed at.
-const FEW: u64 = 8;
+const FEW: u64 = 16;
 
 /// Kills a script at its steps, then the recovery from some of these kills at some of its own.
 fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut share: Share) {

@@ -112,7 +112,7 @@ impl Care {
 }
 
 /// One call in so many is the last of a child, unless `EVERSEEN_ALL=1` is set.
-const FEW: u64 = 8;
+const FEW: u64 = 16;
 
 fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
     let mut share = Share::one_in(FEW);

@@ -5,6 +5,7 @@ use everseen::Kind;
 use super::model::Model;
 use super::parent::{CLOSED, Process, names};
 use super::task::{Counted, Task, Told, Work};
+use crate::share::all_or;
 use crate::unsynced::Unsynced;
 
 /// Keys that the three claim; the one that dies claims the next 950.
@@ -76,13 +77,13 @@ fn when_one_of_four_dies_at_a_checkpoint_the_others_finish_it_and_go_on() {
     let mut deaths = 0;
     for kind in [Kind::Bloom, Kind::Scalable] {
         for transactional in [false, true] {
-            for stop in [0, 1, 2, 3, 5, 8, 13] {
+            for stop in all_or(&[0, 1, 2, 3, 5, 8, 13][..], &[0, 3]) {
                 println!("{kind}, transactional {transactional}, point {stop}");
-                deaths += u64::from(round(kind, transactional, stop));
+                deaths += u64::from(round(kind, transactional, *stop));
             }
         }
     }
     // Another may be quicker to begin the checkpoint.
-    assert!(deaths > 4, "{deaths}");
+    assert!(deaths > all_or(4, 0), "{deaths}");
     eprintln!("{deaths} deaths survived by three");
 }

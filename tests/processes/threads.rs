@@ -10,6 +10,7 @@ use everseen::{Error, Kind, Store, Verdict};
 use super::parent::{CLOSED, names};
 use super::task::{Task, keys};
 use crate::numbers::Random;
+use crate::share::all_or;
 use crate::unsynced::Unsynced;
 
 const THREADS: u64 = 12;
@@ -184,7 +185,7 @@ fn round(kind: Kind, transactional: bool, with_other: bool, path: &Path, random:
 
 fn rounds(transactional: bool, with_other: bool) {
     let mut random = Random::new(u64::from(transactional) * 2 + u64::from(with_other));
-    for number in 0..60 {
+    for number in 0..all_or(60, 16) {
         println!("transactional {transactional}, another handle {with_other}, round {number}");
         let kind = [Kind::Bloom, Kind::Scalable][number % 2];
         let folder = tempfile::tempdir().unwrap();

@@ -3,6 +3,7 @@
 use everseen::{Kind, Options};
 
 use crate::numbers::key;
+use crate::share::all_or;
 use crate::unsynced::Unsynced;
 use crate::{SEED, count_false, count_found, insert};
 
@@ -28,7 +29,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
         size = keys.min(size);
         new += insert(&store, inserted..size);
         inserted = size;
-        let queries = 2_000_000;
+        let queries = all_or(2_000_000, 500_000);
         let hits = count_false(&store, queries);
         let stats = store.stats().unwrap();
         assert_eq!(stats.keys, new);
@@ -74,20 +75,22 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
     for layer in layers {
         assert!(layer.keys <= layer.capacity, "{layer:?}");
     }
-    let queries = 10_000_000;
+    let queries = all_or(10_000_000, 2_000_000);
     let hits = count_false(&store, queries);
     println!("buffer {buffer}: {hits} of {queries} absent keys found when closed");
     assert!(hits as f64 <= queries as f64 * RATE);
 }
 
 #[test]
-fn grows_to_a_million_keys_with_the_least_buffer() {
-    grow(everseen::LEAST_BUFFER, 1_000_000, 8);
+fn grows_with_the_least_buffer() {
+    let (keys, layers) = all_or((1_000_000, 8), (300_000, 6));
+    grow(everseen::LEAST_BUFFER, keys, layers);
 }
 
 #[test]
-fn grows_to_three_million_keys_with_a_small_buffer() {
-    grow(2 << 20, 3_000_000, 5);
+fn grows_with_a_small_buffer() {
+    let (keys, layers) = all_or((3_000_000, 5), (1_000_000, 4));
+    grow(2 << 20, keys, layers);
 }
 
 #[test]

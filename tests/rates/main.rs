@@ -6,6 +6,8 @@
 
 #[path = "../support/numbers.rs"]
 mod numbers;
+#[path = "../support/share.rs"]
+mod share;
 #[path = "../support/unsynced.rs"]
 mod unsynced;
 
@@ -33,12 +35,6 @@ const BATCH: u64 = 1 << 15;
 
 /// Processors used at once.
 const THREADS: u64 = 2;
-
-/// What a test asks with `EVERSEEN_ALL=1`, and what it asks without.
-fn all_or(all: u64, few: u64) -> u64 {
-    let is_all = std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1");
-    if is_all { all } else { few }
-}
 
 /// How many of `count` keys the store says it has, where `key` makes the hash of a number.
 fn count_found(store: &Store, count: u64, key: impl Fn(u64) -> u64 + Sync) -> u64 {

@@ -93,17 +93,17 @@ fn a_million_keys_at_one_percent() {
 
 #[test]
 fn a_million_keys_at_one_in_a_thousand() {
-    check(MILLION, 1e-3, crate::all_or(10_000_000, 2_000_000));
+    check(MILLION, 1e-3, crate::share::all_or(10_000_000, 2_000_000));
 }
 
 #[test]
 fn a_million_keys_at_one_in_ten_thousand() {
-    check(MILLION, 1e-4, crate::all_or(30_000_000, 5_000_000));
+    check(MILLION, 1e-4, crate::share::all_or(30_000_000, 5_000_000));
 }
 
 #[test]
 fn a_million_keys_at_one_in_a_million() {
-    check(MILLION, 1e-6, crate::all_or(50_000_000, 10_000_000));
+    check(MILLION, 1e-6, crate::share::all_or(50_000_000, 5_000_000));
 }
 
 #[test]

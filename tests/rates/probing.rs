@@ -8,8 +8,9 @@ use everseen::Options;
 use everseen::sizing::Plan;
 
 use crate::numbers::{finalise, key};
+use crate::share::all_or;
 use crate::unsynced::Unsynced;
-use crate::{ABSENT, SEED, THREADS, all_or, count_false, deviation, insert};
+use crate::{ABSENT, SEED, THREADS, count_false, deviation, insert};
 
 const BITS: u64 = 32_640;
 const STEP: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -151,7 +152,7 @@ fn mixed(number: u64) -> u64 {
 
 /// Measures a full store, and what the same keys make of the shorter schemes.
 fn check(rate: f64, queries: u64, twin_queries: u64) {
-    let keys = 1_500_000;
+    let keys = all_or(1_500_000, 400_000);
     let plan = Plan::for_rate(keys, rate).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let options = Options::new()
@@ -198,7 +199,7 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
 fn independent_probes_meet_one_in_a_million() {
     check(
         1e-6,
-        all_or(60_000_000, 20_000_000),
+        all_or(60_000_000, 10_000_000),
         all_or(15_000_000, 5_000_000),
     );
 }
@@ -207,7 +208,7 @@ fn independent_probes_meet_one_in_a_million() {
 fn independent_probes_meet_one_in_ten_million() {
     check(
         1e-7,
-        all_or(60_000_000, 20_000_000),
+        all_or(60_000_000, 10_000_000),
         all_or(15_000_000, 5_000_000),
     );
 }

@@ -3,6 +3,12 @@
 //! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, as `.ci/run` does;
 //! `EVERSEEN_SEED` draws others.
 
+/// What a test asks with `EVERSEEN_ALL=1`, and what it asks without.
+pub fn all_or<T>(all: T, few: T) -> T {
+    let is_all = std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1");
+    if is_all { all } else { few }
+}
+
 /// Draws cases.
 pub struct Share {
     state: u64,
@@ -12,10 +18,9 @@ pub struct Share {
 impl Share {
     /// Takes one case in so many.
     pub fn one_in(few: u64) -> Self {
-        let all = std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1");
         let seed = std::env::var("EVERSEEN_SEED").ok();
         let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
-        let one_in = if all { 1 } else { few };
+        let one_in = all_or(1, few);
         println!("EVERSEEN_SEED={seed}, one case in {one_in}");
         Self {
             state: seed,
