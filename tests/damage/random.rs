@@ -4,7 +4,7 @@ use super::child::{Plan, Task, Work};
 use super::image::Image;
 use super::mutation::Mutation;
 use super::parent;
-use crate::numbers::{Random, finalise};
+use crate::support::numbers::{Random, finalise};
 
 /// Images unless `EVERSEEN_MUTATIONS` says otherwise.
 const FEW: u64 = 500;
