@@ -46,6 +46,24 @@ impl LockFile {
     pub(crate) fn exclusive(&self, patience: Duration) -> io::Result<bool> {
         wait_until(patience, || self.try_exclusive())
     }
+
+    /// Takes the lock as [`exclusive`](Self::exclusive) does, until the result is dropped.
+    pub(crate) fn hold(&self, patience: Duration) -> io::Result<Option<HeldFile<'_>>> {
+        let taken = self.exclusive(patience)?;
+        Ok(taken.then_some(HeldFile { file: self }))
+    }
+}
+
+/// The lock of a file, held until this is dropped.
+#[derive(Debug)]
+pub(crate) struct HeldFile<'a> {
+    file: &'a LockFile,
+}
+
+impl Drop for HeldFile<'_> {
+    fn drop(&mut self) {
+        self.file.unlock();
+    }
 }
 
 /// The number of times a lock was taken, and the total time spent waiting for it. The clock is read only where the
@@ -57,7 +75,7 @@ pub(crate) struct LockWaits {
 }
 
 impl LockWaits {
-    /// Takes the mutex that protects the lock of the file.
+    /// Takes the mutex that protects the lock.
     pub(crate) fn mutex<'a, T>(&self, mutex: &'a Mutex<T>) -> MutexGuard<'a, T> {
         if let Ok(held) = mutex.try_lock() {
             return held;
@@ -68,13 +86,10 @@ impl LockWaits {
         held
     }
 
-    /// Takes the lock of the file, waiting for it until `patience` is over.
-    pub(crate) fn exclusive(&self, file: &LockFile, patience: Duration) -> io::Result<bool> {
-        if file.try_exclusive()? {
-            return Ok(true);
-        }
+    /// Takes the lock by `wait`, after a first try that failed.
+    pub(crate) fn wait<T>(&self, wait: impl FnOnce() -> T) -> T {
         let begun = Instant::now();
-        let taken = file.exclusive(patience);
+        let taken = wait();
         self.add(begun.elapsed());
         taken
     }
@@ -148,15 +163,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         File::create_new(&path).unwrap();
-        let [held, other] = [(); 2].map(|()| LockFile::of(File::open(&path).unwrap()));
+        let [file, other] = [(); 2].map(|()| LockFile::of(File::open(&path).unwrap()));
         let waits = LockWaits::default();
         let mutex = Mutex::new(());
         drop(waits.mutex(&mutex));
-        assert!(waits.exclusive(&held, Duration::ZERO).unwrap());
+        let held = file.hold(Duration::ZERO).unwrap().unwrap();
         waits.count();
         assert_eq!((waits.taken(), waits.waited()), (1, Duration::ZERO));
-        assert!(!waits.exclusive(&other, Duration::from_millis(1)).unwrap());
+        let patience = Duration::from_millis(1);
+        assert!(waits.wait(|| other.hold(patience)).unwrap().is_none());
         assert_eq!(waits.taken(), 1);
-        assert!(waits.waited() >= Duration::from_millis(1));
+        assert!(waits.waited() >= patience);
+        drop(held);
+        assert!(other.hold(Duration::ZERO).unwrap().is_some());
     }
 }

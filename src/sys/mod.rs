@@ -7,6 +7,7 @@ mod copy;
 pub(crate) mod cpu_dispatch;
 mod disk;
 mod folder;
+pub(crate) mod futex;
 mod highway;
 mod lock;
 #[cfg(all(test, loom))]
@@ -26,7 +27,7 @@ pub(crate) use access::may_make_in;
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use highway::Pairs;
-pub(crate) use lock::{LockFile, LockWaits, wait_until};
+pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};
 #[cfg(all(test, loom))]
 pub use loom_memory::Map;
 #[cfg(all(test, loom))]

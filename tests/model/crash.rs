@@ -1,11 +1,12 @@
 //! Kills and power cuts.
 
 use super::setting::{GENERATIONS, KEYS, Setting};
-use super::state::{State, StoreFile};
+use super::state::{DEAD_OWNER, State, StoreFile};
 use super::thread::{Settler, Thread};
 
 impl State {
-    /// A process ends between any two steps: its locks are free, and what it did stays.
+    /// A process ends between any two steps: its locks of the system are free, and what it did stays. So does the word
+    /// of the writer lock, until another takes the lock over.
     pub fn kill(&mut self, setting: &Setting, handle: usize) {
         let number = self.handles[handle].number;
         let keys = self.promises.claimed_by(number);
@@ -17,7 +18,7 @@ impl State {
             ..Thread::default()
         };
         if self.writer == handle as u8 + 1 {
-            self.writer = 0;
+            self.writer = DEAD_OWNER;
         }
         if self.gate == handle as u8 + 1 {
             self.gate = 0;

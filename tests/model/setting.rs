@@ -62,6 +62,12 @@ pub enum Broken {
     NoMendedRotation,
     /// The claims that a dead holder of the writer lock left are not given up.
     NoRetract,
+    /// The writer lock is taken from an owner that lives.
+    StealFromLiving,
+    /// It is not taken from an owner that died.
+    NoSteal,
+    /// Who takes it from one that died goes on as if that one had come to its end.
+    NoTakeOver,
     /// What handles that died left uncommitted is not given up.
     NoDrop,
     /// After a recovery, handles are numbered from the beginning.

@@ -5,6 +5,9 @@ use super::promises::Promises;
 use super::setting::{GENERATIONS, HANDLES, KEYS, Setting};
 use super::thread::{Pc, Settler, Thread};
 
+/// The writer lock's owner is dead; which one makes no difference.
+pub const DEAD_OWNER: u8 = u8::MAX;
+
 /// What must never come about, found in the step that leads there.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation(pub &'static str);
@@ -99,7 +102,7 @@ pub struct State {
     pub settled: u8,
     /// The handle that is changing something under the writer lock, counted from 1.
     pub changing: u8,
-    /// Who holds the writer lock, counted from 1.
+    /// The owner of the writer lock, counted from 1, or [`DEAD_OWNER`].
     pub writer: u8,
     /// Who holds the gate.
     pub gate: u8,

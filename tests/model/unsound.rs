@@ -105,6 +105,13 @@ fn any_step_after_a_death() {
 }
 
 #[test]
+fn any_step_of_the_writer_lock() {
+    assert_missed_and_told(Broken::StealFromLiving, &RACE, NOWHERE);
+    assert_missed(Broken::NoSteal, &RACE, STUCK);
+    assert_missed(Broken::NoTakeOver, &TWO_KEYS, NOWHERE);
+}
+
+#[test]
 fn any_step_of_a_recovery() {
     let durable = "I4: a mark calls durable what is not";
     assert_missed(Broken::NoRewrite, &COMMIT, durable);

@@ -4,7 +4,7 @@
 use super::log::Record;
 use super::promises::Verdict;
 use super::setting::{Broken, Op, Setting};
-use super::state::{ABSENT, CLAIMED, COMMITTED, OPEN, Presence, State, Violation};
+use super::state::{ABSENT, CLAIMED, COMMITTED, DEAD_OWNER, OPEN, Presence, State, Violation};
 use super::thread::Pc;
 use super::walk::{Stepped, blocked, went};
 
@@ -12,7 +12,7 @@ impl State {
     /// `guard.rs`, `lock_with`. Between taking the lock and naming itself a holder changes
     /// nothing, so that is one step with what follows.
     pub fn lock(&mut self, setting: &Setting, handle: usize) -> Stepped {
-        if self.writer != 0 || self.current_view().is_none() {
+        if !self.can_lock(setting) || self.current_view().is_none() {
             return blocked();
         }
         self.writer = handle as u8 + 1;
@@ -25,12 +25,21 @@ impl State {
                 self.promises.returned
             };
         }
-        if self.changing == 0 {
+        if self.changing == 0 || setting.is(Broken::NoTakeOver) {
             self.begin_change(setting, handle)?;
             return went("guard.rs lock_with: the lock, and its mark");
         }
         self.handles[handle].pc = Pc::MendHandOver;
         went("guard.rs lock_with: the lock, after one who died with it")
+    }
+
+    /// `writer_lock.rs`, `take`: a free lock, or that of an owner whose liveness lock is free.
+    fn can_lock(&self, setting: &Setting) -> bool {
+        match self.writer {
+            0 => true,
+            DEAD_OWNER => !setting.is(Broken::NoSteal),
+            _ => setting.is(Broken::StealFromLiving),
+        }
     }
 
     /// The end of `take_writer`: this handle is the one that changes something, its view is made

@@ -8,10 +8,9 @@ use crate::options::units as size;
 /// The part of the command line that grants memory.
 #[derive(clap::Args)]
 pub struct Memory {
-    /// Memory for what is not in the filter file yet, and to work in, such as 512M; unless told, as much as the filter
-    /// has, between 64M and 256M, but at most a fourth of what is free on the disk: most of it is two files beside the
-    /// store while it is open. Lines that wait for each other take memory in addition (--window, where there is that
-    /// option)
+    /// Write buffer size, such as 512M [default: the size of the filter, from 64M to 256M, but at most a fourth of the
+    /// free disk]. Most of it is two files beside the store while it is open. Lines that wait for each other take more
+    /// (see --window, where there is that option)
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 

@@ -97,7 +97,7 @@ impl<'a> Checkpointer<'a> {
                 state: self.state,
             },
             views: self.views,
-            is_private: self.writer.lock.is_none(),
+            is_private: !self.writer.is_shared,
         }
     }
 

@@ -9,7 +9,7 @@
 //! | programs | the store file | by a program that asks for it ([`try_lock`](crate::Store::try_lock)) |
 //! | liveness | the store file, one lock per slot | by the handle in that slot while it lives |
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
-//! | writer | `NAME-shm`; [a word in it](super::biased_lock) while only one handle writes | for one batch |
+//! | writer | [a word](super::writer_lock) of `NAME-shm` | for one batch |
 //!
 //! The locks on the store file are locks of single bytes far behind its end
 //! (FORMAT.md, "Locks and concurrent readers"). So they hold under whatever name the file was opened, and there is no
@@ -23,7 +23,7 @@ use crate::buffer::Digest;
 use crate::error::{Error, Result};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, MAX_HANDLES};
-use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of, wait_until};
+use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of};
 
 /// The byte offset of each lock. The liveness locks follow each other.
 const GATE: u64 = 1 << 62;
@@ -171,6 +171,11 @@ impl StoreLocks {
         let Some(index) = shared.slot_of(handle) else {
             return Ok(false);
         };
+        self.is_seat_alive(index)
+    }
+
+    /// Returns whether a handle lives in this slot. Must not be called for this handle's own.
+    pub(crate) fn is_seat_alive(&self, index: usize) -> Result<bool> {
         let held = self.file.is_held_by_another(LIVENESS + index as u64);
         held.map_err(lock_error(&self.path))
     }
@@ -345,8 +350,11 @@ impl HandleSlotLease {
                 continue;
             }
             let taken = locks.file.try_exclusive(LIVENESS + index as u64);
-            // A handle that is just leaving may still hold the lock: the next slot will do.
-            if let Some(liveness) = taken.map_err(lock_error(&locks.path))? {
+            // A handle that is just leaving may still hold the lock, or have died with the writer lock: whoever takes
+            // that over must not find its slot alive. The next slot will do.
+            if let Some(liveness) = taken.map_err(lock_error(&locks.path))?
+                && !shared.writer_lock().names(index)
+            {
                 let seat = Self {
                     index,
                     _liveness: Some(liveness),
@@ -367,26 +375,4 @@ impl HandleSlotLease {
         slot.set_process(u64::from(std::process::id()));
         slot.set_handle(handle);
     }
-}
-
-/// Revokes the bias, so that the handle that was alone so far takes the writer lock like all others from now on.
-pub(crate) fn revoke_bias(
-    locks: &StoreLocks,
-    shared: &Coordination,
-    patience: Duration,
-) -> Result<()> {
-    shared.bias().revoke();
-    let is_out = || match shared.bias().inside() {
-        0 => Ok(true),
-        handle => locks.is_alive(shared, handle).map(|lives| !lives),
-    };
-    if wait_until(patience, is_out)? {
-        return Ok(());
-    }
-    let holder = shared.slot_of(shared.bias().inside());
-    Err(Error::Busy {
-        path: locks.path.clone(),
-        what: "the writer lock",
-        process: holder.map(|slot| shared.slot(slot).process()),
-    })
 }

@@ -3,12 +3,14 @@
 //! Guarantees that two handles that open one file, by whatever names, know of each other. This module touches
 //! `NAME-shm` and lock bytes of the store file, never the store's own bytes. The lock order is in [`locks`].
 
-pub(crate) mod biased_lock;
 pub(crate) mod fsync_failures;
 pub(crate) mod handle;
 pub(crate) mod legacy_locks;
 pub(crate) mod locks;
+#[cfg(all(test, loom))]
+mod loom;
 pub(crate) mod place;
 pub(crate) mod shm;
 pub(crate) mod shm_files;
 pub(crate) mod shm_mismatch;
+pub(crate) mod writer_lock;

@@ -11,14 +11,15 @@ use std::sync::{Mutex, OnceLock};
 use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::layout::MAX_COUNTER;
 use crate::file::pages::WriteWindow;
-use crate::store::coordination::biased_lock::BiasedLock;
 use crate::store::coordination::fsync_failures::FsyncFailures;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_mismatch::ShmMismatch;
+use crate::store::coordination::writer_lock::{MOST_SEATS, WriterLock};
+use crate::sys::futex::SLEEPS_ON_WORDS;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
-pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM3");
+pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM4");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
@@ -43,8 +44,7 @@ enum Word {
     BufferBytes,
     Active,
     Settled,
-    /// The number of the handle that is changing something under the writer lock.
-    Changing,
+    Checkpointer,
     /// Memory and disk have diverged: all handles must reopen.
     Poisoned,
     /// The number of failed syncs of the store file, and the number of those that were repaired.
@@ -54,23 +54,27 @@ enum Word {
     CommitSequence,
     /// An upper bound of the bytes that all writers' names and tags need in a superblock.
     WritersBytes,
-    Checkpointer,
-    /// The handle that has the writer lock without the file lock, and whether that way was revoked.
-    Inside,
-    Revoked,
+    /// The writer lock. It begins a cache line with the words that its owner changes each time, and no others.
+    Lock = 24,
+    /// The number of the handle that is changing something under the writer lock.
+    Changing,
     /// A sum of all words that change only under the writer lock, as its last holder left them.
     Seal,
-    Window,
+    Window = 32,
     End = Word::Window as usize + WriteWindow::WORDS,
 }
 
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
+const _: () = assert!(MAX_HANDLES as u64 <= MOST_SEATS);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= SHM_WORDS as usize);
 
 /// Why all handles must reopen: the disk has lost what memory refers to.
 pub(crate) const LOST: u64 = 1;
 /// Why all handles must reopen: the memory is damaged.
 pub(crate) const DAMAGED: u64 = 2;
+
+/// Marks the number of a handle that lives, but has left its change for the next owner of the writer lock to mend.
+pub(crate) const GAVE_UP: u64 = 1 << 63;
 
 /// Returns the path of the file of the shared words.
 pub(crate) fn shared_path(store: &Place) -> PathBuf {
@@ -211,9 +215,11 @@ impl Coordination {
         }
     }
 
-    /// Returns the lock that excludes writers of other processes; `None` for private memory.
-    pub(crate) fn writer_lock(&self) -> io::Result<Option<LockFile>> {
-        let file = self.region.file().map(std::fs::File::try_clone);
+    /// Returns the lock that a handle takes before the [writer lock](Self::writer_lock) where threads can't sleep on
+    /// words; `None` elsewhere, and for private memory.
+    pub(crate) fn writer_file(&self) -> io::Result<Option<LockFile>> {
+        let file = self.region.file().filter(|_| !SLEEPS_ON_WORDS);
+        let file = file.map(std::fs::File::try_clone);
         Ok(file.transpose()?.map(LockFile::of))
     }
 
@@ -291,11 +297,13 @@ impl Coordination {
     }
 
     /// Returns the handle that is changing something under the writer lock, 0 for none. A handle that acquires the lock
-    /// and finds another handle here knows that the other died while holding the lock.
+    /// and finds another handle here knows that the other died while holding the lock, or [gave up](GAVE_UP).
+    #[inline]
     pub(crate) fn changing(&self) -> u64 {
         self.get(Word::Changing)
     }
 
+    #[inline]
     pub(crate) fn set_changing(&self, handle: u64) {
         self.set(Word::Changing, handle);
     }
@@ -323,7 +331,6 @@ impl Coordination {
     }
 
     /// Returns [why](LOST) all handles must reopen; 0 if they need not.
-    #[inline]
     pub(crate) fn poisoned(&self) -> u64 {
         self.get(Word::Poisoned)
     }
@@ -367,14 +374,10 @@ impl Coordination {
         )
     }
 
-    /// Returns the writer lock that is used while only one handle writes.
+    /// Returns the lock that excludes other writers.
     #[inline]
-    pub(crate) fn bias(&self) -> BiasedLock<'_> {
-        let words = self.region.words();
-        BiasedLock::new(
-            &words[Word::Inside as usize],
-            &words[Word::Revoked as usize],
-        )
+    pub(crate) fn writer_lock(&self) -> WriterLock<'_> {
+        WriterLock::new(&self.region.words()[Word::Lock as usize])
     }
 
     /// Returns a number for a new handle, distinct from all before it.

@@ -60,8 +60,7 @@ pub(crate) struct Parts {
     pub(crate) handle: u64,
     pub(crate) shared: Coordination,
     pub(crate) view: View,
-    pub(crate) writer_lock: Option<LockFile>,
-    pub(crate) biased: bool,
+    pub(crate) writer_file: Option<LockFile>,
     pub(crate) held: Option<Held>,
     pub(crate) recovery: RecoveryReport,
 }
@@ -103,7 +102,7 @@ impl Engine {
                 handle: Arc::clone(&handle),
                 shared: Arc::clone(&shared),
             },
-            writer: WriterState::new(parts.writer_lock, parts.biased),
+            writer: WriterState::new(access == Access::Shared, parts.writer_file),
             checkpoints: CheckpointState::default(),
             sample: FprSample {
                 sampling,

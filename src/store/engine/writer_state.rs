@@ -1,6 +1,7 @@
 //! What a handle keeps for its turns as the writer.
 
 use std::sync::Mutex;
+use std::sync::atomic::AtomicBool;
 
 use crate::buffer::Slot;
 use crate::log::LogEnd;
@@ -11,8 +12,8 @@ use crate::sys::{LockFile, LockWaits};
 pub(crate) struct Local {
     /// The generation in whose log this handle has announced itself.
     pub(crate) announced: u64,
-    /// Whether others have joined, so that the writer lock is the file lock.
-    pub(crate) revoked: bool,
+    /// The word of the writer lock as this handle last left it.
+    pub(crate) released: u64,
     pub(crate) scratch: Vec<u8>,
     /// The end of the active log, while the writer lock is held.
     pub(crate) end: LogEnd,
@@ -54,19 +55,22 @@ impl Claims {
 #[derive(Debug)]
 pub(crate) struct WriterState {
     pub(crate) local: Mutex<Local>,
-    /// The lock that excludes writers of other processes.
-    pub(crate) lock: Option<LockFile>,
-    /// Whether this handle created the shared memory, and skips that lock while it is alone there.
-    pub(crate) biased: bool,
+    /// Whether other handles may write, so that the writer lock excludes them.
+    pub(crate) is_shared: bool,
+    /// The lock to take before that, where threads can't sleep on words.
+    pub(crate) file: Option<LockFile>,
+    /// Whether others had the writer lock between this handle's last two turns.
+    pub(crate) has_company: AtomicBool,
     pub(crate) waits: LockWaits,
 }
 
 impl WriterState {
-    pub(crate) fn new(lock: Option<LockFile>, biased: bool) -> Self {
+    pub(crate) fn new(is_shared: bool, file: Option<LockFile>) -> Self {
         Self {
             local: Mutex::default(),
-            lock,
-            biased,
+            is_shared,
+            file,
+            has_company: AtomicBool::new(false),
             waits: LockWaits::default(),
         }
     }

@@ -13,7 +13,7 @@ use crate::store::coordination::handle::Held;
 use crate::store::coordination::legacy_locks::take_over;
 use crate::store::coordination::locks::{
     DYING, HandleSlotLease, Intention, OpenCloseLock, Others, PresenceLock, StoreLocks, lock_error,
-    locked, revoke_bias,
+    locked,
 };
 use crate::store::coordination::place::{Place, refuse_dangling};
 use crate::store::coordination::shm::{Coordination, shared_path};
@@ -127,8 +127,7 @@ struct Arrival {
     shared: Coordination,
     active: Generation,
     sealed: Option<Generation>,
-    writer_lock: Option<LockFile>,
-    biased: bool,
+    writer_file: Option<LockFile>,
     held: Option<Held>,
     recovery: RecoveryReport,
 }
@@ -194,8 +193,8 @@ impl Opening<'_> {
             // Its keys go from the log into the pages before any handle looks for them.
             None => self.empty_generation(&recovered, is_shared, bytes)?,
         };
-        let writer_lock = shared
-            .writer_lock()
+        let writer_file = shared
+            .writer_file()
             .map_err(lock_error(&shared_path(path)))?;
         let held = Some(Held { presence, seat });
         let recovery = recovered.report(&self.meta);
@@ -205,8 +204,7 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_lock,
-            biased: is_shared,
+            writer_file,
             held,
             recovery,
         })?;
@@ -247,8 +245,7 @@ impl Opening<'_> {
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
         let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
-        revoke_bias(self.locks, &shared, self.options.timeout)?;
-        let writer_lock = shared.writer_lock().map_err(lock_error(&words))?;
+        let writer_file = shared.writer_file().map_err(lock_error(&words))?;
         let (active, sealed, meta) = attach_all(path, &*self.file, &shared, true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { meta, ..self };
@@ -258,8 +255,7 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_lock,
-            biased: false,
+            writer_file,
             held,
             recovery: RecoveryReport::joined(),
         })?;
@@ -299,8 +295,7 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_lock: None,
-            biased: false,
+            writer_file: None,
             held: None,
             recovery: RecoveryReport::joined(),
         })?;
@@ -339,8 +334,7 @@ impl Opening<'_> {
             shared,
             active,
             sealed,
-            writer_lock: None,
-            biased: false,
+            writer_file: None,
             held: None,
             recovery,
         })?;
@@ -419,8 +413,7 @@ impl Opening<'_> {
             access: arrival.access,
             handle: arrival.handle,
             shared: arrival.shared,
-            writer_lock: arrival.writer_lock,
-            biased: arrival.biased,
+            writer_file: arrival.writer_file,
             held: arrival.held,
             recovery: arrival.recovery,
         }))

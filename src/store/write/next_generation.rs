@@ -6,7 +6,7 @@ use crate::buffer::{Buffer, Claim, Presence, Wrong};
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::log::file::sync_parent;
-use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, log_path};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::engine::writer_state::Local;
 use crate::store::generation::Generation;
@@ -213,8 +213,10 @@ impl WriteGuard<'_> {
             }
             next_end = handle.poison_on_failure(begun)?;
         }
+        let owns = self.expect_lock();
         let Local { end, scratch, .. } = &mut *self.local;
-        let closed = old.append(&log, end, scratch, |log| log.cut(handle.number, cut));
+        let cut_off = |log: &mut LogWriter<'_>| log.cut(handle.number, cut);
+        let closed = owns.and_then(|()| old.append(&log, end, scratch, cut_off));
         // After any other failure the cut may have reached the disk, which then requires the next log.
         if matches!(closed, Err(Error::NoSpace { .. })) && !cut.last {
             let path = log_path(&self.writer.file.place, made.number());

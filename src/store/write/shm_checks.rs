@@ -21,7 +21,7 @@ impl WriteGuard<'_> {
     /// on the holder does not read that from shared memory again.
     #[inline]
     pub(crate) fn check_memory(&mut self) -> Result<(), Error> {
-        if self.writer.state.lock.is_none() {
+        if !self.writer.state.is_shared {
             self.local.end = self.view.active.log_end();
             return Ok(());
         }
@@ -43,9 +43,6 @@ impl WriteGuard<'_> {
         )?;
         Wrong::unless_in("active", active..=active, shared.active())?;
         Wrong::unless_in("active", view.superblock.generation..=MAX_COUNTER, active)?;
-        if !writer.state.biased {
-            Wrong::unless_in("revoked", 1..=1, u64::from(shared.bias().is_revoked()))?;
-        }
         view.active.buffer.check()?;
         let (sum, end) = view.sum_and_end(shared);
         Wrong::unless_in("sum", sum..=sum, shared.seal())?;
@@ -56,7 +53,7 @@ impl WriteGuard<'_> {
     /// this holder left there.
     #[inline]
     pub(crate) fn leave_sum(&self) -> bool {
-        if self.writer.state.lock.is_none() {
+        if !self.writer.state.is_shared {
             return true;
         }
         self.view.leave_sum(self.writer.shared);

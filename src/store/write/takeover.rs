@@ -205,7 +205,7 @@ impl WriteGuard<'_> {
     /// Gives up what dead handles left uncommitted, and frees their slots.
     pub(crate) fn reap_dead_handles(&self) -> Result<()> {
         let writer = &self.writer;
-        if writer.state.lock.is_none() {
+        if !writer.state.is_shared {
             return Ok(());
         }
         let active = &self.view.active.buffer;

@@ -42,6 +42,10 @@ struct Args {
     #[arg(long)]
     quick: bool,
 
+    /// So small a buffer that checkpoints come in between
+    #[arg(long)]
+    checkpoints: bool,
+
     /// Only scenarios whose name contains this
     #[arg(long, default_value = "")]
     only: String,
@@ -70,6 +74,24 @@ pub struct Scenario {
     pub same: bool,
     /// Keys a call.
     pub batch: u64,
+    /// Processes that have the store open besides, and do nothing.
+    pub idle: u64,
+}
+
+impl Scenario {
+    /// The same, with one more process that has the store open and does nothing.
+    const fn watched(self, name: &'static str) -> Self {
+        Self {
+            name,
+            idle: 1,
+            ..self
+        }
+    }
+
+    /// Whether others are held against it.
+    pub fn is_measure(&self) -> bool {
+        self.processes == 1 && self.idle == 0
+    }
 }
 
 const BATCH: u64 = 4096;
@@ -87,21 +109,36 @@ const fn scenario(
         processes,
         same,
         batch,
+        idle: 0,
     }
 }
 
-/// Each is held against the one before it that one process does.
-const SCENARIOS: [Scenario; 10] = [
+const SINGLE_URLS: Scenario = scenario("single urls, one", Keys::Urls, 1, false, 1);
+const SINGLE_HASHES: Scenario = scenario("single hashes, one", Keys::Hashes, 1, false, 1);
+
+/// Each is held against the one before it that one process does alone.
+const SCENARIOS: [Scenario; 21] = [
     scenario("urls, one", Keys::Urls, 1, false, BATCH),
     scenario("urls, two, own keys", Keys::Urls, 2, false, BATCH),
     scenario("urls, two, same keys", Keys::Urls, 2, true, BATCH),
     scenario("hashes, one", Keys::Hashes, 1, false, BATCH),
     scenario("hashes, two, own keys", Keys::Hashes, 2, false, BATCH),
     scenario("hashes, two, same keys", Keys::Hashes, 2, true, BATCH),
-    scenario("single urls, one", Keys::Urls, 1, false, 1),
+    SINGLE_URLS,
+    SINGLE_URLS.watched("single urls, one, another idle"),
     scenario("single urls, two, own keys", Keys::Urls, 2, false, 1),
-    scenario("single hashes, one", Keys::Hashes, 1, false, 1),
+    scenario("single urls, four, own keys", Keys::Urls, 4, false, 1),
+    SINGLE_HASHES,
+    SINGLE_HASHES.watched("single hashes, one, another idle"),
     scenario("single hashes, two, own keys", Keys::Hashes, 2, false, 1),
+    scenario("single hashes, four, own keys", Keys::Hashes, 4, false, 1),
+    scenario("urls by 16, one", Keys::Urls, 1, false, 16),
+    scenario("urls by 16, two, own keys", Keys::Urls, 2, false, 16),
+    scenario("urls by 1000, one", Keys::Urls, 1, false, 1000),
+    scenario("urls by 1000, two, own keys", Keys::Urls, 2, false, 1000),
+    scenario("urls by 1000, four, own keys", Keys::Urls, 4, false, 1000),
+    scenario("urls by 16384, one", Keys::Urls, 1, false, 16_384),
+    scenario("urls by 16384, two, own keys", Keys::Urls, 2, false, 16_384),
 ];
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -117,8 +154,11 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
     println!(
-        "{} keys a run in batches of {BATCH}, {} one at a time; medians of {} rounds",
-        args.keys, args.singles, args.rounds
+        "{} keys a run in batches of {BATCH} unless another size is told, {} one at a time; {} checkpoints; medians of {} rounds",
+        args.keys,
+        args.singles,
+        if args.checkpoints { "with" } else { "without" },
+        args.rounds
     );
     let chosen: Vec<_> = SCENARIOS
         .iter()
@@ -133,7 +173,7 @@ fn main() -> Result<(), Box<dyn Error>> {
                 args.keys
             };
             let path = folder.file(&format!("round-{round}.ever"));
-            runs.push(measure(scenario, keys, &path)?);
+            runs.push(measure(scenario, (keys, args.checkpoints), &path)?);
             folder.clear()?;
         }
     }
@@ -142,14 +182,24 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Runs a scenario once, on a store of its own.
-fn measure(scenario: &Scenario, keys: u64, path: &Path) -> Result<Run, Box<dyn Error>> {
-    // Room enough that nothing is moved to the pages meanwhile.
+fn measure(
+    scenario: &Scenario,
+    (keys, checkpoints): (u64, bool),
+    path: &Path,
+) -> Result<Run, Box<dyn Error>> {
+    // Room enough that nothing is moved to the pages meanwhile, unless that is asked for.
     let made = Options::new().capacity(keys * 2).create(path)?;
     made.close()?;
     let mut workers = Vec::new();
     for index in 0..scenario.processes {
-        let task = Task::new(scenario, keys, index, path);
+        let task = Task::new(scenario, (keys, checkpoints), index, path);
         workers.push(Worker::start(&["--work".to_owned(), task.to_string()])?);
+    }
+    // These never hear that they may begin.
+    let mut idle = Vec::new();
+    for index in 0..scenario.idle {
+        let task = Task::idle(keys, scenario.processes + index, path);
+        idle.push(Worker::start(&["--work".to_owned(), task.to_string()])?);
     }
     for worker in &mut workers {
         worker.go()?;

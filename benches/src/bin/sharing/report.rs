@@ -63,14 +63,14 @@ pub fn print(scenarios: &[&Scenario], runs: &[Vec<Run>]) {
     println!("|---|---|---|---|---|---|---|---|");
     let mut one: &[Run] = &[];
     for (scenario, runs) in scenarios.iter().zip(runs) {
-        if scenario.processes == 1 {
+        if scenario.is_measure() {
             one = runs;
         }
         let ratios = runs
             .iter()
             .zip(one)
             .map(|(run, one)| run.rate() / one.rate());
-        let ratio = if scenario.processes == 1 || one.is_empty() {
+        let ratio = if scenario.is_measure() || one.is_empty() {
             String::new()
         } else {
             format!("{:.2}", median(ratios))
