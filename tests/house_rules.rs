@@ -71,11 +71,9 @@ const LONG_FUNCTIONS: [(&str, &str, &str); 3] = [
 
 /// Where `unsafe` may stand: in the library's own place for it, and where the library is measured
 /// against others. Two of those are writable maps, because that is their fault. The command has the
-/// word as an argument of a library's, to look at its standard output before `main`. Python's package reads the memory
-/// of other libraries, at pointers of Arrow's interface in C.
-const UNSAFE: [&str; 5] = [
+/// word as an argument of a library's, to look at its standard output before `main`.
+const UNSAFE: [&str; 4] = [
     "src/sys/",
-    "python/src/arrow/",
     "benches/src/mapped.rs",
     "peers/src/sys.rs",
     "cli/src/process/at_start.rs",

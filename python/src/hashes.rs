@@ -83,6 +83,7 @@ impl<'py> Hashes<'py> {
                 }
                 let mut hashes = Vec::with_capacity(rows.len());
                 let places = column.integers(rows.clone(), &mut hashes);
+                let places = places.map_err(|bad| bad.raise(py))?;
                 Ok(Some(HashPiece {
                     rows: rows.len(),
                     places,

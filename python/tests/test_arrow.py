@@ -115,9 +115,9 @@ def test_hashes(store):
     ("values", "reason"),
     [
         (lambda: pa.array([1, 2]), "insert_hashes"),
-        (lambda: pa.array([1.5]), "format"),
+        (lambda: pa.array([1.5]), "type Float64"),
         (lambda: pa.array(["a", "a"]).dictionary_encode(), "dictionary"),
-        (lambda: pa.array([["a"]]), "format"),
+        (lambda: pa.array([["a"]]), "type List"),
         (lambda: pa.table({"a": ["x"]}), "one of its columns"),
     ],
 )
@@ -144,7 +144,7 @@ def test_objects_that_only_pretend(store):
             return self.capsules
 
     assert store.insert_many(Twice()).tolist() == [True]
-    with pytest.raises(ValueError, match="empty"):
+    with pytest.raises(ValueError, match="read before"):
         store.insert_many(Twice())
 
     class Swapped:
@@ -179,7 +179,7 @@ def test_damaged_offsets_are_refused(store):
         return pa.Array.from_buffers(pa.string(), len(offsets) - 1, buffers)
 
     assert store.insert_many(array([0, 2, 4, 6])).tolist() == [True] * 3
-    for offsets in ([0, 4, 2, 6], [0, 8, 4, 6], [0, -2, 4, 6], [2, 1, 4, 6]):
+    for offsets in ([0, 4, 2, 6], [0, 8, 4, 6], [0, -2, 4, 6], [2, 1, 4, 6], [0, 2, 4, -6], [0, 2, -4, -2]):
         with pytest.raises(ValueError, match="damaged"):
             store.insert_many(array(offsets))
     # An offset beyond the last one is noticed at its row, and not only where the next ones go back.

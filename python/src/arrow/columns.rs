@@ -1,72 +1,117 @@
 //! A column in chunks, whoever has it.
 
 use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use pyo3::exceptions::PyTypeError;
+use arrow_array::ArrayRef;
+use arrow_schema::{ArrowError, DataType};
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::PyTuple;
+use pyo3_arrow::ffi::ArrayReader;
+use pyo3_arrow::{PyArray, PyArrayReader};
 
-use super::abi::{ArrowArrayStream, ArrowSchema};
-use super::capsule::take;
-use super::column::{Column, Layout};
+use super::column::{Column, bad};
+
+/// What the rows of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Keys,
+    Hashes,
+    Nulls,
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> PyResult<Self> {
+        match data_type {
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView => Ok(Self::Keys),
+            DataType::Int64 | DataType::UInt64 => Ok(Self::Hashes),
+            DataType::Null => Ok(Self::Nulls),
+            DataType::Dictionary(..) => Err(PyTypeError::new_err(
+                "an Arrow column that is dictionary-encoded, or categorical; cast it to strings or binary",
+            )),
+            DataType::Struct(_) => Err(PyTypeError::new_err(
+                "a table, or a column of structs; give one of its columns",
+            )),
+            other => Err(PyTypeError::new_err(format!(
+                "an Arrow column of type {other}; keys are strings or binary, hashes are 64-bit integers (cast it)"
+            ))),
+        }
+    }
+}
 
 /// The chunks of a column, taken one after the other, and some rows at a time.
 pub(crate) struct Columns {
-    layout: Layout,
-    stream: Option<ArrowArrayStream>,
+    kind: Kind,
+    stream: Option<Box<dyn ArrayReader + Send>>,
     /// The chunk at hand, and its next row.
     column: Option<Arc<Column>>,
     next: usize,
     total: Option<usize>,
 }
 
-fn layout(schema: &ArrowSchema) -> PyResult<Layout> {
-    if !schema.dictionary.is_null() {
-        return Err(PyTypeError::new_err(
-            "an Arrow column that is dictionary-encoded, or categorical; cast it to strings or binary",
-        ));
+/// Runs what takes a producer's structures over. It asserts of them what it can, in the producer's C types: a structure
+/// that fails there is damaged, or was taken out of its capsule before.
+fn taken_over<T, E>(
+    py: Python<'_>,
+    take: impl FnOnce() -> Result<T, E>,
+    raise: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(take)) {
+        Ok(taken) => taken.map_err(raise),
+        Err(_) => Err(bad("its structure is, or it was read before").raise(py)),
     }
-    Layout::of(&schema.format()?)
+}
+
+fn stream_failed(error: ArrowError) -> PyErr {
+    let reason = match error {
+        // What the producer says.
+        ArrowError::CDataInterface(reason) => reason,
+        other => other.to_string(),
+    };
+    PyValueError::new_err(format!("the Arrow stream failed: {reason}"))
 }
 
 impl Columns {
     /// Returns what an object offers; `None` if it knows nothing of Arrow.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
-        let offer = |name: &str| match object.getattr_opt(name)? {
-            Some(method) => Ok::<_, PyErr>(Some(method.call0()?)),
-            None => Ok(None),
-        };
         // An object that has both may have to put its chunks together for the second.
-        if let Some(capsule) = offer("__arrow_c_stream__")? {
-            return Self::of_stream(&capsule, object.len().ok()).map(Some);
-        }
-        match offer("__arrow_c_array__")? {
-            Some(capsules) => Self::of_array(capsules.cast::<PyTuple>()?).map(Some),
-            None => Ok(None),
+        if object.hasattr("__arrow_c_stream__")? {
+            Self::of_stream(object).map(Some)
+        } else if object.hasattr("__arrow_c_array__")? {
+            Self::of_array(object).map(Some)
+        } else {
+            Ok(None)
         }
     }
 
-    fn of_stream(capsule: &Bound<'_, PyAny>, total: Option<usize>) -> PyResult<Self> {
-        let mut stream: ArrowArrayStream = take(capsule)?;
-        let schema = capsule.py().detach(|| stream.schema());
-        let schema = schema.map_err(super::capsule::StreamFailure::raise)?;
+    fn of_stream(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let reader = taken_over(
+            object.py(),
+            || object.extract::<PyArrayReader>()?.into_reader(),
+            |error| error,
+        )?;
         Ok(Self {
-            layout: layout(&schema)?,
-            stream: Some(stream),
+            kind: Kind::of(reader.field().data_type())?,
+            stream: Some(reader),
             column: None,
             next: 0,
-            total,
+            total: object.len().ok(),
         })
     }
 
-    fn of_array(capsules: &Bound<'_, PyTuple>) -> PyResult<Self> {
-        let schema: ArrowSchema = take(&capsules.get_item(0)?)?;
-        let layout = layout(&schema)?;
-        let column = Column::of(take(&capsules.get_item(1)?)?, layout);
-        let column = column.map_err(|bad| bad.raise(capsules.py()))?;
+    fn of_array(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let array = taken_over(py, || object.extract::<PyArray>(), |error| error)?;
+        let kind = Kind::of(array.field().data_type())?;
+        let column = Column::of(array.array()).map_err(|bad| bad.raise(py))?;
         Ok(Self {
-            layout,
+            kind,
             stream: None,
             total: Some(column.rows),
             column: Some(Arc::new(column)),
@@ -75,20 +120,20 @@ impl Columns {
     }
 
     pub(crate) fn expect_keys(&self) -> PyResult<()> {
-        match self.layout {
-            Layout::Integer => Err(PyTypeError::new_err(
+        match self.kind {
+            Kind::Hashes => Err(PyTypeError::new_err(
                 "a column of integers; keys are strings or binary, and 64-bit integers are hashes (insert_hashes)",
             )),
-            _ => Ok(()),
+            Kind::Keys | Kind::Nulls => Ok(()),
         }
     }
 
     pub(crate) fn expect_hashes(&self) -> PyResult<()> {
-        match self.layout {
-            Layout::Integer | Layout::Null => Ok(()),
-            _ => Err(PyTypeError::new_err(
+        match self.kind {
+            Kind::Keys => Err(PyTypeError::new_err(
                 "a column of strings or binary; hashes are integers of 64 bits",
             )),
+            Kind::Hashes | Kind::Nulls => Ok(()),
         }
     }
 
@@ -111,17 +156,21 @@ impl Columns {
                 return Ok(Some((Arc::clone(column), start..self.next)));
             }
             (self.column, self.next) = (None, 0);
-            let Some(stream) = &mut self.stream else {
-                return Ok(None);
-            };
-            // The producer may wait for threads of its own, and those for Python.
-            let array = py.detach(|| stream.next());
-            let Some(array) = array.map_err(super::capsule::StreamFailure::raise)? else {
+            let Some(array) = self.next_chunk(py)? else {
                 self.stream = None;
                 return Ok(None);
             };
-            let column = Column::of(array, self.layout).map_err(|bad| bad.raise(py))?;
+            let column = Column::of(&array).map_err(|bad| bad.raise(py))?;
             self.column = Some(Arc::new(column));
         }
+    }
+
+    fn next_chunk(&mut self, py: Python<'_>) -> PyResult<Option<ArrayRef>> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(None);
+        };
+        let next = || stream.next().transpose();
+        // The producer may wait for threads of its own, and those for Python.
+        taken_over(py, || py.detach(next), stream_failed)
     }
 }
