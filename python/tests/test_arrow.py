@@ -180,7 +180,8 @@ def test_damaged_offsets_are_refused(store):
 
     assert store.insert_many(array([0, 2, 4, 6])).tolist() == [True] * 3
     for offsets in ([0, 4, 2, 6], [0, 8, 4, 6], [0, -2, 4, 6], [2, 1, 4, 6], [0, 2, 4, -6], [0, 2, -4, -2]):
-        with pytest.raises(ValueError, match="damaged"):
+        # Newer versions of pyarrow refuse negative ones themselves.
+        with pytest.raises(ValueError, match="damaged|Negative"):
             store.insert_many(array(offsets))
     # An offset beyond the last one is noticed at its row, and not only where the next ones go back.
     with pytest.raises(ValueError, match="damaged") as raised:
