@@ -471,6 +471,7 @@ fn documents_are_there_and_name_no_machine() {
         "CHANGELOG.md",
         "docs/architecture.md",
         "docs/design.md",
+        "docs/experiments.md",
         "docs/performance.md",
         "docs/python.md",
         "python/README.md",
