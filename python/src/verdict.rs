@@ -3,7 +3,7 @@
 use pyo3::prelude::*;
 
 /// The outcome of claiming a key: `NEW`, `SEEN`, or `PENDING`.
-#[pyclass(frozen, eq, eq_int, hash, skip_from_py_object, module = "everseen")]
+#[pyclass(frozen, eq, eq_int, hash, module = "everseen")]
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Verdict {
     /// The key was present.
