@@ -189,6 +189,25 @@ def test_damaged_offsets_are_refused(store):
     assert len(raised.value.partial) == 0
 
 
+@pytest.mark.skipif(not hasattr(pa, "string_view"), reason="no views in this pyarrow")
+def test_damaged_views_are_refused(store):
+    import struct
+
+    def array(*views):
+        """Views of length, first four bytes, number of a buffer, and place in it."""
+        packed = b"".join(struct.pack("<i4sii", length, b"abcd", number, place) for length, number, place in views)
+        data = [pa.py_buffer(b"abcdefghijklmnop"), pa.py_buffer(b"abcdABCDEFGHIJ")]
+        return pa.Array.from_buffers(pa.binary_view(), len(views), [None, pa.py_buffer(packed), *data])
+
+    assert store.insert_many(array((16, 0, 0), (13, 0, 3), (14, 1, 0), (4, 0, 0))).all()
+    assert store.contains_many([b"abcdefghijklmnop", b"defghijklmnop", b"abcdABCDEFGHIJ"]).all()
+    count = len(store)
+    for view in [(17, 0, 0), (13, 0, 4), (15, 1, 0), (13, 2, 0), (13, -1, 0), (13, 0, -1), (-1, 0, 0), (2**31 - 1, 0, 0)]:
+        with pytest.raises(ValueError, match="damaged"):
+            store.insert_many(array((16, 0, 0), view))
+    assert len(store) == count
+
+
 def test_memory_is_not_copied(store):
     import resource
 

@@ -21,7 +21,7 @@ def site():
 
 
 @pytest.mark.parametrize("reactor", ["asyncio", "select"])
-def test_no_page_is_lost(site, reactor):
+def test_no_page_is_lost(site, reactor, capsys):
     seed = int.from_bytes(os.urandom(4), "big")
     settings = {
         **crawl_site.OURS,
@@ -35,6 +35,9 @@ def test_no_page_is_lost(site, reactor):
     kills = crawl_site.killed_and_resumed(site, settings, KILLS, random.Random(seed))
     found = crawl_site.processed()
     again = site.fetched.total() - PAGES
+    with capsys.disabled():
+        print(f"\n{reactor}: {PAGES} pages, {kills} of {KILLS} kills landed, {again} fetched again, seed {seed}")
+    assert kills > 0, f"seed {seed}"
     assert set(found) == set(range(PAGES)), f"seed {seed}, {kills} kills, {again} fetched again"
     # The job is done: nothing is fetched once more.
     before = site.fetched.total()

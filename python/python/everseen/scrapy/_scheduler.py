@@ -100,6 +100,10 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         self.spider = spider
         self.mqs = self._mq()
         folder = Path(self.dqdir)
+        path = self.df.settings.path
+        if path is not None and not path.exists():
+            # Before there is a new store beside what is left of another job.
+            self._refuse_leftovers(folder)
         state = self.df.open_store()
         try:
             journal, live = self._open_journal(folder, state)
@@ -124,6 +128,11 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
                     "Go on with that one, or give this crawl another JOBDIR."
                 )
             return Journal.open(folder, state.journal, state.length)
+        self._refuse_leftovers(folder)
+        return Journal.create(folder, 1), {}
+
+    @staticmethod
+    def _refuse_leftovers(folder: Path) -> None:
         # A run that was killed before its first commit leaves an empty one.
         if any(Journal.path(folder, number).stat().st_size for number in Journal.numbers(folder)):
             raise JournalError(
@@ -135,7 +144,6 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
                 f"{folder} has a queue of Scrapy's scheduler, which this one can't read. "
                 "Finish that crawl with it, or give this one another JOBDIR."
             )
-        return Journal.create(folder, 1), {}
 
     def _priority_queue(self, pending: Pending) -> Any:
         assert self.crawler is not None and self.pqclass is not None

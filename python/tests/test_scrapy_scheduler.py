@@ -1,217 +1,19 @@
-"""The filter and the scheduler for Scrapy, without a crawl; crawls that are killed are in test_scrapy_killed.py."""
+"""The scheduler for Scrapy, without a crawl; crawls that are killed are in test_scrapy_killed.py."""
 
 import json
 import logging
 import os
+import pathlib
 import random
-from types import SimpleNamespace
 
 import pytest
 
 scrapy = pytest.importorskip("scrapy")
 
-import scrapy.core.scheduler
-from scrapy.utils.test import get_crawler
-
-import everseen
-from everseen import errors
-from everseen.scrapy import DupeFilter, JournalError, OtherJobError, Scheduler, UncleanEndError, _journal
+from everseen.scrapy import JournalError, OtherJobError, _journal
+from scrapy_jobs import drain, filter_of, kill, killed, request, scheduler_of, take, their_scheduler
 
 SEED = int.from_bytes(os.urandom(4), "big")
-
-
-class Spider(scrapy.Spider):
-    name = "tests"
-
-    def parse(self, response):
-        pass
-
-    def other(self, response):
-        pass
-
-
-def crawler_of(**settings):
-    defaults = {"JOBDIR": "job", "SCHEDULER_PRIORITY_QUEUE": "scrapy.pqueues.ScrapyPriorityQueue"}
-    crawler = get_crawler(Spider, {**defaults, **settings})
-    crawler.spider = crawler._create_spider("tests") if hasattr(crawler, "_create_spider") else Spider()
-    crawler.engine = SimpleNamespace(_slot=SimpleNamespace(inprogress=set()))
-    return crawler
-
-
-def filter_of(**settings):
-    made = DupeFilter.from_crawler(crawler_of(**settings))
-    made.open()
-    return made
-
-
-def request(n, **arguments):
-    return scrapy.Request(f"http://127.0.0.1/{n}", **arguments)
-
-
-def kill(what):
-    """Leaves a filter or a scheduler as a killed process does: without a last commit."""
-    if isinstance(what, Scheduler):
-        what._pending.journal.close()
-        what = what.df
-    what.store.close()
-
-
-# The filter
-
-
-def test_the_filter_remembers_from_run_to_run():
-    first = filter_of()
-    assert [first.request_seen(request(n)) for n in (1, 2, 1)] == [False, False, True]
-    first.close("finished")
-    second = filter_of()
-    assert [second.request_seen(request(n)) for n in (1, 2, 3)] == [True, True, False]
-    second.close("finished")
-    assert os.path.exists("job/requests.ever")
-
-
-def test_the_crawlers_fingerprints_are_used():
-    made = filter_of()
-    assert not made.request_seen(scrapy.Request("http://127.0.0.1/?a=1&b=2"))
-    assert made.request_seen(scrapy.Request("http://127.0.0.1/?b=2&a=1"))
-    assert not made.request_seen(scrapy.Request("http://127.0.0.1/?a=1&b=2", method="POST"))
-    made.close("finished")
-
-
-def test_without_a_job_the_store_is_temporary():
-    made = filter_of(JOBDIR=None)
-    assert not made.request_seen(request(1))
-    path = made.store.path
-    assert os.path.exists(path)
-    made.close("finished")
-    assert not os.path.exists(os.path.dirname(path))
-
-
-def test_after_a_kill_the_filter_stops_with_advice():
-    first = filter_of(EVERSEEN_COMMIT_INTERVAL=1000)
-    first.request_seen(request(1))
-    first._committer()
-    first.request_seen(request(2))
-    kill(first)
-    with pytest.raises(UncleanEndError, match="everseen.scrapy.Scheduler"):
-        filter_of()
-    # Asking does not make it clean.
-    with pytest.raises(UncleanEndError):
-        filter_of()
-    kept = filter_of(EVERSEEN_AFTER_CRASH="keep")
-    assert [kept.request_seen(request(n)) for n in (1, 2)] == [True, False]
-    kept.close("finished")
-    filter_of().close("finished")
-
-
-def test_a_transaction_that_can_not_grow_is_committed():
-    made = filter_of(EVERSEEN_BUFFER=1 << 17, EVERSEEN_COMMIT_INTERVAL=1000)
-    count = 2 * made.store.transaction_quota + 10
-    assert not any(made.request_seen(request(n)) for n in range(count))
-    assert made._stats.get_value("everseen/commits") >= 3
-    assert made._stats.get_value("everseen/new") == count
-    kill(made)
-    kept = filter_of(EVERSEEN_AFTER_CRASH="keep")
-    assert all(kept.request_seen(request(n)) for n in range(count // 2))
-    kept.close("finished")
-
-
-def test_an_interval_of_nothing_commits_each_time():
-    made = filter_of(EVERSEEN_COMMIT_INTERVAL=0)
-    for n in range(5):
-        made.request_seen(request(n))
-    # The last one is due with the next.
-    assert made._stats.get_value("everseen/commits") == 5
-    made.close("finished")
-
-
-def test_crawls_that_share_a_store_let_each_others_pending_through():
-    first = filter_of(EVERSEEN_PATH="shared.ever", EVERSEEN_WRITER="first", JOBDIR=None)
-    second = filter_of(EVERSEEN_PATH="shared.ever", EVERSEEN_WRITER="second", JOBDIR=None)
-    assert not first.request_seen(request(1))
-    assert not second.request_seen(request(1))
-    assert second._stats.get_value("everseen/pending") == 1
-    first.commit(_state(clean=False))
-    assert second.request_seen(request(1))
-    first.close("finished")
-    second.close("finished")
-
-
-def _state(**fields):
-    from everseen.scrapy._state import State
-
-    return State(**fields)
-
-
-def test_what_scrapy_redis_calls(caplog):
-    settings = crawler_of().settings
-    made = DupeFilter.from_settings(settings)
-    # It opens no filter.
-    assert not made.request_seen(request(1))
-    assert made.request_seen(request(1))
-    made.clear()
-    assert not made.request_seen(request(1))
-    made.close("")
-    crawler = crawler_of()
-    crawler.spider.crawler = crawler
-    made = DupeFilter.from_spider(crawler.spider)
-    assert made.settings.writer == "scrapy:tests"
-    with caplog.at_level(logging.DEBUG):
-        for _ in range(3):
-            made.log(request(1), crawler.spider)
-    assert crawler.stats.get_value("dupefilter/filtered") == 3
-    assert [record.levelname for record in caplog.records if "Filtered" in record.message] == ["DEBUG"]
-
-
-def test_stats_of_the_filter():
-    made = filter_of()
-    for n in (1, 2, 3, 1):
-        made.request_seen(request(n))
-    made.close("finished")
-    stats = made._stats.get_stats()
-    assert (stats["everseen/new"], stats["everseen/seen"]) == (3, 1)
-    assert 0 <= stats["everseen/expected_false"] <= 3e-9
-
-
-@pytest.mark.parametrize(
-    ("setting", "value"), [("EVERSEEN_AFTER_CRASH", "maybe"), ("EVERSEEN_UNSERIALIZABLE", "ignore")]
-)
-def test_wrong_settings(setting, value):
-    with pytest.raises(ValueError, match=setting):
-        filter_of(**{setting: value})
-
-
-def test_stores_of_other_programs_are_left_alone():
-    everseen.open("plain.ever").close()
-    with pytest.raises(OtherJobError, match="not transactional"):
-        filter_of(EVERSEEN_PATH="plain.ever")
-    with everseen.open("mine.ever", transactional=True, writer="scrapy:tests") as store:
-        store.commit(b"line 5")
-    with pytest.raises(OtherJobError, match="line 5"):
-        filter_of(EVERSEEN_PATH="mine.ever")
-    with everseen.open("mine.ever", writer="scrapy:tests") as store:
-        assert store.last_commit().tag == b"line 5"
-
-
-# The scheduler
-
-
-def scheduler_of(crawler=None, **settings):
-    crawler = crawler or crawler_of(**{"EVERSEEN_COMMIT_INTERVAL": 1000, **settings})
-    made = Scheduler.from_crawler(crawler)
-    made.open(crawler.spider)
-    return made
-
-
-def take(scheduler):
-    """Takes the next request, as the engine does."""
-    taken = scheduler.next_request()
-    if taken is not None:
-        scheduler.crawler.engine._slot.inprogress.add(taken)
-    return taken
-
-
-def drain(scheduler):
-    return [taken.url.rsplit("/")[-1] for taken in iter(scheduler.next_request, None)]
 
 
 def test_a_scheduler_resumes_what_was_closed():
@@ -265,6 +67,29 @@ def test_what_is_in_flight_is_queued_again():
     second.close("finished")
 
 
+def test_a_process_that_is_killed_goes_back_to_its_commit(caplog):
+    """With SIGKILL: the store finds what the process had claimed, and gives it up."""
+    killed("""
+made = scheduler_of()
+for n in range(4):
+    made.enqueue_request(request(n))
+done, flying = take(made), take(made)
+made.crawler.engine._slot.inprogress.remove(done)
+made._commit()
+made.crawler.engine._slot.inprogress.remove(flying)
+for n in (9, 10, 9):
+    made.enqueue_request(request(n))
+""")
+    with caplog.at_level(logging.WARNING):
+        second = scheduler_of()
+    assert second.stats.get_value("everseen/rolled_back") == 2
+    assert second.stats.get_value("everseen/requeued") == 3
+    assert "3 requests are scheduled" in caplog.text and "2 pages that were seen after it" in caplog.text
+    assert sorted(drain(second)) == ["0", "1", "2"]
+    assert [second.enqueue_request(request(n)) for n in (3, 9, 10)] == [False, True, True]
+    second.close("finished")
+
+
 def test_a_killed_run_is_told(caplog):
     first = scheduler_of()
     first.enqueue_request(request(1))
@@ -308,7 +133,7 @@ def test_kills_against_a_model(monkeypatch, small):
             del to_do[n]
         elif step < 0.97:
             scheduler._commit()
-            assert len(_journal.Journal.numbers(os_path("job"))) == 1
+            assert len(_journal.Journal.numbers(pathlib.Path("job"))) == 1
             committed = (set(seen), dict(to_do))
         else:
             kill(scheduler)
@@ -316,12 +141,6 @@ def test_kills_against_a_model(monkeypatch, small):
             seen, to_do, flying = set(committed[0]), dict(committed[1]), {}
             assert len(scheduler) == len(to_do), f"seed {SEED}"
     scheduler.close("shutdown")
-
-
-def os_path(name):
-    import pathlib
-
-    return pathlib.Path(name)
 
 
 def test_a_rewrite_that_no_commit_followed_is_undone(monkeypatch):
@@ -334,9 +153,62 @@ def test_a_rewrite_that_no_commit_followed_is_undone(monkeypatch):
     before = first._pending.rewrite()
     before.close()
     kill(first)
-    assert _journal.Journal.numbers(os_path("job")) == [number, number + 1]
+    assert _journal.Journal.numbers(pathlib.Path("job")) == [number, number + 1]
     second = scheduler_of()
-    assert _journal.Journal.numbers(os_path("job")) == [number]
+    assert _journal.Journal.numbers(pathlib.Path("job")) == [number]
+    assert len(drain(second)) == 10
+    second.close("finished")
+
+
+@pytest.mark.parametrize("small", [_journal._SMALL, 0])
+def test_a_commit_names_only_what_is_on_disk(monkeypatch, small):
+    """A power cut leaves of the journal what was synchronized: no commit may say more."""
+    monkeypatch.setattr(_journal, "_SMALL", small)
+    rng = random.Random(SEED)
+    scheduler = scheduler_of()
+    synced, sync, commit = {}, _journal.Journal.sync, scheduler.df.commit
+
+    def syncing(journal):
+        sync(journal)
+        synced[journal.number] = os.path.getsize(f"job/requests.journal-{journal.number}")
+
+    def committing(state):
+        assert synced.get(state.journal, 0) >= state.length, f"seed {SEED}"
+        # The journal of the last commit is there until this one is made.
+        last = json.loads(scheduler.df.store.last_commit().tag)
+        assert os.path.getsize(f"job/requests.journal-{last['journal']}") >= last["length"], f"seed {SEED}"
+        commit(state)
+
+    monkeypatch.setattr(_journal.Journal, "sync", syncing)
+    monkeypatch.setattr(scheduler.df, "commit", committing)
+    for n in range(200):
+        scheduler.enqueue_request(request(n))
+        if rng.random() < 0.6 and (taken := take(scheduler)) and rng.random() < 0.8:
+            scheduler.crawler.engine._slot.inprogress.remove(taken)
+        if rng.random() < 0.2:
+            scheduler._commit()
+    scheduler.close("shutdown")
+    assert len(synced) > 1 or small > 0
+
+
+def test_a_commit_that_fails_loses_nothing(monkeypatch):
+    """Also where the journal has been rewritten for it, and the process is killed then."""
+    monkeypatch.setattr(_journal, "_SMALL", 0)
+    first = scheduler_of()
+    for n in range(10):
+        first.enqueue_request(request(n))
+    first._commit()
+    for _ in range(8):
+        first.next_request()
+
+    def failing(state):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(first.df, "commit", failing)
+    with pytest.raises(OSError, match="space"):
+        first._commit()
+    kill(first)
+    second = scheduler_of()
     assert len(drain(second)) == 10
     second.close("finished")
 
@@ -351,7 +223,9 @@ def test_the_order_is_scrapys(disk, start):
     settings = {"SCHEDULER_DISK_QUEUE": f"scrapy.squeues.{disk}", "SCHEDULER_START_DISK_QUEUE": start}
     ours = scheduler_of(**settings)
     theirs = their_scheduler(**settings)
-    for step in range(600):
+    # SQLite commits each request.
+    steps = 120 if "SQLite" in disk else 600
+    for step in range(steps):
         if rng.random() < 0.55:
             meta = {"is_start_request": True} if rng.random() < 0.3 else {}
             made = request(step, priority=rng.randrange(3), meta=meta)
@@ -359,20 +233,13 @@ def test_the_order_is_scrapys(disk, start):
         else:
             pair = ours.next_request(), theirs.next_request()
             assert pair[0] is pair[1] is None or pair[0].url == pair[1].url, f"seed {SEED}"
-        if step == 300:
+        if step == steps // 2:
             ours.close("shutdown")
             theirs.close("shutdown")
             ours, theirs = scheduler_of(**settings), their_scheduler(**settings)
     assert drain(ours) == drain(theirs), f"seed {SEED}"
     ours.close("finished")
     theirs.close("finished")
-
-
-def their_scheduler(**settings):
-    crawler = crawler_of(JOBDIR="theirs", **settings)
-    made = scrapy.core.scheduler.Scheduler.from_crawler(crawler)
-    made.open(crawler.spider)
-    return made
 
 
 def test_requests_that_can_not_be_serialized():
@@ -404,6 +271,7 @@ def test_jobs_of_other_schedulers_are_left_alone():
     theirs.close("shutdown")
     with pytest.raises(OtherJobError, match="Scrapy's scheduler"):
         scheduler_of(JOBDIR="theirs")
+    assert not os.path.exists("theirs/requests.ever")
     filter_of(JOBDIR="alone").close("shutdown")
     with pytest.raises(OtherJobError, match="Scrapy's scheduler"):
         scheduler_of(JOBDIR="alone")
@@ -417,14 +285,18 @@ def test_halves_of_a_job_are_refused():
     made.enqueue_request(request(1))
     made.close("shutdown")
     os.rename("job/requests.ever", "job/away")
+    left = os.listdir("job")
     with pytest.raises(JournalError, match="is gone"):
         scheduler_of()
-    os.remove("job/requests.ever")
+    # No new store stands in the way of the one that is put back.
+    assert os.listdir("job") == left
     os.rename("job/away", "job/requests.ever")
     os.rename("job/requests.journal-1", "job/away")
     with pytest.raises(JournalError, match="missing"):
         scheduler_of()
     os.rename("job/away", "job/requests.journal-1")
+    with pytest.raises(JournalError, match="another EVERSEEN_WRITER"):
+        scheduler_of(EVERSEEN_WRITER="other")
     made = scheduler_of()
     assert drain(made) == ["1"]
     made.close("finished")
@@ -442,4 +314,3 @@ def test_the_tag_says_what_counts():
         "length": os.path.getsize("job/requests.journal-1"),
     }
     made.close("finished")
-    assert issubclass(errors.TransactionTooLargeError, everseen.EverseenError)
