@@ -81,6 +81,7 @@ def test_a_child_of_a_child(store):
 
 def test_a_child_closes_only_its_own(store):
     assert in_child(store.close) == "None"
+    assert in_child(lambda: (store.close(), store.insert("key"))).startswith("ClosedError")
     assert store.insert("key")
     assert in_child(lambda: (store.insert("child"), store.close(), store.closed)) == "(True, None, True)"
     assert store.insert("second")
