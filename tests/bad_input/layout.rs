@@ -29,7 +29,7 @@ fn another_layout_of_shared_memory_is_said_to_be_that() {
                     got: found,
                 }) => {
                     assert_eq!(path, shared);
-                    assert_eq!(expected, "`EVERSHM3` of 16384 bytes");
+                    assert_eq!(expected, "`EVERSHM4` of 16384 bytes");
                     assert_eq!(found, got);
                 }
                 other => panic!("{other:?}"),
@@ -38,9 +38,9 @@ fn another_layout_of_shared_memory_is_said_to_be_that() {
     };
     file.write_all_at(b"EVERSHM9", 0).unwrap();
     refused("`EVERSHM9` of 16384 bytes");
-    file.write_all_at(b"EVERSHM3", 0).unwrap();
+    file.write_all_at(b"EVERSHM4", 0).unwrap();
     file.set_len(32_768).unwrap();
-    refused("`EVERSHM3` of 32768 bytes");
+    refused("`EVERSHM4` of 32768 bytes");
     file.set_len(16_384).unwrap();
     // It was none of the handle's doing.
     let other = options().open(&path).unwrap();

@@ -24,6 +24,8 @@ pub struct Claimed {
     pub elapsed: Duration,
     /// Items that another process has claimed and not committed yet.
     pub pending: u64,
+    /// The memory that write buffers took at the end.
+    pub buffer_bytes: u64,
 }
 
 impl Claimed {
@@ -85,6 +87,7 @@ pub fn claim_all(
     // First, because later claims must not be committed with it.
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
+    let buffer_bytes = claims.store.buffer_bytes()?;
     // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
         claims.store.close()?;
@@ -93,6 +96,7 @@ pub fn claim_all(
         outcome,
         elapsed: started.elapsed(),
         pending,
+        buffer_bytes,
     })
 }
 

@@ -4,6 +4,7 @@
 //! `NAME-shm` and lock bytes of the store file, never the store's own bytes. The lock order is in [`locks`].
 
 pub(crate) mod biased_lock;
+pub(crate) mod buffer_sizes;
 pub(crate) mod fsync_failures;
 pub(crate) mod handle;
 pub(crate) mod legacy_locks;
