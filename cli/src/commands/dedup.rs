@@ -70,7 +70,7 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
 
-    /// At the end, tell how many lines there were, how many new and seen, and how fast
+    /// At the end, tell how many lines there were, how many new and seen, what memory the buffers took, and how fast
     #[arg(long)]
     stats: bool,
 }
@@ -150,10 +150,11 @@ fn stats(claimed: &Claimed, urls: &str) -> String {
     let pending = claimed.pending_summary();
     let sweeps = claimed.sweeps_summary();
     format!(
-        "{} lines, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s{sweeps}",
+        "{} lines, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
         tally.items,
         tally.kept,
         claimed.seen(),
+        human::bytes(claimed.buffer_bytes),
         elapsed.as_secs_f64(),
         human::per_second(tally.items, elapsed),
     )

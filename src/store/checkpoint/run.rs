@@ -108,7 +108,10 @@ impl<'a> Checkpointer<'a> {
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
-                let make_spare = |settled| engine.buffers.make_spare(&settled);
+                let make_spare = |settled| {
+                    let demand = engine.views.cell.load().demand();
+                    engine.buffers.make_spare(&settled, demand);
+                };
                 let checkpointer = Checkpointer::of(&engine);
                 // A checkpoint that another process runs needs no help.
                 let _ = checkpointer.settle_and(Duration::ZERO, Workers::One, make_spare);
