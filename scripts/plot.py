@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Draw what `everseen-peers --csv` and `out_of_core --csv` wrote: nanoseconds a key, as SVG.
+"""Draw what `everseen-peers`, `out_of_core` and `streams` wrote with `--csv`, as SVG: nanoseconds a key, or bytes.
 
     python3 scripts/plot.py sizes.csv --out size.svg
     python3 scripts/plot.py share.csv --x share --phase insert,single,batches --out share.svg
+    python3 scripts/plot.py streams.csv --phase dirtied,disk --y "bytes written a key" --out written.svg
 
 One panel for each phase, both axes logarithmic, each point the median of its rounds. A hollow point
 is of a run that was stopped before it was through. Needs nothing but Python.
@@ -41,6 +42,8 @@ PHASES = {
     "absent": "look up, absent",
     "single": "look up absent, one by one",
     "batches": "look up absent, batches",
+    "dirtied": "pages made dirty",
+    "disk": "written by the disk",
 }
 AXES = {
     "keys": "keys in the filter",
@@ -51,7 +54,9 @@ FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-
 INK, FAINT, GRID = "#24292f", "#57606a", "#e4e7eb"
 
 PANEL_W, PANEL_H, GAP = 270, 290, 14
-LEFT, TOP, BOTTOM, LEGEND = 84, 58, 58, 182
+LEFT, TOP, BOTTOM = 84, 58, 58
+# The legend: its least width, what lies before a label, and the width of a letter in the widest of the fonts.
+LEGEND, BEFORE_LABEL, LETTER = 182, 16 + 33, 7.4
 
 
 def main():
@@ -64,12 +69,13 @@ def main():
 
 
 def arguments():
-    parser = argparse.ArgumentParser(description="Draw nanoseconds a key over filter size.")
-    parser.add_argument("csv", nargs="+", help="what one of the two wrote")
+    parser = argparse.ArgumentParser(description="Draw what a key costs over filter size.")
+    parser.add_argument("csv", nargs="+", help="what one of them wrote")
     parser.add_argument("--out", required=True, metavar="SVG", help="the file to write")
     parser.add_argument("--x", choices=AXES, default="bytes", help="what lies across")
     parser.add_argument("--phase", default="insert,present,absent", help="panels, from left to right")
     parser.add_argument("--only", help="only these variants: NAME,…")
+    parser.add_argument("--y", default="nanoseconds a key", help="what lies upwards")
     parser.add_argument("--title", help="a line above; else what is drawn")
     return parser.parse_args()
 
@@ -88,7 +94,7 @@ def read(args):
                 if across is None:
                     sys.exit(f"{path} doesn't tell of memory: draw --x bytes")
                 whole = row["done"] == row["asked"]
-                rounds[row["phase"], row["variant"], across].append((float(row["ns"]), whole))
+                rounds[row["phase"], row["variant"], across].append((float(row.get("ns") or row["value"]), whole))
     points = {phase: defaultdict(list) for phase in phases}
     for (phase, variant, across), told in sorted(rounds.items()):
         ns = statistics.median(ns for ns, _ in told)
@@ -138,10 +144,12 @@ def draw(points, args):
     lines = [line for phase in phases for line in points[phase].values()]
     across = [x for line in lines for x, _, _ in line]
     up = [ns for line in lines for _, ns, _ in line]
-    width = LEFT + len(phases) * (PANEL_W + GAP) + LEGEND
+    longest = max(len(style(name, variants)[0]) for name in variants)
+    legend_width = max(LEGEND, BEFORE_LABEL + LETTER * longest)
+    width = round(LEFT + len(phases) * (PANEL_W + GAP) + legend_width)
     height = max(TOP + PANEL_H + BOTTOM, TOP + 30 + 21 * len(variants))
     y = Log(up, TOP + PANEL_H, TOP)
-    title = args.title or "Nanoseconds a key"
+    title = args.title or args.y.capitalize()
     svg = [
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}' role='img' {FONT} font-size='12'>",
@@ -156,7 +164,7 @@ def draw(points, args):
     middle = TOP + PANEL_H / 2
     svg.append(
         f"<text x='18' y='{middle:.0f}' text-anchor='middle' fill='{FAINT}' "
-        f"transform='rotate(-90 18 {middle:.0f})'>nanoseconds a key</text>"
+        f"transform='rotate(-90 18 {middle:.0f})'>{escape(args.y)}</text>"
     )
     for value in ticks:
         svg.append(text(LEFT - 8, y.at(value) + 4, plain(value), anchor="end", fill=FAINT))
@@ -166,7 +174,7 @@ def draw(points, args):
         svg += panel(points[phase], phase, x, y, ticks, args.x, variants)
     whole = LEFT + (len(phases) * (PANEL_W + GAP) - GAP) / 2
     svg.append(text(whole, TOP + PANEL_H + 44, AXES[args.x], anchor="middle", fill=FAINT))
-    svg += legend(points, phases, variants, width - LEGEND + 16)
+    svg += legend(points, phases, variants, width - legend_width + 16)
     svg.append("</svg>")
     return "\n".join(svg) + "\n"
 

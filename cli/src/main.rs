@@ -15,18 +15,18 @@ mod process;
 
 use std::process::ExitCode;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    add, apply, check, checkpoint, create, dedup, exempt, fold, info, plan, remove, repair,
-    snapshot, union, verify,
+    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
+    remove, repair, snapshot, union, verify,
 };
 
 /// Have I ever seen this line?
 ///
-/// Remembers every line it was ever shown, in one file that survives crashes and may be far larger than memory.
-/// A line that was seen is always known. One that wasn't is taken for a seen one about once in a million
-/// (choose another rate with `everseen create`).
+/// Remembers every line that it was ever given, in one file that survives crashes and may be far larger than memory. It
+/// always recognises a line that it has seen. It takes an unseen line for a seen one about once in a million (choose
+/// another rate with `everseen create`).
 #[derive(Parser)]
 #[command(name = "everseen", version, max_term_width = 100, after_help = EXAMPLES)]
 struct Cli {
@@ -61,6 +61,8 @@ enum Command {
     Checkpoint(checkpoint::Args),
     Snapshot(snapshot::Args),
     Apply(apply::Args),
+    Completions(completions::Args),
+    Man(man::Args),
 }
 
 fn main() -> ExitCode {
@@ -80,6 +82,8 @@ fn main() -> ExitCode {
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Snapshot(args) => snapshot::run(args),
         Command::Apply(args) => apply::run(args),
+        Command::Completions(args) => completions::run(&args, Cli::command()),
+        Command::Man(args) => man::run(&args, Cli::command()),
     };
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));

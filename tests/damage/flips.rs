@@ -10,9 +10,10 @@ use super::mutation::Mutation;
 use super::parent;
 use super::random::number;
 use super::trial::Outcome;
-use crate::numbers::{Random, finalise};
 use crate::support::forge::{SUPERBLOCKS, is_written, u32_at};
 use crate::support::log::INSERT;
+use crate::support::numbers::{Random, finalise};
+use crate::support::share::all_or;
 
 const PAGES: usize = 131_072;
 /// Of bytes that mean nothing, one in so many.
@@ -183,15 +184,11 @@ pub fn check(plan: &Plan, outcome: &Outcome) -> Result<(), String> {
 
 /// One flip in so many is made, unless `EVERSEEN_ALL=1` is set; `EVERSEEN_SEED` says where to begin. It is odd, so that
 /// both ways to flip a byte occur.
-const FEW: u64 = 7;
-
-fn all() -> bool {
-    std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1")
-}
+const FEW: u64 = 15;
 
 #[test]
 fn each_flipped_byte_is_noticed_or_does_no_harm() {
-    flip(Work::FlipSome, if all() { 1 } else { FEW });
+    flip(Work::FlipSome, all_or(1, FEW));
 }
 
 #[test]

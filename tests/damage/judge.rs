@@ -5,8 +5,8 @@ use std::ops::Range;
 
 use super::image::{Image, STORE};
 use super::log::{Chain, Mark};
-use crate::numbers::finalise;
 use crate::support::forge::{SUPERBLOCKS, u32_at, u64_at};
+use crate::support::numbers::finalise;
 
 const PAGES_BEGIN: usize = 131_072;
 const PAGE: usize = 4096;

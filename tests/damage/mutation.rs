@@ -1,7 +1,7 @@
 //! Changes to the files of a store.
 
 use super::image::{Image, STORE};
-use crate::numbers::Random;
+use crate::support::numbers::Random;
 
 /// Blocks are swapped and copied in these sizes.
 const BLOCKS: [u64; 3] = [512, 4096, 65_536];

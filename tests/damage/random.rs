@@ -4,10 +4,10 @@ use super::child::{Plan, Task, Work};
 use super::image::Image;
 use super::mutation::Mutation;
 use super::parent;
-use crate::numbers::{Random, finalise};
+use crate::support::numbers::{Random, finalise};
 
 /// Images unless `EVERSEEN_MUTATIONS` says otherwise.
-const FEW: u64 = 1000;
+const FEW: u64 = 500;
 
 /// What image number `number` of a seed gets.
 pub fn plan(images: &[Image], seed: u64, number: u64) -> Plan {

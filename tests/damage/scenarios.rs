@@ -7,9 +7,9 @@ use tempfile::TempDir;
 
 use super::image::{Image, STORE};
 use super::judge::{Answer, Reading, mix};
-use crate::numbers::key;
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{place, small};
+use crate::support::numbers::key;
 
 /// A log's length with more room than a reader looks at in one go.
 const ROOM: usize = 512 << 10;

@@ -16,9 +16,9 @@ use super::image::{Image, STORE, clear};
 use super::judge::{Answer, Page, Reading, mix};
 use super::memory::{FIXED, bounded};
 use super::scenarios::Scenario;
-use crate::numbers::key;
 use crate::support::files::small;
-use crate::unsynced::Unsynced;
+use crate::support::numbers::key;
+use crate::support::unsynced::Unsynced;
 
 /// Keys that are inserted into what is left, from this number on.
 const NEW: std::ops::Range<u64> = 1 << 50..(1 << 50) + 12;

@@ -9,24 +9,26 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::window::Window;
+use crate::output::format::counted;
 use crate::output::{Output, tell};
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 
 /// Remember lines
 ///
-/// Prints nothing but a summary, on standard error. The exit status is 3 if lines are pending in another process (--wait).
+/// Prints only a summary, on standard error. The exit status is 3 if another process still has some of the lines
+/// pending (--wait).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; `everseen create` makes one
+    /// The store; `everseen create` creates one
     store: PathBuf,
 
     #[command(flatten)]
     items: Items,
 
-    /// Of a store of kind counting: add only lines that it does not have; otherwise each line counts, so that it has
-    /// to be removed as often as it was added
+    /// Counting stores: add only lines that are absent. By default each line counts, and must be removed as often as it
+    /// was added
     #[arg(long)]
     unique: bool,
 
@@ -72,8 +74,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let urls = args.items.urls.summary(tally.strays);
     let pending = claimed.pending_summary();
     tell(format_args!(
-        "{} lines, {} new{pending}{urls}",
-        tally.items, tally.kept
+        "{}, {} new{pending}{urls}",
+        counted(tally.items, "line"),
+        tally.kept
     ));
     claimed.end(&args.store)
 }

@@ -13,18 +13,18 @@ use crate::output::progress::Progress;
 use crate::process::side_files;
 use crate::process::signals::Signals;
 
-/// Lay a delta on a copy of a store, which is then as new as the delta
+/// Bring a copy of a store up to date with a delta
 ///
-/// The delta must lead on from what the copy holds: apply deltas in the order in which they were made. The whole delta is
-/// checked before anything is written. If writing is interrupted (a kill, a power cut, a full disk), the copy is refused
-/// until the same delta has been applied again, which can be done as often as it takes. Nobody may have the copy open. A
-/// copy that is as new as the delta is left as it is.
+/// The delta must continue what the copy holds: apply deltas in the order in which they were made. The whole delta is
+/// checked before anything is written. If writing is interrupted (a kill, a power cut, a full disk), the copy is
+/// refused until you apply the same delta again; you can do that any number of times. No process may have the copy
+/// open. A copy that already holds the delta stays as it is.
 ///
-/// The exit status is 0 when the copy is up to date, and 2 if it could not be brought there.
+/// The exit status is 0 if the copy is up to date, and 2 if it could not be updated.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// What `everseen snapshot --since` has written
+    /// The delta, written by `everseen snapshot --since`
     delta: PathBuf,
 
     /// The copy to bring up to date

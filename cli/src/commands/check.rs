@@ -11,14 +11,14 @@ use crate::input::{Input, Items};
 use crate::options::on_damage::Policy;
 use crate::options::timeout::Timeout;
 use crate::options::window::Window;
-use crate::output::Output;
+use crate::output::{Output, print};
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, Ending, Job};
 use crate::process::side_files;
 
-/// Print the lines seen before, and remember nothing
+/// Print the lines seen before; remember nothing
 ///
-/// Like grep, the exit status is 0 if a line was printed, 1 if none was, and 2 after an error.
+/// Like grep, exits with status 0 if it printed a line, 1 if it printed none, and 2 after an error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -31,6 +31,14 @@ pub struct Args {
     /// Print the lines that were not seen before
     #[arg(short = 'v', long)]
     invert: bool,
+
+    /// Print only how many lines there are
+    #[arg(short, long)]
+    count: bool,
+
+    /// Print nothing: the exit status answers
+    #[arg(short, long, conflicts_with = "count")]
+    quiet: bool,
 
     #[command(flatten)]
     policy: Policy,
@@ -47,15 +55,21 @@ Examples:
   everseen check blocked.ever hosts.txt                    the hosts that are blocked
   everseen check -v visited.ever < links.txt > todo.txt    the links not visited yet
   everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
-  echo example.org | everseen check blocked.ever && echo blocked";
+  everseen check -c blocked.ever hosts.txt                 how many are blocked
+  echo example.org | everseen check -q blocked.ever && echo blocked";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    side_files::refuse_items(&args.store, &args.items, true)?;
+    let prints = !args.count && !args.quiet;
+    side_files::refuse_items(&args.store, &args.items, prints)?;
     let input = Input::open(&args.items)?;
-    let output = Output::stdout()?;
+    let output = match prints {
+        true => Output::stdout()?,
+        false => Output::none(),
+    };
     input.ensure_apart_from(output.file())?;
     let options = args.policy.apply(args.timeout.apply(Options::new()));
-    let store = options.open_read_only(&args.store)?;
+    let opened = options.open_read_only(&args.store);
+    let store = opened.map_err(CliError::of_first_argument)?;
 
     let mut lookup = Lookup {
         store: &store,
@@ -71,6 +85,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     )?;
     drop(lookup);
     store.close()?;
+    if args.count && outcome.ending == Ending::Done {
+        print(&format!("{}\n", outcome.tally.kept))?;
+    }
     match outcome.ending {
         Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),
         _ => outcome.end(&args.store),

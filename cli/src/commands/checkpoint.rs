@@ -7,7 +7,7 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 
-/// Bring everything that was logged into the filter file, which is then the whole store
+/// Move everything from the log into the filter file, which is then the whole store
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -12,58 +12,61 @@ use crate::output::format as human;
 use crate::output::tell;
 use crate::process::side_files;
 
-/// Make a store; never overwrites
+/// Create a store; never overwrites
 ///
-/// With a capacity it has its full size from the start and refuses keys beyond. Without one it grows.
+/// With a capacity, the store has its full size from the start and refuses more keys. Without one it grows.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store's file
     store: PathBuf,
 
-    /// Most keys it will hold, such as 50_000_000, 50M or 5e7; if it is to grow, keys of its first layer
+    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows: the keys of its first layer
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
-    /// Rate at which unseen keys may be taken for seen ones [default: 1e-6]
+    /// The rate at which unseen keys may be taken for seen ones [default: 1e-6]
     #[arg(long, value_name = "P", value_parser = size::rate, conflicts_with = "bits_per_key")]
     fpr: Option<f64>,
 
-    /// Bits to spend on a key, instead of a rate
+    /// Bits to spend on each key, instead of a rate
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// How keys are kept: bloom; scalable, which grows; or counting, which can remove them [default: bloom with a capacity, else scalable]
+    /// The kind of store: bloom, of fixed capacity; scalable, which grows; or counting, which can remove keys [default:
+    /// bloom with a capacity, else scalable]
     #[arg(long)]
     kind: Option<Kind>,
 
-    /// Hash function of the keys: highway resists keys chosen by an enemy; xxh3 and murmur3 don't [default: highway]
+    /// The hash function: highway resists keys that an attacker chooses; xxh3 and murmur3 do not [default: highway]
     #[arg(long)]
     hash: Option<Hash>,
 
-    /// Key of the hash function, 64 hexadecimal digits [default: random]
+    /// The key of the hash function, 64 hexadecimal digits [default: random]
     #[arg(long, value_name = "HEX", value_parser = size::seed)]
     seed: Option<[u8; 32]>,
 
-    /// Be a store that can be merged with this one (`everseen union`): its hash, seed, kind, size and rate; transactional
-    /// if it is, unless told, and with a sample if it has one
+    /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
+    /// size and rate. It is transactional, and keeps a sample, if that one does
     #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
     like: Option<PathBuf>,
 
-    /// With --like: so many times its pages, and room for as many more keys
+    /// With --like: this many times its pages, and room for as many more keys
     #[arg(long, value_name = "F", value_parser = size::positive_count, requires = "like")]
     times: Option<u64>,
 
-    /// With a capacity: round the pages up so that the store can be halved so often (`everseen fold`), 0 to 20 times
+    /// With a capacity: round the number of pages up so that the store can be halved this often (`everseen fold`), 0 to
+    /// 20 times
     #[arg(long, value_name = "LEVELS")]
     foldable: Option<u32>,
 
-    /// A crash takes the store back to the last commit, so that it is never ahead of what was done with its answers
-    /// [default: no; with --like: as that one]
+    /// Return to the last commit after a crash, so that the store is never ahead of what was done with its answers
+    /// [default: no; with --like: as that store]
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
     transactional: Option<bool>,
 
-    /// Keep no sample. Otherwise one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the store), so that `everseen info` can tell how often it was wrong
+    /// Keep no sample. By default one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the
+    /// store), so that `everseen info` can measure the false positive rate
     #[arg(long)]
     no_sample: bool,
 
@@ -124,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         format!("{} keys", human::thousands(keys))
     });
     tell(format_args!(
-        "made {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
+        "created {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
         args.store.display(),
         stats.kind,
         if stats.transactional {

@@ -3,11 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{Kind, Options, Store};
+use everseen::{Options, Store};
 
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
+use crate::options::new_store::NewStore;
 use crate::options::on_damage::Policy;
 use crate::options::units as size;
 use crate::options::window::Window;
@@ -19,42 +20,41 @@ use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 use crate::process::side_files;
 
-/// The false-positive rate of a store that `dedup` creates.
-const RATE: f64 = 1e-6;
-
 /// Print the lines never seen before, and remember them
 ///
-/// Each line is printed at its first occurrence, in the order of the input, byte for byte. Lines printed by an earlier
-/// run on the same store are not printed again. A store that doesn't exist is made: it grows as needed, takes one
-/// unseen line in a million for a seen one, and is transactional.
+/// Prints each line at its first occurrence, in the order of the input, byte for byte. Does not print lines that an
+/// earlier run on the same store has printed. If the store does not exist, creates a transactional one that grows as
+/// needed and takes one unseen line in a million for a seen one (--capacity and --fpr choose otherwise).
 ///
-/// Any number of runs may share a transactional store. A line that another has claimed and not committed is waited for,
-/// and no later line overtakes it (--wait); where some are still pending at the end, the exit status is 3. Any other
-/// store takes one run of dedup at a time; any number of other commands may use it meanwhile.
+/// Any number of runs may share a transactional store. If another run has claimed a line and not committed it, this run
+/// waits for it, and no later line overtakes that line (--wait). If lines are still pending at the end, the exit status
+/// is 3. A store that is not transactional takes one run of dedup at a time; any number of other commands may use it
+/// meanwhile.
 ///
-/// Killed at any point and started again on the same input, it loses no line, whatever the kind of store: lines are
-/// remembered only after they were printed (to a file: are safe on the disk; to a pipe: are in it). Lines printed after
-/// the last commit are printed again, and of those the kill may have cut off the very last; so append to a file (>>),
-/// for > empties it first. With -o FILE each line is in the file exactly once.
+/// A run that is killed at any point and repeated on the same input loses no line, with stores of any kind: a line is
+/// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe: after it is in it). The
+/// repeated run prints again what the killed one printed after its last commit, and the kill may have cut off the very
+/// last line. So append to a file with >>; > empties it first. With -o FILE each line is in the file exactly once.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; made if there is none
+    /// The store; created if it does not exist
     store: PathBuf,
 
     #[command(flatten)]
     items: Items,
 
-    /// Append to this file, not to standard output; it holds each line exactly once, however runs end
+    /// Append to this file instead of standard output; it holds each line exactly once, however runs end
     ///
-    /// The store keeps with each commit how long the file is. What a run that was killed has written after its last
-    /// commit is cut off by the next run with this store and file; if the file is another by then, or shorter, that is
-    /// an error. What is there before a run, or is appended after one that ended (a signal or an error is an end), stays.
-    /// Until then let nothing else write to it. The store must be transactional; it has room for some 400 such files.
+    /// Each commit records the length of the file in the store. The next run with this store and file cuts off what a
+    /// killed run has written after its last commit. If the file was replaced or shortened meanwhile, that is an error.
+    /// Everything that was there before a run, or was appended after a run that ended (by itself, by a signal or with
+    /// an error), stays. Until then, let nothing else write to the file. The store must be transactional; it has room
+    /// for some 400 such files.
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
 
-    /// Commit after this many lines, and at the end; sooner if the buffer is too small, or after a second
+    /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second
     #[arg(long, value_name = "N", default_value = "1M", value_parser = size::positive_count)]
     commit_every: u64,
 
@@ -70,7 +70,11 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
 
-    /// At the end, tell how many lines there were, how many new and seen, what memory the buffers took, and how fast
+    #[command(flatten)]
+    new_store: NewStore,
+
+    /// At the end, report how many lines there were, how many were new and seen, what memory the buffers took, and how
+    /// fast it went
     #[arg(long)]
     stats: bool,
 }
@@ -82,6 +86,7 @@ Examples:
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --stats all.ever 2024/*.txt >> all.txt  several files as one
+  everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
@@ -90,22 +95,21 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         side_files::refuse(&[&args.store], &[output])?;
     }
     let input = Input::open(&args.items)?;
-    let options = args
-        .policy
-        .apply(args.memory.options())
-        .kind(Kind::Scalable)
-        .fpr(RATE)
-        .transactional(true);
+    let options = args.policy.apply(args.memory.options());
+    let options = args.new_store.apply(options);
     let (store, output) = match &args.output {
         Some(path) => open_with_file(options, &args.store, &input, path)?,
         None => {
             let output = Output::stdout()?;
             input.ensure_apart_from(output.file())?;
-            (options.open_or_create(&args.store)?, output)
+            let opened = options.open_or_create(&args.store);
+            (opened.map_err(CliError::of_first_argument)?, output)
         }
     };
+    let stats_before = store.stats()?;
+    args.new_store.expect(&stats_before, &args.store)?;
     // Held until the end.
-    let _alone = match store.stats()?.transactional {
+    let _alone = match stats_before.transactional {
         true => None,
         false => Some(deferred::alone(&store, &args.store)?),
     };
@@ -138,9 +142,8 @@ fn open_with_file(
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
-    let store = options
-        .writer(&target.writer())
-        .open_or_create(store_path)?;
+    let opened = options.writer(&target.writer()).open_or_create(store_path);
+    let store = opened.map_err(CliError::of_first_argument)?;
     let sink = target.open(&store, store_path)?;
     Ok((store, Output::to_file(sink)?))
 }
@@ -150,8 +153,8 @@ fn stats(claimed: &Claimed, urls: &str) -> String {
     let pending = claimed.pending_summary();
     let sweeps = claimed.sweeps_summary();
     format!(
-        "{} lines, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
-        tally.items,
+        "{}, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
+        human::counted(tally.items, "line"),
         tally.kept,
         claimed.seen(),
         human::bytes(claimed.buffer_bytes),

@@ -11,7 +11,7 @@ use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
-use crate::output::format::thousands;
+use crate::output::format::{plural, thousands};
 use crate::output::{Output, tell};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Ending, Job};
@@ -19,11 +19,10 @@ use crate::pipeline::{self, Ending, Job};
 /// Lines exempted together: each call rewrites all exemptions.
 const MAX_BATCH_KEYS: usize = 1 << 20;
 
-/// Make exceptions of lines that were never added, and that the store takes for seen
+/// Correct known false positives: lines that the store takes for seen, but that were never added
 ///
-/// From now on they are not seen, until they are added. Each is kept exactly, at 8 bytes. Lines that were added are
-/// forgotten, unless that was so short a time ago that the store can tell. Prints nothing but a summary, on standard
-/// error.
+/// From now on they are unseen, until they are added. Each is kept exactly, in 8 bytes. Lines that were in fact added
+/// are forgotten, unless that was so recent that the store can tell. Prints only a summary, on standard error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -64,8 +63,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     let report = exempting.report;
     let mut text = format!(
-        "{} lines, {} exempt from now on",
+        "{} line{}, {} exempt from now on",
         thousands(outcome.tally.items),
+        plural(outcome.tally.items),
         thousands(report.exempted)
     );
     if report.already > 0 {

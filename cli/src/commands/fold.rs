@@ -11,24 +11,24 @@ use crate::options::memory::Memory;
 use crate::options::units as size;
 use crate::process::side_files;
 
-/// Make a smaller store out of one that was made too large
+/// Shrink a store that was created too large
 ///
-/// The smaller one has fewer pages and room for as many keys as keep the same rate in them. Its number of pages must
-/// divide that of the larger one: `everseen create --foldable` makes stores that can be halved.
+/// The new store has fewer pages, and room for as many keys as keep the same rate in them. Its number of pages must
+/// divide that of the original: `everseen create --foldable` creates stores that can be halved.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store, of fixed capacity; it stays as it is
+    /// The store, of fixed capacity; stays as it is
     store: PathBuf,
 
-    /// The store to make; never overwritten
+    /// The new store; never overwritten
     out: PathBuf,
 
-    /// So many times fewer pages
+    /// Divide the number of pages by this
     #[arg(long, value_name = "F", value_parser = size::positive_count, required_unless_present = "pages")]
     factor: Option<u64>,
 
-    /// As many pages, instead of a factor
+    /// The number of pages, instead of a factor
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "factor")]
     pages: Option<u64>,
 

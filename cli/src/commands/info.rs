@@ -20,11 +20,12 @@ pub struct Args {
     /// The store
     store: PathBuf,
 
-    /// Read all pages too: tell how many are damaged (verify names them), and what the bits set in them say of keys and rate
+    /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that
+    /// are set
     #[arg(long)]
     pages: bool,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 
@@ -168,11 +169,17 @@ impl From<&Measured> for JsonMeasured {
 }
 
 impl JsonMeasured {
-    fn describe(&self) -> String {
+    /// Describes what was measured of a store with this target rate. A bound above that tells nothing, and is left out.
+    fn describe(&self, target: f64) -> String {
         let keys = |keys: f64| thousands(keys.round() as u64);
         let one_in = thousands(self.one_in);
         match self.false_positives {
             0 if self.sampled == 0 => format!("nothing yet: one key in {one_in} is kept exactly"),
+            0 if self.rate.high > target => format!(
+                "no key was lost of {} that are kept exactly (one in {one_in}): too few to tell a rate of {}",
+                thousands(self.sampled),
+                rate(target)
+            ),
             0 => format!(
                 "no key was lost of {} that are kept exactly (one in {one_in}): at most {} in all, fpr at most {} (95 %)",
                 thousands(self.sampled),
@@ -347,7 +354,7 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
         rows.push(("estimate", shown));
     }
     if let Some(measured) = &json.measured {
-        rows.push(("measured", measured.describe()));
+        rows.push(("measured", measured.describe(stats.fpr_target)));
     }
     if stats.exempt > 0 {
         let keys = thousands(stats.exempt);
@@ -379,7 +386,10 @@ fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
     for commit in &stats.commits {
         let sequence = thousands(commit.sequence);
         let (writer, tag) = (commit.writer.escape_debug(), tag(&commit.tag));
-        rows.push(("commit", format!("{sequence} by {writer}{tag}")));
+        rows.push((
+            "last commit",
+            format!("number {sequence} of writer \"{writer}\"{tag}"),
+        ));
     }
     rows
 }
@@ -388,6 +398,7 @@ fn describe(damage: &JsonDamage) -> String {
     let pages = match damage.pages {
         None => "pages not looked at (verify reads them all)".to_owned(),
         Some(0) => "no page".to_owned(),
+        Some(1) => "1 page (verify names it)".to_owned(),
         Some(pages) => format!("{} pages (verify names them)", thousands(pages)),
     };
     match &damage.superblock {

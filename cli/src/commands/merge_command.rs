@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::units as size;
-use crate::output::format::{bytes, rate, thousands};
+use crate::output::format::{bytes, counted, rate, thousands};
 use crate::output::progress::{Progress, Tally};
 use crate::output::{print_json, tell};
 use crate::process::signals::Signals;
@@ -19,15 +19,15 @@ const PAGE: u64 = everseen::sizing::PAGE_BYTES;
 /// The part of the command line that says what the result is like.
 #[derive(clap::Args)]
 pub struct Terms {
-    /// Rate at which unseen keys may be taken for seen ones by the result, if it may be another one than before
+    /// The rate at which the result may take unseen keys for seen ones, if it may differ from before
     #[arg(long, value_name = "P", value_parser = size::rate)]
     fpr: Option<f64>,
 
-    /// A crash takes the result back to its last commit [default: if all stores are so]
+    /// Make the result return to its last commit after a crash [default: if all stores do so]
     #[arg(long)]
     transactional: bool,
 
-    /// Report as JSON on standard output
+    /// Print a report as JSON on standard output
     #[arg(long)]
     json: bool,
 }
@@ -65,7 +65,7 @@ pub fn run(
     let report = match (made, signals.ending()) {
         (Err(Error::Cancelled), Some(status)) => {
             let out = out.display();
-            tell(format_args!("everseen: stopped; {out} was not made"));
+            tell(format_args!("everseen: stopped; {out} was not created"));
             return Ok(ExitCode::from(status));
         }
         (made, _) => made?,
@@ -108,10 +108,10 @@ impl From<&MergeReport> for Json {
 fn text(out: &Path, report: &MergeReport) -> String {
     let room = match report.capacity {
         Some(capacity) => format!("room for {}", thousands(capacity)),
-        None => format!("{} layers, grows", report.layers),
+        None => format!("{}, grows", counted(report.layers as u64, "layer")),
     };
     format!(
-        "made {}: about {} keys, {room}, false-positive rate {} now, target {}, {}",
+        "created {}: about {} keys, {room}, false-positive rate {} now, target {}, {}",
         out.display(),
         thousands(report.keys),
         rate(report.fpr_now),

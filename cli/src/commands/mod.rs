@@ -4,11 +4,13 @@ pub(crate) mod add;
 pub(crate) mod apply;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod completions;
 pub(crate) mod create;
 pub(crate) mod dedup;
 pub(crate) mod exempt;
 pub(crate) mod fold;
 pub(crate) mod info;
+pub(crate) mod man;
 pub(crate) mod merge_command;
 pub(crate) mod plan;
 pub(crate) mod remove;
@@ -37,6 +39,6 @@ fn open_both(
 ) -> Result<(Store, Input), CliError> {
     side_files::refuse_items(store, items, false)?;
     let input = Input::open(items)?;
-    let store = policy.apply(memory.options()).open(store)?;
-    Ok((store, input))
+    let opened = policy.apply(memory.options()).open(store);
+    Ok((opened.map_err(CliError::of_first_argument)?, input))
 }

@@ -11,35 +11,36 @@ use crate::options::units as size;
 use crate::output::format::{bytes, rate, thousands};
 use crate::output::{print, print_json};
 
-/// Work out what a store takes, from any two of capacity, rate, bits a key, and size
+/// Compute what a store takes, from two of capacity, rate, bits per key, and size
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Keys to hold, such as 50_000_000, 50M or 5e7
+    /// The number of keys, such as 50_000_000, 50M or 5e7
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
-    /// Rate at which unseen keys may be taken for seen ones, such as 1e-6
+    /// The rate at which unseen keys may be taken for seen ones, such as 1e-6
     #[arg(long, value_name = "P", value_parser = size::rate)]
     fpr: Option<f64>,
 
-    /// Bits to spend on a key
+    /// Bits to spend on each key
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// Bytes for the pages, such as 64M or 1GiB; the store's header comes on top
+    /// The size of the pages, such as 64M or 1GiB; the header of the store is extra
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
-    /// What kind of store: bloom, or counting, which takes four times as much
+    /// The kind of store: bloom, or counting, which takes four times as much
     #[arg(long, default_value_t = Kind::Bloom)]
     kind: Kind,
 
-    /// Round the pages up so that the store can be halved so often, 0 to 20 times, and tell what it holds then
+    /// Round the number of pages up so that the store can be halved this often, 0 to 20 times, and show what it holds
+    /// then
     #[arg(long, value_name = "LEVELS", default_value_t = 0)]
     foldable: u32,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

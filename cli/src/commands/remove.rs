@@ -11,19 +11,20 @@ use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
+use crate::output::format::counted;
 use crate::output::{Output, tell};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
-/// Forget lines, of a store of kind counting
+/// Forget lines (counting stores)
 ///
-/// Each line is taken out once: one that was added twice is there until it has been removed twice. Lines that are not
-/// there change nothing. Remove only lines that were added: others are taken for seen ones at the false-positive rate, and
-/// removing such a one damages lines that were. Prints nothing but a summary, on standard error.
+/// Takes each line out once: a line that was added twice is there until it has been removed twice. Lines that are
+/// absent change nothing. Remove only lines that were added: the store takes other lines for seen at its false positive
+/// rate, and removing such a line damages lines that were added. Prints only a summary, on standard error.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; `everseen create --kind counting` makes one
+    /// The store; `everseen create --kind counting` creates one
     store: PathBuf,
 
     #[command(flatten)]
@@ -60,8 +61,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let urls = args.items.urls.summary(tally.strays);
     let absent = tally.items - tally.dropped - tally.kept;
     tell(format_args!(
-        "{} lines, {} removed, {absent} not there{urls}",
-        tally.items, tally.kept
+        "{}, {} removed, {absent} absent{urls}",
+        counted(tally.items, "line"),
+        tally.kept
     ));
     outcome.end(&args.store)
 }

@@ -14,25 +14,25 @@ use crate::options::on_damage::Repair;
 use crate::output::format::{bytes, thousands};
 use crate::output::{print, print_json};
 
-/// Repair a damaged store, so far as what is left of it allows
+/// Repair a damaged store as far as possible
 ///
-/// A damaged header or superblock is restored from its copies. A log is cut off where a record is damaged. The keys of a
-/// damaged page can't be told any more: choose what is to become of them. Nobody may have the store open. If what is
-/// lost may matter later, copy the store and its logs first.
+/// Restores a damaged header or superblock from its copies, and cuts off a log where a record is damaged. The keys of a
+/// damaged page are unknown: choose what they become. No process may have the store open. If you may need what is lost,
+/// copy the store and its logs first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
     store: PathBuf,
 
-    /// What the keys of a damaged page are to be
+    /// What the keys of a damaged page become
     #[arg(long = "as", value_name = "WHAT", default_value = "never-seen")]
     policy: Repair,
 
     #[command(flatten)]
     memory: Memory,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 }

@@ -13,14 +13,15 @@ use crate::process::signals::Signals;
 
 /// Copy a store that others may be writing to, or write what has changed since the last copy
 ///
-/// The copy is a store as after a clean close, in one file, with all that was inserted (in a transactional store: committed)
-/// before the command began. Each of its pages is read and checked, and it gets its name when it is durable: an interrupted
-/// snapshot leaves no copy. Where the file system shares blocks between files, it takes no time and no room to speak of.
+/// The copy is one file, like a store after a clean close. It holds everything that was inserted (in a transactional
+/// store: committed) before the command began. Each of its pages is read and checked. It gets its name when it is
+/// durable, so an interrupted snapshot leaves no copy. Where the file system shares blocks between files, a snapshot
+/// takes hardly any time or room.
 ///
-/// With --since, only the pages that have changed are written, into a delta for `everseen apply`. PREVIOUS is an earlier
-/// snapshot, or one that deltas have brought up to date; it is read alone.
+/// With --since, writes only the pages that have changed, into a delta for `everseen apply`. PREVIOUS is an earlier
+/// snapshot, or one that deltas have brought up to date; it is only read.
 ///
-/// The exit status is 0 when it is done, and 2 if it could not be.
+/// The exit status is 0 on success, and 2 on failure.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -90,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitCode, CliError> {
     match (done, signals.ending()) {
         (Err(everseen::Error::Cancelled), Some(status)) => {
-            tell(format_args!("everseen: given up; nothing was left behind"));
+            tell(format_args!("everseen: cancelled; nothing was left behind"));
             Ok(ExitCode::from(status))
         }
         (done, _) => {

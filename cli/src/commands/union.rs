@@ -10,19 +10,19 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::process::side_files;
 
-/// Make a store that holds what several hold
+/// Merge stores into one that holds all of their keys
 ///
-/// The stores must have been made to fit each other: the easiest way is `everseen create --like`. They may be in use
-/// meanwhile; what they hold when the union begins is in it. Of stores of fixed capacity all must have a multiple of
-/// the pages of the smallest, as large as which the result becomes. Stores that grow are merged layer by layer. The
-/// stores stay as they are, and what was committed by name is not taken over. Memory does not depend on their size.
+/// The stores must fit each other: create them with `everseen create --like`. They may be in use; the result holds what
+/// they hold when the union begins. Stores of fixed capacity must have a multiple of the pages of the smallest, and the
+/// result is as large as that one. Stores that grow are merged layer by layer. The stores stay as they are; commits of
+/// writers are not carried over. Memory does not depend on their size.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store to make; never overwritten
+    /// The new store; never overwritten
     out: PathBuf,
 
-    /// The stores to put together
+    /// The stores to merge
     #[arg(required = true, value_name = "STORE")]
     stores: Vec<PathBuf>,
 

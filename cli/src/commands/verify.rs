@@ -12,7 +12,7 @@ use crate::options::timeout::Timeout;
 use crate::output::format::thousands;
 use crate::output::{print, print_json};
 
-/// Read all of a store and name each damaged page
+/// Read all of a store, and name each damaged page
 ///
 /// The exit status is 0 if there is no damage, 1 if there is, and 2 if the store can't be opened.
 #[derive(clap::Args)]
@@ -21,7 +21,7 @@ pub struct Args {
     /// The store
     store: PathBuf,
 
-    /// As JSON
+    /// Print JSON
     #[arg(long)]
     json: bool,
 

@@ -28,16 +28,16 @@ const BLOCKS: usize = 3;
 /// The part of the command line that says what to read.
 #[derive(clap::Args)]
 pub struct Items {
-    /// Files to read, in this order; `-`, or none at all, is standard input
+    /// Files to read, in this order; `-`, or no file, is standard input
     #[arg(value_name = "FILE")]
     pub files: Vec<PathBuf>,
 
-    /// Items are separated by NUL bytes, not by line ends; so is what is printed
+    /// Separate items by NUL bytes instead of line feeds, in input and output
     #[arg(short = '0', long)]
     pub null: bool,
 
-    /// The longest item to take. A longer one is an error, told once all before it is done. Three that long may be in
-    /// memory at a time
+    /// The longest item to accept. A longer one is an error, reported after everything before it is done. Up to three
+    /// items of this length may be in memory
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
     pub max_line: u64,
 

@@ -15,22 +15,22 @@ const LONGEST_SHOWN: usize = 60;
 /// The part of the command line that makes items URLs.
 #[derive(clap::Args, Clone, Copy, Default)]
 pub struct Urls {
-    /// Items are URLs, and known whatever their spelling: case of scheme and host, default ports, /a/../b and the like,
-    /// by the standard of WHATWG, and without the fragment. Printed as they were given. The store doesn't know: use the
-    /// same options with it every time
+    /// Compare items as URLs, whatever their spelling: case of scheme and host, default ports, /a/../b and the like, as
+    /// the WHATWG standard has it, and without the fragment. They are printed as they came. The store does not record
+    /// this: use the same options with it every time
     #[arg(long, help_heading = "URLs")]
     url: bool,
 
-    /// The order of a query's names makes no difference: ?b=2&a=1 is ?a=1&b=2
+    /// Ignore the order of a query's names: ?b=2&a=1 is ?a=1&b=2
     #[arg(long, requires = "url", help_heading = "URLs")]
     sort_query: bool,
 
-    /// www.example.org is example.org
+    /// Ignore a leading www.: www.example.org is example.org
     #[arg(long, requires = "url", help_heading = "URLs")]
     drop_www: bool,
 
-    /// What becomes of items that are no URLs: pass them, as the bytes they are, or drop them. They are counted, and
-    /// the first ones told
+    /// What to do with items that are not URLs: pass them on, compared byte by byte, or drop them. They are counted,
+    /// and the first ones reported
     #[arg(
         long,
         value_name = "WHAT",
@@ -51,7 +51,7 @@ enum NotUrl {
 impl NotUrl {
     fn describe(self) -> &'static str {
         match self {
-            NotUrl::Pass => "taken as it is",
+            NotUrl::Pass => "kept as it is",
             NotUrl::Drop => "dropped",
         }
     }
@@ -62,15 +62,19 @@ impl Urls {
     pub fn summary(&self, strays: u64) -> String {
         match (self.url, self.not_url) {
             (false, _) => String::new(),
-            (true, NotUrl::Pass) => format!(", {strays} of them no URL"),
-            (true, NotUrl::Drop) => format!(", {strays} no URL and dropped"),
+            (true, NotUrl::Pass) => format!(", {strays} of them not URLs"),
+            (true, NotUrl::Drop) => format!(", {strays} not URLs and dropped"),
         }
     }
 
     /// Returns the final report on the items that were not reported one by one.
     pub fn rest(&self, strays: u64) -> Option<String> {
         let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
-        Some(format!("{rest} more no URL, {}", self.not_url.describe()))
+        Some(match (rest, self.not_url) {
+            (1, kept) => format!("1 more line is not a URL; {}", kept.describe()),
+            (_, NotUrl::Pass) => format!("{rest} more lines are not URLs; kept as they are"),
+            (_, NotUrl::Drop) => format!("{rest} more lines are not URLs; dropped"),
+        })
     }
 }
 
@@ -155,5 +159,5 @@ fn notice((name, line): (&str, u64), what: &str, error: UrlError, item: &[u8]) -
     } else {
         ""
     };
-    format!("{name}:{line}: no URL, {what}: {error}: \"{start}\"{more}")
+    format!("{name}:{line}: not a URL, {what}: {error}: \"{start}\"{more}")
 }

@@ -8,13 +8,12 @@ use crate::options::units as size;
 /// The part of the command line that grants memory.
 #[derive(clap::Args)]
 pub struct Memory {
-    /// Memory for what is not in the filter file yet, and to work in, such as 512M
+    /// Write buffer size, such as 512M [default: it follows the filter]
     ///
-    /// Most of it is two files beside the store while it is open. Unless told, it follows the filter: as much as the
-    /// filter has, between 64M and 256M, to begin with; later up to four times that, but at most an eighth of the
-    /// memory that there is, half of what the system lets lie unwritten, a fourth of what is available and of what is
-    /// free on the disk. Lines that wait for each other take memory in addition (--window, where there is
-    /// that option).
+    /// Most of it is two files beside the store while it is open. By default it begins with the size of the filter,
+    /// from 64M to 256M. Later buffers grow up to four times the filter's size, but at most an eighth of the memory,
+    /// half of what the kernel lets lie unwritten, and a fourth of the available memory and of the free disk. Lines
+    /// that wait for each other take more (see --window, where there is that option).
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 

@@ -6,7 +6,7 @@ use everseen::{OnDamage, Options};
 /// The part of the command line that tells what to do about damaged pages.
 #[derive(clap::Args)]
 pub struct Policy {
-    /// What a damaged page means: stop with an error, take its keys for never seen, or for seen
+    /// What to do about a damaged page: stop with an error, or take its keys for never seen, or for seen
     #[arg(long, value_name = "WHAT", default_value = "error")]
     on_damage: Choice,
 }
@@ -33,7 +33,7 @@ impl Policy {
 pub enum Repair {
     /// Its keys count as never seen: a crawler fetches them again
     NeverSeen,
-    /// All its keys count as seen, and as many that never were
+    /// Its keys count as seen, and so do as many that never were
     Seen,
 }
 

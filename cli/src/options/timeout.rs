@@ -9,7 +9,7 @@ use crate::options::units as size;
 /// The part of the command line that says how long to wait.
 #[derive(clap::Args)]
 pub struct Timeout {
-    /// How long to wait for other processes at opening, closing, and where they are in the way, such as 500ms or 5m
+    /// How long to wait for other processes that open, close or block the store, such as 500ms or 5m
     #[arg(long, value_name = "TIME", default_value = "30s", value_parser = size::duration)]
     timeout: Duration,
 }

@@ -17,6 +17,16 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
+/// Formats a count with its noun: `1 line`, `0 lines`.
+pub fn counted(number: u64, noun: &str) -> String {
+    format!("{number} {noun}{}", plural(number))
+}
+
+/// Returns the ending of a regular noun after a number.
+pub fn plural(number: u64) -> &'static str {
+    if number == 1 { "" } else { "s" }
+}
+
 /// Formats `1572864` as `1.5 MiB`.
 pub fn bytes(number: u64) -> String {
     if number < 1024 {

@@ -11,6 +11,7 @@ use crate::error::CliError;
 use crate::input::Input;
 use crate::options::window::Window;
 use crate::output::exact_file::Sink;
+use crate::output::format::counted;
 use crate::output::progress::Tally;
 use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims::{self, Deferred};
@@ -37,9 +38,9 @@ impl Claimed {
     pub fn end(self, store: &Path) -> Result<ExitCode, CliError> {
         if self.pending > 0 {
             tell(format_args!(
-                "everseen: {} lines are pending: another process has claimed them and not committed; \
-                 run this again to be sure of them (--wait waits longer)",
-                self.pending
+                "everseen: {} pending: claimed by another process, and not committed; run this again to be sure \
+                 (--wait waits longer)",
+                counted(self.pending, "line")
             ));
         }
         match self.outcome.ending {
@@ -62,7 +63,10 @@ impl Claimed {
     pub fn sweeps_summary(&self) -> String {
         match self.sweeps {
             (0, _) => String::new(),
-            (sweeps, most) => format!(", {sweeps} sweeps for up to {most} lines each"),
+            (sweeps, most) => {
+                let (sweeps, most) = (counted(sweeps, "sweep"), counted(most as u64, "line"));
+                format!(", {sweeps} for up to {most} each")
+            }
         }
     }
 

@@ -107,3 +107,37 @@ fn a_full_store_says_so_and_knows_what_it_took() {
         }
     }
 }
+
+#[test]
+fn lines_are_counted_or_only_answered_by_the_status() {
+    let lab = Lab::new();
+    lab.run_on(&["dedup", "store"], b"a\nb\n").expect(0);
+    let input = b"a\nb\nc\na\n";
+    for (options, printed, status) in [
+        (&["-c"][..], "3\n", 0),
+        (&["-c", "-v"], "1\n", 0),
+        (&["-q"], "", 0),
+        (&["-q", "-v"], "", 0),
+    ] {
+        let args = [&["check", "store"], options].concat();
+        assert_eq!(
+            lab.run_on(&args, input).expect(status),
+            printed.as_bytes(),
+            "{options:?}"
+        );
+    }
+    assert_eq!(
+        lab.run_on(&["check", "-c", "store"], b"x\n").expect(1),
+        b"0\n"
+    );
+    assert_eq!(lab.run_on(&["check", "-q", "store"], b"x\n").expect(1), b"");
+    assert_eq!(lab.run(&["check", "-q", "-c", "store"]).code, Some(2));
+    // Nothing is printed, so what would be read without end otherwise may be read.
+    let mut command = lab.command(&["check", "-q", "store", "list"]);
+    lab.write("list", b"a\n");
+    let list = std::fs::File::options()
+        .append(true)
+        .open(lab.path("list"))
+        .expect("it is there");
+    assert!(command.stdout(list).status().expect("it runs").success());
+}

@@ -20,7 +20,7 @@ fn create_tells_what_it_made_and_never_overwrites() {
     ]);
     assert!(
         ran.err
-            .starts_with("made store: bloom, transactional, 10,000 keys, "),
+            .starts_with("created store: bloom, transactional, 10,000 keys, "),
         "{}",
         ran.err
     );

@@ -12,7 +12,7 @@ fn what_was_added_can_be_removed() {
     assert!(ran.err.contains("4 lines, 3 new"), "{}", ran.err);
     let ran = lab.run_on(&["remove", "live"], b"a\nb\nnever\n");
     assert!(
-        ran.err.contains("3 lines, 2 removed, 1 not there"),
+        ran.err.contains("3 lines, 2 removed, 1 absent"),
         "{}",
         ran.err
     );

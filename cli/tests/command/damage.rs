@@ -66,7 +66,7 @@ fn info_tells_of_damage_and_recovery() {
     assert!(text.contains("damage      pages not looked at"), "{text}");
     let text = lab.run(&["info", "--pages", "store"]).expect(0);
     let text = String::from_utf8(text).expect("text");
-    assert!(text.contains("damage      1 pages"), "{text}");
+    assert!(text.contains("damage      1 page "), "{text}");
 }
 
 #[test]

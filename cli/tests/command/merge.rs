@@ -36,7 +36,7 @@ fn the_union_of_two_stores_holds_what_both_hold() {
             .expect(0);
     }
     let ran = lab.run(&["union", "week", "mon", "tue", "wed"]);
-    assert!(ran.err.contains("made week: about 1"), "{}", ran.err);
+    assert!(ran.err.contains("created week: about 1"), "{}", ran.err);
     assert!(ran.expect(0).is_empty());
     let all = lines(0, 15_000);
     assert_eq!(lab.run_on(&["check", "week"], &all).expect(0), all);
@@ -229,7 +229,7 @@ fn a_union_that_is_stopped_leaves_nothing() {
         kill_process(Pid::from_child(&child), signal).expect("the process is there");
         let (status, err) = crate::support::wait(child);
         assert_eq!(status.code(), Some(code), "{err}");
-        assert_eq!(err, "everseen: stopped; out was not made\n");
+        assert_eq!(err, "everseen: stopped; out was not created\n");
         assert_eq!(names(&lab, "out"), [""; 0]);
     }
     // Killed, it leaves what is plainly not a store, and the next one removes it.

@@ -39,15 +39,15 @@ const TABLE: &[(&[&str], &str)] = &[
     // No store.
     (
         &["dedup", "urls.txt"],
-        "HERE/urls.txt: not an Everseen store",
+        "HERE/urls.txt: not an Everseen store (did you forget the STORE argument?)",
     ),
     (
         &["add", "urls.txt", "short"],
-        "HERE/urls.txt: not an Everseen store",
+        "HERE/urls.txt: not an Everseen store (did you forget the STORE argument?)",
     ),
     (
         &["check", "urls.txt", "short"],
-        "HERE/urls.txt: not an Everseen store",
+        "HERE/urls.txt: not an Everseen store (did you forget the STORE argument?)",
     ),
     (
         &["repair", "urls.txt"],

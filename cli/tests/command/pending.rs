@@ -224,7 +224,7 @@ fn what_is_still_pending_is_told_and_has_a_status_of_its_own() {
         };
         let expected = "5 lines, 2 new, 0 seen, 3 pending in another process, ";
         assert!(stats.starts_with(expected), "{stats}");
-        let expected = "everseen: 3 lines are pending: another process has claimed them ";
+        let expected = "everseen: 3 lines pending: claimed by another process, ";
         assert!(pending.starts_with(expected), "{pending}");
 
         let ran = lab.run_on(&["add", "--wait", time, "store"], &input);
@@ -236,7 +236,7 @@ fn what_is_still_pending_is_told_and_has_a_status_of_its_own() {
             ran.err
         );
         assert!(
-            ran.err.contains("everseen: 3 lines are pending: "),
+            ran.err.contains("everseen: 3 lines pending: "),
             "{}",
             ran.err
         );

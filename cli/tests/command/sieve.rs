@@ -198,7 +198,7 @@ fn a_window_may_be_larger_than_a_transaction() {
         "--window", "8M", "--buffer", "128K", "--stats", "store", "input",
     ];
     let ran = lab.run(&[&["dedup", "--sieve", "always"], &args[..]].concat());
-    assert!(ran.err.contains(", 1 sweeps for "), "{}", ran.err);
+    assert!(ran.err.contains(", 1 sweep for "), "{}", ran.err);
     assert!(ran.expect(0) == input);
     assert!(lab.run(&["dedup", "store", "input"]).expect(0).is_empty());
 }

@@ -1,6 +1,6 @@
 //! `dedup -o FILE`: each line is in the file exactly once, however the runs ended.
 //!
-//! Twenty kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release -p everseen-cli --test command -- --nocapture sink::kill`.
+//! Ten kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release -p everseen-cli --test command -- --nocapture sink::kill`.
 #![cfg(unix)]
 
 use std::collections::HashSet;
@@ -271,7 +271,7 @@ impl Job<'_> {
 
 #[test]
 fn however_often_it_is_killed_each_line_is_there_once() {
-    let goal = variable("EVERSEEN_KILLS").unwrap_or(20);
+    let goal = variable("EVERSEEN_KILLS").unwrap_or(10);
     let seed = variable("EVERSEEN_SEED").unwrap_or(31);
     let mut random = fastrand::Rng::with_seed(seed);
     let kills = AtomicU64::new(0);

@@ -52,7 +52,7 @@ fn add_and_check_know_a_url_by_any_spelling() {
     let lab = Lab::new();
     lab.run(&["create", "store"]).expect(0);
     let ran = lab.run_on(&["add", "--url", "store"], SPELLINGS);
-    assert_eq!(ran.err, "6 lines, 5 new, 0 of them no URL\n");
+    assert_eq!(ran.err, "6 lines, 5 new, 0 of them not URLs\n");
     let input = b"http://EXAMPLE.org/%2e/b\nhttp://example.org/c\n";
     let known = b"http://EXAMPLE.org/%2e/b\n";
     let check = ["check", "--url", "store"];
@@ -74,15 +74,15 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
     for (what, told, printed, stats) in [
         (
             "pass",
-            "taken as it is",
+            "kept as it is",
             &b"a/b\nhttp://x/\n\n\xff\x1b[2J\nA/B\n"[..],
-            "7 lines, 5 new, 2 seen, 5 of them no URL, ",
+            "7 lines, 5 new, 2 seen, 5 of them not URLs, ",
         ),
         (
             "drop",
             "dropped",
             b"http://x/\n",
-            "7 lines, 1 new, 1 seen, 5 no URL and dropped, ",
+            "7 lines, 1 new, 1 seen, 5 not URLs and dropped, ",
         ),
     ] {
         let lab = Lab::new();
@@ -91,13 +91,13 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
         let ran = lab.run_on(&args, input);
         let relative = "it has no scheme, such as https:, so it would be relative to another URL";
         let expected = [
-            format!("everseen: standard input:1: no URL, {told}: {relative}: \"a/b\""),
-            format!("everseen: standard input:3: no URL, {told}: {relative}: \"a/b\""),
-            format!("everseen: standard input:4: no URL, {told}: the line is blank: \"\""),
+            format!("everseen: standard input:1: not a URL, {told}: {relative}: \"a/b\""),
+            format!("everseen: standard input:3: not a URL, {told}: {relative}: \"a/b\""),
+            format!("everseen: standard input:4: not a URL, {told}: the line is blank: \"\""),
             format!(
-                "everseen: standard input:5: no URL, {told}: the bytes from 0 on are no UTF-8: \"\\xff\\x1b[2J\""
+                "everseen: standard input:5: not a URL, {told}: the bytes from 0 on are no UTF-8: \"\\xff\\x1b[2J\""
             ),
-            format!("everseen: standard input:7: no URL, {told}: {relative}: \"A/B\""),
+            format!("everseen: standard input:7: not a URL, {told}: {relative}: \"A/B\""),
         ];
         let told_lines: Vec<_> = ran.err.lines().collect();
         assert_eq!(told_lines[..5], expected);
@@ -111,7 +111,7 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
             &["--not-url", what]
         };
         let ran = lab.run(&[&["dedup", "--url", "store", "one", "one"], pass].concat());
-        let blank = format!("everseen: one:1: no URL, {told}: the line is blank: \"\"\n");
+        let blank = format!("everseen: one:1: not a URL, {told}: the line is blank: \"\"\n");
         assert_eq!(ran.err, blank.repeat(2));
     }
 }
@@ -127,11 +127,11 @@ fn only_the_first_ones_are_told() {
         assert!(
             told[..5]
                 .iter()
-                .all(|line| line.contains("no URL, dropped: "))
+                .all(|line| line.contains("not a URL, dropped: "))
         );
-        assert_eq!(told[5], "everseen: 995 more no URL, dropped");
+        assert_eq!(told[5], "everseen: 995 more lines are not URLs; dropped");
         let rest: &[&str] = match command {
-            "add" => &["1001 lines, 0 new, 1000 no URL and dropped"],
+            "add" => &["1001 lines, 0 new, 1000 not URLs and dropped"],
             _ => &[],
         };
         assert_eq!(told[6..], *rest, "{command}");

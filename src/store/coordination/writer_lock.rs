@@ -392,7 +392,7 @@ mod tests {
     #[test]
     fn an_owner_that_can_not_be_one_is_an_error() {
         for owner in [MOST_SEATS + 1, OWNER, OTHER as u64 + 1] {
-            let word = Counter::new(owner | 5 * ACQUISITION);
+            let word = Counter::new(owner | (5 * ACQUISITION));
             let lock = WriterLock::new(&word);
             assert!(lock.try_take(OTHER).is_none());
             assert!(

@@ -288,8 +288,8 @@ mod tests {
         (folder, path, stores)
     }
 
-    fn take(store: &Store) -> WriteGuard<'_> {
-        Writer::of(&store.engine).lock().unwrap()
+    fn writer(store: &Store) -> Writer<'_> {
+        Writer::of(&store.engine)
     }
 
     fn wrong_word<T: std::fmt::Debug>(outcome: Result<T>) -> &'static str {
@@ -305,7 +305,8 @@ mod tests {
     #[test]
     fn an_owner_that_lives_is_not_robbed() {
         let (_folder, _path, [one, other]) = two();
-        let guard = take(&one);
+        let writer = writer(&one);
+        let guard = writer.lock().unwrap();
         let process = Some(u64::from(std::process::id()));
         let refused = other.insert(b"another key").unwrap_err();
         assert!(
@@ -320,7 +321,8 @@ mod tests {
 
     /// As if its process had been killed.
     fn die(store: Store) {
-        let mut guard = take(&store);
+        let writer = writer(&store);
+        let mut guard = writer.lock().unwrap();
         let hash = store.engine.hasher.mix(HALF_DONE);
         let claim = guard.view.active.buffer.claim(hash);
         assert!(matches!(claim, Claim::Claimed(_)));
@@ -369,7 +371,8 @@ mod tests {
     #[test]
     fn who_has_lost_the_lock_does_not_write() {
         let (_folder, _path, [one, other]) = two();
-        let mut guard = take(&one);
+        let writer = writer(&one);
+        let mut guard = writer.lock().unwrap();
         lose_the_lock(&guard);
         let end = guard.local.end.end;
         let appended = guard.append(|log, handle| log.insert(handle, &[7]));
@@ -382,7 +385,8 @@ mod tests {
     #[test]
     fn who_finds_the_last_owner_alive_does_not_write() {
         let (_folder, _path, [one, other]) = two();
-        let guard = take(&one);
+        let writer = writer(&one);
+        let guard = writer.lock().unwrap();
         lose_the_lock(&guard);
         assert_eq!(wrong_word(other.insert(b"another key")), "changing");
         drop(guard);
@@ -393,7 +397,8 @@ mod tests {
     #[test]
     fn a_handle_that_gives_up_leaves_its_work_to_others() {
         let (_folder, _path, [one, other]) = two();
-        let mut guard = take(&one);
+        let writer = writer(&one);
+        let mut guard = writer.lock().unwrap();
         guard.sound = false;
         drop(guard);
         assert_eq!(other.engine.shared.changing() & GAVE_UP, GAVE_UP);

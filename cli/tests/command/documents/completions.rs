@@ -1,0 +1,76 @@
+//! What is generated from the command line: completions and manual pages.
+
+use std::fs;
+use std::process::Command;
+
+use crate::support::Lab;
+
+const SUBCOMMANDS: [&str; 17] = [
+    "add",
+    "apply",
+    "check",
+    "checkpoint",
+    "completions",
+    "create",
+    "dedup",
+    "exempt",
+    "fold",
+    "info",
+    "man",
+    "plan",
+    "remove",
+    "repair",
+    "snapshot",
+    "union",
+    "verify",
+];
+
+#[test]
+fn completions_know_every_subcommand() {
+    let lab = Lab::new();
+    for shell in ["bash", "elvish", "fish", "powershell", "zsh"] {
+        let text = lab.run(&["completions", shell]).expect(0);
+        let text = String::from_utf8(text).expect("text");
+        for subcommand in SUBCOMMANDS {
+            assert!(text.contains(subcommand), "{shell}: {subcommand}");
+        }
+    }
+    let ran = lab.run(&["completions", "tcsh"]);
+    assert_eq!(ran.code, Some(2));
+    assert!(ran.err.contains("possible values: bash"), "{}", ran.err);
+}
+
+#[cfg(unix)]
+#[test]
+fn bash_takes_its_completions() {
+    let lab = Lab::new();
+    let text = lab.run(&["completions", "bash"]).expect(0);
+    lab.write("completions", &text);
+    let script = "source completions && COMP_WORDS=(everseen ded) COMP_CWORD=1 && _everseen everseen ded everseen && \
+                  echo \"${COMPREPLY[@]}\"";
+    let bash = Command::new("bash")
+        .args(["-c", script])
+        .current_dir(lab.path(""))
+        .output();
+    let Ok(output) = bash else {
+        eprintln!("skipped: no bash here");
+        return;
+    };
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "dedup\n");
+}
+
+#[test]
+fn there_is_a_manual_page_for_every_subcommand() {
+    let lab = Lab::new();
+    fs::create_dir(lab.path("man1")).expect("a folder");
+    lab.run(&["man", "man1"]).expect(0);
+    for name in SUBCOMMANDS.map(|subcommand| format!("everseen-{subcommand}")) {
+        let page = fs::read_to_string(lab.path(&format!("man1/{name}.1"))).expect("a page");
+        assert!(
+            page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"),
+            "{name}"
+        );
+    }
+    assert!(lab.path("man1/everseen.1").exists());
+    lab.run(&["man", "nowhere"]).expect_error("nowhere: ");
+}

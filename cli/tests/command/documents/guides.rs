@@ -1,0 +1,121 @@
+//! The commands of the README and of the guides, run as they stand there.
+#![cfg(unix)]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use crate::support::Lab;
+
+/// What the commands find: lists, a store to merge with, and the programs at both ends of a pipe.
+const SETTING: &str = r#"
+everseen() { "$EVERSEEN" "$@"; }
+crawler() { cat links.txt; }
+fetcher() { cat; }
+"#;
+
+/// Blocks of these kinds hold commands.
+const SCRIPT: &str = "```sh";
+const SESSION: &str = "```console";
+
+fn repository() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
+}
+
+/// A folder with the files that the commands name.
+fn lab() -> Lab {
+    let lab = Lab::new();
+    lab.write(
+        "monday.txt",
+        b"https://example.org/a\nhttps://example.org/a\nhttps://example.org/b\n",
+    );
+    lab.write(
+        "tuesday.txt",
+        b"https://example.org/b\nhttps://example.org/c\n",
+    );
+    lab.write("urls.txt", b"https://example.org/a\n");
+    lab.write(
+        "links.txt",
+        b"https://example.org/a/../b#top\nhttp://example.org/\n",
+    );
+    lab.write("gone.txt", b"");
+    lab.run(&["create", "mon.ever"]).expect(0);
+    lab
+}
+
+fn run(lab: &Lab, script: &str) -> Output {
+    let mut shell = Command::new("sh");
+    shell.args(["-e", "-c"]).arg(format!("{SETTING}{script}"));
+    shell.env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"));
+    shell
+        .current_dir(lab.path(""))
+        .output()
+        .expect("there is a shell")
+}
+
+/// The blocks of a kind, each as its lines.
+fn blocks(text: &str, kind: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    let mut lines = text.lines();
+    while lines.any(|line| line == kind) {
+        let block = lines.by_ref().take_while(|line| *line != "```");
+        found.push(block.map(str::to_owned).collect());
+    }
+    found
+}
+
+/// Runs all scripts of a page in one folder, in their order, and answers how many commands of ours there were.
+fn run_scripts(page: &str) -> usize {
+    let text = std::fs::read_to_string(repository().join(page)).expect("it is in the repository");
+    let lab = lab();
+    if page != "README.md" {
+        // What a reader of a guide has by then.
+        lab.run(&["dedup", "visited.ever", "monday.txt"]).expect(0);
+    }
+    let mut commands = 0;
+    for block in blocks(&text, SCRIPT) {
+        // What builds or installs is run by .ci/run.
+        if block.iter().any(|line| line.contains("cargo")) {
+            continue;
+        }
+        commands += block
+            .iter()
+            .filter(|line| line.contains("everseen "))
+            .count();
+        let output = run(&lab, &block.join("\n"));
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{page}: {block:?}: {said}");
+    }
+    commands
+}
+
+#[test]
+fn scripts_of_the_pages_run() {
+    assert!(run_scripts("README.md") >= 10);
+    assert!(run_scripts("docs/guide/dedup.md") >= 1);
+    assert!(run_scripts("docs/guide/copies.md") >= 3);
+    assert!(run_scripts("docs/guide/crawler.md") >= 2);
+}
+
+/// A session shows commands after `$ ` and what they print.
+#[test]
+fn the_session_of_the_readme_is_what_it_prints() {
+    let text =
+        std::fs::read_to_string(repository().join("README.md")).expect("it is in the repository");
+    let sessions = blocks(&text, SESSION);
+    assert_eq!(sessions.len(), 1);
+    let lab = lab();
+    let mut printed = Vec::new();
+    for line in &sessions[0] {
+        let Some(command) = line.strip_prefix("$ ") else {
+            assert!(!printed.is_empty(), "nothing printed {line}");
+            assert_eq!(printed.remove(0), *line);
+            continue;
+        };
+        assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
+        let output = run(&lab, command);
+        assert!(output.status.success(), "{command}");
+        let text = String::from_utf8(output.stdout).expect("text");
+        printed = text.lines().map(str::to_owned).collect();
+    }
+    assert!(printed.is_empty(), "{printed:?} is printed, and not shown");
+}

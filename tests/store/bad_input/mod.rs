@@ -1,0 +1,14 @@
+//! Bad input, each with its exact error: files, logs, options, keys of the future, wrong paths.
+
+mod header;
+#[cfg(unix)]
+mod layout;
+mod log_records;
+mod logs;
+mod options;
+mod pages;
+mod paths;
+mod policies;
+mod superblock;
+mod tail;
+mod use_after;

@@ -1,0 +1,203 @@
+//! Calls of two workloads fail, one at a time, in two of the ways in which they can, taken in turn; with
+//! `EVERSEEN_WAYS=all` in every way. One call in sixteen fails, drawn at random; with `EVERSEEN_ALL=1` every call.
+
+use std::fmt::Write;
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use everseen::{Error, Kind, Options};
+use tempfile::TempDir;
+
+use super::run::{Outcome, Run, Step, options};
+use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
+use crate::support::files::{image, keys, place};
+use crate::support::share::Share;
+
+/// One call or all calls from one on.
+#[derive(Debug, Clone, Copy)]
+enum Lasts {
+    Once,
+    UntilHealed,
+}
+
+/// All ways in which a call can go wrong.
+fn ways(call: Call) -> Vec<(Lasts, Fault)> {
+    let mut ways: Vec<(Lasts, Fault)> = vec![
+        (Lasts::Once, Fault::Fails(Failure::NoSpace)),
+        (Lasts::Once, Fault::Fails(Failure::Broken)),
+        (Lasts::Once, Fault::Fails(Failure::Interrupted)),
+        (Lasts::UntilHealed, Fault::Fails(Failure::NoSpace)),
+    ];
+    if matches!(call, Call::Read | Call::Write) {
+        ways.push((Lasts::Once, Fault::Short));
+    }
+    if call == Call::Write {
+        ways.push((Lasts::Once, Fault::Torn(Failure::NoSpace)));
+        ways.push((Lasts::Once, Fault::Torn(Failure::Broken)));
+    }
+    if !matches!(call, Call::Exists | Call::Length | Call::Read | Call::Map) {
+        ways.push((Lasts::Once, Fault::Lies(Failure::Broken)));
+    }
+    ways
+}
+
+/// Ways that one call fails in, unless `EVERSEEN_WAYS=all` is set. Neighbours fail in others.
+const WAYS: u64 = 2;
+
+fn chosen(nth: u64, call: Call) -> Vec<(Lasts, Fault)> {
+    let ways = ways(call);
+    if std::env::var("EVERSEEN_WAYS").is_ok_and(|ways| ways == "all") {
+        return ways;
+    }
+    let turns = nth * WAYS..(nth + 1) * WAYS;
+    let turns = turns.map(|turn| ways[turn as usize % ways.len()]);
+    turns.collect()
+}
+
+/// One call in so many fails.
+const FEW: u64 = 32;
+
+/// Fails calls of a workload.
+fn sweep(workload: impl Fn(Option<Rule>) -> Outcome<Vec<Event>>) {
+    let events = workload(None).unwrap();
+    assert!(events.len() > 40, "{} calls are few", events.len());
+    let (mut runs, mut failures, mut report) = (0, 0, String::new());
+    let mut share = Share::one_in(FEW);
+    for (nth, event) in (1..).zip(&events) {
+        if !share.takes() {
+            continue;
+        }
+        for (lasts, fault) in chosen(nth, event.call) {
+            let rule = match lasts {
+                Lasts::Once => Rule::nth(nth, fault),
+                Lasts::UntilHealed => Rule::from(nth, fault),
+            };
+            runs += 1;
+            let outcome = catch_unwind(AssertUnwindSafe(|| workload(Some(rule))));
+            let wrong = match outcome {
+                Ok(Ok(_)) => continue,
+                Ok(Err(wrong)) => wrong,
+                Err(_) => "a panic".to_owned(),
+            };
+            failures += 1;
+            writeln!(report, "call {nth} ({event}) {fault:?} {lasts:?}: {wrong}").unwrap();
+        }
+    }
+    assert_eq!(failures, 0, "of {runs} runs\n{report}");
+}
+
+fn each(steps: &[Step], mut run: Run) -> Outcome<Vec<Event>> {
+    for (index, step) in steps.iter().enumerate() {
+        run.step(step)
+            .map_err(|wrong| format!("step {index} {step:?}: {wrong}"))?;
+    }
+    let events = run.events();
+    run.finish()
+        .map_err(|wrong| format!("at the end: {wrong}"))?;
+    Ok(events)
+}
+
+/// Making, inserting, committing, checkpoints asked for and not, growth, closing, opening, a kill.
+fn life(kind: Kind, transactional: bool) {
+    use Step::{Checkpoint, Commit, Insert, Kill, Reopen};
+    let steps = [
+        Insert(0..300),
+        Commit,
+        Insert(300..301),
+        Insert(301..700),
+        Commit,
+        Checkpoint,
+        Insert(700..1100),
+        Commit,
+        Kill,
+        Insert(1100..1500),
+        Reopen,
+        Insert(1600..2600),
+        Commit,
+        Insert(2600..3600),
+        Commit,
+        Insert(3600..4600),
+        Commit,
+        Insert(4600..5600),
+        Commit,
+        Insert(5600..5700),
+    ];
+    let options = options(kind, transactional);
+    sweep(|rule| each(&steps, Run::create(&options, transactional, rule)?));
+}
+
+#[test]
+fn the_life_of_a_bloom_store() {
+    life(Kind::Bloom, false);
+}
+
+#[test]
+fn the_life_of_a_transactional_bloom_store() {
+    life(Kind::Bloom, true);
+}
+
+#[test]
+fn the_life_of_a_growing_store() {
+    life(Kind::Scalable, false);
+}
+
+#[test]
+fn the_life_of_a_transactional_growing_store() {
+    life(Kind::Scalable, true);
+}
+
+/// A store whose owner was killed in the middle of a checkpoint, with a second log begun. It holds
+/// the keys of these numbers, committed.
+fn killed_at_a_checkpoint(options: &Options) -> (TempDir, Range<u64>) {
+    let (folder, path) = place();
+    let storage = FaultStorage::without_syncs();
+    let options = options.clone().storage(storage.shared());
+    let store = options.create(&path).unwrap();
+    store.insert_batch(&keys(0..800)).unwrap();
+    store.commit_with(&1_u64.to_le_bytes()).unwrap();
+    let full = Fault::Torn(Failure::NoSpace);
+    // The first write is of the cut's checkpoint's intent, the second of pages.
+    storage.arm(Rule::from(2, full).on(Call::Write).on_store());
+    let error = store.checkpoint().unwrap_err();
+    assert!(matches!(error, Error::NoSpace { .. }), "{error:?}");
+    store.insert_batch(&keys(800..1000)).unwrap();
+    store.commit_with(&1_u64.to_le_bytes()).unwrap();
+    let (killed, _) = image(&path);
+    storage.heal();
+    drop(store);
+    drop(folder);
+    (killed, 0..1000)
+}
+
+fn recovery(kind: Kind, transactional: bool) {
+    use Step::{Commit, Insert, Kill, Reopen};
+    let options = options(kind, transactional);
+    let (folder, numbers) = killed_at_a_checkpoint(&options);
+    let killed: &Path = &folder.path().join("store");
+    let steps = [Insert(1000..1300), Commit, Kill, Insert(1300..1400), Reopen];
+    sweep(|rule| {
+        let run = Run::recover(&options, transactional, killed, numbers.clone(), rule)?;
+        each(&steps, run)
+    });
+}
+
+#[test]
+fn the_recovery_of_a_bloom_store() {
+    recovery(Kind::Bloom, false);
+}
+
+#[test]
+fn the_recovery_of_a_transactional_bloom_store() {
+    recovery(Kind::Bloom, true);
+}
+
+#[test]
+fn the_recovery_of_a_growing_store() {
+    recovery(Kind::Scalable, false);
+}
+
+#[test]
+fn the_recovery_of_a_transactional_growing_store() {
+    recovery(Kind::Scalable, true);
+}

@@ -1,0 +1,8 @@
+//! A disk that fails, at any call of a workload and in each way, and what must hold then:
+//! a typed error, never a panic; nothing acknowledged is lost; nothing is there that was never
+//! inserted; once there is room the same handle works on, unless a sync has failed.
+
+mod aimed;
+mod every_call;
+mod others;
+mod run;

@@ -1,0 +1,104 @@
+//! Kills at random moments, many in a row on the same store.
+
+use everseen::Kind;
+
+use super::parent::{Moment, run, with_stores};
+use super::survivor::Ledger;
+use super::task::{MOST_WORKERS, Task, Work};
+use crate::support::numbers::Random;
+
+/// Kills of each of the four tests here, unless this variable says how many all together.
+const KILLS: u64 = 10;
+const VARIABLE: &str = "EVERSEEN_KILLS";
+
+fn kills() -> u64 {
+    std::env::var(VARIABLE).map_or(KILLS, |all| all.parse::<u64>().unwrap().div_ceil(4))
+}
+
+fn moment(random: &mut Random) -> Moment {
+    let told = match random.below(8) {
+        // While it starts, opens, recovers.
+        0 => 0,
+        1 | 2 => 1,
+        _ => {
+            let most = 1 << random.below(9);
+            2 + random.below(most)
+        }
+    };
+    // A turn takes some 10 ns, a start some milliseconds.
+    let most = 1 << random.below(if told == 0 { 19 } else { 15 });
+    Moment::After {
+        told,
+        turns: random.below(most),
+    }
+}
+
+/// Kills children at work on stores of one kind.
+fn kill_often(kind: Kind, transactional: bool) {
+    let kills = kills();
+    let mut random = Random::new(u64::from(transactional) * 2 + u64::from(kind == Kind::Scalable));
+    let mut killed = 0;
+    let (mut keys, mut stores, mut while_opening) = (0, 0, 0);
+    while killed < kills {
+        let folder = tempfile::tempdir().unwrap();
+        let mut ledger = Ledger::default();
+        let mut task = Task {
+            kind,
+            transactional,
+            background: false,
+            synced: false,
+            workers: 1,
+            work: Work::Random,
+            seed: 0,
+            next: [0; MOST_WORKERS],
+            stop: None,
+            path: folder.path().join("store"),
+        };
+        if !transactional && random.below(2) == 0 {
+            task.workers = 2;
+        }
+        stores += 1;
+        while killed < kills && task.next.iter().sum::<u64>() < task.limit() / 10 * 9 {
+            task.background = random.below(2) == 0;
+            task.synced = random.below(8) == 0;
+            task.seed = random.next();
+            let moment = moment(&mut random);
+            let before = ledger.clone();
+            run(&task, moment, &mut ledger);
+            while_opening += u64::from(!ledger.opened());
+            let keep = random.below(3) > 0;
+            let buffer = everseen::LEAST_BUFFER << random.below(4);
+            // Printed when it fails.
+            println!(
+                "kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}"
+            );
+            task.next = with_stores(|| ledger.look(&task, buffer, keep));
+            killed += 1;
+        }
+        keys += task.next.iter().sum::<u64>();
+    }
+    eprintln!(
+        "{kind}, transactional {transactional}: {killed} kills, {while_opening} of them before the store was open, \
+         {stores} stores, {keys} keys, none lost"
+    );
+}
+
+#[test]
+fn kills_of_a_bloom_store() {
+    kill_often(Kind::Bloom, false);
+}
+
+#[test]
+fn kills_of_a_transactional_bloom_store() {
+    kill_often(Kind::Bloom, true);
+}
+
+#[test]
+fn kills_of_a_scalable_store() {
+    kill_often(Kind::Scalable, false);
+}
+
+#[test]
+fn kills_of_a_transactional_scalable_store() {
+    kill_often(Kind::Scalable, true);
+}

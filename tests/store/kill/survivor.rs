@@ -1,0 +1,168 @@
+//! What is known of a store's contents, and whether what a kill left agrees with it.
+
+use std::path::{Path, PathBuf};
+
+use everseen::{Options, Store};
+
+use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of};
+use crate::support::unsynced::Unsynced;
+
+/// How far behind the last key to look for keys that must not be there.
+const BEYOND: u64 = 4096;
+
+/// What the store must hold, and what it may.
+#[derive(Debug, Clone, Default)]
+pub struct Ledger {
+    /// Keys of each worker that must be there (in a transactional store: that are committed).
+    certain: [u64; MOST_WORKERS],
+    /// The number of the last commit.
+    sequence: u64,
+    /// A commit that may or may not count, and how many keys it covers.
+    committing: Option<u64>,
+    /// Whether anything can have been inserted since.
+    opened: bool,
+}
+
+impl Ledger {
+    /// Takes in what a child told.
+    pub fn note(&mut self, told: Told, transactional: bool) {
+        match told {
+            Told::Opened => self.opened = true,
+            Told::Inserted { worker, next } | Told::Seen { worker, next } => {
+                if !transactional {
+                    self.certain[worker] = self.certain[worker].max(next);
+                }
+            }
+            Told::Committing { next } => self.committing = Some(next),
+            Told::Committed { sequence } => {
+                self.sequence = self.sequence.max(sequence);
+                if let Some(next) = self.committing.take()
+                    && transactional
+                {
+                    self.certain[0] = next;
+                }
+            }
+            Told::Starting | Told::Done | Told::Stopped => {}
+        }
+    }
+
+    /// Whether the last child came so far as to open the store.
+    pub fn opened(&self) -> bool {
+        self.opened
+    }
+
+    /// Holds an open store against the ledger; answers how many keys of each worker are in it.
+    fn check(&self, store: &Store, task: &Task) -> [u64; MOST_WORKERS] {
+        let commit = store.last_commit("default").unwrap();
+        let sequence = commit.as_ref().map_or(0, |commit| commit.sequence);
+        assert!(
+            sequence >= self.sequence,
+            "{sequence} commits, {}",
+            self.sequence
+        );
+        let mut held = self.certain;
+        if task.transactional {
+            let tag = commit.map_or(0, |commit| {
+                u64::from_le_bytes(commit.tag.try_into().unwrap())
+            });
+            if self.committing == Some(tag) {
+                assert!((self.sequence..=self.sequence + 1).contains(&sequence));
+            } else {
+                assert_eq!((tag, sequence), (self.certain[0], self.sequence));
+            }
+            held[0] = tag;
+        }
+        for (worker, held) in held.iter_mut().enumerate().take(task.workers) {
+            let indices = 0..*held + BEYOND;
+            let hashes: Vec<_> = indices.map(|index| key_of(worker, index)).collect();
+            let found = store.contains_hash_batch(&hashes).unwrap();
+            let lost = found[..*held as usize].iter().position(|found| !found);
+            assert_eq!(
+                lost, None,
+                "key {lost:?} of worker {worker} is lost, of {held}"
+            );
+            // In a plain store the batch that was being inserted may be there in part: its first keys.
+            let more = if task.transactional || !self.opened {
+                0
+            } else {
+                MOST_NEW
+            };
+            let beyond = &found[*held as usize..];
+            let extra = beyond.iter().take_while(|found| **found).count() as u64;
+            assert!(
+                extra <= more,
+                "{extra} keys that nobody inserted or that were not committed"
+            );
+            let late = beyond[extra as usize..].iter().position(|found| *found);
+            assert_eq!(
+                late, None,
+                "a later key of the batch without an earlier one, {extra}"
+            );
+            *held += extra;
+        }
+        assert_eq!(
+            store.stats().unwrap().keys,
+            held.iter().sum::<u64>(),
+            "the count of keys"
+        );
+        held
+    }
+
+    /// Looks at what a kill left, all ways there are, and begins anew from there.
+    ///
+    /// With `keep` the looking happens on a copy, and the next child finds what the kill left.
+    pub fn look(&mut self, task: &Task, buffer: u64, keep: bool) -> [u64; MOST_WORKERS] {
+        if !task.path.exists() {
+            assert!(!self.opened, "the whole store is gone");
+            return self.certain;
+        }
+        let copy = keep.then(|| copy_of(&task.path));
+        let path = match &copy {
+            Some((_, path)) => path,
+            None => &task.path,
+        };
+        // The most that a log can hold fits into this.
+        let reader = Options::new().buffer(1 << 20);
+        let read = self.check(&reader.open_read_only(path).unwrap(), task);
+        let writer = task.options().buffer(buffer).storage(Unsynced::new());
+        let store = writer.open(path).unwrap();
+        let held = self.check(&store, task);
+        assert_eq!(held, read, "a reader and a writer recover different keys");
+        let report = store.verify().unwrap();
+        assert!(report.is_ok(), "{:?}", report.damaged);
+        let sequence = store
+            .last_commit("default")
+            .unwrap()
+            .map_or(0, |commit| commit.sequence);
+        store.close().unwrap();
+        // Nothing but the store is left, and it is whole.
+        let folder = path.parent().unwrap();
+        let names: Vec<_> = std::fs::read_dir(folder)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name())
+            .filter(|name| name != "store")
+            .collect();
+        assert!(names.is_empty(), "left behind: {names:?}");
+        let store = reader.open_read_only(path).unwrap();
+        assert_eq!(self.check(&store, task), held, "after closing");
+        assert!(store.verify().unwrap().is_ok());
+        *self = Self {
+            certain: held,
+            sequence,
+            committing: None,
+            opened: false,
+        };
+        held
+    }
+}
+
+/// Copies a store with its logs into a folder of its own.
+pub fn copy_of(path: &Path) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    for entry in std::fs::read_dir(path.parent().unwrap()).unwrap() {
+        let entry = entry.unwrap();
+        std::fs::copy(entry.path(), folder.path().join(entry.file_name())).unwrap();
+    }
+    let copy = folder.path().join(path.file_name().unwrap());
+    (folder, copy)
+}

@@ -1,0 +1,28 @@
+//! The library as its users have it: one binary for all rigs that can share a process, since each takes seconds to build.
+//!
+//! A rig is a module, and its tests bear its name: `cargo test --test store kill::` runs one rig. Children that a rig
+//! starts are this binary again. What needs a process of its own is a binary of its own beside this one.
+
+mod support;
+
+mod bad_input;
+mod basics;
+mod counting;
+mod exempt;
+mod faults;
+mod format;
+mod hash;
+mod hostile_memory;
+mod identity;
+mod kill;
+mod measured;
+mod merge;
+mod neighbours;
+#[cfg(unix)]
+mod power_cut;
+mod processes;
+mod rates;
+mod sieve;
+mod sizing;
+mod snapshot;
+mod sparse;

@@ -1,0 +1,117 @@
+//! Power cuts (invariants I1, I3, I4, I6 and I12).
+//!
+//! A session uses a store through a recorder that keeps a tape of every write, sync, creation, renaming and removal. At
+//! cuts along the tape it builds what the disk may hold then: any of the writes since the last sync kept, lost or torn
+//! at sectors of 512 bytes, names kept or lost until their folder is synced. Each image is opened by the real store and
+//! held against what had been promised; a share of them is used on, and cut again while it recovers. In a third of the
+//! recordings syncs fail: the disk has then taken some of what was written and never takes the rest, while the page cache
+//! says otherwise, and another handle goes on, or the next opener.
+//!
+//! 1,000 images by default; the long run:
+//! `EVERSEEN_IMAGES=1000000 cargo test --release --test store -- --nocapture power_cut::no_power_cut`. A violation prints the
+//! seed and the recording: `EVERSEEN_SEED` and `EVERSEEN_RECORDING` see it again.
+//!
+//! That the rig can fail is shown by leaving syncs out, one class after the other: each must be missed. One class in four
+//! is drawn, with `EVERSEEN_ALL=1` each.
+
+mod hunt;
+mod model;
+mod session;
+mod setup;
+
+use crate::support::recorded::site::Site;
+use crate::support::share::Share;
+use hunt::{Found, Plan, hunt};
+
+/// The seed unless EVERSEEN_SEED is set.
+const SEED: u64 = 1;
+/// Images unless EVERSEEN_IMAGES is set.
+const IMAGES: u64 = 1000;
+/// Images in which a sync that is left out must be missed.
+const MOST_IMAGES: u64 = 20_000;
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+fn tell(plan: &Plan, found: &Found) {
+    println!(
+        "{} images of {} recordings (by power cuts in a row: {:?}), seed {}, {} violations",
+        found.images,
+        found.recordings,
+        found.levels,
+        plan.seed,
+        found.violations.len()
+    );
+    let mut kinds = std::collections::BTreeMap::new();
+    for text in &found.violations {
+        let what: String = text
+            .rsplit("=> ")
+            .next()
+            .unwrap_or_default()
+            .split_whitespace()
+            .map(|word| if word.starts_with('/') { "PATH" } else { word })
+            .filter(|word| word.parse::<u64>().is_err())
+            .collect::<Vec<_>>()
+            .join(" ");
+        kinds.entry(what).or_insert_with(Vec::new).push(text);
+    }
+    for (what, texts) in kinds {
+        let least = texts.iter().min_by_key(|text| text.len()).unwrap();
+        println!("##### {} times: {what}\n{least}", texts.len());
+    }
+}
+
+#[test]
+fn no_power_cut_takes_what_was_promised() {
+    let seed = number("EVERSEEN_SEED").unwrap_or(SEED);
+    let mut plan = Plan::new(seed, number("EVERSEEN_IMAGES").unwrap_or(IMAGES));
+    plan.only = number("EVERSEEN_RECORDING");
+    let start = std::time::Instant::now();
+    let found = hunt(&plan);
+    println!(
+        "{:?} {:?} {:?}",
+        start.elapsed(),
+        found.sites,
+        found.strategies
+    );
+    tell(&plan, &found);
+    assert!(found.violations.is_empty(), "{}", found.violations[0]);
+}
+
+/// Each sync whose absence must be noticed. Not among them: those after a removal, without which a log stays behind that
+/// the next opener removes; the superblock that expects a log, without which a lost log is not missed, but none is lost;
+/// and that of a log found at opening, which this rig can't tell from a commit's since the log is written once more.
+const NEEDED: [Site; 11] = [
+    Site::NewStore,
+    Site::StoreName,
+    Site::NewLog,
+    Site::LogName,
+    Site::Commit,
+    Site::CheckpointLog,
+    Site::Chunk,
+    Site::Pages,
+    Site::Checkpoint,
+    Site::FirstIntent,
+    Site::FrozenAtCommit,
+];
+
+#[test]
+fn a_sync_that_is_left_out_is_missed() {
+    let seed = number("EVERSEEN_SEED").unwrap_or(SEED);
+    let (mut share, mut missed) = (Share::one_in(4), 0);
+    for site in NEEDED {
+        if !share.takes() {
+            continue;
+        }
+        // It ends with the first violation.
+        let mut plan = Plan::new(seed, MOST_IMAGES);
+        plan.lie = Some(site);
+        plan.first = true;
+        let found = hunt(&plan);
+        missed += 1;
+        println!("{site:?}: missed after {} images", found.images);
+        assert!(!found.violations.is_empty(), "{site:?} can be left out");
+    }
+    assert!(missed == NEEDED.len() || !share.is_all());
+}

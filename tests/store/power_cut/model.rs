@@ -1,0 +1,272 @@
+//! What was promised, and so what a store may hold after a crash.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::support::recorded::{Promises, Remark, disk, tape};
+
+/// A set of key numbers.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Keys(Vec<u64>);
+
+impl Keys {
+    pub fn insert(&mut self, number: u32) {
+        let word = number as usize / 64;
+        if self.0.len() <= word {
+            self.0.resize(word + 1, 0);
+        }
+        self.0[word] |= 1 << (number % 64);
+    }
+
+    pub fn contains(&self, number: u32) -> bool {
+        let word = self.0.get(number as usize / 64);
+        word.is_some_and(|word| word & (1 << (number % 64)) != 0)
+    }
+
+    pub fn count(&self) -> u64 {
+        self.0.iter().map(|word| u64::from(word.count_ones())).sum()
+    }
+
+    /// One past the highest number.
+    pub fn end(&self) -> u32 {
+        let last = self.0.last().map_or(64, |word| word.leading_zeros());
+        self.0.len() as u32 * 64 - if self.0.is_empty() { 0 } else { last }
+    }
+
+    /// A number in `self` that is not in `other`.
+    fn beyond(&self, other: &Keys) -> Option<u32> {
+        self.0.iter().zip(0..).find_map(|(word, place)| {
+            let extra = word & !other.0.get(place).copied().unwrap_or(0);
+            (extra != 0).then(|| place as u32 * 64 + extra.trailing_zeros())
+        })
+    }
+}
+
+/// Each writer's last commit: its sequence and tag, by name.
+pub type Commits = BTreeMap<String, (u64, Vec<u8>)>;
+
+/// What a store holds.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Contents {
+    pub keys: Keys,
+    pub commits: Commits,
+}
+
+/// What the user of a store did, as it stands in the journal between the events of the disk.
+#[derive(Debug, Clone)]
+pub enum Mark {
+    CreateBegun,
+    Created,
+    /// These are about to be inserted.
+    Insert(Arc<[u32]>),
+    /// `insert` has returned.
+    Inserted(Arc<[u32]>),
+    CommitBegun {
+        writer: &'static str,
+        sequence: u64,
+        tag: Arc<[u8]>,
+    },
+    Committed,
+    /// `checkpoint` or `close` has returned.
+    Settled,
+    /// The store was opened, and this is what it held.
+    Opened(Arc<Contents>),
+    /// Another handle goes on after one whose sync failed, finds this, and commits it.
+    Resumed {
+        found: Arc<Contents>,
+        writer: &'static str,
+        sequence: u64,
+    },
+}
+
+impl Remark for Mark {
+    fn describe(&self) -> String {
+        match self {
+            Mark::Insert(keys) => format!("-- insert {} keys from {}", keys.len(), keys[0]),
+            Mark::Inserted(keys) => format!("-- inserted {} keys", keys.len()),
+            Mark::CommitBegun { sequence, tag, .. } => {
+                format!("-- commit {sequence} with {} bytes", tag.len())
+            }
+            Mark::Resumed { found, .. } => {
+                format!("-- another handle goes on with {} keys", found.keys.count())
+            }
+            Mark::Opened(contents) => format!("-- opened with {} keys", contents.keys.count()),
+            other => format!("-- {other:?}"),
+        }
+    }
+
+    fn committing(&self) -> Option<bool> {
+        match self {
+            Mark::CommitBegun { .. } => Some(true),
+            Mark::Committed => Some(false),
+            _ => None,
+        }
+    }
+}
+
+/// The recorded disk, with these remarks on its tape.
+pub type Event = disk::Event<Mark>;
+pub type Tape = tape::Tape<Mark>;
+pub type Recorder = tape::Recorder<Mark>;
+
+/// How far the making of the store has come.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Birth {
+    Unborn,
+    Begun,
+    Done,
+}
+
+/// What a store was through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Crash {
+    /// The process was killed, or the store closed: what returned is there.
+    Kill,
+    /// What is durable is there.
+    Power,
+}
+
+/// The promises of a store that one thread uses.
+#[derive(Debug, Clone)]
+pub struct Model {
+    pub transactional: bool,
+    pub birth: Birth,
+    /// Keys whose insert has begun.
+    pub may: Keys,
+    /// Keys whose insert has returned.
+    pub done: Keys,
+    /// Keys of a plain store that power loss may not take, whatever commit it goes back to.
+    must: Keys,
+    /// The state at the last commit that has returned.
+    pub last: Arc<Contents>,
+    /// The state at a commit that has begun since.
+    begun: Option<Arc<Contents>>,
+    /// The state at a commit before that one, whose sync failed: it may or may not count.
+    doubtful: Option<Arc<Contents>>,
+    /// One past the highest number ever used.
+    pub top: u32,
+}
+
+impl Promises for Model {
+    type Remark = Mark;
+
+    fn take(&mut self, mark: &Mark) {
+        match mark {
+            Mark::CreateBegun => self.birth = Birth::Begun,
+            Mark::Created => self.birth = Birth::Done,
+            Mark::Insert(keys) => {
+                keys.iter().for_each(|number| self.may.insert(*number));
+                self.top = self.top.max(self.may.end());
+            }
+            Mark::Inserted(keys) => keys.iter().for_each(|number| self.done.insert(*number)),
+            Mark::CommitBegun {
+                writer,
+                sequence,
+                tag,
+            } => {
+                let mut commits = self.last.commits.clone();
+                commits.insert((*writer).to_owned(), (*sequence, tag.to_vec()));
+                let keys = self.done.clone();
+                self.begun = Some(Arc::new(Contents { keys, commits }));
+            }
+            Mark::Resumed {
+                found,
+                writer,
+                sequence,
+            } => {
+                self.may = found.keys.clone();
+                self.done = found.keys.clone();
+                let keys = found.keys.clone();
+                let mut commits = found.commits.clone();
+                commits.insert((*writer).to_owned(), (*sequence, Vec::new()));
+                self.doubtful = self.begun.take();
+                self.begun = Some(Arc::new(Contents { keys, commits }));
+            }
+            Mark::Committed => {
+                self.doubtful = None;
+                if let Some(begun) = self.begun.take() {
+                    self.must = begun.keys.clone();
+                    self.last = begun;
+                }
+            }
+            Mark::Settled => self.must = self.done.clone(),
+            Mark::Opened(contents) => {
+                self.birth = Birth::Done;
+                self.may = contents.keys.clone();
+                self.done = contents.keys.clone();
+                self.must = contents.keys.clone();
+                self.last = Arc::clone(contents);
+                self.begun = None;
+                self.doubtful = None;
+            }
+        }
+    }
+}
+
+impl Model {
+    pub fn new(transactional: bool) -> Self {
+        Self {
+            transactional,
+            birth: Birth::Unborn,
+            may: Keys::default(),
+            done: Keys::default(),
+            must: Keys::default(),
+            last: Arc::default(),
+            begun: None,
+            doubtful: None,
+            top: 0,
+        }
+    }
+
+    /// The sequence that the next commit has.
+    pub fn next_sequence(&self) -> u64 {
+        let highest = self.last.commits.values().map(|(sequence, _)| *sequence);
+        highest.max().unwrap_or(0) + 1
+    }
+
+    /// Whether a store may hold this.
+    pub fn check(&self, got: &Contents, crash: Crash) -> Result<(), String> {
+        let doubtful = self.doubtful.as_ref();
+        let allowed = [Some(&self.last), self.begun.as_ref(), doubtful];
+        let named = allowed
+            .into_iter()
+            .flatten()
+            .find(|state| state.commits == got.commits);
+        let Some(named) = named else {
+            let sequences = |commits: &Commits| {
+                let mut text = String::new();
+                for (name, (sequence, tag)) in commits {
+                    text += &format!(" {name}: {sequence} ({} bytes)", tag.len());
+                }
+                text
+            };
+            return Err(format!(
+                "commits are{}; returned had{}; under way was{}",
+                sequences(&got.commits),
+                sequences(&self.last.commits),
+                self.begun
+                    .as_ref()
+                    .map_or("none".to_owned(), |begun| sequences(&begun.commits)),
+            ));
+        };
+        let missing = |must: &Keys, why: &str| match must.beyond(&got.keys) {
+            Some(number) => Err(format!("key {number} is missing, which {why}")),
+            None => Ok(()),
+        };
+        missing(&named.keys, "the last commit covers")?;
+        if self.transactional {
+            return match got.keys.beyond(&named.keys) {
+                Some(number) => Err(format!("key {number} is there, and was not committed")),
+                None => Ok(()),
+            };
+        }
+        missing(&self.must, "was durable")?;
+        if crash == Crash::Kill {
+            missing(&self.done, "was inserted")?;
+        }
+        match got.keys.beyond(&self.may) {
+            Some(number) => Err(format!("key {number} is there, and was not inserted")),
+            None => Ok(()),
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! How the store of a session is made and used.
+
+use everseen::{Kind, LEAST_BUFFER};
+
+use crate::support::numbers::Random;
+
+/// What kind of store is used, and how.
+#[derive(Debug, Clone)]
+pub struct Setup {
+    pub kind: Kind,
+    pub transactional: bool,
+    pub background: bool,
+    pub capacity: u64,
+    pub buffer: u64,
+    /// Batches that fill the buffer.
+    pub large: bool,
+    pub kills: bool,
+    /// Syncs that fail.
+    pub faults: bool,
+}
+
+impl Setup {
+    pub fn draw(random: &mut Random) -> Self {
+        let mut one_of = |choices: &[u64]| choices[random.below(choices.len() as u64) as usize];
+        let scalable = one_of(&[0, 1]) == 1;
+        let large = one_of(&[0, 0, 0, 0, 0, 0, 1]) == 1;
+        Self {
+            kind: match scalable {
+                true => Kind::Scalable,
+                false => Kind::Bloom,
+            },
+            transactional: one_of(&[0, 1]) == 1,
+            background: one_of(&[0, 0, 1]) == 1,
+            capacity: match (scalable, large) {
+                (true, _) => one_of(&[16, 200, 1000, 4000]),
+                (false, true) => one_of(&[9000, 12_000]),
+                (false, false) => one_of(&[600, 3000, 8000, 24_000]),
+            },
+            buffer: match large {
+                true => one_of(&[LEAST_BUFFER, LEAST_BUFFER, 4 * LEAST_BUFFER]),
+                false => LEAST_BUFFER,
+            },
+            large,
+            kills: one_of(&[0, 1]) == 1,
+            faults: one_of(&[0, 0, 1]) == 1,
+        }
+    }
+}

@@ -1,0 +1,12 @@
+//! What the rigs share: keys and chance, disks that fail, count, record or don't wait, and the bytes of FORMAT.md.
+
+pub mod counted;
+pub mod fault;
+pub mod files;
+pub mod forge;
+pub mod log;
+pub mod numbers;
+#[cfg(unix)]
+pub mod recorded;
+pub mod share;
+pub mod unsynced;

@@ -1,0 +1,42 @@
+//! A share of many cases that are alike, such as each call to the disk that can fail.
+//!
+//! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, as `.ci/run` does;
+//! `EVERSEEN_SEED` draws others.
+
+use super::numbers::Random;
+
+/// What a test asks with `EVERSEEN_ALL=1`, and what it asks without.
+pub fn all_or<T>(all: T, few: T) -> T {
+    let is_all = std::env::var("EVERSEEN_ALL").is_ok_and(|all| all == "1");
+    if is_all { all } else { few }
+}
+
+/// Draws cases.
+pub struct Share {
+    random: Random,
+    one_in: u64,
+}
+
+impl Share {
+    /// Takes one case in so many.
+    pub fn one_in(few: u64) -> Self {
+        let seed = std::env::var("EVERSEEN_SEED").ok();
+        let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
+        let one_in = all_or(1, few);
+        println!("EVERSEEN_SEED={seed}, one case in {one_in}");
+        Self {
+            random: Random::new(seed),
+            one_in,
+        }
+    }
+
+    /// Whether the next case is taken.
+    pub fn takes(&mut self) -> bool {
+        self.random.next().is_multiple_of(self.one_in)
+    }
+
+    /// Whether all cases are taken.
+    pub fn is_all(&self) -> bool {
+        self.one_in == 1
+    }
+}
