@@ -357,7 +357,7 @@ pub(crate) fn limit_of(bytes: u64) -> u64 {
 
 /// Returns the bytes that a buffer for `keys` needs, approximately but never too few.
 pub(crate) fn bytes_for(keys: u64) -> u64 {
-    let mut bytes = keys.saturating_mul(15) + 65_536;
+    let mut bytes = keys.saturating_mul(15).saturating_add(65_536);
     while limit_of(bytes) < keys {
         bytes = bytes.saturating_add(bytes / 16);
     }

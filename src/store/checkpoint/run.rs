@@ -54,9 +54,11 @@ impl Drop for Running<'_> {
             shared,
             handle,
             file,
+            state,
             ..
         } = self.checkpointer;
         shared.set_checkpointer(0);
+        state.set_running(false);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
             handle.poison(Error::sync("finish the checkpoint of", &file.place, cause));
@@ -191,6 +193,7 @@ impl<'a> Checkpointer<'a> {
         }
         let process = u64::from(std::process::id());
         self.shared.set_checkpointer(process);
+        self.state.set_running(true);
         Ok(Some(Running {
             checkpointer: *self,
             _one_process: one_process,

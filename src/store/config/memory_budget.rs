@@ -53,11 +53,16 @@ impl SizeRule {
     ) -> u64 {
         let step = current.saturating_mul(GROWTH_STEP);
         let serves = table_bytes(self.serving(filter));
-        let wanted = serves.min(sizes.most).min(self.most).min(step);
+        let wanted = serves.min(self.most_of(sizes)).min(step);
         match wanted > sizes.least {
             true => wanted.min(table_bytes(free())).max(sizes.least),
             false => sizes.least,
         }
+    }
+
+    /// Returns the size that no buffer of this handle's exceeds.
+    pub(crate) fn most_of(self, sizes: BufferSizes) -> u64 {
+        sizes.most.min(self.most).max(sizes.least)
     }
 
     /// Returns the memory that serves a filter: the larger a layer that a checkpoint rewrites, the more keys it should
@@ -284,7 +289,11 @@ mod tests {
             rule.next_bytes(theirs, 1 << 40, current, || unreachable!()),
             theirs.least
         );
-        let between = Options::new().buffer_between(MIB, 4 * MIB);
+        // The last call counts.
+        let replaced = Options::new().buffer_between(4 * MIB, MIB).buffer(MIB);
+        replaced.check().unwrap();
+        assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
+        let between = Options::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
         let rule = SizeRule::of(&between);
         let wide = sizes(MIB, 1 << 40);
         assert_eq!(

@@ -198,7 +198,8 @@ impl Options {
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
     /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
-        (self.buffer, self.granted) = (bytes, true);
+        self.buffer = bytes;
+        (self.granted, self.between) = (true, None);
         self
     }
 

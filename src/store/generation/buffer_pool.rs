@@ -27,6 +27,9 @@ const SPARE_PATIENCE: Duration = Duration::from_millis(20);
 /// Uncommitted keys that are carried over take at most the next buffer's keys divided by this.
 const CARRIED_SHARE: u64 = 4;
 
+/// A buffer that was made ahead may be larger than what serves by now, by that size divided by this.
+const SPARE_EXCESS: u64 = 4;
+
 /// Creates the write buffers of an open store, and decides on their sizes.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
@@ -59,6 +62,14 @@ impl Demand {
     fn fits(self, bytes: u64) -> bool {
         bytes >= self.current || limit_of(bytes) / CARRIED_SHARE >= self.carried
     }
+
+    /// Returns the sizes that will do if there is no room for `bytes` bytes, the larger one first.
+    fn smaller_than(self, bytes: u64, least: u64) -> impl Iterator<Item = u64> {
+        let mut sizes = vec![self.current, least];
+        sizes.retain(|size| (least..bytes).contains(size) && self.fits(*size));
+        sizes.dedup();
+        sizes.into_iter()
+    }
 }
 
 impl BufferPool {
@@ -77,7 +88,7 @@ impl BufferPool {
     }
 
     /// Returns a buffer for a new generation, where the other handles can open it. If memory or the disk has no room
-    /// for one of the size that would serve, it has the least size.
+    /// for one of the size that would serve, it is as large as the current one, or has the least size.
     pub(crate) fn make(&self, number: u64, demand: Demand) -> Result<Buffer> {
         let bytes = self.next_bytes(demand);
         if let Some(spare) = self.take_spare(number, demand, bytes) {
@@ -89,10 +100,13 @@ impl BufferPool {
             true => bytes.min(demand.current.max(least)),
             false => bytes,
         };
-        match self.make_new(number, bytes) {
-            Err(_) if bytes > least && demand.fits(least) => self.make_new(number, least),
-            outcome => outcome,
+        let mut made = self.make_new(number, bytes);
+        for smaller in demand.smaller_than(bytes, least) {
+            if made.is_err() {
+                made = self.make_new(number, smaller);
+            }
         }
+        made
     }
 
     /// Returns a buffer without room for a key, for the words that the last handle to close needs.
@@ -163,8 +177,11 @@ impl BufferPool {
                 Buffer::adopt(folder, &path, number).ok()
             }
         };
-        // What it was sized by may have changed a little since: what is free, the length of the file.
-        let serves = limit_of(bytes / 2)..=limit_of(bytes);
+        // What it was sized by may have changed a little since: what is free, the length of the file. Otherwise every
+        // second one would be thrown away wherever what is free is the bound.
+        let bound = self.rule.most_of(self.shared.buffer_sizes());
+        let most = bytes.saturating_add(bytes / SPARE_EXCESS).min(bound);
+        let serves = limit_of(bytes / 2)..=limit_of(most.max(bytes));
         spare.filter(|spare| {
             spare.generation() == number
                 && serves.contains(&spare.limit())
@@ -207,6 +224,15 @@ fn new_buffer(
     made.map_err(|error| no_buffer("make the write buffer", &path, bytes, error))
 }
 
+/// Returns whether disk or memory had no room for a buffer.
+pub(crate) fn lacks_room(error: &Error) -> bool {
+    match error {
+        Error::NoRoomForBuffer { .. } | Error::NoSpace { .. } => true,
+        Error::Io { source, .. } => source.kind() == io::ErrorKind::OutOfMemory,
+        _ => false,
+    }
+}
+
 /// Returns the error for a buffer of `bytes` bytes that could not be created.
 fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) -> Error {
     match Error::io(action, path, error) {
@@ -217,272 +243,4 @@ fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::{Kind, LEAST_BUFFER, Options, Store};
-
-    fn at(path: &std::path::Path) -> [PathBuf; 2] {
-        spare_paths(&Place::of_new(path).unwrap())
-    }
-
-    fn options() -> Options {
-        Options::new().capacity(100_000).buffer(1 << 20)
-    }
-
-    fn insert(store: &Store, keys: std::ops::Range<u64>) {
-        for key in keys {
-            assert!(store.insert(&key.to_le_bytes()).unwrap(), "{key}");
-        }
-    }
-
-    fn make_spare(store: &Store, settled: &Weak<Generation>) {
-        let demand = store.engine.views.current().unwrap().demand();
-        store.engine.buffers.make_spare(settled, demand);
-    }
-
-    #[test]
-    fn it_is_a_file_that_the_next_rotation_takes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let [making, spare] = at(&path);
-        let store = options().create(&path).unwrap();
-        insert(&store, 0..10);
-        std::fs::write(&making, [0; 5000]).unwrap();
-        make_spare(&store, &Weak::new());
-        assert!(spare.exists() && !making.exists());
-        store.checkpoint().unwrap();
-        assert!(!spare.exists());
-        insert(&store, 10..20);
-        make_spare(&store, &Weak::new());
-        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
-        store.close().unwrap();
-        assert!(!spare.exists());
-    }
-
-    #[test]
-    fn one_of_another_size_is_not_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let store = options().create(&path).unwrap();
-        insert(&store, 0..10);
-        let [_, spare] = at(&path);
-        std::fs::write(&spare, [0; 4096]).unwrap();
-        store.checkpoint().unwrap();
-        insert(&store, 10..20);
-        assert!(!spare.exists());
-    }
-
-    #[test]
-    fn what_a_kill_leaves_is_removed_by_the_next_to_open() {
-        for exclusive in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            options().create(&path).unwrap().close().unwrap();
-            for path in at(&path) {
-                std::fs::write(path, [0; 4096]).unwrap();
-            }
-            let store = Options::new().exclusive(exclusive).open(&path).unwrap();
-            assert!(at(&path).iter().all(|path| !path.exists()));
-            insert(&store, 0..10);
-        }
-    }
-
-    #[test]
-    fn there_are_never_three() {
-        for exclusive in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            let store = options().exclusive(exclusive).create(&path).unwrap();
-            insert(&store, 0..10);
-            let held = Arc::clone(&store.engine.views.current().unwrap().active);
-            store.checkpoint().unwrap();
-            insert(&store, 10..20);
-            let is_made = || at(&path)[1].exists() || lock(&store.engine.buffers.spare).is_some();
-            make_spare(&store, &Arc::downgrade(&held));
-            assert!(!is_made());
-            let settled = Arc::downgrade(&held);
-            drop(held);
-            make_spare(&store, &settled);
-            assert!(is_made());
-        }
-    }
-
-    #[test]
-    fn an_exclusive_handle_keeps_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let store = options().exclusive(true).create(&path).unwrap();
-        insert(&store, 0..10);
-        make_spare(&store, &Weak::new());
-        assert!(at(&path).iter().all(|path| !path.exists()));
-        let number = lock(&store.engine.buffers.spare)
-            .as_ref()
-            .map(Buffer::generation);
-        store.checkpoint().unwrap();
-        assert!(lock(&store.engine.buffers.spare).is_none());
-        let active = store.engine.views.current().unwrap().active.number();
-        assert_eq!(number, Some(active));
-        insert(&store, 10..20);
-        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
-    }
-
-    /// The bytes of the active buffer.
-    fn active(store: &Store) -> u64 {
-        store.engine.views.current().unwrap().active.buffer.bytes()
-    }
-
-    fn between() -> Options {
-        let options = Options::new().kind(Kind::Scalable).capacity(1_000_000);
-        options.buffer_between(LEAST_BUFFER, 32 * LEAST_BUFFER)
-    }
-
-    #[test]
-    fn buffers_grow_with_the_filter_and_keep_within_the_bound_of_each_handle() {
-        for exclusive in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            let options = between().background(false).exclusive(exclusive);
-            let store = options.create(&path).unwrap();
-            let mut taken = vec![active(&store)];
-            let mut next = 0;
-            let mut rotate = |store: &Store, taken: &mut Vec<u64>| {
-                insert(store, next..next + 5000);
-                store.checkpoint().unwrap();
-                assert!((0..next + 5000).all(|key| store.contains(&key.to_le_bytes()).unwrap()));
-                next += 5000;
-                taken.push(active(store));
-            };
-            (0..4).for_each(|_| rotate(&store, &mut taken));
-            assert!(taken.is_sorted(), "{taken:?}");
-            let most = taken[4];
-            assert!(
-                most > 16 * taken[0] && most <= 14 * LEAST_BUFFER,
-                "{taken:?}"
-            );
-            if exclusive {
-                continue;
-            }
-            // It takes over what there is, and makes only small ones itself.
-            let small = Options::new().buffer(2 * LEAST_BUFFER).background(false);
-            let joined = small.open(&path).unwrap();
-            assert_eq!(active(&joined), most);
-            rotate(&joined, &mut taken);
-            assert!(
-                taken[5] > taken[0] && taken[5] <= 2 * LEAST_BUFFER,
-                "{taken:?}"
-            );
-            assert_eq!(active(&store), taken[5]);
-            rotate(&store, &mut taken);
-            assert!(taken[6] > taken[5], "{taken:?}");
-            joined.close().unwrap();
-        }
-    }
-
-    #[test]
-    fn a_caller_does_not_wait_for_a_larger_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let [_, spare] = at(&path);
-        let store = between().create(&path).unwrap();
-        let least = active(&store);
-        insert(&store, 0..10);
-        store.checkpoint().unwrap();
-        assert_eq!(active(&store), least);
-        // The thread that ends a checkpoint makes one ahead, and it is larger.
-        insert(&store, 10..20);
-        make_spare(&store, &Weak::new());
-        let ahead = std::fs::metadata(&spare).unwrap().len();
-        assert!(ahead > 3 * least && ahead <= 4 * least, "{ahead}");
-        store.checkpoint().unwrap();
-        assert_eq!(active(&store), ahead);
-        insert(&store, 20..30);
-        assert!((0..30).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
-    }
-
-    #[test]
-    fn one_that_is_too_small_or_too_large_by_now_is_not_taken() {
-        for (made, now) in [(0, 64), (64, 0)] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            let [_, spare] = at(&path);
-            let store = between().background(false).create(&path).unwrap();
-            let pool = &store.engine.buffers;
-            let least = active(&store);
-            let demand = |filter, current| Demand {
-                filter,
-                current: least * current,
-                carried: 0,
-                waits: false,
-            };
-            pool.make_spare(&Weak::new(), demand(made << 20, 64));
-            assert!(spare.exists());
-            let now = demand(now << 20, 64);
-            let wanted = pool.next_bytes(now);
-            assert!(pool.take_spare(7, now, wanted).is_none());
-            assert!(!spare.exists());
-        }
-    }
-
-    #[test]
-    fn what_is_carried_over_has_room() {
-        let folder = tempfile::tempdir().unwrap();
-        let store = between().create(folder.path().join("store.ever")).unwrap();
-        let pool = &store.engine.buffers;
-        let least = active(&store);
-        let current = 16 * least;
-        let carried = limit_of(least);
-        // The filter is small again.
-        let demand = |carried| Demand {
-            waits: false,
-            filter: 0,
-            current,
-            carried,
-        };
-        assert_eq!(limit_of(pool.next_bytes(demand(0))), limit_of(least));
-        assert_eq!(pool.next_bytes(demand(carried)), current);
-    }
-
-    #[test]
-    fn a_log_of_a_large_buffer_is_recovered_with_a_large_one_or_with_none() {
-        for kind in [Kind::Bloom, Kind::Scalable, Kind::Counting] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            let options = between().kind(kind).fpr(1e-9).background(false);
-            let store = options.create(&path).unwrap();
-            let keys = |from: u64, to: u64| (from..to).map(u64::to_le_bytes).collect::<Vec<_>>();
-            store.insert_batch(&keys(0, 30_000)).unwrap();
-            store.checkpoint().unwrap();
-            store.insert_batch(&keys(30_000, 31_000)).unwrap();
-            store.checkpoint().unwrap();
-            let limit = limit_of(active(&store));
-            assert!(limit > 20_000, "{kind}: {limit}");
-            store.insert_batch(&keys(31_000, 51_000)).unwrap();
-            store.commit().unwrap();
-            for (name, options) in [
-                ("large", between()),
-                ("small", Options::new().buffer(LEAST_BUFFER)),
-            ] {
-                let copy = folder.path().join(name);
-                std::fs::copy(&path, &copy).unwrap();
-                let number = store.stats().unwrap().generation;
-                let log = |path: &PathBuf| crate::log::log_path(path, number);
-                std::fs::copy(log(&path), log(&copy)).unwrap();
-                let opened = options.open(&copy).unwrap();
-                assert_eq!(opened.recovery().keys, 20_000);
-                let is_large = active(&opened) > 4 * table(LEAST_BUFFER);
-                assert_eq!(is_large, name == "large", "{kind}");
-                let found = opened.contains_batch(&keys(0, 51_000)).unwrap();
-                assert!(found.iter().all(|found| *found), "{kind}, {name}");
-                opened.close().unwrap();
-            }
-        }
-    }
-
-    fn table(budget: u64) -> u64 {
-        budget / 16 * 7
-    }
-}
+mod tests;

@@ -23,8 +23,7 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::engine::{Engine, Parts};
 use crate::store::generation::Generation;
-use crate::store::generation::buffer_pool::make_buffer;
-use crate::store::generation::buffer_pool::reserve_buffer;
+use crate::store::generation::buffer_pool::{lacks_room, make_buffer, reserve_buffer};
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::store::open::recover::{
     Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
@@ -229,7 +228,7 @@ impl Opening<'_> {
         let mut load = |bytes| found.load(&self.meta, self.place, is_shared, bytes);
         match load(bytes) {
             // The system had less than it said.
-            Err(_) if bytes > sizes.least => load(sizes.least),
+            Err(error) if bytes > sizes.least && lacks_room(&error) => load(sizes.least),
             outcome => outcome,
         }
     }

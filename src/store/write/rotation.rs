@@ -74,7 +74,7 @@ impl WriteGuard<'_> {
         let waits = shared.settled() < shared.active();
         self.finish_checkpoints()?;
         // The thread that has just finished one is making this buffer.
-        drop(self.writer.checkpoints.exclude_threads());
+        self.writer.checkpoints.wait_for_thread();
         if !self.view.active.has_log() {
             return Ok(false);
         }
@@ -167,5 +167,38 @@ impl WriteGuard<'_> {
         let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
         let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
         Ok((index, Layer::behind(end, &plan)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::store::checkpoint::run::Checkpointer;
+    use crate::store::write::Writer;
+    use crate::{LEAST_BUFFER, Options};
+
+    /// `verify` holds checkpoints off for as long as it reads. Until the next buffer is full, nobody needs one.
+    #[test]
+    fn a_rotation_does_not_wait_for_what_holds_checkpoints_off() {
+        const HUNG: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(1000).buffer(LEAST_BUFFER);
+        let store = options.create(folder.path().join("store.ever")).unwrap();
+        store.insert(b"key").unwrap();
+        let held = Checkpointer::of(&store.engine).hold_off().unwrap();
+        let (send, receive) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut guard = Writer::of(&store.engine).lock().unwrap();
+                send.send(guard.seal_active(false)).unwrap();
+            });
+            let rotated = receive.recv_timeout(HUNG);
+            drop(held);
+            assert!(matches!(rotated, Ok(Ok(true))), "{rotated:?}");
+        });
+        assert!(store.contains(b"key").unwrap());
+        store.close().unwrap();
     }
 }

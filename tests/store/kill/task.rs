@@ -114,8 +114,7 @@ impl Task {
     }
 
     /// How the store is made and opened, with the least buffer, so that checkpoints are the rule, or with buffers that
-    /// grow from there. The rate is so low
-    /// that not one false positive is to be expected in all the kills together.
+    /// grow from there. The rate is so low that not one false positive is to be expected in all the kills together.
     pub fn options(&self) -> Options {
         let capacity = match self.kind {
             Kind::Scalable => 1000,
