@@ -195,6 +195,9 @@ impl Options {
     /// what it is set to, or than the first. If buffers of an explicitly set size do not fit on the disk, the error is
     /// [`Error::NoRoomForBuffer`].
     ///
+    /// A handle that is idle keeps the buffers that it has last seen until its next call, even if others have replaced
+    /// them since.
+    ///
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
     /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
