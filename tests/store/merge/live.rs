@@ -7,6 +7,7 @@ use everseen::{Kind, Store};
 
 use super::pages::{Bench, assert_holds, merge};
 use crate::support::files::{held, image, keys, small};
+use crate::support::share::all_or;
 
 #[test]
 fn what_is_in_buffers_is_in_the_union() {
@@ -74,7 +75,7 @@ fn unions_in_the_midst_of_checkpoints() {
                     done.store(at, Ordering::Release);
                 }
             });
-            for round in 0..8 {
+            for round in 0..all_or(8, 3) {
                 while done.load(Ordering::Acquire) < (round + 1) * 3000 {
                     thread::yield_now();
                 }

@@ -7,7 +7,7 @@
 //! recordings syncs fail: the disk has then taken some of what was written and never takes the rest, while the page cache
 //! says otherwise, and another handle goes on, or the next opener.
 //!
-//! 1,000 images by default; the long run:
+//! 500 images by default; the long run:
 //! `EVERSEEN_IMAGES=1000000 cargo test --release --test store -- --nocapture power_cut::no_power_cut`. A violation prints the
 //! seed and the recording: `EVERSEEN_SEED` and `EVERSEEN_RECORDING` see it again.
 //!
@@ -26,7 +26,7 @@ use hunt::{Found, Plan, hunt};
 /// The seed unless EVERSEEN_SEED is set.
 const SEED: u64 = 1;
 /// Images unless EVERSEEN_IMAGES is set.
-const IMAGES: u64 = 1000;
+const IMAGES: u64 = 500;
 /// Images in which a sync that is left out must be missed.
 const MOST_IMAGES: u64 = 20_000;
 

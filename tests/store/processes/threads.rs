@@ -185,7 +185,7 @@ fn round(kind: Kind, transactional: bool, with_other: bool, path: &Path, random:
 
 fn rounds(transactional: bool, with_other: bool) {
     let mut random = Random::new(u64::from(transactional) * 2 + u64::from(with_other));
-    for number in 0..all_or(60, 16) {
+    for number in 0..all_or(60, 8) {
         println!("transactional {transactional}, another handle {with_other}, round {number}");
         let kind = [Kind::Bloom, Kind::Scalable][number % 2];
         let folder = tempfile::tempdir().unwrap();

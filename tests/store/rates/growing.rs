@@ -75,7 +75,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
     for layer in layers {
         assert!(layer.keys <= layer.capacity, "{layer:?}");
     }
-    let queries = all_or(10_000_000, 2_000_000);
+    let queries = all_or(10_000_000, 1_000_000);
     let hits = count_false(&store, queries);
     println!("buffer {buffer}: {hits} of {queries} absent keys found when closed");
     assert!(hits as f64 <= queries as f64 * RATE);

@@ -153,7 +153,7 @@ fn sparse(sampled: u64) {
     let found = count_found(&store, keys.len() as u64, |number| keys[number as usize]);
     assert_eq!(found, keys.len() as u64, "a false negative");
 
-    let queries = all_or(20_000_000, 5_000_000);
+    let queries = all_or(20_000_000, 1_000_000);
     let absent: Vec<_> = (0..queries).map(|_| sample.draw()).collect();
     let hits = count_found(&store, queries, |number| absent[number as usize]);
     let expected = expected_rate(new, sampled, plan.probes);
@@ -172,7 +172,7 @@ fn sparse(sampled: u64) {
 
 #[test]
 fn past_two_to_the_33_bits_with_a_sample_of_pages_full() {
-    sparse(all_or(400, 200));
+    sparse(all_or(400, 100));
 }
 
 #[test]

@@ -152,7 +152,7 @@ fn mixed(number: u64) -> u64 {
 
 /// Measures a full store, and what the same keys make of the shorter schemes.
 fn check(rate: f64, queries: u64, twin_queries: u64) {
-    let keys = all_or(1_500_000, 400_000);
+    let keys = all_or(1_500_000, 250_000);
     let plan = Plan::for_rate(keys, rate).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let options = Options::new()
@@ -199,8 +199,8 @@ fn check(rate: f64, queries: u64, twin_queries: u64) {
 fn independent_probes_meet_one_in_a_million() {
     check(
         1e-6,
-        all_or(60_000_000, 10_000_000),
-        all_or(15_000_000, 5_000_000),
+        all_or(60_000_000, 5_000_000),
+        all_or(15_000_000, 3_000_000),
     );
 }
 
@@ -208,8 +208,8 @@ fn independent_probes_meet_one_in_a_million() {
 fn independent_probes_meet_one_in_ten_million() {
     check(
         1e-7,
-        all_or(60_000_000, 10_000_000),
-        all_or(15_000_000, 5_000_000),
+        all_or(60_000_000, 5_000_000),
+        all_or(15_000_000, 3_000_000),
     );
 }
 

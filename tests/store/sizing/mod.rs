@@ -123,9 +123,9 @@ fn past_two_pow_32_bits_and_at_the_largest_sizes() {
 
 // ---------------------------------------------------------------- properties
 
-/// A plan is a search, and so is its slow twin: of the 256 cases that are usual an eighth, unless `EVERSEEN_ALL=1` is set.
+/// A plan is a search, and so is its slow twin: of the 256 cases that are usual a sixteenth, unless `EVERSEEN_ALL=1` is set.
 fn cases() -> ProptestConfig {
-    ProptestConfig::with_cases(all_or(256, 32))
+    ProptestConfig::with_cases(all_or(256, 16))
 }
 
 /// Whole numbers of every magnitude.
