@@ -191,7 +191,8 @@ mod tests {
         let (send, receive) = channel();
         std::thread::scope(|scope| {
             scope.spawn(|| {
-                let mut guard = Writer::of(&store.engine).lock().unwrap();
+                let writer = Writer::of(&store.engine);
+                let mut guard = writer.lock().unwrap();
                 send.send(guard.seal_active(false)).unwrap();
             });
             let rotated = receive.recv_timeout(HUNG);
