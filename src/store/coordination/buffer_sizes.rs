@@ -14,9 +14,13 @@ pub(crate) struct BufferSizes {
 }
 
 impl BufferSizes {
-    /// Returns whether any session can have these sizes.
-    pub(crate) fn are_possible(self) -> bool {
-        self.least <= self.most && self.most <= MOST_BUFFER
+    /// Returns these sizes; as the error if no session can have them.
+    pub(crate) fn possible(least: u64, most: u64) -> Result<Self, Self> {
+        let sizes = Self { least, most };
+        match least <= most && most <= MOST_BUFFER {
+            true => Ok(sizes),
+            false => Err(sizes),
+        }
     }
 
     /// Checks that a buffer has one of the sizes. A last buffer has no room for a key.

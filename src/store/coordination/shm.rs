@@ -181,10 +181,7 @@ impl Coordination {
             }
         }
         let (least, most) = (self.get(Word::BufferBytes), self.get(Word::MostBuffer));
-        let sizes = BufferSizes { least, most };
-        if !sizes.are_possible() {
-            return Err(ShmMismatch::Damaged(sizes));
-        }
+        let sizes = BufferSizes::possible(least, most).map_err(ShmMismatch::Damaged)?;
         let _ = self.buffer_sizes.set(sizes);
         Ok(())
     }
@@ -359,9 +356,8 @@ impl Coordination {
     /// Adds the words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, sum: &mut Sum) {
-        for word in [Word::BufferBytes, Word::MostBuffer] {
-            sum.add(self.get(word));
-        }
+        sum.add(self.get(Word::BufferBytes));
+        sum.add(self.get(Word::MostBuffer));
         for word in [Word::Active, Word::CommitSequence, Word::WritersBytes] {
             sum.add(self.get(word));
         }
