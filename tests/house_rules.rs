@@ -468,6 +468,7 @@ fn documents_are_there_and_name_no_machine() {
         "CHANGELOG.md",
         "docs/architecture.md",
         "docs/design.md",
+        "docs/experiments.md",
         "docs/performance.md",
     ] {
         let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();

@@ -1,7 +1,7 @@
 //! Draws runs of probes for eight keys at once, on processors with AVX-512.
 //!
 //! `page::blocked_probes` describes the runs and contains the portable twin; here each lane belongs to one key. Vectors
-//! have 256 bits: with 512 the processor lowers its clock, for all other work as well (docs/performance.md).
+//! have 256 bits: with 512 the processor lowers its clock, for all other work as well (docs/experiments.md).
 
 /// The number of keys drawn at once.
 pub(crate) const EIGHT: usize = 8;

@@ -94,6 +94,9 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/dedup.md") >= 1);
     assert!(run_scripts("docs/guide/copies.md") >= 3);
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
+    assert!(run_scripts("docs/guide/rate.md") >= 5);
+    assert!(run_scripts("docs/guide/processes.md") >= 2);
+    assert!(run_scripts("docs/guide/monitoring.md") >= 3);
 }
 
 /// A session shows commands after `$ ` and what they print.
