@@ -1,7 +1,7 @@
 //! A share of many cases that are alike, such as each call to the disk that can fail.
 //!
-//! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, as `.ci/run` does;
-//! `EVERSEEN_SEED` draws others.
+//! By default a rig draws the share that a newcomer waits for. `EVERSEEN_ALL=1` takes every case, or one in
+//! `EVERSEEN_ONE_IN` as in `.ci/run`; `EVERSEEN_SEED` draws others.
 
 use super::numbers::Random;
 
@@ -20,9 +20,10 @@ pub struct Share {
 impl Share {
     /// Takes one case in so many.
     pub fn one_in(few: u64) -> Self {
-        let seed = std::env::var("EVERSEEN_SEED").ok();
-        let seed = seed.and_then(|seed| seed.parse().ok()).unwrap_or(1);
-        let one_in = all_or(1, few);
+        let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
+        let seed = number("EVERSEEN_SEED").unwrap_or(1);
+        let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in: u64| one_in.clamp(1, few));
+        let one_in = all_or(of_all, few);
         println!("EVERSEEN_SEED={seed}, one case in {one_in}");
         Self {
             random: Random::new(seed),
