@@ -73,7 +73,8 @@ pub struct Args {
     #[command(flatten)]
     new_store: NewStore,
 
-    /// At the end, report how many lines there were, how many were new and seen, and how fast it went
+    /// At the end, report how many lines there were, how many were new and seen, what memory the buffers took, and how
+    /// fast it went
     #[arg(long)]
     stats: bool,
 }
@@ -152,10 +153,11 @@ fn stats(claimed: &Claimed, urls: &str) -> String {
     let pending = claimed.pending_summary();
     let sweeps = claimed.sweeps_summary();
     format!(
-        "{}, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s{sweeps}",
+        "{}, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
         human::counted(tally.items, "line"),
         tally.kept,
         claimed.seen(),
+        human::bytes(claimed.buffer_bytes),
         elapsed.as_secs_f64(),
         human::per_second(tally.items, elapsed),
     )

@@ -29,6 +29,8 @@ pub struct Claimed {
     pub pending: u64,
     /// How many windows of waiting lines were answered by one sweep each, and the most lines of a window.
     sweeps: (u64, usize),
+    /// The memory that write buffers took at the end.
+    pub buffer_bytes: u64,
 }
 
 impl Claimed {
@@ -113,7 +115,8 @@ pub fn claim_all(
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
     let sweeps = (claims.sieve.sweeps(), claims.sieve.most_keys());
-    // Unread items are not committed: abandoning the store abandons them.
+    let buffer_bytes = claims.store.buffer_bytes()?;
+    // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
         store.close()?;
     }
@@ -122,6 +125,7 @@ pub fn claim_all(
         elapsed: started.elapsed(),
         pending,
         sweeps,
+        buffer_bytes,
     })
 }
 
