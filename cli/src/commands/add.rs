@@ -48,7 +48,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   everseen add blocked.ever blocklist.txt
-  zcat old-urls.gz | everseen add visited.ever
+  everseen add visited.ever old-urls.gz                       compressed lists are decompressed
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {

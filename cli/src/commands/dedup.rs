@@ -84,7 +84,7 @@ Examples:
   everseen dedup -o fresh.txt visited.ever urls.txt      the same, each line once even if it is killed
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
-  everseen dedup --stats all.ever 2024/*.txt >> all.txt  several files as one
+  everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 

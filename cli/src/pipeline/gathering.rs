@@ -131,7 +131,7 @@ impl<J: Job> Run<'_, J> {
             // Other processes may be waiting for the commit, and the reader of the output may be slow.
             self.commit_if_due()?;
         }
-        self.progress.update(self.tally);
+        self.show_progress();
         Ok(None)
     }
 }

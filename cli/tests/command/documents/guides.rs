@@ -38,6 +38,7 @@ fn lab() -> Lab {
         b"https://example.org/a/../b#top\nhttp://example.org/\n",
     );
     lab.write("gone.txt", b"");
+    lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
     lab.run(&["create", "mon.ever"]).expect(0);
     lab
 }

@@ -1,0 +1,3 @@
+//! What is read: compressed files.
+
+mod compressed;
