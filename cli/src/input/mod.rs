@@ -63,6 +63,8 @@ pub struct Input {
     pub total: Option<u64>,
     /// How many of them have been read.
     pub meter: Arc<Meter>,
+    /// Whether to show no progress and no warnings.
+    pub quiet: bool,
 }
 
 struct Source {
@@ -88,6 +90,7 @@ impl Input {
             urls: items.urls,
             total: Some(0),
             meter: Arc::default(),
+            quiet: false,
         };
         for path in &items.files {
             input.add(path)?;

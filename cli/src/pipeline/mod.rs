@@ -8,6 +8,7 @@ pub(crate) mod fullness;
 mod gathering;
 pub(crate) mod insert_job;
 pub(crate) mod pending;
+mod summary;
 pub(crate) mod window;
 
 use std::path::Path;
@@ -142,7 +143,10 @@ pub fn run(
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     window.set_stream(input.total.is_none());
-    let progress = Progress::new(input.total, label, output.is_stdout());
+    let progress = match input.quiet {
+        true => Progress::quiet(),
+        false => Progress::new(input.total, label, output.is_stdout()),
+    };
     let (urls, meter) = (input.urls, Arc::clone(&input.meter));
     let mut feed = Ahead::new(input.start(job.hasher())?);
     let mut run = Run {
@@ -230,14 +234,6 @@ impl<J: Job> Run<'_, J> {
             }
             self.show_progress();
         }
-    }
-
-    fn show_progress(&mut self) {
-        let bytes = self.meter.bytes().unwrap_or(self.tally.bytes);
-        self.progress.update(Tally {
-            bytes,
-            ..self.tally
-        });
     }
 
     fn warn(&mut self) -> Result<(), CliError> {
