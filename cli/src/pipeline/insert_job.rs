@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Kind, Sieve, Store, Verdict};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::Input;
@@ -17,6 +18,7 @@ use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims::{self, Deferred};
 use crate::pipeline::fullness::Warnings;
 use crate::pipeline::pending::{self, PassedBy};
+use crate::pipeline::summary::Summary;
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
 
@@ -59,6 +61,19 @@ impl Claimed {
         }
     }
 
+    /// Returns the summary in JSON.
+    pub fn summary(&self, command: &'static str) -> Summary<JsonClaimed> {
+        let seconds = self.elapsed.as_secs_f64();
+        let claimed = JsonClaimed {
+            new: self.outcome.tally.kept,
+            seen: self.seen(),
+            pending: self.pending,
+            seconds,
+            sweeps: self.sweeps.0,
+        };
+        self.outcome.summary(command, claimed)
+    }
+
     /// Returns what a summary says about sweeps; nothing if there were none.
     pub fn sweeps_summary(&self) -> String {
         match self.sweeps {
@@ -75,6 +90,16 @@ impl Claimed {
         let tally = self.outcome.tally;
         tally.items - tally.dropped - tally.kept - self.pending
     }
+}
+
+/// What `dedup` and `add` say of the lines.
+#[derive(Serialize)]
+pub struct JsonClaimed {
+    new: u64,
+    seen: u64,
+    pending: u64,
+    seconds: f64,
+    sweeps: u64,
 }
 
 /// How to claim items.
