@@ -91,7 +91,7 @@ pub use page::{Kind, UnknownKind};
 pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
     DeltaReport, ExemptReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats,
-    MOST_DEFAULT_BUFFER, Measured, Merge, MergeReport, OnDamage, Options, Progress, RecoveryReport,
+    MOST_FIRST_BUFFER, Measured, Merge, MergeReport, OnDamage, Options, Progress, RecoveryReport,
     Removal, RepairReport, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict,
     VerifyReport,
 };

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 
 /// Why a command gave up.
@@ -42,6 +43,18 @@ pub enum CliError {
 
     #[error("{name}: {source}")]
     Input { name: String, source: io::Error },
+
+    #[error("{name}: its {format} data is cut short; the lines before the cut are done")]
+    CutShort { name: String, format: Format },
+
+    #[error(
+        "{name}: its {format} data can't be read: {source}; the lines before that are done (--no-decompress takes it as it is)"
+    )]
+    NotDecompressed {
+        name: String,
+        format: Format,
+        source: io::Error,
+    },
 
     #[error("{name}: is a folder; name the files in it")]
     InputIsFolder { name: String },

@@ -44,7 +44,7 @@ pub(crate) fn stats<'py>(py: Python<'py>, stats: &Stats) -> PyResult<Bound<'py, 
     let fields = fields!(
         py, stats,
         capacity fpr_target fpr_now keys key_limit keys_left exempt bytes bits_per_key generation log_bytes
-        lock_taken transactional created
+        buffer_bytes lock_taken transactional created
     );
     fields.set_item("kind", stats.kind.name())?;
     fields.set_item("hash", stats.hash.name())?;

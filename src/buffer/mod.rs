@@ -123,32 +123,28 @@ impl Buffer {
         self.region.populate();
     }
 
-    /// Creates a file of zeros, except for its magic, that a buffer of about `bytes` can [adopt](Self::adopt) at once.
+    /// Creates a file of zeros, except for magic and shape, that a buffer of about `bytes` can [adopt](Self::adopt) at
+    /// once.
     pub(crate) fn blank(folder: &Folder, path: &Path, bytes: u64) -> io::Result<()> {
-        let region = Region::create(folder, path, Shape::of(bytes).words())?;
-        for index in MAGIC_WORDS {
-            region.words()[index].store(BUFFER_MAGIC, Ordering::Release);
-        }
+        let shape = Shape::of(bytes);
+        let region = Region::create(folder, path, shape.words())?;
+        // Shape, but no generation yet.
+        Self::begin(region, shape, 0);
         Ok(())
     }
 
-    /// Creates a buffer of about `bytes` in a file that [`blank`](Self::blank) created.
+    /// Creates a buffer in a file that [`blank`](Self::blank) created, of the size for which it was created.
     ///
     /// # Errors
-    /// Returns [`io::ErrorKind::InvalidData`] if the file is for a buffer of another size, or no longer blank.
-    pub(crate) fn adopt(
-        folder: &Folder,
-        path: &Path,
-        bytes: u64,
-        generation: u64,
-    ) -> io::Result<Self> {
-        let shape = Shape::of(bytes);
+    /// Returns [`io::ErrorKind::InvalidData`] if the file is none of these, or no longer blank.
+    pub(crate) fn adopt(folder: &Folder, path: &Path, generation: u64) -> io::Result<Self> {
         let region = Region::take_over(folder, path)?;
-        let words = region.words();
-        let front = words.iter().enumerate().take(HEADER_WORDS as usize);
-        let front = front.filter(|(index, _)| !MAGIC_WORDS.contains(index));
-        let is_blank = front.fold(0, |all, (_, word)| all | word.load(Ordering::Acquire)) == 0;
-        if words.len() as u64 != shape.words() || !is_blank {
+        let shape = Shape::stated(&region, 0).ok_or(io::ErrorKind::InvalidData)?;
+        let stated = [Word::Transactions as usize, Word::Homes as usize];
+        let words = region.words().iter().enumerate();
+        let front = words.take(HEADER_WORDS as usize);
+        let rest = front.filter(|(at, _)| !MAGIC_WORDS.contains(at) && !stated.contains(at));
+        if rest.fold(0, |all, (_, word)| all | word.load(Ordering::Acquire)) != 0 {
             return Err(io::ErrorKind::InvalidData.into());
         }
         Ok(Self::begin(region, shape, generation))
@@ -182,24 +178,7 @@ impl Buffer {
         write: bool,
     ) -> io::Result<Self> {
         let region = Region::open(folder, path, write)?;
-        let words = region.words();
-        let word = |word: Word| match words.get(word as usize) {
-            Some(found) => found.load(Ordering::Acquire),
-            None => 0,
-        };
-        let shape = Shape {
-            transactions: word(Word::Transactions),
-            homes: word(Word::Homes),
-        };
-        let fits = word(Word::Magic) == BUFFER_MAGIC
-            && word(Word::Generation) == generation
-            && shape.homes > 0
-            && shape.homes < 1 << 40
-            && shape.transactions <= MOST_TRANSACTIONS
-            && shape.words() == words.len() as u64;
-        if !fits {
-            return Err(io::ErrorKind::InvalidData.into());
-        }
+        let shape = Shape::stated(&region, generation).ok_or(io::ErrorKind::InvalidData)?;
         Ok(Self {
             region,
             generation,
@@ -212,6 +191,11 @@ impl Buffer {
     /// Returns the buffer's generation.
     pub(crate) fn generation(&self) -> u64 {
         self.generation
+    }
+
+    /// Returns the bytes of memory that the buffer takes.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.region.words().len() as u64 * 8
     }
 
     fn word(&self, word: Word) -> &AtomicU64 {
@@ -335,6 +319,27 @@ impl Shape {
         }
     }
 
+    /// Returns what a region says of its own division, if that is possible and fits the region's length, and the region
+    /// belongs to this generation.
+    fn stated(region: &Region, generation: u64) -> Option<Self> {
+        let words = region.words();
+        let word = |word: Word| match words.get(word as usize) {
+            Some(found) => found.load(Ordering::Acquire),
+            None => 0,
+        };
+        let shape = Self {
+            transactions: word(Word::Transactions),
+            homes: word(Word::Homes),
+        };
+        let fits = word(Word::Magic) == BUFFER_MAGIC
+            && word(Word::Generation) == generation
+            && shape.homes > 0
+            && shape.homes < 1 << 40
+            && shape.transactions <= MOST_TRANSACTIONS
+            && shape.words() == words.len() as u64;
+        fits.then_some(shape)
+    }
+
     fn words(&self) -> u64 {
         let buckets = self.homes + table::REACH;
         HEADER_WORDS + self.transactions + buckets * bucket::BUCKET_WORDS as u64
@@ -352,7 +357,7 @@ pub(crate) fn limit_of(bytes: u64) -> u64 {
 
 /// Returns the bytes that a buffer for `keys` needs, approximately but never too few.
 pub(crate) fn bytes_for(keys: u64) -> u64 {
-    let mut bytes = keys.saturating_mul(15) + 65_536;
+    let mut bytes = keys.saturating_mul(15).saturating_add(65_536);
     while limit_of(bytes) < keys {
         bytes = bytes.saturating_add(bytes / 16);
     }

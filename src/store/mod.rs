@@ -32,7 +32,7 @@ pub use check::verify::VerifyReport;
 pub use config::damage_policy::OnDamage;
 pub use config::options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,
-    MOST_DEFAULT_BUFFER, Options,
+    MOST_FIRST_BUFFER, Options,
 };
 pub use engine::damage::Damage;
 pub use engine::recovery_report::RecoveryReport;

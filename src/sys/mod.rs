@@ -14,6 +14,7 @@ mod lock;
 mod loom_memory;
 #[cfg(not(all(test, loom)))]
 mod map;
+mod memory;
 mod prefetch;
 pub(crate) mod probes_avx512;
 mod process;
@@ -36,6 +37,7 @@ pub(crate) use loom_memory::{Region, Words, explore};
 pub use map::Map;
 #[cfg(not(all(test, loom)))]
 pub(crate) use map::Words;
+pub(crate) use memory::Memory;
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
 pub(crate) use range_lock::{LockedFile, RangeLock};

@@ -8,9 +8,10 @@ use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
+use crate::options::summary::Summing;
 use crate::options::window::Window;
 use crate::output::format::counted;
-use crate::output::{Output, tell};
+use crate::output::{Output, tell, tell_json};
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 
@@ -43,16 +44,21 @@ pub struct Args {
 
     #[command(flatten)]
     policy: Policy,
+
+    #[command(flatten)]
+    summing: Summing,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   everseen add blocked.ever blocklist.txt
-  zcat old-urls.gz | everseen add visited.ever
+  everseen add visited.ever old-urls.gz                       compressed lists are decompressed
+  everseen add --json blocked.ever blocklist.txt 2> added.json
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    input.quiet = args.summing.quiet;
 
     let repeats = match args.unique {
         true => Repeats::LeaveOut,
@@ -73,10 +79,14 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
     let pending = claimed.pending_summary();
-    tell(format_args!(
-        "{}, {} new{pending}{urls}",
-        counted(tally.items, "line"),
-        tally.kept
-    ));
+    match args.summing {
+        Summing { json: true, .. } => tell_json(&claimed.summary("add")),
+        Summing { quiet: true, .. } => {}
+        _ => tell(format_args!(
+            "{}, {} new{pending}{urls}",
+            counted(tally.items, "line"),
+            tally.kept
+        )),
+    }
     claimed.end(&args.store)
 }

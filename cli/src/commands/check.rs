@@ -5,13 +5,14 @@ use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Options, Sieve, Store};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::options::on_damage::Policy;
 use crate::options::timeout::Timeout;
 use crate::options::window::Window;
-use crate::output::{Output, print};
+use crate::output::{Numbers, Output, print, tell_json};
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, Ending, Job};
 use crate::process::side_files;
@@ -37,8 +38,17 @@ pub struct Args {
     count: bool,
 
     /// Print nothing: the exit status answers
-    #[arg(short, long, conflicts_with = "count")]
+    #[arg(short, long, conflicts_with_all = ["count", "line_number", "json"])]
     quiet: bool,
+
+    /// Print the number of each line before it, counted from 1, as in grep: `7:the line`; with several files their
+    /// names too
+    #[arg(short = 'n', long, conflicts_with = "count")]
+    line_number: bool,
+
+    /// At the end, print a summary as one line of JSON on standard error (docs/json.md)
+    #[arg(long)]
+    json: bool,
 
     #[command(flatten)]
     policy: Policy,
@@ -55,15 +65,21 @@ Examples:
   everseen check blocked.ever hosts.txt                    the hosts that are blocked
   everseen check -v visited.ever < links.txt > todo.txt    the links not visited yet
   everseen check --url -v visited.ever links.txt           the same, of URLs in any spelling
+  everseen check -n blocked.ever hosts.txt                 where they stand in the file
   everseen check -c blocked.ever hosts.txt                 how many are blocked
   echo example.org | everseen check -q blocked.ever && echo blocked";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let prints = !args.count && !args.quiet;
     side_files::refuse_items(&args.store, &args.items, prints)?;
-    let input = Input::open(&args.items)?;
+    let mut input = Input::open(&args.items)?;
+    input.quiet = args.quiet;
     let output = match prints {
-        true => Output::stdout()?,
+        true => Output::stdout()?.number(match (args.line_number, args.items.files.len()) {
+            (false, _) => Numbers::None,
+            (true, 0 | 1) => Numbers::Line,
+            (true, _) => Numbers::FileAndLine,
+        }),
         false => Output::none(),
     };
     input.ensure_apart_from(output.file())?;
@@ -88,10 +104,23 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if args.count && outcome.ending == Ending::Done {
         print(&format!("{}\n", outcome.tally.kept))?;
     }
+    if args.json {
+        let matched = outcome.tally.kept;
+        let inverted = args.invert;
+        tell_json(&outcome.summary("check", JsonMatched { matched, inverted }));
+    }
     match outcome.ending {
         Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),
         _ => outcome.end(&args.store),
     }
+}
+
+#[derive(Serialize)]
+struct JsonMatched {
+    /// The lines that were printed, or would have been.
+    matched: u64,
+    /// Whether those are the lines that were not seen.
+    inverted: bool,
 }
 
 struct Lookup<'s> {

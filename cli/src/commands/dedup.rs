@@ -10,11 +10,12 @@ use crate::input::{Input, Items};
 use crate::options::memory::Memory;
 use crate::options::new_store::NewStore;
 use crate::options::on_damage::Policy;
+use crate::options::summary::Summing;
 use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::exact_file::Target;
 use crate::output::format as human;
-use crate::output::{Output, tell};
+use crate::output::{Output, tell, tell_json};
 use crate::pipeline::deferred_claims as deferred;
 use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
@@ -73,9 +74,13 @@ pub struct Args {
     #[command(flatten)]
     new_store: NewStore,
 
-    /// At the end, report how many lines there were, how many were new and seen, and how fast it went
-    #[arg(long)]
+    /// At the end, report how many lines there were, how many were new and seen, what memory the buffers took, and how
+    /// fast it went
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
     stats: bool,
+
+    #[command(flatten)]
+    summing: Summing,
 }
 
 const EXAMPLES: &str = "\
@@ -84,7 +89,8 @@ Examples:
   everseen dedup -o fresh.txt visited.ever urls.txt      the same, each line once even if it is killed
   crawler | everseen dedup visited.ever | fetcher        in a stream
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
-  everseen dedup --stats all.ever 2024/*.txt >> all.txt  several files as one
+  everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
+  everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
@@ -93,7 +99,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if let Some(output) = &args.output {
         side_files::refuse(&[&args.store], &[output])?;
     }
-    let input = Input::open(&args.items)?;
+    let mut input = Input::open(&args.items)?;
+    input.quiet = args.summing.quiet;
     let options = args.policy.apply(args.memory.options());
     let options = args.new_store.apply(options);
     let (store, output) = match &args.output {
@@ -129,6 +136,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         let urls = args.items.urls.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));
     }
+    if args.summing.json {
+        tell_json(&claimed.summary("dedup"));
+    }
     claimed.end(&args.store)
 }
 
@@ -152,10 +162,11 @@ fn stats(claimed: &Claimed, urls: &str) -> String {
     let pending = claimed.pending_summary();
     let sweeps = claimed.sweeps_summary();
     format!(
-        "{}, {} new, {} seen{pending}{urls}, {:.3} s, {} lines/s{sweeps}",
+        "{}, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
         human::counted(tally.items, "line"),
         tally.kept,
         claimed.seen(),
+        human::bytes(claimed.buffer_bytes),
         elapsed.as_secs_f64(),
         human::per_second(tally.items, elapsed),
     )

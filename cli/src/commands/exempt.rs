@@ -5,14 +5,16 @@ use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{ExemptReport, Store};
+use serde::Serialize;
 
 use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
+use crate::options::summary::Summing;
 use crate::output::format::{plural, thousands};
-use crate::output::{Output, tell};
+use crate::output::{Output, tell, tell_json};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Ending, Job};
 
@@ -37,6 +39,9 @@ pub struct Args {
 
     #[command(flatten)]
     policy: Policy,
+
+    #[command(flatten)]
+    summing: Summing,
 }
 
 const EXAMPLES: &str = "\
@@ -45,7 +50,8 @@ Examples:
   echo https://example.org/ | everseen exempt visited.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    input.quiet = args.summing.quiet;
     let mut exempting = Exempting {
         store,
         pending: Vec::new(),
@@ -62,10 +68,41 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         exempting.store.close()?;
     }
     let report = exempting.report;
+    match args.summing {
+        Summing { json: true, .. } => tell_json(&outcome.summary("exempt", Json::from(report))),
+        Summing { quiet: true, .. } => {}
+        _ => {
+            let urls = args.items.urls.summary(outcome.tally.strays);
+            tell(text(outcome.tally.items, report) + &urls);
+        }
+    }
+    outcome.end(&args.store)
+}
+
+#[derive(Serialize)]
+struct Json {
+    exempted: u64,
+    /// Exempt before.
+    already: u64,
+    /// Left as they are.
+    present: u64,
+}
+
+impl From<ExemptReport> for Json {
+    fn from(report: ExemptReport) -> Self {
+        Json {
+            exempted: report.exempted,
+            already: report.already,
+            present: report.present,
+        }
+    }
+}
+
+fn text(lines: u64, report: ExemptReport) -> String {
     let mut text = format!(
         "{} line{}, {} exempt from now on",
-        thousands(outcome.tally.items),
-        plural(outcome.tally.items),
+        thousands(lines),
+        plural(lines),
         thousands(report.exempted)
     );
     if report.already > 0 {
@@ -77,11 +114,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
             thousands(report.present)
         );
     }
-    tell(format_args!(
-        "{text}{}",
-        args.items.urls.summary(outcome.tally.strays)
-    ));
-    outcome.end(&args.store)
+    text
 }
 
 struct Exempting {

@@ -84,6 +84,8 @@ struct Json {
     bits_per_key: f64,
     generation: u64,
     log_bytes: u64,
+    /// Memory for write buffers. Absent unless others have the store open.
+    buffer_bytes: Option<u64>,
     transactional: bool,
     store_id: String,
     /// Seconds since 1970.
@@ -260,6 +262,7 @@ impl Json {
             bits_per_key: stats.bits_per_key,
             generation: stats.generation,
             log_bytes: stats.log_bytes,
+            buffer_bytes: recovery.joined.then_some(stats.buffer_bytes),
             transactional: stats.transactional,
             store_id: hex(&stats.store_id),
             created: stats.created,
@@ -368,6 +371,9 @@ fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
         ("generation", thousands(stats.generation)),
         ("log", bytes(stats.log_bytes)),
     ];
+    if let Some(taken) = json.buffer_bytes {
+        rows.push(("buffers", format!("{} of memory", bytes(taken))));
+    }
     if recovery.logs > 0 {
         let dropped = match recovery.dropped {
             0 => String::new(),

@@ -5,14 +5,16 @@ use std::process::ExitCode;
 
 use everseen::Store;
 use everseen::hash::{HashedKey, KeyHasher};
+use serde::Serialize;
 
 use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
+use crate::options::summary::Summing;
 use crate::output::format::counted;
-use crate::output::{Output, tell};
+use crate::output::{Output, tell, tell_json};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
@@ -35,6 +37,9 @@ pub struct Args {
 
     #[command(flatten)]
     policy: Policy,
+
+    #[command(flatten)]
+    summing: Summing,
 }
 
 const EXAMPLES: &str = "\
@@ -44,7 +49,8 @@ Examples:
   everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    input.quiet = args.summing.quiet;
     // Refuses an unsuitable store before anything is read.
     store.remove_hashed(&[], &mut Vec::new())?;
 
@@ -60,12 +66,24 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
     let absent = tally.items - tally.dropped - tally.kept;
-    tell(format_args!(
-        "{}, {} removed, {absent} absent{urls}",
-        counted(tally.items, "line"),
-        tally.kept
-    ));
+    let removed = tally.kept;
+    match args.summing {
+        Summing { json: true, .. } => {
+            tell_json(&outcome.summary("remove", JsonRemoved { removed, absent }));
+        }
+        Summing { quiet: true, .. } => {}
+        _ => tell(format_args!(
+            "{}, {removed} removed, {absent} absent{urls}",
+            counted(tally.items, "line"),
+        )),
+    }
     outcome.end(&args.store)
+}
+
+#[derive(Serialize)]
+struct JsonRemoved {
+    removed: u64,
+    absent: u64,
 }
 
 struct Removing {

@@ -1,10 +1,14 @@
 //! `everseen snapshot`: copy a live store, or write what has changed since.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+use everseen::{DeltaReport, SnapshotReport};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::summary::Summing;
 use crate::output::format::{bytes, thousands};
 use crate::output::progress::Progress;
 use crate::output::tell;
@@ -37,12 +41,16 @@ pub struct Args {
 
     #[command(flatten)]
     memory: Memory,
+
+    #[command(flatten)]
+    summing: Summing,
 }
 
 const EXAMPLES: &str = "\
 Examples:
   everseen snapshot visited.ever backup/monday.ever
   everseen snapshot visited.ever tuesday.delta --since backup/monday.ever
+  everseen snapshot --json visited.ever copy.ever 2> copy.json
   everseen apply tuesday.delta backup/monday.ever        the backup is Tuesday's now
   scp tuesday.delta mirror: && ssh mirror everseen apply tuesday.delta visited.ever";
 
@@ -52,42 +60,103 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     side_files::refuse(&all, &all)?;
     let signals = Signals::catch()?;
     let store = args.memory.options().open(&args.store)?;
-    let mut bar = Progress::of_bytes();
+    let mut bar = match args.summing.quiet {
+        true => Progress::quiet(),
+        false => Progress::of_bytes(),
+    };
     let watch = |progress: everseen::Progress| {
         bar.update_bytes(progress.done, progress.total);
         signals.go_on()
     };
     let done = match &args.since {
-        None => store.snapshot_watched(&args.dest, watch).map(|made| {
-            let how = if made.shared { ", blocks shared" } else { "" };
-            format!(
+        None => store
+            .snapshot_watched(&args.dest, watch)
+            .map(|made| Made::of_copy(&args.dest, &made)),
+        Some(previous) => store
+            .snapshot_since_watched(&args.dest, previous, watch)
+            .map(|made| Made::of_delta(&args.dest, &made)),
+    };
+    drop(bar);
+    store.close()?;
+    let said = done.map(|made| match args.summing {
+        Summing { json: true, .. } => serde_json::to_string(&made.json).unwrap_or_default(),
+        Summing { quiet: true, .. } => String::new(),
+        _ => made.text,
+    });
+    finish(said, &signals)
+}
+
+/// What was made, for people and for programs.
+struct Made {
+    text: String,
+    json: Json,
+}
+
+#[derive(Serialize)]
+struct Json {
+    command: &'static str,
+    path: String,
+    /// The generation of the copy that a delta starts from.
+    from: Option<u64>,
+    generation: u64,
+    /// Absent in a delta.
+    keys: Option<u64>,
+    pages: u64,
+    bytes: u64,
+    /// Whether the file system shares the copy's blocks with the store.
+    shared: bool,
+}
+
+impl Made {
+    fn of_copy(path: &Path, made: &SnapshotReport) -> Self {
+        let how = if made.shared { ", blocks shared" } else { "" };
+        Made {
+            text: format!(
                 "{} of generation {}: {} keys, {} pages, all whole, {}{how}",
-                args.dest.display(),
+                path.display(),
                 made.generation,
                 thousands(made.keys),
                 thousands(made.pages),
                 bytes(made.bytes),
-            )
-        }),
-        Some(previous) => store
-            .snapshot_since_watched(&args.dest, previous, watch)
-            .map(|made| {
-                format!(
-                    "{} from generation {} to {}: {} pages, {}",
-                    args.dest.display(),
-                    made.from,
-                    made.to,
-                    thousands(made.pages),
-                    bytes(made.bytes),
-                )
-            }),
-    };
-    drop(bar);
-    store.close()?;
-    finish(done, &signals)
+            ),
+            json: Json {
+                command: "snapshot",
+                path: path.display().to_string(),
+                from: None,
+                generation: made.generation,
+                keys: Some(made.keys),
+                pages: made.pages,
+                bytes: made.bytes,
+                shared: made.shared,
+            },
+        }
+    }
+
+    fn of_delta(path: &Path, made: &DeltaReport) -> Self {
+        Made {
+            text: format!(
+                "{} from generation {} to {}: {} pages, {}",
+                path.display(),
+                made.from,
+                made.to,
+                thousands(made.pages),
+                bytes(made.bytes),
+            ),
+            json: Json {
+                command: "snapshot",
+                path: path.display().to_string(),
+                from: Some(made.from),
+                generation: made.to,
+                keys: None,
+                pages: made.pages,
+                bytes: made.bytes,
+                shared: false,
+            },
+        }
+    }
 }
 
-/// Reports the result, or ends with the status of the signal that stopped it.
+/// Reports the result unless there is nothing to say, or ends with the status of the signal that stopped it.
 pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitCode, CliError> {
     match (done, signals.ending()) {
         (Err(everseen::Error::Cancelled), Some(status)) => {
@@ -95,7 +164,10 @@ pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitC
             Ok(ExitCode::from(status))
         }
         (done, _) => {
-            tell(format_args!("{}", done?));
+            match done? {
+                said if said.is_empty() => {}
+                said => tell(said),
+            }
             Ok(ExitCode::SUCCESS)
         }
     }

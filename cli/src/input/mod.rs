@@ -1,12 +1,13 @@
 //! The sources of items: files and standard input, which a thread reads ahead.
 
+pub(crate) mod compressed;
 pub(crate) mod line_spool;
 pub(crate) mod read_ahead;
 pub(crate) mod record_blocks;
 pub(crate) mod urls;
 
 use std::fs::{File, Metadata};
-use std::io::{self, Seek};
+use std::io::{self, ErrorKind, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -16,6 +17,7 @@ use std::time::Duration;
 use everseen::hash::KeyHasher;
 
 use crate::error::CliError;
+use crate::input::compressed::{Format, Meter};
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
 use crate::options::units as size;
@@ -41,6 +43,11 @@ pub struct Items {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
     pub max_line: u64,
 
+    /// Read compressed files as they are. By default, what begins as gzip, zstd, xz or bzip2 data is decompressed,
+    /// whatever its name
+    #[arg(long)]
+    pub no_decompress: bool,
+
     #[command(flatten)]
     pub urls: Urls,
 }
@@ -50,9 +57,14 @@ pub struct Input {
     sources: Vec<Source>,
     separator: u8,
     longest: u64,
+    decompress: bool,
     pub urls: Urls,
     /// Total bytes of the inputs, if all are regular files.
     pub total: Option<u64>,
+    /// How many of them have been read.
+    pub meter: Arc<Meter>,
+    /// Whether to show no progress and no warnings.
+    pub quiet: bool,
 }
 
 struct Source {
@@ -74,8 +86,11 @@ impl Input {
             sources: Vec::new(),
             separator: if items.null { 0 } else { b'\n' },
             longest: items.max_line,
+            decompress: !items.no_decompress,
             urls: items.urls,
             total: Some(0),
+            meter: Arc::default(),
+            quiet: false,
         };
         for path in &items.files {
             input.add(path)?;
@@ -178,23 +193,26 @@ impl Input {
                 name: name.clone(),
                 source,
             };
-            let mut file = match origin {
+            let file = match origin {
                 Origin::Open(file) => file,
                 Origin::Path(path) => File::open(path).map_err(fail)?,
             };
+            let mut stream = compressed::open(file, self.decompress, &self.meter).map_err(fail)?;
             let origin: Arc<str> = name.as_str().into();
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
             let mut splitter = Splitter::new(self.separator, longest);
             let (mut more, mut line) = (true, 0);
             while more {
-                more = splitter.fill(&mut file).map_err(|error| match error {
-                    SplitError::Read(source) => fail(source),
-                    SplitError::ItemTooLong => CliError::ItemTooLong {
-                        name: name.clone(),
-                        line: line + 1,
-                        limit: human::bytes(self.longest),
-                    },
-                })?;
+                more = splitter
+                    .fill(&mut stream.bytes)
+                    .map_err(|error| match error {
+                        SplitError::Read(source) => unreadable(&name, stream.format, source),
+                        SplitError::ItemTooLong => CliError::ItemTooLong {
+                            name: name.clone(),
+                            line: line + 1,
+                            limit: human::bytes(self.longest),
+                        },
+                    })?;
                 if !splitter.has_items() {
                     continue;
                 }
@@ -211,6 +229,22 @@ impl Input {
             }
         }
         Ok(())
+    }
+}
+
+/// Explains why an input can't be read further: because of the system, or because of what is in it.
+fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError {
+    let name = name.to_owned();
+    match format {
+        Some(format) if source.raw_os_error().is_none() => match source.kind() {
+            ErrorKind::UnexpectedEof => CliError::CutShort { name, format },
+            _ => CliError::NotDecompressed {
+                name,
+                format,
+                source,
+            },
+        },
+        _ => CliError::Input { name, source },
     }
 }
 

@@ -138,6 +138,7 @@ mod tests {
                 files: paths.to_vec(),
                 null: false,
                 max_line: 7,
+                no_decompress: false,
                 urls: Urls::default(),
             };
             let hasher = everseen::hash::KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);

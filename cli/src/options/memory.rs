@@ -8,9 +8,12 @@ use crate::options::units as size;
 /// The part of the command line that grants memory.
 #[derive(clap::Args)]
 pub struct Memory {
-    /// Write buffer size, such as 512M [default: the size of the filter, from 64M to 256M, but at most a fourth of the
-    /// free disk]. Most of it is two files beside the store while it is open. Lines that wait for each other take more
-    /// (see --window, where there is that option)
+    /// Write buffer size, such as 512M [default: it follows the filter]
+    ///
+    /// Most of it is two files beside the store while it is open. By default it begins with the size of the filter,
+    /// from 64M to 256M. Later buffers grow up to four times the filter's size, but at most an eighth of the memory,
+    /// half of what the kernel lets lie unwritten, and a fourth of the available memory and of the free disk. Lines
+    /// that wait for each other take more (see --window, where there is that option).
     #[arg(long, value_name = "SIZE", value_parser = size::size)]
     buffer: Option<u64>,
 

@@ -3,6 +3,7 @@
 pub(crate) mod memory;
 pub(crate) mod new_store;
 pub(crate) mod on_damage;
+pub(crate) mod summary;
 pub(crate) mod timeout;
 pub(crate) mod units;
 pub(crate) mod window;

@@ -7,9 +7,10 @@ pub(crate) mod progress;
 use std::fmt::Display;
 use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
+use std::ops::Range;
 
 use crate::error::CliError;
-use crate::input::record_blocks::Block;
+use crate::input::record_blocks::{Block, Place};
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{byte_before, file_of};
@@ -27,6 +28,17 @@ pub struct Output {
     before: Option<u8>,
     /// Present for a named file: it notes the file's length.
     sink: Option<Sink>,
+    numbers: Numbers,
+}
+
+/// What precedes each printed item.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Numbers {
+    None,
+    /// Its line number.
+    Line,
+    /// The name of its input too.
+    FileAndLine,
 }
 
 impl Output {
@@ -54,6 +66,7 @@ impl Output {
             regular,
             unsynced: false,
             sink,
+            numbers: Numbers::None,
         })
     }
 
@@ -65,7 +78,13 @@ impl Output {
             regular: None,
             unsynced: false,
             sink: None,
+            numbers: Numbers::None,
         }
+    }
+
+    /// Puts the place of each item before it.
+    pub fn number(self, numbers: Numbers) -> Self {
+        Output { numbers, ..self }
     }
 
     pub fn prints(&self) -> bool {
@@ -100,18 +119,14 @@ impl Output {
             let range = first + at..first + at + run.len();
             at += run.len();
             if run[0] {
-                let items = block.run(range);
-                let separator = items.last().copied();
-                if self
-                    .before
-                    .take()
-                    .is_some_and(|byte| Some(byte) != separator)
-                {
-                    to.write_all(separator.as_slice())
-                        .map_err(|error| failure(self.sink.as_ref(), error))?;
-                }
-                to.write_all(items)
-                    .map_err(|error| failure(self.sink.as_ref(), error))?;
+                let separator = block.run(range.clone()).last().copied();
+                let is_unfinished = |byte| Some(byte) != separator;
+                let written = match self.before.take().is_some_and(is_unfinished) {
+                    true => to.write_all(separator.as_slice()),
+                    false => Ok(()),
+                };
+                let printed = written.and_then(|()| print_run(to, block, range, self.numbers));
+                printed.map_err(|error| failure(self.sink.as_ref(), error))?;
                 self.unsynced = true;
             }
         }
@@ -140,6 +155,27 @@ impl Output {
     }
 }
 
+/// Prints neighbouring items: as they lie there, or each behind its place.
+fn print_run(
+    to: &mut impl Write,
+    block: &Block,
+    range: Range<usize>,
+    numbers: Numbers,
+) -> io::Result<()> {
+    if numbers == Numbers::None {
+        return to.write_all(block.run(range));
+    }
+    for item in range {
+        let Place { input, line } = block.place(item);
+        match numbers {
+            Numbers::FileAndLine => write!(to, "{input}:{line}:")?,
+            _ => write!(to, "{line}:")?,
+        }
+        to.write_all(block.run(item..item + 1))?;
+    }
+    Ok(())
+}
+
 fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
     match sink {
         Some(sink) => CliError::OutputFile {
@@ -165,6 +201,13 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| CliError::Output(error.into()))?;
     print(&(text + "\n"))
+}
+
+/// Prints a value as one line of JSON on standard error. If that is closed, it is dropped.
+pub fn tell_json(value: &impl serde::Serialize) {
+    if let Ok(text) = serde_json::to_string(value) {
+        tell(text);
+    }
 }
 
 /// Prints a message on standard error, in one line. If standard error is closed, the message is dropped.

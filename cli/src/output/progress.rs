@@ -35,6 +35,7 @@ pub struct Tally {
 /// A bar if the end is known, otherwise a spinner; nothing if no terminal shows it.
 pub struct Progress {
     shown: Option<Shown>,
+    is_quiet: bool,
 }
 
 /// What the line counts beside the bar.
@@ -64,6 +65,15 @@ impl Progress {
         let visible = io::stderr().is_terminal() && !(prints && io::stdout().is_terminal());
         Progress {
             shown: visible.then(|| Shown::new(total, Said::Lines(label))),
+            is_quiet: false,
+        }
+    }
+
+    /// Creates one that shows nothing and drops messages.
+    pub fn quiet() -> Self {
+        Progress {
+            shown: None,
+            is_quiet: true,
         }
     }
 
@@ -72,12 +82,16 @@ impl Progress {
         let visible = io::stderr().is_terminal();
         Progress {
             shown: visible.then(|| Shown::new(Some(total), Said::Pages)),
+            is_quiet: false,
         }
     }
 
     /// Prints a message on standard error, above the bar.
     pub fn tell(&self, message: &str) {
         let tell = || tell(format_args!("everseen: {message}"));
+        if self.is_quiet {
+            return;
+        }
         match &self.shown {
             Some(shown) => shown.bar.suspend(tell),
             None => tell(),
@@ -89,6 +103,7 @@ impl Progress {
         let visible = io::stderr().is_terminal();
         let progress = Progress {
             shown: visible.then(|| Shown::new(Some(0), Said::Pages)),
+            is_quiet: false,
         };
         if let (Some(shown), Ok(style)) = (&progress.shown, ProgressStyle::with_template(BYTES)) {
             shown.bar.set_style(style);

@@ -6,6 +6,7 @@ use crate::error::CliError;
 use crate::input::Next;
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::Block;
+use crate::output::progress::Tally;
 use crate::pipeline::{Ending, Job, PAUSE, Run};
 use crate::process::signals::Signals;
 
@@ -19,6 +20,14 @@ pub struct Arrival {
 }
 
 impl<J: Job> Run<'_, J> {
+    pub fn show_progress(&mut self) {
+        let bytes = self.meter.bytes().unwrap_or(self.tally.bytes);
+        self.progress.update(Tally {
+            bytes,
+            ..self.tally
+        });
+    }
+
     /// Returns what comes next, after what comes within some time.
     pub fn arrival(&mut self, feed: &mut Ahead) -> Result<Arrival, CliError> {
         let ready = feed.poll()?;
@@ -131,7 +140,7 @@ impl<J: Job> Run<'_, J> {
             // Other processes may be waiting for the commit, and the reader of the output may be slow.
             self.commit_if_due()?;
         }
-        self.progress.update(self.tally);
+        self.show_progress();
         Ok(None)
     }
 }

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Kind, Sieve, Store, Verdict};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::Input;
@@ -17,6 +18,7 @@ use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims::{self, Deferred};
 use crate::pipeline::fullness::Warnings;
 use crate::pipeline::pending::{self, PassedBy};
+use crate::pipeline::summary::Summary;
 use crate::pipeline::window::Gather;
 use crate::pipeline::{self, BATCH, Ending, Job, Outcome};
 
@@ -29,6 +31,8 @@ pub struct Claimed {
     pub pending: u64,
     /// How many windows of waiting lines were answered by one sweep each, and the most lines of a window.
     sweeps: (u64, usize),
+    /// The memory that write buffers took at the end.
+    pub buffer_bytes: u64,
 }
 
 impl Claimed {
@@ -57,6 +61,19 @@ impl Claimed {
         }
     }
 
+    /// Returns the summary in JSON.
+    pub fn summary(&self, command: &'static str) -> Summary<JsonClaimed> {
+        let seconds = self.elapsed.as_secs_f64();
+        let claimed = JsonClaimed {
+            new: self.outcome.tally.kept,
+            seen: self.seen(),
+            pending: self.pending,
+            seconds,
+            sweeps: self.sweeps.0,
+        };
+        self.outcome.summary(command, claimed)
+    }
+
     /// Returns what a summary says about sweeps; nothing if there were none.
     pub fn sweeps_summary(&self) -> String {
         match self.sweeps {
@@ -73,6 +90,16 @@ impl Claimed {
         let tally = self.outcome.tally;
         tally.items - tally.dropped - tally.kept - self.pending
     }
+}
+
+/// What `dedup` and `add` say of the lines.
+#[derive(Serialize)]
+pub struct JsonClaimed {
+    new: u64,
+    seen: u64,
+    pending: u64,
+    seconds: f64,
+    sweeps: u64,
 }
 
 /// How to claim items.
@@ -113,7 +140,8 @@ pub fn claim_all(
     claims.end()?;
     let pending = claims.settle(&mut outcome.tally, prints)?;
     let sweeps = (claims.sieve.sweeps(), claims.sieve.most_keys());
-    // Unread items are not committed: abandoning the store abandons them.
+    let buffer_bytes = claims.store.buffer_bytes()?;
+    // Unread items are not committed: dropping the store abandons them.
     if outcome.ending != Ending::Unread {
         store.close()?;
     }
@@ -122,6 +150,7 @@ pub fn claim_all(
         elapsed: started.elapsed(),
         pending,
         sweeps,
+        buffer_bytes,
     })
 }
 

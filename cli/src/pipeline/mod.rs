@@ -8,15 +8,18 @@ pub(crate) mod fullness;
 mod gathering;
 pub(crate) mod insert_job;
 pub(crate) mod pending;
+mod summary;
 pub(crate) mod window;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
 
 use crate::error::CliError;
+use crate::input::compressed::Meter;
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::{Block, Place};
 use crate::input::urls::Strays;
@@ -140,8 +143,11 @@ pub fn run(
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     window.set_stream(input.total.is_none());
-    let progress = Progress::new(input.total, label, output.is_stdout());
-    let urls = input.urls;
+    let progress = match input.quiet {
+        true => Progress::quiet(),
+        false => Progress::new(input.total, label, output.is_stdout()),
+    };
+    let (urls, meter) = (input.urls, Arc::clone(&input.meter));
     let mut feed = Ahead::new(input.start(job.hasher())?);
     let mut run = Run {
         patience: Patience::new(job.wait()),
@@ -153,6 +159,7 @@ pub fn run(
         crowded_since: None,
         refused: None,
         window,
+        meter,
     };
 
     let ending = match run.consume(&mut feed, &signals) {
@@ -193,6 +200,7 @@ struct Run<'a, J> {
     refused: Option<Refused>,
     /// Items that are not judged yet.
     window: Window,
+    meter: Arc<Meter>,
 }
 
 impl<J: Job> Run<'_, J> {
@@ -224,7 +232,7 @@ impl<J: Job> Run<'_, J> {
             if let Some(ending) = ending {
                 return Ok(ending);
             }
-            self.progress.update(self.tally);
+            self.show_progress();
         }
     }
 
@@ -408,6 +416,7 @@ mod tests {
             files: vec![path],
             null: false,
             max_line: 64 << 20,
+            no_decompress: false,
             urls: Urls::default(),
         };
         run(
@@ -475,6 +484,7 @@ mod tests {
                 patience: Patience::new(Duration::ZERO),
                 refused: None,
                 window: Window::none(),
+                meter: Arc::default(),
             };
             run.commit_if_due().expect("nothing fails");
             assert_eq!(job.commits.len(), commits);

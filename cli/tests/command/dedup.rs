@@ -194,6 +194,7 @@ fn statistics_add_up() {
         ran.err
     );
     assert!(ran.err.ends_with(" lines/s\n"), "{}", ran.err);
+    assert!(ran.err.contains("iB of buffers, "), "{}", ran.err);
     assert_eq!(lab.run_on(&["dedup", "store"], input).err, "");
 }
 

@@ -10,6 +10,7 @@ mod dedup;
 mod documents;
 mod exempt;
 mod fullness;
+mod input;
 mod interrupted;
 mod long_lines;
 mod measured;

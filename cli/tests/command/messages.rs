@@ -162,17 +162,29 @@ fn placed(lab: &Lab, expected: &str) -> String {
     expected.replace("HERE", &folder.display().to_string())
 }
 
+/// What lies in the folder: nothing may be left beside a file that was taken for a store.
+fn files(lab: &Lab) -> Vec<(std::ffi::OsString, Option<Vec<u8>>)> {
+    let entries = fs::read_dir(lab.path(".")).expect("a folder");
+    let entries = entries.map(|entry| entry.expect("a file"));
+    let mut files: Vec<_> = entries
+        .map(|entry| (entry.file_name(), fs::read(entry.path()).ok()))
+        .collect();
+    files.sort();
+    files
+}
+
 #[test]
 fn each_refusal_says_what_is_wrong_and_what_to_do() {
     let lab = lab();
+    let before = files(&lab);
     for (args, expected) in TABLE {
         let ran = lab.run(args);
         let expected = placed(&lab, expected);
         assert_eq!(ran.err, format!("everseen: {expected}\n"), "{args:?}");
         assert_eq!(ran.code, Some(2), "{args:?}");
         assert_eq!(ran.out, b"", "{args:?}");
+        assert_eq!(files(&lab), before, "{args:?}");
     }
-    assert!(!lab.path("new").exists() && !lab.path("nowhere").exists());
 }
 
 /// What `--stats` says, without how long it took.

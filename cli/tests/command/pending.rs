@@ -145,6 +145,25 @@ fn what_another_run_commits_was_seen() {
     assert!(err.starts_with("5 lines, 2 new, 3 seen, "), "{err}");
 }
 
+#[test]
+fn info_reports_what_buffers_take_while_a_run_is_on() {
+    let lab = Lab::new();
+    let mut run = Fed::start(&lab, &["dedup", "--buffer", "1M", "store"]);
+    run.write(b"line\n");
+    assert_eq!(read_lines(&mut run.out, 1), b"line\n");
+    let json = || crate::support::json(&lab.run(&["info", "--json", "store"]).expect(0));
+    let taken = json()["buffer_bytes"].as_u64();
+    assert!(
+        taken.is_some_and(|taken| (100_000..1 << 20).contains(&taken)),
+        "{taken:?}"
+    );
+    let report = lab.run(&["info", "store"]).expect(0);
+    assert!(text(&report).contains("KiB of memory"), "{}", text(&report));
+    let (code, _, err) = run.finish();
+    assert_eq!((code, &err[..]), (Some(0), ""));
+    assert!(json()["buffer_bytes"].is_null());
+}
+
 /// Each has claimed what the other comes to later, and neither has committed any of it.
 #[test]
 fn two_that_wait_for_each_other_both_go_on() {

@@ -70,7 +70,8 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     Of this handle:
 
     Args:
-        buffer: Bytes of memory for the write buffer and all scratch, 128 KiB or more.
+        buffer: Bytes of memory for the write buffers and all scratch, 128 KiB or more. Without it, memory follows the
+            filter, from 64 MiB up.
         writer: The name under which it commits (`"default"`).
         exclusive: Has the store alone, or not at all. Such a handle is faster, and neither pickled nor inherited.
         timeout: Seconds to wait for other handles (30).

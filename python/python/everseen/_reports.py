@@ -64,6 +64,8 @@ class Stats:
     generation: int
     """The number of checkpoints, plus one."""
     log_bytes: int
+    buffer_bytes: int
+    """Bytes of memory that write buffers take now, for all handles."""
     lock_taken: int
     lock_waited: float
     """Seconds that this handle's threads have waited for the writer lock."""

@@ -307,6 +307,14 @@ impl Store {
         stats::stats(&self.engine)
     }
 
+    /// Returns [`Stats::buffer_bytes`] alone, in a few nanoseconds.
+    ///
+    /// # Errors
+    /// If the shared memory can't be read.
+    pub fn buffer_bytes(&self) -> Result<u64> {
+        stats::buffer_bytes(&self.engine)
+    }
+
     /// Returns how many keys there are and how many there may be. Takes about ten nanoseconds, cheap enough to call
     /// after each batch in order to create a larger store in time.
     ///

@@ -47,6 +47,9 @@ pub struct Stats {
     pub generation: u64,
     /// Bytes of records in the logs.
     pub log_bytes: u64,
+    /// Bytes of memory that write buffers take now: the active one, and the one that a checkpoint moves into the pages,
+    /// if any. All handles share them.
+    pub buffer_bytes: u64,
     /// How often this handle has taken the writer lock since it was opened: mostly once for each batch of up to 512
     /// keys that contains a new one, and for each commit.
     pub lock_taken: u64,
@@ -110,6 +113,12 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
     collector.collect(Writer::of(engine).commits()?)
 }
 
+/// Returns the bytes of memory that write buffers take now.
+pub(crate) fn buffer_bytes(engine: &Engine) -> Result<u64> {
+    engine.handle.check_usable()?;
+    Ok(engine.views.current()?.buffer_bytes())
+}
+
 struct StatsCollector<'a> {
     file: &'a StoreFile,
     views: &'a ViewCell,
@@ -161,6 +170,7 @@ impl StatsCollector<'_> {
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)
                 .fold(0, u64::saturating_add),
+            buffer_bytes: view.buffer_bytes(),
             lock_taken: self.waits.taken(),
             lock_waited: self.waits.waited(),
             transactional: header.transactional,

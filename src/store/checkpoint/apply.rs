@@ -40,6 +40,10 @@ impl LogApplier<'_> {
         let file = self.access.file;
         let old = &meta.superblock;
         let (mut found, cut) = read_closed(log, meta)?;
+        let log_keys = match buffer {
+            Some(_) => 0,
+            None => self.access.options.log_keys(),
+        };
         let buffer = self.believed(buffer, log, &found, old)?;
         let mut layers = old.layers.clone();
         let count = found.committed_keys + found.removed;
@@ -65,6 +69,7 @@ impl LogApplier<'_> {
         let sections = rewrite.after(log, &mut found, inserted)?;
         if count > 0 {
             let task = CheckpointTask::new(meta, log.generation, cut.clone(), count, workers);
+            let task = task.with_log_keys(log_keys);
             let layer = self.write_pages(&task, inserted, log, &found)?;
             layers.pop();
             layers.push(layer);

@@ -93,7 +93,11 @@ impl<'a> BloomPass<'a> {
         };
         // A chunk has as many pages as fit in memory, and as many as have keys that fit in memory.
         let by_pages = options.chunk_pages() as f64 / share;
-        let by_keys = options.chunk_keys() as f64 / keys_a_page;
+        let chunk_keys = match keys {
+            KeySource::Buffer(buffer) => options.chunk_keys_beside(buffer.bytes()),
+            _ => options.chunk_keys(),
+        };
+        let by_keys = chunk_keys as f64 / keys_a_page;
         let chunk = by_pages.min(by_keys).max(1.0) as u64;
         Self {
             access,
@@ -113,7 +117,8 @@ impl<'a> BloomPass<'a> {
 
     pub(crate) fn run(&mut self) -> Result<Passed> {
         let source = self.keys;
-        let mut stream = source.stream(self.access.options.chunk_keys());
+        let most = self.access.options.chunk_keys();
+        let mut stream = source.stream(most.max(self.task.log_keys));
         let mut keys = Vec::new();
         let (mut count, mut taken) = (0, Digest::default());
         // The first intent names two chunks.

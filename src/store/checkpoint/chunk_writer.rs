@@ -46,6 +46,8 @@ pub(crate) struct CheckpointTask {
     /// Pages that may be torn because a checkpoint of this generation was interrupted.
     pub(crate) torn: Range<u64>,
     pub(crate) workers: Workers,
+    /// The most keys to hold in memory at a time if they come from the log.
+    pub(crate) log_keys: u64,
 }
 
 impl CheckpointTask {
@@ -65,7 +67,13 @@ impl CheckpointTask {
             first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
             torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
             workers,
+            log_keys: 0,
         }
+    }
+
+    /// Grants memory for this many keys at a time if they come from the log.
+    pub(crate) fn with_log_keys(self, log_keys: u64) -> Self {
+        Self { log_keys, ..self }
     }
 }
 

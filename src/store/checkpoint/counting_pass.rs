@@ -102,7 +102,9 @@ impl<'a> CountingPass<'a> {
     ) -> Result<()> {
         let file = self.access.file;
         replay(file, &self.journal, self.task.generation, &self.task.torn)?;
+        // A count takes twice a key's memory, and as much again until it is added up.
         let most = self.access.options.chunk_keys();
+        let most = most.max(self.task.log_keys / 4);
         let step = (most as f64 / self.density).max(1.0) as u64;
         let mut stream = nets.stream(most);
         // Counting can't be repeated. When a part is counted, it must be what it was when the whole equalled the log.

@@ -54,9 +54,11 @@ impl Drop for Running<'_> {
             shared,
             handle,
             file,
+            state,
             ..
         } = self.checkpointer;
         shared.set_checkpointer(0);
+        state.set_running(false);
         if std::thread::panicking() {
             let cause = std::io::Error::other("the thread at it panicked");
             handle.poison(Error::sync("finish the checkpoint of", &file.place, cause));
@@ -108,7 +110,10 @@ impl<'a> Checkpointer<'a> {
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
-                let make_spare = |settled| engine.buffers.make_spare(&settled);
+                let make_spare = |settled| {
+                    let demand = engine.views.cell.load().demand();
+                    engine.buffers.make_spare(&settled, demand);
+                };
                 let checkpointer = Checkpointer::of(&engine);
                 // A checkpoint that another process runs needs no help.
                 let _ = checkpointer.settle_and(Duration::ZERO, Workers::One, make_spare);
@@ -188,6 +193,7 @@ impl<'a> Checkpointer<'a> {
         }
         let process = u64::from(std::process::id());
         self.shared.set_checkpointer(process);
+        self.state.set_running(true);
         Ok(Some(Running {
             checkpointer: *self,
             _one_process: one_process,

@@ -12,11 +12,11 @@ use crate::store::config::template::Template;
 use crate::store::coordination::place::Place;
 use crate::sys::storage::{self, Storage};
 
-/// The default memory for the write buffer and all scratch: 64 MiB. A filter larger than that gets as much as its own
-/// size, up to [`MOST_DEFAULT_BUFFER`]. A disk with little room limits it to a fourth of that room.
+/// The memory for the write buffers and all scratch that a handle takes by default when it opens a small filter, and
+/// the least that it goes back to: 64 MiB. See [`Options::buffer`].
 pub const DEFAULT_BUFFER: u64 = 64 << 20;
-/// The most memory that a handle takes by default: 256 MiB.
-pub const MOST_DEFAULT_BUFFER: u64 = 256 << 20;
+/// The most memory that a handle takes by default before it has filled a buffer: 256 MiB. See [`Options::buffer`].
+pub const MOST_FIRST_BUFFER: u64 = 256 << 20;
 /// The minimum memory for the write buffer: 128 KiB.
 pub const LEAST_BUFFER: u64 = 128 << 10;
 /// How long a handle waits for others by default.
@@ -61,6 +61,8 @@ pub struct Options {
     pub(crate) buffer: u64,
     /// Whether the caller set `buffer`. Otherwise it is computed once the filter's size is known.
     pub(crate) granted: bool,
+    /// The bounds within which memory follows the filter, unless `buffer` is set.
+    pub(crate) between: Option<(u64, u64)>,
     pub(crate) writer: String,
     pub(crate) background: bool,
     pub(crate) exclusive: bool,
@@ -87,6 +89,7 @@ impl Default for Options {
             times: 1,
             buffer: DEFAULT_BUFFER,
             granted: false,
+            between: None,
             writer: "default".to_owned(),
             background: true,
             exclusive: false,
@@ -179,14 +182,35 @@ impl Options {
     /// Sets the bytes of memory for both write buffers and all scratch, 128 KiB or more. More memory makes for fewer,
     /// denser checkpoints.
     ///
-    /// Defaults to the size of the filter when it is opened, within 64 to 256 MiB, but no more than a fourth of the
-    /// free disk space: both buffers are files on the disk while the store is open. If buffers of an explicitly set
-    /// size do not fit, the error is [`Error::NoRoomForBuffer`].
+    /// By default memory follows the filter. A handle begins with the filter's size, within 64 to 256 MiB. Each further
+    /// buffer is up to four times as large as the one before it, as long as both take less than four times the filter's
+    /// size, an eighth of the memory that the process may have (of physical memory, or of a control group's), a fourth
+    /// of what is available now, and a fourth of the disk's free space: buffers are files on the disk while the store is
+    /// open. For the same reason they take at most half of the dirty memory from which on the system writes to the disk
+    /// in the background; buffers of an [`exclusive`](Self::exclusive) handle are no files, and are not bound by that.
+    /// When the system runs short, the next buffers are smaller again. [`Stats::buffer_bytes`](crate::Stats) says what
+    /// they take.
+    ///
+    /// The first handle to open a store decides for all that join it, except that a handle makes no buffer larger than
+    /// what it is set to, or than the first. If buffers of an explicitly set size do not fit on the disk, the error is
+    /// [`Error::NoRoomForBuffer`].
+    ///
+    /// A handle that is idle keeps the buffers that it has last seen until its next call, even if others have replaced
+    /// them since.
     ///
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
     /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
     pub fn buffer(mut self, bytes: u64) -> Self {
-        (self.buffer, self.granted) = (bytes, true);
+        self.buffer = bytes;
+        (self.granted, self.between) = (true, None);
+        self
+    }
+
+    /// Lets the memory for write buffers and scratch follow the filter within these bounds, instead of from 64 MiB up.
+    /// The other bounds that apply by default still do; see [`buffer`](Self::buffer), which this replaces.
+    pub fn buffer_between(mut self, least: u64, most: u64) -> Self {
+        self.buffer = least;
+        (self.granted, self.between) = (false, Some((least, most)));
         self
     }
 
@@ -256,6 +280,12 @@ impl Options {
         };
         if self.buffer < LEAST_BUFFER {
             return wrong("buffer", "at least 131072 bytes", self.buffer.to_string());
+        }
+        if let Some((least, most)) = self.between
+            && least > most
+        {
+            let expected = format!("at least {least} bytes at most");
+            return wrong("buffer", &expected, most.to_string());
         }
         if !(1..=MAX_WRITER_NAME).contains(&self.writer.len()) {
             let got = format!("{} bytes", self.writer.len());

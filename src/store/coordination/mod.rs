@@ -3,6 +3,7 @@
 //! Guarantees that two handles that open one file, by whatever names, know of each other. This module touches
 //! `NAME-shm` and lock bytes of the store file, never the store's own bytes. The lock order is in [`locks`].
 
+pub(crate) mod buffer_sizes;
 pub(crate) mod fsync_failures;
 pub(crate) mod handle;
 pub(crate) mod legacy_locks;

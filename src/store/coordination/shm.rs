@@ -11,6 +11,7 @@ use std::sync::{Mutex, OnceLock};
 use crate::buffer::{Digest, Sum, Wrong};
 use crate::file::layout::MAX_COUNTER;
 use crate::file::pages::WriteWindow;
+use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::fsync_failures::FsyncFailures;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_mismatch::ShmMismatch;
@@ -19,13 +20,11 @@ use crate::sys::futex::SLEEPS_ON_WORDS;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
 
-pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM4");
+pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM5");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
-/// The largest buffer that any machine has room for.
-pub(crate) const MOST_BUFFER: u64 = 1 << 48;
 const SLOT_WORDS: usize = 8;
 const FIRST_SLOT: usize = 64;
 
@@ -41,6 +40,7 @@ enum Word {
     /// Which file the store is: a copy of it has the same id.
     Device = Word::StoreId as usize + 2,
     Inode,
+    /// The least bytes of a write buffer.
     BufferBytes,
     Active,
     Settled,
@@ -61,7 +61,9 @@ enum Word {
     /// A sum of all words that change only under the writer lock, as its last holder left them.
     Seal,
     Window = 32,
-    End = Word::Window as usize + WriteWindow::WORDS,
+    /// The most bytes of a write buffer.
+    MostBuffer = Word::Window as usize + WriteWindow::WORDS,
+    End,
 }
 
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
@@ -88,8 +90,8 @@ const SESSION: u64 = 1 << 62;
 #[derive(Debug)]
 pub(crate) struct Coordination {
     region: Region,
-    /// The size of each write buffer in bytes when this handle created the words or attached to them. It never changes.
-    buffer_bytes: OnceLock<u64>,
+    /// The sizes of write buffers when this handle created the words or attached to them. They never change.
+    buffer_sizes: OnceLock<BufferSizes>,
     /// The lock by which a writing handle shows that the shared memory is in use.
     session: Mutex<Option<RangeLock>>,
 }
@@ -108,7 +110,7 @@ impl Coordination {
     fn of(region: Region) -> Self {
         Self {
             region,
-            buffer_bytes: OnceLock::new(),
+            buffer_sizes: OnceLock::new(),
             session: Mutex::default(),
         }
     }
@@ -178,11 +180,9 @@ impl Coordination {
                 });
             }
         }
-        let bytes = self.get(Word::BufferBytes);
-        if bytes > MOST_BUFFER {
-            return Err(ShmMismatch::Damaged { bytes });
-        }
-        let _ = self.buffer_bytes.set(bytes);
+        let (least, most) = (self.get(Word::BufferBytes), self.get(Word::MostBuffer));
+        let sizes = BufferSizes::possible(least, most).map_err(ShmMismatch::Damaged)?;
+        let _ = self.buffer_sizes.set(sizes);
         Ok(())
     }
 
@@ -228,7 +228,7 @@ impl Coordination {
         &self,
         store_id: &[u8; 16],
         file: FileId,
-        buffer_bytes: u64,
+        sizes: BufferSizes,
         (active, settled): (u64, u64),
     ) {
         let (low, high) = halves(store_id);
@@ -237,8 +237,9 @@ impl Coordination {
         let words = self.region.words();
         words[Word::StoreId as usize].store(low, Ordering::Release);
         words[Word::StoreId as usize + 1].store(high, Ordering::Release);
-        self.set(Word::BufferBytes, buffer_bytes);
-        let _ = self.buffer_bytes.set(buffer_bytes);
+        self.set(Word::BufferBytes, sizes.least);
+        self.set(Word::MostBuffer, sizes.most);
+        let _ = self.buffer_sizes.set(sizes);
         self.set(Word::Active, active);
         self.set(Word::Settled, settled);
         self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
@@ -270,9 +271,9 @@ impl Coordination {
         }
     }
 
-    /// Returns the size of each write buffer in bytes, as granted to the first handle.
-    pub(crate) fn buffer_bytes(&self) -> u64 {
-        self.buffer_bytes.get().copied().unwrap_or(0)
+    /// Returns the sizes of write buffers, as the first handle may have them.
+    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
+        self.buffer_sizes.get().copied().unwrap_or_default()
     }
 
     /// Returns the generation that takes new keys.
@@ -355,12 +356,9 @@ impl Coordination {
     /// Adds the words that change only under the writer lock.
     #[inline]
     pub(crate) fn sum(&self, sum: &mut Sum) {
-        for word in [
-            Word::BufferBytes,
-            Word::Active,
-            Word::CommitSequence,
-            Word::WritersBytes,
-        ] {
+        sum.add(self.get(Word::BufferBytes));
+        sum.add(self.get(Word::MostBuffer));
+        for word in [Word::Active, Word::CommitSequence, Word::WritersBytes] {
             sum.add(self.get(word));
         }
     }

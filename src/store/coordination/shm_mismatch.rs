@@ -1,8 +1,9 @@
 //! Why shared words cannot be joined, and the error for each reason.
 
 use crate::error::Error;
+use crate::store::coordination::buffer_sizes::{BufferSizes, MOST_BUFFER};
 use crate::store::coordination::place::Place;
-use crate::store::coordination::shm::{MOST_BUFFER, SHM_MAGIC, SHM_WORDS, shared_path};
+use crate::store::coordination::shm::{SHM_MAGIC, SHM_WORDS, shared_path};
 
 /// Why shared words do not belong to this store's handles.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -15,8 +16,8 @@ pub(crate) enum ShmMismatch {
     OtherStore,
     /// No writing handle uses them.
     NotInUse,
-    /// No buffer has this many bytes.
-    Damaged { bytes: u64 },
+    /// No buffers have these sizes.
+    Damaged(BufferSizes),
 }
 
 impl ShmMismatch {
@@ -32,12 +33,22 @@ impl ShmMismatch {
                 expected: tell(SHM_MAGIC, SHM_WORDS * 8),
                 got: tell(magic, bytes),
             },
-            ShmMismatch::Damaged { bytes } => Error::SharedMemory {
-                path: place.to_path_buf(),
-                word: "buffer bytes",
-                expected: format!("0 to {MOST_BUFFER}"),
-                got: bytes,
-            },
+            ShmMismatch::Damaged(BufferSizes { least, most }) => {
+                let (word, expected, got) = match most <= MOST_BUFFER {
+                    true => ("buffer bytes", format!("0 to {most}"), least),
+                    false => (
+                        "most buffer bytes",
+                        format!("{least} to {MOST_BUFFER}"),
+                        most,
+                    ),
+                };
+                Error::SharedMemory {
+                    path: place.to_path_buf(),
+                    word,
+                    expected,
+                    got,
+                }
+            }
             // So the other handles share other words.
             ShmMismatch::NotThere | ShmMismatch::OtherStore | ShmMismatch::NotInUse => {
                 Error::OtherName {

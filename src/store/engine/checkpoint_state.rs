@@ -5,12 +5,15 @@ use std::thread::JoinHandle;
 
 use crate::store::engine::damage::Damage;
 use crate::sys::lock;
+use crate::sys::sync::{AtomicBool, Ordering};
 
 /// The checkpoints of this process.
 #[derive(Debug, Default)]
 pub(crate) struct CheckpointState {
     /// Excludes this process's other checkpoints; the store file's lock excludes those of other processes.
     running: Mutex<()>,
+    /// A thread runs a checkpoint, rather than just holding checkpoints off.
+    is_running: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// The damaged pages that checkpoints of this handle have rewritten.
     repaired: Mutex<Vec<Damage>>,
@@ -20,6 +23,19 @@ impl CheckpointState {
     /// Keeps this process's other threads from running checkpoints.
     pub(crate) fn exclude_threads(&self) -> MutexGuard<'_, ()> {
         lock(&self.running)
+    }
+
+    /// Sets whether a checkpoint is running. The caller excludes other threads.
+    pub(crate) fn set_running(&self, is_running: bool) {
+        self.is_running.store(is_running, Ordering::Release);
+    }
+
+    /// Waits for the checkpoint that a thread of this process runs, and for the buffer that this thread then makes
+    /// ahead. Doesn't wait for a thread that only holds checkpoints off: that may take as long as reading the store.
+    pub(crate) fn wait_for_thread(&self) {
+        if self.is_running.load(Ordering::Acquire) {
+            drop(self.exclude_threads());
+        }
     }
 
     /// Keeps a thread to join later, and forgets those that have finished.

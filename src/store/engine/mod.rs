@@ -11,6 +11,7 @@ use arc_swap::ArcSwap;
 
 use crate::file::{Header, SectionKind};
 use crate::hash::KeyHasher;
+use crate::store::config::memory_budget::SizeRule;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::{Access, Handle, Held};
 use crate::store::coordination::locks::StoreLocks;
@@ -93,6 +94,8 @@ impl Engine {
                 place,
                 access,
                 shared: Arc::clone(&shared),
+                rule: SizeRule::of(&parts.options),
+                makes_ahead: parts.options.background,
                 spare: Mutex::default(),
             },
             views: ViewCell {

@@ -11,8 +11,9 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, Weak};
 use std::time::Duration;
 
-use crate::buffer::Buffer;
+use crate::buffer::{Buffer, limit_of};
 use crate::error::{Error, Result};
+use crate::store::config::memory_budget::{SizeRule, default_share, room_for};
 use crate::store::coordination::handle::Access;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
@@ -23,22 +24,97 @@ use crate::sys::{Folder, lock, wait_until};
 /// How long to wait until a closed buffer is gone. Most look-ups take less.
 const SPARE_PATIENCE: Duration = Duration::from_millis(20);
 
-/// Creates the write buffers of an open store.
+/// Uncommitted keys that are carried over take at most the next buffer's keys divided by this.
+const CARRIED_SHARE: u64 = 4;
+
+/// A buffer that was made ahead may be larger than what serves by now, by that size divided by this.
+const SPARE_EXCESS: u64 = 4;
+
+/// Creates the write buffers of an open store, and decides on their sizes.
 #[derive(Debug)]
 pub(crate) struct BufferPool {
     pub(crate) place: Place,
     pub(crate) access: Access,
     pub(crate) shared: Arc<Coordination>,
+    pub(crate) rule: SizeRule,
+    /// Whether a thread of its own runs checkpoints, and makes buffers ahead.
+    pub(crate) makes_ahead: bool,
     /// The next buffer of an exclusive handle, created ahead.
     pub(crate) spare: Mutex<Option<Buffer>>,
 }
 
+/// What the size of the next buffer follows from.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Demand {
+    /// The bytes of the filter.
+    pub(crate) filter: u64,
+    /// The bytes of the current buffer.
+    pub(crate) current: u64,
+    /// The uncommitted keys that the next buffer begins with.
+    pub(crate) carried: u64,
+    /// Whether the caller had to wait for a checkpoint, so that the time that a larger buffer takes is well spent.
+    pub(crate) waits: bool,
+}
+
+impl Demand {
+    /// Returns whether a buffer of `bytes` bytes has ample room for what it begins with. A buffer as large as the
+    /// current one has always enough.
+    fn fits(self, bytes: u64) -> bool {
+        bytes >= self.current || limit_of(bytes) / CARRIED_SHARE >= self.carried
+    }
+
+    /// Returns the sizes that will do if there is no room for `bytes` bytes, the larger one first.
+    fn smaller_than(self, bytes: u64, least: u64) -> impl Iterator<Item = u64> {
+        let mut sizes = vec![self.current, least];
+        sizes.retain(|size| (least..bytes).contains(size) && self.fits(*size));
+        sizes.dedup();
+        sizes.into_iter()
+    }
+}
+
 impl BufferPool {
-    /// Returns a buffer for a new generation, where the other handles can open it.
-    pub(crate) fn make(&self, number: u64, bytes: u64) -> Result<Buffer> {
-        if let Some(spare) = self.take_spare(number, bytes) {
+    /// Returns the bytes of the next buffer.
+    fn next_bytes(&self, demand: Demand) -> u64 {
+        let Demand {
+            filter, current, ..
+        } = demand;
+        let sizes = self.shared.buffer_sizes();
+        let free = || default_share(room_for(&self.place, self.access == Access::Shared));
+        let next = self.rule.next_bytes(sizes, filter, current, free);
+        match demand.fits(next) {
+            true => next,
+            false => next.max(current),
+        }
+    }
+
+    /// Returns a buffer for a new generation, where the other handles can open it. If memory or the disk has no room
+    /// for one of the size that would serve, it is as large as the current one, or has the least size.
+    pub(crate) fn make(&self, number: u64, demand: Demand) -> Result<Buffer> {
+        let bytes = self.next_bytes(demand);
+        if let Some(spare) = self.take_spare(number, demand, bytes) {
             return Ok(spare);
         }
+        let least = self.shared.buffer_sizes().least;
+        // Otherwise buffers grow where they are made ahead, if they are.
+        let bytes = match self.makes_ahead && !demand.waits {
+            true => bytes.min(demand.current.max(least)),
+            false => bytes,
+        };
+        let mut made = self.make_new(number, bytes);
+        for smaller in demand.smaller_than(bytes, least) {
+            if made.is_err() {
+                made = self.make_new(number, smaller);
+            }
+        }
+        made
+    }
+
+    /// Returns a buffer without room for a key, for the words that the last handle to close needs.
+    pub(crate) fn make_last(&self, number: u64) -> Result<Buffer> {
+        self.make_new(number, 0)
+    }
+
+    fn make_new(&self, number: u64, bytes: u64) -> Result<Buffer> {
         make_buffer(&self.place, self.access == Access::Shared, bytes, number)
     }
 
@@ -49,7 +125,7 @@ impl BufferPool {
         }
         generation.buffer.fill().map_err(|error| {
             let path = buffer_path(&self.place, generation.number());
-            let bytes = self.shared.buffer_bytes();
+            let bytes = generation.buffer.bytes();
             no_buffer("make room in the write buffer", &path, bytes, error)
         })
     }
@@ -57,12 +133,12 @@ impl BufferPool {
     /// Creates the next buffer, if there is none yet and the settled one is gone. The caller holds the checkpoint lock,
     /// so no other handle creates one. On a failure, the next handle that needs the buffer creates it, or reports why
     /// it cannot.
-    pub(crate) fn make_spare(&self, settled: &Weak<Generation>) {
+    pub(crate) fn make_spare(&self, settled: &Weak<Generation>, demand: Demand) {
         let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
         if wait_until(SPARE_PATIENCE, is_gone) != Ok(true) {
             return;
         }
-        let bytes = self.shared.buffer_bytes();
+        let bytes = self.next_bytes(demand);
         match self.access {
             Access::Alone => {
                 let mut spare = lock(&self.spare);
@@ -88,21 +164,29 @@ impl BufferPool {
         }
     }
 
-    /// Takes the spare buffer as the buffer of a generation, if there is one of that size. The caller holds the writer
-    /// lock.
-    pub(crate) fn take_spare(&self, number: u64, bytes: u64) -> Option<Buffer> {
-        if bytes != self.shared.buffer_bytes() {
-            return None;
-        }
-        if self.access == Access::Alone {
-            let spare = lock(&self.spare).take();
-            return spare.filter(|spare| spare.generation() == number);
-        }
-        let [_, spare] = spare_paths(&self.place);
-        let path = buffer_path(&self.place, number);
-        let folder = self.place.folder();
-        folder.rename(&spare, &path).ok()?;
-        Buffer::adopt(folder, &path, bytes, number).ok()
+    /// Takes the spare buffer as the buffer of a generation, if there is one of about the right size. The caller holds
+    /// the writer lock.
+    fn take_spare(&self, number: u64, demand: Demand, bytes: u64) -> Option<Buffer> {
+        let spare = match self.access {
+            Access::Alone => lock(&self.spare).take(),
+            _ => {
+                let [_, spare] = spare_paths(&self.place);
+                let path = buffer_path(&self.place, number);
+                let folder = self.place.folder();
+                folder.rename(&spare, &path).ok()?;
+                Buffer::adopt(folder, &path, number).ok()
+            }
+        };
+        // What it was sized by may have changed a little since: what is free, the length of the file. Otherwise every
+        // second one would be thrown away wherever what is free is the bound.
+        let bound = self.rule.most_of(self.shared.buffer_sizes());
+        let most = bytes.saturating_add(bytes / SPARE_EXCESS).min(bound);
+        let serves = limit_of(bytes / 2)..=limit_of(most.max(bytes));
+        spare.filter(|spare| {
+            spare.generation() == number
+                && serves.contains(&spare.limit())
+                && demand.fits(spare.bytes())
+        })
     }
 }
 
@@ -140,6 +224,15 @@ fn new_buffer(
     made.map_err(|error| no_buffer("make the write buffer", &path, bytes, error))
 }
 
+/// Returns whether disk or memory had no room for a buffer.
+pub(crate) fn lacks_room(error: &Error) -> bool {
+    match error {
+        Error::NoRoomForBuffer { .. } | Error::NoSpace { .. } => true,
+        Error::Io { source, .. } => source.kind() == io::ErrorKind::OutOfMemory,
+        _ => false,
+    }
+}
+
 /// Returns the error for a buffer of `bytes` bytes that could not be created.
 fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) -> Error {
     match Error::io(action, path, error) {
@@ -150,111 +243,4 @@ fn no_buffer(action: &'static str, path: &Path, bytes: u64, error: io::Error) ->
 }
 
 #[cfg(test)]
-mod tests {
-    use std::sync::Arc;
-
-    use std::path::PathBuf;
-
-    use super::*;
-    use crate::{Options, Store};
-
-    fn at(path: &std::path::Path) -> [PathBuf; 2] {
-        spare_paths(&Place::of_new(path).unwrap())
-    }
-
-    fn options() -> Options {
-        Options::new().capacity(100_000).buffer(1 << 20)
-    }
-
-    fn insert(store: &Store, keys: std::ops::Range<u64>) {
-        for key in keys {
-            assert!(store.insert(&key.to_le_bytes()).unwrap(), "{key}");
-        }
-    }
-
-    #[test]
-    fn it_is_a_file_that_the_next_rotation_takes() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let [making, spare] = at(&path);
-        let store = options().create(&path).unwrap();
-        insert(&store, 0..10);
-        std::fs::write(&making, [0; 5000]).unwrap();
-        store.engine.buffers.make_spare(&Weak::new());
-        assert!(spare.exists() && !making.exists());
-        store.checkpoint().unwrap();
-        assert!(!spare.exists());
-        insert(&store, 10..20);
-        store.engine.buffers.make_spare(&Weak::new());
-        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
-        store.close().unwrap();
-        assert!(!spare.exists());
-    }
-
-    #[test]
-    fn one_of_another_size_is_not_taken() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let store = options().create(&path).unwrap();
-        insert(&store, 0..10);
-        let [_, spare] = at(&path);
-        std::fs::write(&spare, [0; 4096]).unwrap();
-        store.checkpoint().unwrap();
-        insert(&store, 10..20);
-        assert!(!spare.exists());
-    }
-
-    #[test]
-    fn what_a_kill_leaves_is_removed_by_the_next_to_open() {
-        for exclusive in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            options().create(&path).unwrap().close().unwrap();
-            for path in at(&path) {
-                std::fs::write(path, [0; 4096]).unwrap();
-            }
-            let store = Options::new().exclusive(exclusive).open(&path).unwrap();
-            assert!(at(&path).iter().all(|path| !path.exists()));
-            insert(&store, 0..10);
-        }
-    }
-
-    #[test]
-    fn there_are_never_three() {
-        for exclusive in [false, true] {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store.ever");
-            let store = options().exclusive(exclusive).create(&path).unwrap();
-            insert(&store, 0..10);
-            let held = Arc::clone(&store.engine.views.current().unwrap().active);
-            store.checkpoint().unwrap();
-            insert(&store, 10..20);
-            let is_made = || at(&path)[1].exists() || lock(&store.engine.buffers.spare).is_some();
-            store.engine.buffers.make_spare(&Arc::downgrade(&held));
-            assert!(!is_made());
-            let settled = Arc::downgrade(&held);
-            drop(held);
-            store.engine.buffers.make_spare(&settled);
-            assert!(is_made());
-        }
-    }
-
-    #[test]
-    fn an_exclusive_handle_keeps_its_own() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("store.ever");
-        let store = options().exclusive(true).create(&path).unwrap();
-        insert(&store, 0..10);
-        store.engine.buffers.make_spare(&Weak::new());
-        assert!(at(&path).iter().all(|path| !path.exists()));
-        let number = lock(&store.engine.buffers.spare)
-            .as_ref()
-            .map(Buffer::generation);
-        store.checkpoint().unwrap();
-        assert!(lock(&store.engine.buffers.spare).is_none());
-        let active = store.engine.views.current().unwrap().active.number();
-        assert_eq!(number, Some(active));
-        insert(&store, 10..20);
-        assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
-    }
-}
+mod tests;

@@ -15,6 +15,7 @@ use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
+use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::buffer_path;
@@ -43,12 +44,18 @@ impl Generation {
         }
     }
 
-    /// Opens the generation `number` of a store, whose buffer another handle has created.
-    pub(crate) fn attach(store: &Place, number: u64, write: bool) -> Result<Self> {
+    /// Opens the generation `number` of a store, whose buffer another handle has created in one of the `sizes`.
+    pub(crate) fn attach(
+        store: &Place,
+        number: u64,
+        sizes: BufferSizes,
+        write: bool,
+    ) -> Result<Self> {
         let path = buffer_path(store, number);
-        Buffer::open(store.folder(), &path, number, write)
-            .map(Self::new)
-            .map_err(|error| Error::io("open the write buffer", &path, error))
+        let opened = Buffer::open(store.folder(), &path, number, write);
+        let buffer = opened.map_err(|error| Error::io("open the write buffer", &path, error))?;
+        sizes.expect(&buffer).map_err(|wrong| wrong.at(store))?;
+        Ok(Self::new(buffer))
     }
 
     pub(crate) fn number(&self) -> u64 {

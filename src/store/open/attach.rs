@@ -116,7 +116,7 @@ pub(crate) fn attach_all(
     // A rotation or the end of a checkpoint may intervene: then look again.
     for _ in 0..1000 {
         let (active, settled) = (shared.active(), shared.settled());
-        let open = |number| Generation::attach(path, number, write);
+        let open = |number| Generation::attach(path, number, shared.buffer_sizes(), write);
         let opened = open(active).and_then(|active_one| {
             let sealed = (settled < active).then(|| open(settled)).transpose()?;
             // Read this last: its layers hold everything that is settled.

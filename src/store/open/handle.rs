@@ -7,7 +7,9 @@ use crate::buffer;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::log::file::sync_parent;
+use crate::store::config::memory_budget::{bytes_for_log, room_for};
 use crate::store::config::options::Options;
+use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::handle::Access;
 use crate::store::coordination::handle::Held;
 use crate::store::coordination::legacy_locks::take_over;
@@ -21,8 +23,7 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::engine::{Engine, Parts};
 use crate::store::generation::Generation;
-use crate::store::generation::buffer_pool::make_buffer;
-use crate::store::generation::buffer_pool::reserve_buffer;
+use crate::store::generation::buffer_pool::{lacks_room, make_buffer, reserve_buffer};
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::store::open::recover::{
     Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
@@ -70,7 +71,7 @@ pub(crate) fn open_inside(
         take_over(&place, &*file, &mut meta.header)?;
     }
     let opening = Opening {
-        options: &options.fit_beside(&place, meta.superblock.end_offset()),
+        options: &options.fit(&place, meta.superblock.end_offset()),
         place: &place,
         locks: &locks,
         file,
@@ -98,7 +99,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
     let (file, meta) = identify(&options, &place, false)?;
     expect_same(&*file, &place, &gate)?;
     let opening = Opening {
-        options: &options.fit(meta.superblock.end_offset(), u64::MAX),
+        options: &options.fit_for_reading(meta.superblock.end_offset()),
         place: &place,
         locks: &locks,
         file,
@@ -171,19 +172,20 @@ impl Opening<'_> {
         let mut recovered = recover(self.options, path, &self.meta, true)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
-        let bytes = self.options.buffer_bytes();
+        let sizes = self.options.buffer_sizes();
+        let bytes = sizes.least;
         let sealed = match &mut recovered.sealed {
-            Some(found) => found.load(&self.meta, path, is_shared, bytes)?,
+            Some(found) => self.load(found, is_shared, sizes)?,
             None => None,
         };
         let active = match &mut recovered.active {
-            Some(found) => found.load(&self.meta, path, is_shared, bytes)?,
+            Some(found) => self.load(found, is_shared, sizes)?,
             None => {
                 let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
                 Some(Generation::new(memory))
             }
         };
-        self.begin_words(&shared, &recovered, bytes);
+        self.begin_words(&shared, &recovered, sizes);
         let handle = shared.new_handle();
         let (seat, presence) = hold(&shared, handle)?;
         let seat = seat.unwrap_or_else(|| HandleSlotLease::alone(&shared, handle));
@@ -211,6 +213,24 @@ impl Opening<'_> {
         Resumption::of(&engine).resume(recovered, overflow)?;
         engine.shared.set_ready();
         Ok(Session::of(engine))
+    }
+
+    /// Returns a generation with the keys of a log in its buffer; `None` if there is no memory for one that is large
+    /// enough.
+    fn load(
+        &self,
+        found: &mut RecoveredLog,
+        is_shared: bool,
+        sizes: BufferSizes,
+    ) -> Result<Option<Generation>> {
+        let room = room_for(self.place, is_shared);
+        let bytes = bytes_for_log(sizes, found.scan.committed_keys, room);
+        let mut load = |bytes| found.load(&self.meta, self.place, is_shared, bytes);
+        match load(bytes) {
+            // The system had less than it said.
+            Err(error) if bytes > sizes.least && lacks_room(&error) => load(sizes.least),
+            outcome => outcome,
+        }
     }
 
     /// Records in the superblock that there is a log, before anything is appended to a log whose creator died before
@@ -311,12 +331,12 @@ impl Opening<'_> {
             .map_err(|error| Error::io("reserve memory for", path, error))?;
         let found = recovered.sealed.iter().chain(&recovered.active);
         let keys = found.map(|found| found.scan.committed_keys);
-        let bytes = self.options.buffer_bytes();
+        let sizes = self.options.buffer_sizes();
         let most = keys.max().unwrap_or(0);
-        self.begin_words(&shared, &recovered, bytes);
+        self.begin_words(&shared, &recovered, sizes);
         let load = |found: Option<&mut RecoveredLog>| match found {
             // A read-only handle can't empty a log into the pages, so the log must fit in memory.
-            Some(found) => match found.load(&self.meta, path, false, bytes)? {
+            Some(found) => match self.load(found, false, sizes)? {
                 None => Err(self.too_small_for(most)),
                 loaded => Ok(loaded),
             },
@@ -325,7 +345,10 @@ impl Opening<'_> {
         let sealed = load(recovered.sealed.as_mut())?;
         let active = match load(recovered.active.as_mut())? {
             Some(active) => active,
-            None => Generation::new(make_buffer(path, false, bytes, recovered.number)?),
+            None => {
+                let memory = make_buffer(path, false, sizes.least, recovered.number)?;
+                Generation::new(memory)
+            }
         };
         let recovery = recovered.report(&self.meta);
         let engine = self.assemble(Arrival {
@@ -350,7 +373,7 @@ impl Opening<'_> {
         }
     }
 
-    fn begin_words(&self, shared: &Coordination, recovered: &Recovered, bytes: u64) {
+    fn begin_words(&self, shared: &Coordination, recovered: &Recovered, sizes: BufferSizes) {
         shared.set_commit_sequence(recovered.commit_sequence);
         shared.set_writers_bytes(recovered.writers_bytes);
         shared.set_next_handle(recovered.next_handle);
@@ -363,7 +386,7 @@ impl Opening<'_> {
         let settled = recovered.number - u64::from(recovered.sealed.is_some());
         let id = &self.meta.header.store_id;
         let numbers = (recovered.number, settled);
-        shared.begin(id, self.locks.id(), bytes, numbers);
+        shared.begin(id, self.locks.id(), sizes, numbers);
     }
 
     /// Returns a generation for a log whose keys do not fit in its buffer.

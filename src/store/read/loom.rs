@@ -14,6 +14,7 @@ use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::loom::{File, Page};
 use crate::file::{LayerPages, Superblock};
+use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::read::point::look_up;
@@ -95,7 +96,7 @@ impl Store {
             device: 0,
             inode: 0,
         };
-        shared.begin(&[0; 16], file, 0, (1, 1));
+        shared.begin(&[0; 16], file, BufferSizes::default(), (1, 1));
         Self {
             shared,
             generations: (1..=3)

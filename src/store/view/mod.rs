@@ -19,6 +19,7 @@ use crate::log::LogEnd;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
+use crate::store::generation::buffer_pool::Demand;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
@@ -55,6 +56,22 @@ impl View {
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
         let sealed = sealed.map_or(0, |sealed| sealed.buffer.keys());
         self.superblock.keys().saturating_add(sealed)
+    }
+
+    /// Returns the bytes of memory that the buffers take.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        let buffers = self.sealed.iter().chain([&self.active]);
+        buffers.fold(0, |sum, one| sum.saturating_add(one.buffer.bytes()))
+    }
+
+    /// Returns what the buffer after the active one is for, except for what is carried over into it.
+    pub(crate) fn demand(&self) -> Demand {
+        Demand {
+            filter: self.superblock.end_offset(),
+            current: self.active.buffer.bytes(),
+            carried: 0,
+            waits: false,
+        }
     }
 
     /// Returns whether the view shows the current state of the store.
@@ -258,7 +275,8 @@ impl ViewCell {
             Some(made) => Ok(Arc::clone(made)),
             None => {
                 let write = self.handle.access == Access::Shared;
-                Generation::attach(&self.file.place, number, write).map(Arc::new)
+                let sizes = self.shared.buffer_sizes();
+                Generation::attach(&self.file.place, number, sizes, write).map(Arc::new)
             }
         };
         let map = |superblock: &Superblock| {

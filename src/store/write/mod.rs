@@ -7,6 +7,7 @@
 
 use std::sync::Weak;
 
+use crate::buffer::limit_of;
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::Handle;
@@ -106,10 +107,13 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Returns how many uncommitted keys a handle may have.
+    /// Returns how many uncommitted keys a handle may have: it stays the same whatever size the next buffer has.
     pub(crate) fn quota(&self) -> u64 {
         match self.file.header.transactional {
-            true => self.views.cell.load().active.buffer.limit() / 2,
+            true => {
+                let least = limit_of(self.shared.buffer_sizes().least);
+                self.views.cell.load().active.buffer.limit().min(least) / 2
+            }
             false => u64::MAX,
         }
     }

@@ -9,6 +9,7 @@ use crate::log::Cut;
 use crate::page::PAGE_BYTES;
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::generation::Generation;
+use crate::store::generation::buffer_pool::Demand;
 use crate::store::storefile::meta::room_after;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
@@ -33,9 +34,9 @@ impl Writer<'_> {
 impl WriteGuard<'_> {
     /// Returns whether many commits made the log long in spite of few keys, so that it should be closed early.
     pub(crate) fn log_is_long(&self) -> bool {
-        let bytes = self.writer.shared.buffer_bytes();
-        let most = bytes.saturating_mul(LONG_LOG_BUFFERS).max(LEAST_LONG_LOG);
-        self.view.active.buffer.tail().end > most
+        let buffer = &self.view.active.buffer;
+        let most = buffer.bytes().saturating_mul(LONG_LOG_BUFFERS);
+        buffer.tail().end > most.max(LEAST_LONG_LOG)
     }
 
     /// Makes sure that there is a log and that it is not too long.
@@ -69,8 +70,11 @@ impl WriteGuard<'_> {
     /// close. With `last`, the next generation has no log and no room. Waits for the previous checkpoint if it is still
     /// running.
     pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
-        let Writer { shared, handle, .. } = *self.writer;
+        let Writer { handle, shared, .. } = *self.writer;
+        let waits = shared.settled() < shared.active();
         self.finish_checkpoints()?;
+        // The thread that has just finished one is making this buffer.
+        self.writer.checkpoints.wait_for_thread();
         if !self.view.active.has_log() {
             return Ok(false);
         }
@@ -80,10 +84,12 @@ impl WriteGuard<'_> {
         let old = Arc::clone(&self.view.active);
         let next = old.number() + 1;
         self.check_view()?;
-        self.check_size(shared.buffer_bytes())?;
-        // The last handle needs only the words of a buffer, not the buffer.
-        let bytes = if last { 0 } else { shared.buffer_bytes() };
-        let buffer = self.writer.buffers.make(next, bytes)?;
+        self.check_size()?;
+        let buffer = match last {
+            // The last handle needs only the words of a buffer, not the buffer.
+            true => self.writer.buffers.make_last(next)?,
+            false => self.writer.buffers.make(next, self.demand(waits))?,
+        };
         let carried = self.carry(&old.buffer, &buffer)?;
         let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
         let count = old.buffer.keys().saturating_sub(moved);
@@ -112,6 +118,20 @@ impl WriteGuard<'_> {
             self.local.announced = next;
         }
         Ok(true)
+    }
+
+    /// Returns what the next buffer is for. `waits` says whether the current one was full before the checkpoint of the
+    /// one before it was done.
+    fn demand(&self, waits: bool) -> Demand {
+        let carried = match self.writer.file.header.transactional {
+            true => self.uncommitted_of_all(),
+            false => 0,
+        };
+        Demand {
+            carried,
+            waits,
+            ..self.view.demand()
+        }
     }
 
     /// Waits for the checkpoint of the previous generation, if there is one, and makes the view current.
@@ -147,5 +167,39 @@ impl WriteGuard<'_> {
         let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
         let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
         Ok((index, Layer::behind(end, &plan)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::store::checkpoint::run::Checkpointer;
+    use crate::store::write::Writer;
+    use crate::{LEAST_BUFFER, Options};
+
+    /// `verify` holds checkpoints off for as long as it reads. Until the next buffer is full, nobody needs one.
+    #[test]
+    fn a_rotation_does_not_wait_for_what_holds_checkpoints_off() {
+        const HUNG: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(1000).buffer(LEAST_BUFFER);
+        let store = options.create(folder.path().join("store.ever")).unwrap();
+        store.insert(b"key").unwrap();
+        let held = Checkpointer::of(&store.engine).hold_off().unwrap();
+        let (send, receive) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let writer = Writer::of(&store.engine);
+                let mut guard = writer.lock().unwrap();
+                send.send(guard.seal_active(false)).unwrap();
+            });
+            let rotated = receive.recv_timeout(HUNG);
+            drop(held);
+            assert!(matches!(rotated, Ok(Ok(true))), "{rotated:?}");
+        });
+        assert!(store.contains(b"key").unwrap());
+        store.close().unwrap();
     }
 }

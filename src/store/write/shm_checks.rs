@@ -9,7 +9,7 @@
 //! The holder of the writer lock leaves a checksum of the words that change only under that lock. If the next holder
 //! finds a different sum, something else has changed the words.
 
-use crate::buffer::{Wrong, limit_of};
+use crate::buffer::Wrong;
 use crate::error::Error;
 use crate::file::layout::MAX_COUNTER;
 use crate::log::LogEnd;
@@ -101,16 +101,10 @@ impl WriteGuard<'_> {
             .map_err(|wrong| writer.handle.distrust(wrong))
     }
 
-    /// Checks the size of the buffers to be created against the current buffer. A last buffer has no room for a key.
-    pub(crate) fn check_size(&self, bytes: u64) -> Result<(), Error> {
-        let limit = self.view.active.buffer.limit();
-        if limit == limit_of(bytes) || limit == limit_of(0) {
-            return Ok(());
-        }
-        Err(self.writer.handle.distrust(Wrong {
-            word: "buffer bytes",
-            expected: format!("those of a buffer for {limit} keys"),
-            got: bytes,
-        }))
+    /// Checks the current buffer, from whose size that of the next one follows.
+    pub(crate) fn check_size(&self) -> Result<(), Error> {
+        let sizes = self.writer.shared.buffer_sizes();
+        let checked = sizes.expect(&self.view.active.buffer);
+        checked.map_err(|wrong| self.writer.handle.distrust(wrong))
     }
 }

@@ -29,21 +29,21 @@ fn another_layout_of_shared_memory_is_said_to_be_that() {
                     got: found,
                 }) => {
                     assert_eq!(path, shared);
-                    assert_eq!(expected, "`EVERSHM4` of 16384 bytes");
+                    assert_eq!(expected, "`EVERSHM5` of 16384 bytes");
                     assert_eq!(found, got);
                 }
                 other => panic!("{other:?}"),
             }
         }
     };
-    // The earlier one has another writer lock.
-    for other in ["EVERSHM3", "EVERSHM9"] {
+    // The earlier ones have another writer lock, or buffers of one size.
+    for other in ["EVERSHM3", "EVERSHM4", "EVERSHM9"] {
         file.write_all_at(other.as_bytes(), 0).unwrap();
         refused(&format!("`{other}` of 16384 bytes"));
     }
-    file.write_all_at(b"EVERSHM4", 0).unwrap();
+    file.write_all_at(b"EVERSHM5", 0).unwrap();
     file.set_len(32_768).unwrap();
-    refused("`EVERSHM4` of 32768 bytes");
+    refused("`EVERSHM5` of 32768 bytes");
     file.set_len(16_384).unwrap();
     // It was none of the handle's doing.
     let other = options().open(&path).unwrap();

@@ -37,6 +37,8 @@ pub struct Trial {
     pub kind: Kind,
     pub transactional: bool,
     pub background: bool,
+    /// Buffers grow with the filter.
+    pub follows: bool,
     pub handles: usize,
     /// Words change at any moment, and not between calls alone.
     pub meanwhile: bool,
@@ -62,17 +64,21 @@ impl Trial {
             handles: 1 + random.below(2) as usize,
             meanwhile: random.below(4) == 0,
             dies: random.below(3) == 0,
+            follows: random.below(2) == 0,
         }
     }
 
     pub fn options(&self) -> Options {
-        let options = Options::new()
+        let options = match self.follows {
+            true => Options::new().buffer_between(LEAST_BUFFER, 32 * LEAST_BUFFER),
+            false => Options::new().buffer(LEAST_BUFFER),
+        };
+        let options = options
             .kind(self.kind)
             .transactional(self.transactional)
             .fpr(1e-9)
             .measured(false)
             .seed([7; 32])
-            .buffer(LEAST_BUFFER)
             .background(self.background)
             .timeout(Duration::from_millis(300))
             .storage(Unsynced::new());

@@ -83,8 +83,11 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
     type Change = fn(u64) -> u64;
     let far: Change = |_| 1 << 60;
     let next: Change = |old| old + 1;
-    let cases: [(&str, u64, Change, &str); 20] = [
+    let cases: [(&str, u64, Change, &str); 22] = [
         ("-shm", 2, next, "ended"),
+        // The sizes of buffers.
+        ("-shm", 7, |old| old - 8, "sum"),
+        ("-shm", 37, next, "sum"),
         ("-shm", 8, |old| old - 1, "active"),
         ("-shm", 8, |_| 0, "active"),
         ("-shm", 8, far, "settled"),
@@ -159,4 +162,54 @@ fn keys_that_are_carried_over_are_those_of_the_log() {
     store.commit().unwrap();
     store.close().unwrap();
     all_are_there(&path, Kind::Bloom);
+}
+
+/// Puts a buffer with so many homes for keys in the place of that of generation 2, which stays as it is for those that
+/// have it open.
+fn resize(path: &Path, homes: impl Fn(u64) -> u64) {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-shm.2");
+    let old = OpenOptions::new().read(true).open(&name).unwrap();
+    let forged = path.with_extension("forged");
+    std::fs::copy(&name, &forged).unwrap();
+    let file = OpenOptions::new().write(true).open(&forged).unwrap();
+    let homes = homes(word(&old, 3).unwrap());
+    set_word(&file, 3, homes);
+    let words = 64 + word(&old, 2).unwrap() + (homes + 128) * 8;
+    file.set_len(words * 8).unwrap();
+    std::fs::rename(&forged, &name).unwrap();
+}
+
+/// Who joins takes the sizes of buffers from the shared words, and each buffer's from its file.
+#[test]
+fn a_buffer_has_one_of_the_sizes_that_the_shared_words_allow() {
+    type Forge = fn(&Path);
+    let cases: [(Forge, &str); 4] = [
+        (
+            |path| change(path, "-shm", 37, |_| 1 << 60),
+            "most buffer bytes",
+        ),
+        (|path| change(path, "-shm", 7, |_| 1 << 30), "buffer bytes"),
+        // Half of the homes and of the file: it is sound, but no buffer of this store's.
+        (|path| resize(path, |homes| homes / 2), "buffer bytes"),
+        (|path| resize(path, |homes| homes * 16), "buffer bytes"),
+    ];
+    for follows in [false, true] {
+        for (forge, expected) in cases {
+            let mut options = options(Kind::Bloom, false);
+            if follows {
+                options = options.buffer_between(LEAST_BUFFER, 8 * LEAST_BUFFER);
+            }
+            let (_folder, path, store) = store(&options);
+            forge(&path);
+            for joined in [options.open(&path), options.open_read_only(&path)] {
+                match joined {
+                    Err(Error::SharedMemory { word, .. }) => assert_eq!(word, expected),
+                    other => panic!("{other:?}"),
+                }
+            }
+            drop(store);
+            all_are_there(&path, Kind::Bloom);
+        }
+    }
 }

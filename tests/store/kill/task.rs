@@ -113,14 +113,19 @@ impl Task {
         }
     }
 
-    /// How the store is made and opened, with the least buffer, so that checkpoints are the rule. The rate is so low
-    /// that not one false positive is to be expected in all the kills together.
+    /// How the store is made and opened, with the least buffer, so that checkpoints are the rule, or with buffers that
+    /// grow from there. The rate is so low that not one false positive is to be expected in all the kills together.
     pub fn options(&self) -> Options {
         let capacity = match self.kind {
             Kind::Scalable => 1000,
             _ => self.limit(),
         };
-        Options::new()
+        let least = everseen::LEAST_BUFFER;
+        let options = match self.work == Work::Random && self.seed.is_multiple_of(2) {
+            true => Options::new().buffer_between(least, 32 * least),
+            false => Options::new().buffer(least),
+        };
+        options
             .kind(self.kind)
             .capacity(capacity)
             .fpr(if self.work == Work::Random {
@@ -131,7 +136,6 @@ impl Task {
             .seed([7; 32])
             .transactional(self.transactional)
             .background(self.background)
-            .buffer(everseen::LEAST_BUFFER)
     }
 }
 

@@ -105,19 +105,19 @@ impl<'a> Session<'a> {
     }
 
     fn options_of(&mut self, writer: &str, storage: Arc<dyn Storage>) -> Options {
-        // Some recover with a smaller buffer than the one that filled the log.
-        let buffer = match self.random.below(2) {
-            0 => LEAST_BUFFER,
-            _ => self.setup.buffer,
+        // Some recover with a smaller buffer than the one that filled the log, and some have buffers that grow.
+        let options = match self.random.below(4) {
+            0 | 1 => Options::new().buffer(LEAST_BUFFER),
+            2 => Options::new().buffer(self.setup.buffer),
+            _ => Options::new().buffer_between(LEAST_BUFFER, 32 * LEAST_BUFFER),
         };
-        Options::new()
+        options
             .kind(self.setup.kind)
             .transactional(self.setup.transactional)
             .capacity(self.setup.capacity)
             .fpr(FPR)
             .seed([7; 32])
             .background(self.setup.background)
-            .buffer(buffer)
             .writer(writer)
             .storage(storage)
     }

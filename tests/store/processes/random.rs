@@ -85,6 +85,7 @@ impl Rig {
         self.task.background = self.random.below(2) == 0;
         self.task.synced = self.random.below(16) == 0;
         self.task.buffer = LEAST_BUFFER << (self.random.below(8) / 6);
+        self.task.follows = self.random.below(2) == 0;
         let task = Task {
             work,
             slot,

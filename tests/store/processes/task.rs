@@ -42,6 +42,8 @@ pub struct Task {
     pub synced: bool,
     pub exclusive: bool,
     pub buffer: u64,
+    /// Whether buffers may grow from there with the filter.
+    pub follows: bool,
     pub work: Work,
     pub seed: u64,
     /// Keys are numbers below this.
@@ -62,6 +64,7 @@ impl Task {
             synced: false,
             exclusive: false,
             buffer: LEAST_BUFFER,
+            follows: false,
             work: Work::All,
             seed: 1,
             keys,
@@ -85,13 +88,14 @@ impl Task {
             Some((Counted::Halt, stop)) => ("halt", stop),
         };
         format!(
-            "{} {} {} {} {} {} {work} {count} {} {} {} {counted} {stop} {}",
+            "{} {} {} {} {} {} {} {work} {count} {} {} {} {counted} {stop} {}",
             self.kind,
             self.transactional,
             self.background,
             self.synced,
             self.exclusive,
             self.buffer,
+            self.follows,
             self.seed,
             self.keys,
             self.slot,
@@ -100,12 +104,13 @@ impl Task {
     }
 
     pub fn decode(text: &str) -> Self {
-        let mut fields = text.splitn(14, ' ');
+        let mut fields = text.splitn(15, ' ');
         let mut next = || fields.next().unwrap();
         let kind = next().parse().unwrap();
         let [transactional, background, synced, exclusive] =
             std::array::from_fn(|_| next().parse().unwrap());
         let buffer = next().parse().unwrap();
+        let follows = next().parse().unwrap();
         let (work, count) = (next(), next().parse().unwrap());
         let [seed, keys, slot] = std::array::from_fn(|_| next().parse::<u64>().unwrap());
         let (counted, stop) = (next(), next().parse().unwrap());
@@ -116,6 +121,7 @@ impl Task {
             synced,
             exclusive,
             buffer,
+            follows,
             work: match work {
                 "random" => Work::Random(count),
                 "all" => Work::All,
@@ -142,7 +148,11 @@ impl Task {
             Kind::Scalable => 1000,
             _ => self.keys + self.keys / 8,
         };
-        Options::new()
+        let options = match self.follows {
+            true => Options::new().buffer_between(self.buffer, 64 * self.buffer),
+            false => Options::new().buffer(self.buffer),
+        };
+        options
             .kind(self.kind)
             .capacity(capacity)
             .fpr(if self.keys > 1 << 15 { 1e-12 } else { 1e-9 })
@@ -150,7 +160,6 @@ impl Task {
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)
-            .buffer(self.buffer)
             .writer(&writer(self.slot))
             .timeout(Duration::from_secs(120))
     }

@@ -21,6 +21,11 @@ fn repository() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
+/// A page of the repository.
+pub fn page(name: &str) -> String {
+    std::fs::read_to_string(repository().join(name)).expect("it is in the repository")
+}
+
 /// A folder with the files that the commands name.
 fn lab() -> Lab {
     let lab = Lab::new();
@@ -38,6 +43,7 @@ fn lab() -> Lab {
         b"https://example.org/a/../b#top\nhttp://example.org/\n",
     );
     lab.write("gone.txt", b"");
+    lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
     lab.run(&["create", "mon.ever"]).expect(0);
     lab
 }
@@ -65,7 +71,7 @@ fn blocks(text: &str, kind: &str) -> Vec<Vec<String>> {
 
 /// Runs all scripts of a page in one folder, in their order, and answers how many commands of ours there were.
 fn run_scripts(page: &str) -> usize {
-    let text = std::fs::read_to_string(repository().join(page)).expect("it is in the repository");
+    let text = self::page(page);
     let lab = lab();
     if page != "README.md" {
         // What a reader of a guide has by then.
@@ -97,13 +103,13 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/rate.md") >= 5);
     assert!(run_scripts("docs/guide/processes.md") >= 2);
     assert!(run_scripts("docs/guide/monitoring.md") >= 3);
+    assert!(run_scripts("docs/json.md") >= 2);
 }
 
 /// A session shows commands after `$ ` and what they print.
 #[test]
 fn the_session_of_the_readme_is_what_it_prints() {
-    let text =
-        std::fs::read_to_string(repository().join("README.md")).expect("it is in the repository");
+    let text = page("README.md");
     let sessions = blocks(&text, SESSION);
     assert_eq!(sessions.len(), 1);
     let lab = lab();

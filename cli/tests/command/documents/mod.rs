@@ -1,4 +1,5 @@
-//! What tells people how to use the command: pages of the repository, completions, manual pages.
+//! What tells people how to use the command: pages of the repository, completions, manual pages, JSON.
 
 mod completions;
 mod guides;
+mod json;

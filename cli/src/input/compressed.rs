@@ -1,0 +1,453 @@
+//! Compressed inputs: recognised by their first bytes, whatever their names, and read as what they hold.
+//!
+//! The decoders of gzip, xz and bzip2 are Rust, and about as fast as those in C. For zstd the one in C is taken: the one in
+//! Rust takes five times as long, and gives the last window of text only when its frame ends, so that a lone line in a
+//! pipe would wait.
+
+use std::fmt;
+use std::fs::File;
+use std::io::{self, BufRead, BufReader, ErrorKind, Read};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// How much of an input is read at first, and how much compressed data at a time.
+const PIECE: usize = 128 << 10;
+
+/// The largest window of past bytes that a decoder may keep. All presets of `xz` and `zstd` need less; a header may
+/// claim gigabytes.
+const MAX_WINDOW_LOG: u32 = 27;
+
+/// The same for xz, in KiB, with what its decoder needs besides.
+const MAX_XZ_KIB: u32 = (1 << (MAX_WINDOW_LOG - 10)) + 1024;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Format {
+    Gzip,
+    Zstd,
+    Xz,
+    Bzip2,
+}
+
+impl fmt::Display for Format {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Format::Gzip => "gzip",
+            Format::Zstd => "zstd",
+            Format::Xz => "xz",
+            Format::Bzip2 => "bzip2",
+        })
+    }
+}
+
+/// The first bytes of each format, each as its lowest and its highest value. A line of text has none of them: those of
+/// bzip2 include the mark of its first block, since `BZh9` alone might be text.
+const MAGICS: [(Format, &[(u8, u8)]); 6] = [
+    (Format::Gzip, &[(0x1f, 0x1f), (0x8b, 0x8b), (8, 8)]),
+    (
+        Format::Zstd,
+        &[(0x28, 0x28), (0xb5, 0xb5), (0x2f, 0x2f), (0xfd, 0xfd)],
+    ),
+    // A frame to be skipped may come first.
+    (
+        Format::Zstd,
+        &[(0x50, 0x5f), (0x2a, 0x2a), (0x4d, 0x4d), (0x18, 0x18)],
+    ),
+    (
+        Format::Xz,
+        &[
+            (0xfd, 0xfd),
+            (b'7', b'7'),
+            (b'z', b'z'),
+            (b'X', b'X'),
+            (b'Z', b'Z'),
+            (0, 0),
+        ],
+    ),
+    (
+        Format::Bzip2,
+        &[
+            (b'B', b'B'),
+            (b'Z', b'Z'),
+            (b'h', b'h'),
+            (b'1', b'9'),
+            (0x31, 0x31),
+            (0x41, 0x41),
+            (0x59, 0x59),
+            (0x26, 0x26),
+            (0x53, 0x53),
+            (0x59, 0x59),
+        ],
+    ),
+    // Of nothing, which has no block.
+    (
+        Format::Bzip2,
+        &[
+            (b'B', b'B'),
+            (b'Z', b'Z'),
+            (b'h', b'h'),
+            (b'1', b'9'),
+            (0x17, 0x17),
+            (0x72, 0x72),
+            (0x45, 0x45),
+            (0x38, 0x38),
+            (0x50, 0x50),
+            (0x90, 0x90),
+        ],
+    ),
+];
+
+/// What the first bytes of an input say.
+#[derive(Debug, PartialEq, Eq)]
+enum Guess {
+    Plain,
+    Compressed(Format),
+    /// More bytes are needed to tell.
+    Perhaps(Format),
+}
+
+fn guess(head: &[u8]) -> Guess {
+    let mut guess = Guess::Plain;
+    for (format, magic) in MAGICS {
+        let mut pairs = head.iter().zip(magic);
+        if pairs.all(|(byte, (low, high))| (low..=high).contains(&byte)) {
+            if head.len() >= magic.len() {
+                return Guess::Compressed(format);
+            }
+            guess = Guess::Perhaps(format);
+        }
+    }
+    guess
+}
+
+/// Counts the bytes that were read as they lie in the inputs, once one of these turned out to be compressed.
+#[derive(Default)]
+pub struct Meter {
+    bytes: AtomicU64,
+    is_needed: AtomicBool,
+}
+
+impl Meter {
+    /// Returns what a progress bar compares with the size of the inputs, if that isn't the size of the text.
+    pub fn bytes(&self) -> Option<u64> {
+        let is_needed = self.is_needed.load(Ordering::Relaxed);
+        is_needed.then(|| self.bytes.load(Ordering::Relaxed))
+    }
+}
+
+/// An input of which the first bytes were looked at.
+struct Peeked<R> {
+    head: Vec<u8>,
+    taken: usize,
+    rest: R,
+    meter: Arc<Meter>,
+}
+
+impl<R: Read> Peeked<R> {
+    fn new(rest: R, meter: &Arc<Meter>) -> Self {
+        Peeked {
+            head: Vec::new(),
+            taken: 0,
+            rest,
+            meter: Arc::clone(meter),
+        }
+    }
+
+    /// Reads until the format is certain. The first read decides for all inputs whose first line is as long as a magic.
+    fn look(&mut self) -> io::Result<Option<Format>> {
+        self.head.resize(PIECE, 0);
+        let mut filled = 0;
+        let found = loop {
+            let guess = guess(&self.head[..filled]);
+            let perhaps = match guess {
+                Guess::Plain => break None,
+                Guess::Compressed(format) => break Some(format),
+                Guess::Perhaps(format) => format,
+            };
+            match self.rest.read(&mut self.head[filled..]) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => {}
+                // No text begins like this, so it is compressed data that is cut short. (`BZh` is text.)
+                Ok(0) if filled > 1 && !self.head[..filled].is_ascii() => break Some(perhaps),
+                Ok(0) => break None,
+                other => filled += other?,
+            }
+        };
+        self.head.truncate(filled);
+        self.count(filled);
+        Ok(found)
+    }
+
+    fn count(&self, bytes: usize) {
+        self.meter.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
+    }
+}
+
+impl<R: Read> Read for Peeked<R> {
+    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+        let mut left = &self.head[self.taken..];
+        if left.is_empty() {
+            let count = self.rest.read(into)?;
+            self.count(count);
+            return Ok(count);
+        }
+        let count = left.read(into)?;
+        self.taken += count;
+        if self.taken == self.head.len() {
+            (self.head, self.taken) = (Vec::new(), 0);
+        }
+        Ok(count)
+    }
+}
+
+/// The bytes of an input, decompressed if need be.
+pub struct Stream {
+    /// What the input turned out to be, unless it is read as it is.
+    pub format: Option<Format>,
+    pub bytes: Box<dyn Read>,
+}
+
+/// Opens an input, waiting for as many of its first bytes as it takes to recognise a format. `decompress` says whether
+/// to look at all.
+pub fn open(file: File, decompress: bool, meter: &Arc<Meter>) -> io::Result<Stream> {
+    from(file, decompress, meter)
+}
+
+fn from(file: impl Read + 'static, decompress: bool, meter: &Arc<Meter>) -> io::Result<Stream> {
+    let mut input = Peeked::new(file, meter);
+    let format = match decompress {
+        true => input.look()?,
+        false => None,
+    };
+    let bytes: Box<dyn Read> = match format {
+        None => Box::new(input),
+        Some(format) => {
+            meter.is_needed.store(true, Ordering::Relaxed);
+            decoder(format, BufReader::with_capacity(PIECE, input))?
+        }
+    };
+    Ok(Stream { format, bytes })
+}
+
+/// Each of these goes on with the members, frames or streams that follow the first, and fails at anything else that
+/// follows.
+fn decoder(format: Format, input: impl BufRead + 'static) -> io::Result<Box<dyn Read>> {
+    Ok(match format {
+        Format::Gzip => Box::new(flate2::bufread::MultiGzDecoder::new(input)),
+        Format::Bzip2 => Box::new(bzip2::bufread::MultiBzDecoder::new(input)),
+        Format::Xz => Box::new(lzma_rust2::XzReader::new_mem_limit(input, true, MAX_XZ_KIB)),
+        Format::Zstd => {
+            let mut decoder = zstd::stream::read::Decoder::with_buffer(input)?;
+            decoder.window_log_max(MAX_WINDOW_LOG)?;
+            Box::new(decoder)
+        }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_whole_magic_is_compressed_and_only_its_beginning_is_open() {
+        for (format, magic) in MAGICS {
+            for pick in [|pair: &(u8, u8)| pair.0, |pair: &(u8, u8)| pair.1] {
+                let whole: Vec<u8> = magic.iter().map(pick).collect();
+                assert_eq!(guess(&whole), Guess::Compressed(format));
+                for end in 1..whole.len() {
+                    assert!(matches!(guess(&whole[..end]), Guess::Perhaps(_)), "{end}");
+                    let mut other = whole[..end].to_vec();
+                    other[end - 1] = b'\n';
+                    assert_eq!(guess(&other), Guess::Plain, "{format} {end}");
+                }
+            }
+        }
+        assert!(matches!(guess(b""), Guess::Perhaps(_)));
+        assert_eq!(guess(b"https://"), Guess::Plain);
+    }
+
+    /// Returns its bytes one by one, with interruptions, and panics if it is asked after all of them.
+    struct Slow(Vec<u8>, bool);
+
+    impl Read for Slow {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            self.1 = !self.1;
+            if self.1 {
+                return Err(ErrorKind::Interrupted.into());
+            }
+            assert!(!self.0.is_empty(), "asked for more than it takes to decide");
+            into[0] = self.0.remove(0);
+            Ok(1)
+        }
+    }
+
+    /// A line must not wait for the next one.
+    #[test]
+    fn no_byte_is_waited_for_that_is_not_needed() {
+        for (text, format) in [
+            (&b"x"[..], None),
+            (b"\n", None),
+            (b"BZ\n", None),
+            (b"BZh9\n", None),
+            (b"\x1f\n", None),
+            (b"\x1f\x8b\x08", Some(Format::Gzip)),
+        ] {
+            let meter = Arc::new(Meter::default());
+            let mut input = Peeked::new(Slow(text.to_vec(), false), &meter);
+            assert_eq!(input.look().expect("reads"), format);
+            let mut again = vec![0; text.len()];
+            input.read_exact(&mut again).expect("what was looked at");
+            assert_eq!(again, text);
+        }
+    }
+
+    #[test]
+    fn what_ends_within_a_magic_is_cut_short_unless_it_may_be_text() {
+        for (bytes, format) in [
+            (&b""[..], None),
+            (b"B", None),
+            (b"BZh9", None),
+            (b"(", None),
+            (b"\xfd", None),
+            (b"\x1f\x8b", Some(Format::Gzip)),
+            (b"(\xb5/", Some(Format::Zstd)),
+            (b"\xfd7zXZ", Some(Format::Xz)),
+        ] {
+            let mut input = Peeked::new(bytes, &Arc::default());
+            assert_eq!(input.look().expect("reads"), format, "{bytes:?}");
+        }
+    }
+
+    #[test]
+    fn a_bar_counts_the_bytes_that_lie_in_the_inputs() {
+        let meter = Arc::new(Meter::default());
+        let mut read = Vec::new();
+        let mut plain = from(&b"some text"[..], true, &meter).expect("opens");
+        plain.bytes.read_to_end(&mut read).expect("reads");
+        assert_eq!(meter.bytes(), None);
+        let packed = zstd::encode_all(&[b'x'; 100_000][..], 1).expect("packs");
+        let length = packed.len() as u64;
+        let mut stream = from(io::Cursor::new(packed), true, &meter).expect("opens");
+        stream.bytes.read_to_end(&mut read).expect("reads");
+        assert_eq!(read.len(), 9 + 100_000);
+        assert_eq!(meter.bytes(), Some(9 + length));
+    }
+
+    /// The same 40 lines, packed by the programs that the formats are from.
+    const PACKED: [(Format, &[u8]); 4] = [
+        (Format::Gzip, include_bytes!("../../tests/data/lines.gz")),
+        (Format::Zstd, include_bytes!("../../tests/data/lines.zst")),
+        (Format::Xz, include_bytes!("../../tests/data/lines.xz")),
+        (Format::Bzip2, include_bytes!("../../tests/data/lines.bz2")),
+    ];
+
+    fn lines() -> Vec<u8> {
+        (0..40)
+            .flat_map(|line| format!("https://example.org/page/{line}\n").into_bytes())
+            .collect()
+    }
+
+    /// Reads all of it, and tells how that ended.
+    fn unpack(bytes: impl Read + 'static) -> (Option<Format>, Vec<u8>, io::Result<usize>) {
+        let mut stream = from(bytes, true, &Arc::default()).expect("opens");
+        let mut text = Vec::new();
+        let ended = stream.bytes.read_to_end(&mut text);
+        (stream.format, text, ended)
+    }
+
+    /// Gives what it has in pieces of a few bytes.
+    struct Pieces(io::Cursor<Vec<u8>>, fastrand::Rng);
+
+    impl Read for Pieces {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let most = self.1.usize(1..9).min(into.len());
+            self.0.read(&mut into[..most])
+        }
+    }
+
+    #[test]
+    fn all_members_are_read_however_they_arrive() {
+        let mut random = fastrand::Rng::with_seed(21);
+        for (format, packed) in PACKED {
+            for members in 1..4 {
+                for _ in 0..20 {
+                    let bytes = io::Cursor::new(packed.repeat(members));
+                    let (found, text, ended) = unpack(Pieces(bytes, random.fork()));
+                    assert_eq!(found, Some(format));
+                    ended.expect("whole");
+                    assert!(text == lines().repeat(members), "{format}: {members}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_cut_short_is_known_as_that_wherever_the_cut_is() {
+        let text = lines();
+        for (format, packed) in PACKED {
+            for start in [0, packed.len()] {
+                for cut in 1..packed.len() {
+                    let bytes = [packed, packed].concat()[..start + cut].to_vec();
+                    let (found, got, ended) = unpack(io::Cursor::new(bytes));
+                    if found.is_none() {
+                        // Too short to tell from text.
+                        assert!(start == 0 && cut < 10, "{format}: {cut}");
+                        continue;
+                    }
+                    assert!(text.repeat(2).starts_with(&got), "{format}: {cut}");
+                    let kind = ended.expect_err("cut short").kind();
+                    // The decoder reads a later stream's magic itself.
+                    let is_xz_magic = format == Format::Xz && start > 0 && cut < 6;
+                    let expected = match is_xz_magic {
+                        true => ErrorKind::InvalidData,
+                        false => ErrorKind::UnexpectedEof,
+                    };
+                    assert_eq!(kind, expected, "{format}: {start}+{cut}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_follows_and_is_nothing_of_the_kind_is_an_error() {
+        for (format, packed) in PACKED {
+            for rest in [&b"x"[..], b"https://example.org/\n", b"\0", &[0; 9]] {
+                let bytes = [packed, rest].concat();
+                let (_, text, ended) = unpack(io::Cursor::new(bytes));
+                assert!(text == lines(), "{format}: {rest:?}");
+                assert!(ended.is_err(), "{format}: {rest:?}");
+            }
+        }
+        // The format has it so.
+        let (_, packed) = PACKED[2];
+        let bytes = [packed, &[0; 8], packed].concat();
+        unpack(io::Cursor::new(bytes)).2.expect("padding");
+    }
+
+    /// No byte may be other than it was, or the text is not the text; headers have some that don't matter.
+    #[test]
+    fn damage_is_an_error_or_does_no_harm() {
+        for (format, packed) in PACKED {
+            for at in 10..packed.len() {
+                for bit in 0..8 {
+                    let mut bytes = packed.to_vec();
+                    bytes[at] ^= 1 << bit;
+                    let (_, text, ended) = unpack(io::Cursor::new(bytes));
+                    assert!(ended.is_err() || text == lines(), "{format}: {at}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn memory_that_a_header_claims_is_refused() {
+        // The header of a frame with a window of 2 GiB, and an empty last block.
+        let zstd = b"\x28\xb5\x2f\xfd\x00\xa8\x01\x00\x00";
+        // A dictionary of 4 GiB.
+        let xz = include_bytes!("../../tests/data/wide.xz");
+        for bytes in [&zstd[..], xz] {
+            let (_, text, ended) = unpack(bytes);
+            assert!(text.is_empty());
+            let error = ended.expect_err("too much").to_string();
+            assert!(error.contains("memory"), "{error}");
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! `--json` and `--quiet`, for every command that sums up what it did.
+
+/// The part of the command line that says how to sum up.
+#[derive(Clone, Copy, clap::Args)]
+pub struct Summing {
+    /// Print the summary as one line of JSON, on standard error (docs/json.md)
+    #[arg(long, conflicts_with = "quiet")]
+    pub json: bool,
+
+    /// Print no summary, no progress and no warnings: only errors, and what is printed on standard output
+    #[arg(short, long)]
+    pub quiet: bool,
+}

@@ -1,0 +1,4 @@
+//! What is read: compressed files, and where lines stand.
+
+mod compressed;
+mod numbers;
