@@ -88,6 +88,7 @@ def test_options_of_a_new_store():
     seed = bytes(range(32))
     with everseen.open("a.ever", 1000, 1e-3, kind="bloom", hash="xxh3", seed=seed, transactional=True) as store:
         stats = store.stats()
+        assert stats.buffer_bytes > 0
     assert (stats.kind, stats.hash, stats.capacity, stats.fpr_target) == ("bloom", "xxh3", 1000, 1e-3)
     assert stats.transactional
     with everseen.open("b.ever", 1000, bits_per_key=20) as store:
