@@ -80,7 +80,10 @@ fn run_scripts(page: &str) -> usize {
     let mut commands = 0;
     for block in blocks(&text, SCRIPT) {
         // What builds or installs is run by .ci/run.
-        if block.iter().any(|line| line.contains("cargo")) {
+        if block
+            .iter()
+            .any(|line| line.contains("cargo") || line.starts_with("pip install"))
+        {
             continue;
         }
         commands += block

@@ -1,0 +1,169 @@
+"""Opening stores, and closing those that a program leaves open."""
+
+from __future__ import annotations
+
+import atexit
+import os
+import weakref
+from typing import TYPE_CHECKING, Any, Literal
+
+from everseen import _everseen
+
+if TYPE_CHECKING:
+    from everseen._reports import RepairReport
+
+_Path = str | os.PathLike[str]
+
+_left_open: weakref.WeakSet[_everseen.Store] = weakref.WeakSet()
+
+
+def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
+    path: _Path,
+    capacity: int | None = None,
+    fpr: float | None = None,
+    *,
+    mode: Literal["a", "x", "r+", "r"] = "a",
+    kind: Literal["bloom", "counting", "scalable"] | None = None,
+    transactional: bool | None = None,
+    bits_per_key: float | None = None,
+    hash: Literal["highway", "xxh3", "murmur3"] | None = None,  # noqa: A002: the option's name.
+    seed: bytes | None = None,
+    like: _Path | None = None,
+    times: int | None = None,
+    growth: int | None = None,
+    tightening: float | None = None,
+    foldable: int | None = None,
+    measured: bool | None = None,
+    buffer: int | None = None,
+    writer: str | None = None,
+    exclusive: bool = False,
+    timeout: float | None = None,
+    on_damage: Literal["error", "never_seen", "seen"] | None = None,
+    background: bool | None = None,
+) -> _everseen.Store:
+    """Open a store, or create it if there is none.
+
+    Any number of processes and threads may have a store open. All see each other's keys at once.
+
+    Args:
+        path: The store's file.
+        mode: As of Python's own `open`: `"a"` opens the store or creates it, `"x"` creates it and refuses an existing
+            one, `"r+"` opens an existing one, `"r"` opens it to read what it holds at this moment.
+
+    Of a new store; an existing one keeps what it was created with:
+
+    Args:
+        capacity: How many keys it is for. Of a store that grows, the keys of its first layer.
+        fpr: Its false-positive rate, 1e-6 unless given (or implied by `bits_per_key`).
+        kind: `"bloom"`, the default with a capacity; `"scalable"`, which grows, the default without one; `"counting"`,
+            which can remove keys.
+        transactional: Whether everything a handle has not committed when it closes or dies never happened.
+        bits_per_key: Filter bits per key, instead of `fpr`.
+        hash: How keys become 64 bits: `"highway"` unless given.
+        seed: The hash key, 32 bytes, instead of a random one. Anyone who knows it can choose colliding keys.
+        like: A store with which the new one can be merged. `times` makes the new one so many times as large.
+        growth: How many times as large each layer is as the one before it (2).
+        tightening: The ratio of a layer's rate to that of the layer before it (0.85).
+        foldable: How often the store can be folded in half (0).
+        measured: Whether it keeps a sample of its keys, for `Store.measured` (`True`).
+
+    Of this handle:
+
+    Args:
+        buffer: Bytes of memory for the write buffers and all scratch, 128 KiB or more. Without it, memory follows the
+            filter, from 64 MiB up.
+        writer: The name under which it commits (`"default"`).
+        exclusive: Has the store alone, or not at all. Such a handle is faster, and neither pickled nor inherited.
+        timeout: Seconds to wait for other handles (30).
+        on_damage: What a damaged page is: an `"error"`, or all of its keys `"never_seen"`, or all `"seen"`.
+        background: Whether checkpoints run on a thread of their own (`True`).
+
+    Returns:
+        The store. Close it, or use it in a `with` statement, which closes it. Closing does not commit.
+
+    Raises:
+        NotFoundError: With mode `"r+"` or `"r"`.
+        AlreadyExistsError: With mode `"x"`.
+        LockedError: While another handle has it open exclusively.
+        FormatError, LogError: It is damaged, or no store.
+        SizingError, ValueError: No store is made so.
+
+    >>> store = everseen.open("urls.ever", 1_000_000, 1e-4, transactional=True)
+    >>> store.insert("https://example.org/")
+    True
+    >>> store.commit(b"page 1")
+    1
+    >>> store.close()
+    """
+    given: dict[str, Any] = {
+        "capacity": capacity,
+        "fpr": fpr,
+        "kind": kind,
+        "transactional": transactional,
+        "bits_per_key": bits_per_key,
+        "hash": hash,
+        "seed": seed,
+        "like": like,
+        "times": times,
+        "growth": growth,
+        "tightening": tightening,
+        "foldable": foldable,
+        "measured": measured,
+        "buffer": buffer,
+        "writer": writer,
+        "exclusive": exclusive or None,
+        "timeout": timeout,
+        "on_damage": on_damage,
+        "background": background,
+    }
+    options = {name: value for name, value in given.items() if value is not None}
+    return _opened(path, mode, options)
+
+
+def _opened(path: _Path, mode: str, options: dict[str, Any]) -> _everseen.Store:
+    store = _everseen.open(path, mode, options)
+    _left_open.add(store)
+    return store
+
+
+def _reopen(path: str, mode: str, options: dict[str, Any]) -> _everseen.Store:
+    """Open a store that was pickled."""
+    return _opened(path, mode, options)
+
+
+@atexit.register
+def _close_all() -> None:
+    for store in list(_left_open):
+        store.close()
+
+
+def repair(
+    path: _Path,
+    on_damage: Literal["never_seen", "seen"],
+    *,
+    timeout: float | None = None,
+) -> RepairReport:
+    """Repair a store that no handle has open, as far as what is left of it allows.
+
+    It restores a damaged header or superblock from its copies, cuts damaged logs off at the damage, moves what they
+    hold into the pages, and rewrites each damaged page as `on_damage` says: as one that holds no key (`"never_seen"`)
+    or every key (`"seen"`). Copy the store first if what is lost matters.
+
+    Args:
+        path: The store's file.
+        on_damage: What becomes of damaged pages.
+        timeout: Seconds to wait for other handles (30).
+
+    Returns:
+        What was damaged.
+
+    Raises:
+        NotFoundError, LockedError: As `open`.
+        FormatError, LogError: The damage can't be repaired.
+
+    >>> everseen.open("whole.ever").close()
+    >>> everseen.repair("whole.ever", "never_seen").is_whole
+    True
+    """
+    options = {} if timeout is None else {"timeout": timeout}
+    return _everseen._repair(path, on_damage, options)

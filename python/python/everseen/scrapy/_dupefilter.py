@@ -1,0 +1,246 @@
+"""Scrapy's filter of requests, on disk."""
+
+from __future__ import annotations
+
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Any
+
+from scrapy.dupefilters import BaseDupeFilter
+from scrapy.utils.request import RequestFingerprinter, referer_str
+
+import everseen
+from everseen.errors import TransactionTooLargeError
+from everseen.scrapy._state import OtherJobError, Settings, State, UncleanEndError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Self
+
+    from scrapy import Request, Spider
+    from scrapy.crawler import Crawler
+    from scrapy.settings import BaseSettings
+    from scrapy.statscollectors import StatsCollector
+    from scrapy.utils.request import RequestFingerprinterProtocol
+
+logger = logging.getLogger(__name__)
+
+_ADVICE = """\
+The last run of this crawl was killed. Its filter ({path}) knows the pages that the run had seen, but Scrapy's queue has \
+forgotten those that it had not fetched yet: they would never be fetched. (If a run is still going on, give this one a \
+name of its own with EVERSEEN_WRITER, and a JOBDIR.) Choose:
+- EVERSEEN_AFTER_CRASH = "keep" goes on with what was seen at the last commit. Pages that were only queued are lost.
+- Another JOBDIR begins the crawl anew.
+- SCHEDULER = "everseen.scrapy.Scheduler", in a crawl that begins with it, resumes after a kill and loses no page."""
+
+
+class DupeFilter(BaseDupeFilter):
+    """A filter of requests that remembers them in a store: `DUPEFILTER_CLASS = "everseen.scrapy.DupeFilter"`.
+
+    With a `JOBDIR` the store lasts from run to run. Without one, and without `EVERSEEN_PATH`, it is a temporary file.
+
+    It is safe for crawls that end by themselves or by a signal that Scrapy handles. After one that was killed it raises
+    `UncleanEndError`, which says what can be done: Scrapy's own queue does not survive that. `Scheduler` does.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        fingerprinter: RequestFingerprinterProtocol | None = None,
+        stats: StatsCollector | None = None,
+    ) -> None:
+        self.settings = settings
+        self.fingerprinter: RequestFingerprinterProtocol = fingerprinter or RequestFingerprinter()
+        self.store: everseen.Store | None = None
+        self._stats = stats
+        self._temporary: Path | None = None
+        self._logs_duplicates = True
+        # Whoever has more to commit than the filter does it in its place.
+        self._committer: Callable[[], None] = self._commit_alone
+        self._due = 0.0
+        self._claimed = 0
+        self._new = 0
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        name = getattr(crawler.spider or crawler.spidercls, "name", None)
+        return cls(
+            Settings.of(crawler.settings, name),
+            fingerprinter=crawler.request_fingerprinter,
+            stats=crawler.stats,
+        )
+
+    @classmethod
+    def from_settings(cls, settings: BaseSettings) -> Self:
+        return cls(Settings.of(settings, None))
+
+    @classmethod
+    def from_spider(cls, spider: Spider) -> Self:
+        return cls.from_crawler(spider.crawler)
+
+    def open(self) -> None:
+        """Open the store.
+
+        Raises:
+            UncleanEndError: The last run was killed.
+            OtherJobError: The store belongs to a crawl of another kind.
+        """
+        if self.store is not None:
+            return
+        state = self.open_store()
+        try:
+            self._check(state)
+            self.commit(State(clean=False))
+        except BaseException:
+            self.close_store()
+            raise
+
+    def _check(self, state: State | None) -> None:
+        if state is None:
+            return
+        if state.journal is not None:
+            raise OtherJobError(
+                f"{self.settings.path} belongs to a crawl with everseen.scrapy.Scheduler, whose queue is in its JOBDIR. "
+                "Go on with that scheduler, or give this crawl another JOBDIR."
+            )
+        if not state.clean:
+            if self.settings.after_crash == "stop":
+                raise UncleanEndError(_ADVICE.format(path=self.settings.path))
+            logger.warning("The last run was killed: pages that it had queued and not fetched are lost")
+
+    def open_store(self) -> State | None:
+        """Open the store, and return what the last commit says."""
+        settings, path = self.settings, self.settings.path
+        if path is None:
+            self._temporary = Path(tempfile.mkdtemp(prefix="everseen-"))
+            path = self._temporary / "requests.ever"
+        self.store = store = everseen.open(
+            path,
+            settings.capacity,
+            settings.fpr,
+            transactional=True,
+            buffer=settings.buffer,
+            writer=settings.writer,
+        )
+        try:
+            if store.transaction_quota is None:
+                raise OtherJobError(f"{path} is not transactional: a crawl that is killed could not go back")
+            last = store.last_commit()
+            state = None if last is None else State.of(last.tag)
+        except BaseException:
+            self.close_store()
+            raise
+        self._count("everseen/rolled_back", store.recovery.dropped)
+        self.postpone()
+        return state
+
+    def close_store(self) -> None:
+        store, self.store = self.store, None
+        if store is not None:
+            store.close()
+        if self._temporary is not None:
+            shutil.rmtree(self._temporary, ignore_errors=True)
+            self._temporary = None
+
+    def close(self, reason: str) -> None:
+        """Commit, and close the store."""
+        if self.store is not None:
+            self.commit(State(clean=True))
+            self.finish()
+
+    def finish(self) -> None:
+        """Close the store after the last commit."""
+        assert self.store is not None
+        if self._stats is not None:
+            expected = self._new * self.store.stats().fpr_now
+            self._stats.set_value("everseen/expected_false", expected)
+        self.close_store()
+
+    def clear(self) -> None:
+        """Forget all requests: remove the store, and begin another."""
+        self.close_store()
+        if self.settings.path is not None:
+            self.settings.path.unlink(missing_ok=True)
+        self.open()
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it is time for a commit."""
+        return monotonic() >= self._due
+
+    @property
+    def has_uncommitted(self) -> bool:
+        return self._claimed > 0
+
+    def postpone(self) -> None:
+        """Have nothing to commit until the next time."""
+        self._due = monotonic() + self.settings.interval
+
+    def commit(self, state: State) -> None:
+        assert self.store is not None
+        self.store.commit(state.tag())
+        self._claimed = 0
+        self.postpone()
+        self._count("everseen/commits")
+
+    def _commit_alone(self) -> None:
+        if self.has_uncommitted:
+            self.commit(State(clean=False))
+        else:
+            self.postpone()
+
+    def commit_through(self, committer: Callable[[], None]) -> None:
+        """Have someone else commit, when it is time or a transaction can't grow."""
+        self._committer = committer
+
+    def request_seen(self, request: Request) -> bool:
+        """Return whether an equal request was seen before; from now on it was."""
+        if self.store is None:
+            self.open()
+        if self.is_due:
+            self._committer()
+        verdict = self._claim(self.fingerprinter.fingerprint(request))
+        if verdict == everseen.Verdict.SEEN:
+            self._count("everseen/seen")
+            return True
+        if verdict == everseen.Verdict.PENDING:
+            # Another crawl has it, and may be killed before it commits.
+            self._count("everseen/pending")
+            return False
+        self._new += 1
+        self._claimed += 1
+        self._count("everseen/new")
+        return False
+
+    def _claim(self, fingerprint: bytes) -> everseen.Verdict:
+        assert self.store is not None
+        try:
+            return self.store.claim(fingerprint)
+        except TransactionTooLargeError:
+            self._committer()
+            return self.store.claim(fingerprint)
+
+    def log(self, request: Request, spider: Spider) -> None:
+        """Log and count a request that was seen before."""
+        arguments: dict[str, Any] = {"request": request, "referer": referer_str(request)}
+        if self.settings.debug:
+            message = "Filtered duplicate request: %(request)s (referer: %(referer)s)"
+            logger.debug(message, arguments, extra={"spider": spider})
+        elif self._logs_duplicates:
+            message = (
+                "Filtered duplicate request: %(request)s - no more duplicates will be shown"
+                " (see DUPEFILTER_DEBUG to show all duplicates)"
+            )
+            logger.debug(message, arguments, extra={"spider": spider})
+            self._logs_duplicates = False
+        crawler = getattr(spider, "crawler", None)
+        if crawler is not None and crawler.stats is not None:
+            crawler.stats.inc_value("dupefilter/filtered")
+
+    def _count(self, name: str, count: int = 1) -> None:
+        if self._stats is not None:
+            self._stats.inc_value(name, count)

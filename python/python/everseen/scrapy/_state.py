@@ -1,0 +1,101 @@
+"""What a crawl's commits say, and what the settings do."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from scrapy.utils.job import job_dir
+
+if TYPE_CHECKING:
+    from scrapy.settings import BaseSettings
+
+_VERSION = 1
+
+
+class UncleanEndError(RuntimeError):
+    """The last run was killed, and its filter knows pages that its queue has forgotten."""
+
+
+class OtherJobError(RuntimeError):
+    """The job's folder belongs to a crawl of another kind."""
+
+
+@dataclass(frozen=True)
+class State:
+    """The tag of a commit."""
+
+    clean: bool
+    """Whether the run has closed."""
+    journal: int | None = None
+    """The number of the scheduler's journal; `None` if the filter is Scrapy's scheduler's."""
+    length: int = 0
+    """The bytes of the journal that count."""
+
+    def tag(self) -> bytes:
+        return json.dumps({"everseen.scrapy": _VERSION, **asdict(self)}).encode()
+
+    @classmethod
+    def of(cls, tag: bytes) -> State:
+        try:
+            fields = json.loads(tag)
+            if fields.pop("everseen.scrapy") != _VERSION:
+                raise ValueError(f"of version {fields}")
+            state = cls(**fields)
+            numbers = [state.length] if state.journal is None else [state.length, state.journal]
+            if not all(isinstance(number, int) and number >= 0 for number in numbers):
+                raise ValueError(f"with {numbers}")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise OtherJobError(
+                f"the store's last commit was not made by everseen.scrapy: its tag is {tag[:60]!r}. "
+                "Give the crawl a name of its own (EVERSEEN_WRITER), or another store (EVERSEEN_PATH)."
+            ) from error
+        return state
+
+
+def _choice(settings: BaseSettings, name: str, choices: tuple[str, ...]) -> str:
+    value = settings.get(name, choices[0])
+    if value not in choices:
+        raise ValueError(f"{name} is {value!r}; there are {' and '.join(map(repr, choices))}")
+    return str(value)
+
+
+def _optional_int(settings: BaseSettings, name: str) -> int | None:
+    value = settings.get(name)
+    return None if value is None else int(value)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a crawl."""
+
+    path: Path | None
+    """The store; `None` for one that ends with the run."""
+    fpr: float
+    capacity: int | None
+    buffer: int | None
+    writer: str
+    interval: float
+    after_crash: str
+    strict: bool
+    """Whether a request that can't be written to disk is an error."""
+    debug: bool
+
+    @classmethod
+    def of(cls, settings: BaseSettings, spider: str | None) -> Settings:
+        folder, path = job_dir(settings), settings.get("EVERSEEN_PATH")
+        if path is None and folder is not None:
+            path = Path(folder, "requests.ever")
+        return cls(
+            path=None if path is None else Path(path),
+            fpr=settings.getfloat("EVERSEEN_FPR", 1e-9),
+            capacity=_optional_int(settings, "EVERSEEN_CAPACITY"),
+            buffer=_optional_int(settings, "EVERSEEN_BUFFER"),
+            writer=settings.get("EVERSEEN_WRITER") or (f"scrapy:{spider}" if spider else "scrapy"),
+            interval=settings.getfloat("EVERSEEN_COMMIT_INTERVAL", 1.0),
+            after_crash=_choice(settings, "EVERSEEN_AFTER_CRASH", ("stop", "keep")),
+            strict=_choice(settings, "EVERSEEN_UNSERIALIZABLE", ("count", "error")) == "error",
+            debug=settings.getbool("DUPEFILTER_DEBUG"),
+        )

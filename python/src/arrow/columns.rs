@@ -1,0 +1,176 @@
+//! A column in chunks, whoever has it.
+
+use std::ops::Range;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use arrow_array::ArrayRef;
+use arrow_schema::{ArrowError, DataType};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3_arrow::ffi::ArrayReader;
+use pyo3_arrow::{PyArray, PyArrayReader};
+
+use super::column::{Column, bad};
+
+/// What the rows of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Kind {
+    Keys,
+    Hashes,
+    Nulls,
+}
+
+impl Kind {
+    fn of(data_type: &DataType) -> PyResult<Self> {
+        match data_type {
+            DataType::Utf8
+            | DataType::LargeUtf8
+            | DataType::Utf8View
+            | DataType::Binary
+            | DataType::LargeBinary
+            | DataType::BinaryView => Ok(Self::Keys),
+            DataType::Int64 | DataType::UInt64 => Ok(Self::Hashes),
+            DataType::Null => Ok(Self::Nulls),
+            DataType::Dictionary(..) => Err(PyTypeError::new_err(
+                "an Arrow column that is dictionary-encoded, or categorical; cast it to strings or binary",
+            )),
+            DataType::Struct(_) => Err(PyTypeError::new_err(
+                "a table, or a column of structs; give one of its columns",
+            )),
+            other => Err(PyTypeError::new_err(format!(
+                "an Arrow column of type {other}; keys are strings or binary, hashes are 64-bit integers (cast it)"
+            ))),
+        }
+    }
+}
+
+/// The chunks of a column, taken one after the other, and some rows at a time.
+pub(crate) struct Columns {
+    kind: Kind,
+    stream: Option<Box<dyn ArrayReader + Send>>,
+    /// The chunk at hand, and its next row.
+    column: Option<Arc<Column>>,
+    next: usize,
+    total: Option<usize>,
+}
+
+/// Runs what takes a producer's structures over. It asserts of them what it can, in the producer's C types: a structure
+/// that fails there is damaged, or was taken out of its capsule before.
+fn taken_over<T, E>(
+    py: Python<'_>,
+    take: impl FnOnce() -> Result<T, E>,
+    raise: impl FnOnce(E) -> PyErr,
+) -> PyResult<T> {
+    match catch_unwind(AssertUnwindSafe(take)) {
+        Ok(taken) => taken.map_err(raise),
+        Err(_) => Err(bad("its structure is, or it was read before").raise(py)),
+    }
+}
+
+fn stream_failed(error: ArrowError) -> PyErr {
+    let reason = match error {
+        // What the producer says.
+        ArrowError::CDataInterface(reason) => reason,
+        other => other.to_string(),
+    };
+    PyValueError::new_err(format!("the Arrow stream failed: {reason}"))
+}
+
+impl Columns {
+    /// Returns what an object offers; `None` if it knows nothing of Arrow.
+    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Option<Self>> {
+        // An object that has both may have to put its chunks together for the second.
+        if object.hasattr("__arrow_c_stream__")? {
+            Self::of_stream(object).map(Some)
+        } else if object.hasattr("__arrow_c_array__")? {
+            Self::of_array(object).map(Some)
+        } else {
+            Ok(None)
+        }
+    }
+
+    fn of_stream(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let reader = taken_over(
+            object.py(),
+            || object.extract::<PyArrayReader>()?.into_reader(),
+            |error| error,
+        )?;
+        Ok(Self {
+            kind: Kind::of(reader.field().data_type())?,
+            stream: Some(reader),
+            column: None,
+            next: 0,
+            total: object.len().ok(),
+        })
+    }
+
+    fn of_array(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let py = object.py();
+        let array = taken_over(py, || object.extract::<PyArray>(), |error| error)?;
+        let kind = Kind::of(array.field().data_type())?;
+        let column = Column::of(array.array()).map_err(|bad| bad.raise(py))?;
+        Ok(Self {
+            kind,
+            stream: None,
+            total: Some(column.rows),
+            column: Some(Arc::new(column)),
+            next: 0,
+        })
+    }
+
+    pub(crate) fn expect_keys(&self) -> PyResult<()> {
+        match self.kind {
+            Kind::Hashes => Err(PyTypeError::new_err(
+                "a column of integers; keys are strings or binary, and 64-bit integers are hashes (insert_hashes)",
+            )),
+            Kind::Keys | Kind::Nulls => Ok(()),
+        }
+    }
+
+    pub(crate) fn expect_hashes(&self) -> PyResult<()> {
+        match self.kind {
+            Kind::Keys => Err(PyTypeError::new_err(
+                "a column of strings or binary; hashes are integers of 64 bits",
+            )),
+            Kind::Hashes | Kind::Nulls => Ok(()),
+        }
+    }
+
+    pub(crate) fn total(&self) -> Option<usize> {
+        self.total
+    }
+
+    /// Returns the next rows, `most` at most; `None` at the end.
+    pub(crate) fn next_rows(
+        &mut self,
+        py: Python<'_>,
+        most: usize,
+    ) -> PyResult<Option<(Arc<Column>, Range<usize>)>> {
+        loop {
+            if let Some(column) = &self.column
+                && self.next < column.rows
+            {
+                let start = self.next;
+                self.next = column.rows.min(start + most);
+                return Ok(Some((Arc::clone(column), start..self.next)));
+            }
+            (self.column, self.next) = (None, 0);
+            let Some(array) = self.next_chunk(py)? else {
+                self.stream = None;
+                return Ok(None);
+            };
+            let column = Column::of(&array).map_err(|bad| bad.raise(py))?;
+            self.column = Some(Arc::new(column));
+        }
+    }
+
+    fn next_chunk(&mut self, py: Python<'_>) -> PyResult<Option<ArrayRef>> {
+        let Some(stream) = &mut self.stream else {
+            return Ok(None);
+        };
+        let next = || stream.next().transpose();
+        // The producer may wait for threads of its own, and those for Python.
+        taken_over(py, || py.detach(next), stream_failed)
+    }
+}

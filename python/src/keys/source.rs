@@ -1,0 +1,121 @@
+//! Where the keys of a batch come from.
+
+use pyo3::exceptions::PyTypeError;
+use pyo3::prelude::*;
+use pyo3::types::{PyByteArray, PyBytes, PyIterator, PyList, PyMemoryView, PyString, PyTuple};
+
+use super::objects;
+use super::packed::NumpyArray;
+use super::piece::{Content, Piece};
+use super::{Key, Nulls};
+use crate::arrow::Columns;
+
+/// The most keys of a piece. Python's signals are looked at between pieces.
+pub(crate) const PIECE_KEYS: usize = 1 << 16;
+
+/// About the most bytes of a piece's keys, where they are copied or kept alive.
+pub(crate) const PIECE_BYTES: usize = 16 << 20;
+
+pub(crate) enum Source<'py> {
+    List(Bound<'py, PyList>, usize),
+    Items(Bound<'py, PyIterator>),
+    Packed(NumpyArray<'py>),
+    Columns(Columns),
+}
+
+impl<'py> Source<'py> {
+    pub(crate) fn of(keys: &Bound<'py, PyAny>) -> PyResult<Self> {
+        refuse_single(keys)?;
+        if let Ok(list) = keys.cast::<PyList>() {
+            return Ok(Self::List(list.clone(), 0));
+        }
+        if let Ok(tuple) = keys.cast::<PyTuple>() {
+            return Ok(Self::List(tuple.to_list(), 0));
+        }
+        if let Some(columns) = Columns::of(keys)? {
+            columns.expect_keys()?;
+            return Ok(Self::Columns(columns));
+        }
+        match numpy_kind(keys)?.as_deref() {
+            Some("S") => Ok(Self::Packed(NumpyArray::of(keys.clone())?)),
+            Some("i" | "u" | "f" | "b" | "c" | "M" | "m" | "V") => Err(PyTypeError::new_err(
+                "an array of numbers; keys are str or bytes, and 64-bit integers are hashes (insert_hashes)",
+            )),
+            _ => Ok(Self::Items(keys.try_iter()?)),
+        }
+    }
+
+    /// Returns how many rows there are, where that is known.
+    pub(crate) fn total(&self) -> Option<usize> {
+        match self {
+            Self::List(list, _) => Some(list.len()),
+            Self::Packed(array) => Some(array.rows),
+            Self::Columns(columns) => columns.total(),
+            Self::Items(_) => None,
+        }
+    }
+
+    /// Returns the next piece; `None` at the end. `before` rows came before.
+    pub(crate) fn next_piece(
+        &mut self,
+        py: Python<'py>,
+        nulls: Nulls,
+        before: usize,
+    ) -> PyResult<Option<Piece>> {
+        match self {
+            Self::List(list, next) => {
+                // It may grow or shrink meanwhile.
+                let list = &*list;
+                let items = &mut (*next..).map_while(|place| list.get_item(place).ok().map(Ok));
+                let piece = objects::next_piece(py, items, nulls, before)?;
+                *next += piece.as_ref().map_or(0, |piece| piece.rows);
+                Ok(piece)
+            }
+            Self::Items(items) => objects::next_piece(py, items, nulls, before),
+            Self::Packed(array) => array.next_piece(),
+            Self::Columns(columns) => {
+                let Some((column, rows)) = columns.next_rows(py, PIECE_KEYS)? else {
+                    return Ok(None);
+                };
+                if let Some(place) = column.first_null(rows.clone()) {
+                    nulls.meet(py, before + place - rows.start)?;
+                }
+                Ok(Some(Piece {
+                    rows: rows.len(),
+                    places: None,
+                    content: Content::Column(column, rows),
+                }))
+            }
+        }
+    }
+}
+
+/// A single key is a sequence too, of characters or of numbers, and never what the caller means.
+fn refuse_single(keys: &Bound<'_, PyAny>) -> PyResult<()> {
+    let single = keys.is_instance_of::<PyString>()
+        || keys.is_instance_of::<PyBytes>()
+        || keys.is_instance_of::<PyByteArray>()
+        || keys.is_instance_of::<PyMemoryView>();
+    if single {
+        return Err(PyTypeError::new_err(
+            "one key, and many are expected: put it in a list, or call the method for one key",
+        ));
+    }
+    Ok(())
+}
+
+/// Returns the kind of a numpy array's items, as `dtype.kind` has it; `None` if this is none.
+pub(crate) fn numpy_kind(object: &Bound<'_, PyAny>) -> PyResult<Option<String>> {
+    let array = object.py().import("numpy")?.getattr("ndarray")?;
+    if !object.is_instance(&array)? {
+        return Ok(None);
+    }
+    let kind = object.getattr("dtype")?.getattr("kind")?;
+    Ok(Some(kind.extract()?))
+}
+
+const _: () = {
+    const fn worked_on_without_python<T: Send + Sync>() {}
+    worked_on_without_python::<Key>();
+    worked_on_without_python::<Piece>();
+};

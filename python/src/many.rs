@@ -1,0 +1,174 @@
+//! The methods of `everseen.Store` for many keys.
+
+use pyo3::prelude::*;
+
+use crate::answers::Answer;
+use crate::batch::Batch;
+use crate::keys::Nulls;
+use crate::store::Store;
+use crate::verdict::Verdict;
+
+/// One byte for each answer.
+fn bytes(answers: Vec<bool>) -> impl Iterator<Item = u8> {
+    answers.into_iter().map(u8::from)
+}
+
+#[pymethods]
+impl Store {
+    /// Insert keys in order, and return for each whether it was absent, as a numpy array of `bool`.
+    ///
+    /// Of equal keys, also within the batch, the first counts as absent. Many times as fast as `insert` for each.
+    ///
+    /// Args:
+    ///     keys: An iterable of `str` and `bytes`; a numpy array of dtype `S`; or anything that offers an Arrow column
+    ///         of strings or binary (`__arrow_c_stream__`, `__arrow_c_array__`: pyarrow, polars, pandas 3), which is
+    ///         read where it lies. Numpy drops zeros at the end of an item of dtype `S`, and so does this.
+    ///     nulls: What a null (`None`) is: an `"error"`, or no key (`"skip"`) with the answer `False`.
+    ///     progress: A callable that gets the keys done and the total, or `None` for it, now and then; or `True` for a
+    ///         bar, if tqdm is installed.
+    ///
+    /// Raises:
+    ///     NullKeyError, TypeError: A row is no key.
+    ///     EverseenError: As `insert`.
+    ///
+    /// Whatever it raises, `KeyboardInterrupt` too, has an attribute `partial`: the answers for the keys that are done,
+    /// from the first on. Those are in the store, and none of the others is.
+    ///
+    /// >>> store = everseen.open("many.ever")
+    /// >>> store.insert_many(["a", "b", "a"])
+    /// array([ True,  True, False])
+    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    fn insert_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_keys(keys, |store, keys, answers| {
+            let mut verdicts = Vec::with_capacity(keys.len());
+            let outcome = store.claim_batch(keys, &mut verdicts);
+            let new = |verdict| u8::from(verdict == everseen::Verdict::New);
+            answers.extend(verdicts.into_iter().map(new));
+            outcome
+        })
+    }
+
+    /// Claim keys in order, and return a `Verdict` for each, as a numpy array of their numbers (`uint8`).
+    ///
+    /// Arguments and exceptions are those of `insert_many`.
+    ///
+    /// >>> store = everseen.open("claims.ever")
+    /// >>> store.claim_many(["a", "a"]) == everseen.Verdict.NEW
+    /// array([ True, False])
+    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    fn claim_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Verdict, Nulls::of(nulls)?, progress);
+        batch.of_keys(keys, |store, keys, answers| {
+            let mut verdicts = Vec::with_capacity(keys.len());
+            let outcome = store.claim_batch(keys, &mut verdicts);
+            let number = |verdict| Verdict::from(verdict) as u8;
+            answers.extend(verdicts.into_iter().map(number));
+            outcome
+        })
+    }
+
+    /// Return for each key whether it is in the store, as a numpy array of `bool`.
+    ///
+    /// Arguments are those of `insert_many`.
+    ///
+    /// >>> store = everseen.open("lookup.ever")
+    /// >>> store.insert("a")
+    /// True
+    /// >>> store.contains_many(["a", "b"])
+    /// array([ True, False])
+    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    fn contains_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_keys(keys, |store, keys, answers| {
+            answers.extend(bytes(store.contains_batch(keys)?));
+            Ok(())
+        })
+    }
+
+    /// Remove each key once, in order, and return for each whether it was present.
+    ///
+    /// Arguments and exceptions are those of `insert_many`; see `remove`.
+    ///
+    /// >>> store = everseen.open("removals.ever", 1000, kind="counting")
+    /// >>> store.insert_many(["a", "b"])
+    /// array([ True,  True])
+    /// >>> store.remove_many(["a", "a"])
+    /// array([ True, False])
+    #[pyo3(signature = (keys, *, nulls = "error", progress = None))]
+    fn remove_many<'py>(
+        &self,
+        keys: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_keys(keys, |store, keys, answers| {
+            let mut removed = Vec::with_capacity(keys.len());
+            let outcome = store.remove_batch(keys, &mut removed);
+            answers.extend(bytes(removed));
+            outcome
+        })
+    }
+
+    /// Insert keys by their hashes, and return for each whether it was absent.
+    ///
+    /// Args:
+    ///     hashes: A numpy array or an Arrow column of 64-bit integers, or an iterable of `int`.
+    ///     nulls, progress: As of `insert_many`.
+    ///
+    /// What it raises has `partial` as of `insert_many`, but by pieces of 65,536: of the piece that has failed, hashes
+    /// may be in the store that have no answer.
+    ///
+    /// >>> import numpy
+    /// >>> store = everseen.open("hashes.ever")
+    /// >>> store.insert_hashes(numpy.array([1, 2, 1], dtype="u8"))
+    /// array([ True,  True, False])
+    #[pyo3(signature = (hashes, *, nulls = "error", progress = None))]
+    fn insert_hashes<'py>(
+        &self,
+        hashes: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_hashes(hashes, |store, hashes, answers| {
+            answers.extend(bytes(store.insert_hash_batch(hashes)?));
+            Ok(())
+        })
+    }
+
+    /// Return for each hash whether it is in the store; see `insert_hashes`.
+    ///
+    /// >>> store = everseen.open("has_hashes.ever")
+    /// >>> store.contains_hashes([1, 2])
+    /// array([False, False])
+    #[pyo3(signature = (hashes, *, nulls = "error", progress = None))]
+    fn contains_hashes<'py>(
+        &self,
+        hashes: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_hashes(hashes, |store, hashes, answers| {
+            answers.extend(bytes(store.contains_hash_batch(hashes)?));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! One key for all spellings of a URL.
+
+use everseen::url;
+use pyo3::prelude::*;
+
+use crate::errors;
+use crate::keys::Key;
+
+/// Turns URLs into one spelling: as the URL standard of WHATWG says, as browsers do, without the fragment.
+///
+/// Call it, or its method `normalize`, with a URL. A store doesn't know whether its keys are URLs: use the same
+/// normalizer with it every time.
+///
+/// Args:
+///     sort_query: Whether the parts of the query are sorted by their names.
+///     drop_www: Whether `www.` at the beginning of the host goes.
+///
+/// >>> everseen.Normalizer()("HTTPS://Example.ORG:443/a/../b?q=1#top")
+/// 'https://example.org/b?q=1'
+#[pyclass(frozen, module = "everseen")]
+pub(crate) struct Normalizer {
+    sort_query: bool,
+    drop_www: bool,
+}
+
+impl Normalizer {
+    /// It keeps memory from one URL to the next, so a call needs one of its own.
+    fn worker(&self) -> url::Normalizer {
+        url::Normalizer::new()
+            .sort_query(self.sort_query)
+            .drop_www(self.drop_www)
+    }
+}
+
+fn normalized(py: Python<'_>, worker: &mut url::Normalizer, line: &Key) -> PyResult<String> {
+    match worker.normalize(line.as_ref()) {
+        Ok(url) => Ok(String::from_utf8_lossy(url).into_owned()),
+        Err(reason) => Err(errors::own(py, "UrlError", format!("no URL: {reason}"))),
+    }
+}
+
+#[pymethods]
+impl Normalizer {
+    #[new]
+    #[pyo3(signature = (*, sort_query = false, drop_www = false))]
+    fn new(sort_query: bool, drop_www: bool) -> Self {
+        Self {
+            sort_query,
+            drop_www,
+        }
+    }
+
+    /// Return the normalised URL.
+    ///
+    /// Raises:
+    ///     UrlError: It is no URL.
+    ///
+    /// >>> everseen.Normalizer(sort_query=True).normalize("http://a.example/?b=2&a=1")
+    /// 'http://a.example/?a=1&b=2'
+    fn normalize(&self, py: Python<'_>, url: Key) -> PyResult<String> {
+        normalized(py, &mut self.worker(), &url)
+    }
+
+    fn __call__(&self, py: Python<'_>, url: Key) -> PyResult<String> {
+        self.normalize(py, url)
+    }
+
+    fn __repr__(&self) -> String {
+        let python = |yes| if yes { "True" } else { "False" };
+        format!(
+            "Normalizer(sort_query={}, drop_www={})",
+            python(self.sort_query),
+            python(self.drop_www)
+        )
+    }
+}

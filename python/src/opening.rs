@@ -1,0 +1,174 @@
+//! How a store is opened, and opened again: by a forked child, or on the other side of a pickle.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use everseen::{OnDamage, Options, Result, Store};
+use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::prelude::*;
+use pyo3::types::PyDict;
+
+use crate::errors::OrRaise;
+
+/// The options that a handle has. All others are of a new store, and are in its header from then on.
+const LASTING: [&str; 5] = ["buffer", "writer", "background", "timeout", "on_damage"];
+
+/// What `open` is to do, as the modes of Python's own `open` say it.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Mode {
+    /// Opens the store, or creates it.
+    OpenOrCreate,
+    /// Creates the store.
+    Create,
+    /// Opens the store.
+    Open,
+    /// Opens the store to read.
+    Read,
+}
+
+impl Mode {
+    fn of(name: &str) -> PyResult<Self> {
+        match name {
+            "a" => Ok(Self::OpenOrCreate),
+            "x" => Ok(Self::Create),
+            "r+" => Ok(Self::Open),
+            "r" => Ok(Self::Read),
+            _ => Err(PyValueError::new_err(format!(
+                "mode {name:?}: there are 'a' (open, or create), 'x' (create), 'r+' (open) and 'r' (read)"
+            ))),
+        }
+    }
+}
+
+pub(crate) struct Opening {
+    /// From the root: a process may change its folder.
+    pub(crate) path: PathBuf,
+    pub(crate) exclusive: bool,
+    pub(crate) writer: String,
+    mode: Mode,
+    options: Options,
+    /// The lasting options, as they were given.
+    given: Py<PyDict>,
+}
+
+impl Opening {
+    pub(crate) fn of(path: PathBuf, mode: &str, given: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let lasting = PyDict::new(given.py());
+        let (mut exclusive, mut writer) = (false, "default".to_owned());
+        for (name, value) in given {
+            let name: String = name.extract()?;
+            match name.as_str() {
+                "exclusive" => exclusive = value.extract()?,
+                "writer" => writer = value.extract()?,
+                _ => {}
+            }
+            if LASTING.contains(&name.as_str()) {
+                lasting.set_item(name, value)?;
+            }
+        }
+        Ok(Self {
+            path: std::path::absolute(path)?,
+            exclusive,
+            writer,
+            mode: Mode::of(mode)?,
+            options: options(given)?,
+            given: lasting.unbind(),
+        })
+    }
+
+    pub(crate) fn open(&self) -> Result<Store> {
+        let path: &Path = &self.path;
+        match self.mode {
+            Mode::OpenOrCreate => self.options.open_or_create(path),
+            Mode::Create => self.options.create(path),
+            Mode::Open => self.options.open(path),
+            Mode::Read => self.options.open_read_only(path),
+        }
+    }
+
+    /// Opens the store that [`open`](Self::open) has opened before.
+    pub(crate) fn reopen(&self) -> Result<Store> {
+        match self.mode {
+            Mode::Read => self.options.open_read_only(&self.path),
+            _ => self.options.open(&self.path),
+        }
+    }
+
+    pub(crate) fn mode_to_reopen(&self) -> &'static str {
+        match self.mode {
+            Mode::Read => "r",
+            _ => "r+",
+        }
+    }
+
+    pub(crate) fn options_to_reopen<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyDict>> {
+        self.given.bind(py).copy()
+    }
+}
+
+/// Returns the library's options for a dictionary of them. What is `None` keeps its default.
+pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
+    let mut options = Options::new();
+    for (name, value) in given {
+        if !value.is_none() {
+            options = set(options, &name.extract::<String>()?, &value)?;
+        }
+    }
+    Ok(options)
+}
+
+fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Options> {
+    Ok(match name {
+        "capacity" => options.capacity(value.extract()?),
+        "fpr" => options.fpr(value.extract()?),
+        "bits_per_key" => options.bits_per_key(value.extract()?),
+        "kind" => options.kind(named(&value.extract::<String>()?)?),
+        "growth" => options.growth(value.extract()?),
+        "tightening" => options.tightening(value.extract()?),
+        "hash" => options.hash(named(&value.extract::<String>()?)?),
+        "seed" => options.seed(seed(&value.extract::<Vec<u8>>()?)?),
+        "transactional" => options.transactional(value.extract()?),
+        "measured" => options.measured(value.extract()?),
+        "foldable" => options.foldable(value.extract()?),
+        "times" => options.times(value.extract()?),
+        "like" => {
+            let path: PathBuf = value.extract()?;
+            options.like(path).or_raise(value.py())?
+        }
+        "buffer" => options.buffer(value.extract()?),
+        "writer" => options.writer(&value.extract::<String>()?),
+        "background" => options.background(value.extract()?),
+        "exclusive" => options.exclusive(value.extract()?),
+        "timeout" => options.timeout(seconds(value.extract()?)?),
+        "on_damage" => options.on_damage(on_damage(&value.extract::<String>()?)?),
+        _ => return Err(PyTypeError::new_err(format!("no option {name:?}"))),
+    })
+}
+
+/// Parses the name of a kind or of a hash.
+pub(crate) fn named<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str) -> PyResult<T> {
+    let parsed = name.parse();
+    parsed.map_err(|error: T::Err| PyValueError::new_err(error.to_string()))
+}
+
+fn seed(bytes: &[u8]) -> PyResult<[u8; 32]> {
+    bytes
+        .try_into()
+        .map_err(|_| PyValueError::new_err(format!("a seed has 32 bytes, not {}", bytes.len())))
+}
+
+fn seconds(number: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(number)
+        .map_err(|error| PyValueError::new_err(format!("timeout {number}: {error}")))
+}
+
+pub(crate) fn on_damage(name: &str) -> PyResult<OnDamage> {
+    match name {
+        "error" => Ok(OnDamage::Error),
+        "never_seen" => Ok(OnDamage::NeverSeen),
+        "seen" => Ok(OnDamage::Seen),
+        _ => Err(PyValueError::new_err(format!(
+            "on_damage {name:?}: there are 'error', 'never_seen' and 'seen'"
+        ))),
+    }
+}

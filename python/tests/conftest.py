@@ -1,0 +1,17 @@
+"""Each test has a folder of its own, which is the current one."""
+
+import pytest
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def store(folder):
+    import everseen
+
+    with everseen.open("store.ever", buffer=1 << 20) as opened:
+        yield opened

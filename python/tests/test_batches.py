@@ -1,0 +1,331 @@
+"""Every form of many keys gives what a set gives."""
+
+import random
+import signal
+import sys
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import everseen
+from everseen import errors
+
+SEED = int.from_bytes(random.randbytes(4), "big")
+
+
+class Set:
+    """The model."""
+
+    def __init__(self):
+        self.keys = set()
+
+    def insert_many(self, keys):
+        answers = []
+        for key in keys:
+            key = key.encode() if isinstance(key, str) else key
+            answers.append(key is not None and key not in self.keys)
+            if key is not None:
+                self.keys.add(key)
+        return answers
+
+
+def random_keys(rng, count, kind=None):
+    """Keys of which many come again, of all lengths, some beyond what is inline in a view."""
+    letters = "abcé\u20ac\U0001f600"
+    keys = []
+    for _ in range(count):
+        text = "".join(rng.choices(letters, k=rng.choice([0, 1, 2, 2, 3, 5, 12, 13, 40])))
+        binary = kind == "bytes" or (kind is None and rng.random() < 0.5)
+        keys.append(text.encode() if binary else text)
+    return keys
+
+
+def check(store, model, keys, given, **options):
+    assert store.insert_many(given, **options).tolist() == model.insert_many(keys), f"seed {SEED}"
+
+
+FORMS = {
+    "list": list,
+    "tuple": tuple,
+    "iterator": iter,
+    "generator": lambda keys: (key for key in keys),
+    "dict": lambda keys: dict.fromkeys(keys),
+    "object array": lambda keys: np.array([*keys, None], dtype=object)[:-1],
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_python_objects(store, form):
+    rng, model = random.Random(SEED), Set()
+    for count in (0, 1, 2, 100, 3000):
+        keys = random_keys(rng, count)
+        if form == "dict":
+            keys = list(dict.fromkeys(keys))
+        check(store, model, keys, FORMS[form](keys))
+    assert len(store) == len(model.keys)
+    keys = random_keys(rng, 1000)
+    found = store.contains_many(FORMS[form](keys if form != "dict" else list(dict.fromkeys(keys))))
+    if form != "dict":
+        expected = [(key.encode() if isinstance(key, str) else key) in model.keys for key in keys]
+        assert found.tolist() == expected, f"seed {SEED}"
+
+
+def test_answers_are_arrays_of_bool_that_can_be_written(store):
+    answers = store.insert_many(["a", "b"])
+    assert answers.dtype == np.bool_
+    assert answers.shape == (2,)
+    answers[0] = False
+    assert store.insert_many([]).dtype == np.bool_
+    assert store.contains_many([]).shape == (0,)
+
+
+def test_a_batch_of_several_pieces(store):
+    keys = [f"key {n % 150_000}" for n in range(200_000)]
+    expected = [True] * 150_000 + [False] * 50_000
+    assert store.insert_many(iter(keys)).tolist() == expected
+    assert store.contains_many(keys).all()
+    assert not store.contains_many(f"other {n}" for n in range(100_000)).sum() > 5
+
+
+def test_numpy_arrays_of_bytes(store):
+    rng, model = random.Random(SEED), Set()
+    for count in (0, 1, 100, 70_000):
+        keys = random_keys(rng, count, "bytes")
+        array = np.array(keys, dtype="S160") if count else np.array([], dtype="S5")
+        check(store, model, keys, array)
+        check(store, model, keys[::-2], array[::-2])
+    # Numpy drops zeros at the end, here as everywhere.
+    assert store.insert_many(np.array([b"zero\0\0", b"zero"])).tolist() == [True, False]
+    assert store.insert_many(np.array([b"a\0b", b"a"])).tolist() == [b"a\0b" not in model.keys, b"a" not in model.keys]
+    assert store.insert_many(np.array([b""], dtype="S1")).tolist() == [b"" not in model.keys]
+
+
+def test_numpy_arrays_of_text(store):
+    keys = ["ä", "b", "ä"]
+    assert store.insert_many(np.array(keys)).tolist() == [True, True, False]
+    if hasattr(np.dtypes, "StringDType"):
+        array = np.array(keys, dtype=np.dtypes.StringDType())
+        assert store.insert_many(array).tolist() == [False, False, False]
+
+
+def test_arrays_of_other_shapes_and_kinds(store):
+    with pytest.raises(ValueError, match="2 dimensions"):
+        store.insert_many(np.array([[b"a"]]))
+    for dtype in ("i8", "f4", "?", "M8[s]"):
+        with pytest.raises(TypeError, match="insert_hashes"):
+            store.insert_many(np.zeros(1, dtype))
+    assert len(store) == 0
+
+
+@pytest.mark.parametrize("single", ["key", b"key", bytearray(b"key"), memoryview(b"key")])
+def test_a_single_key_is_not_many(store, single):
+    with pytest.raises(TypeError, match="one key"):
+        store.insert_many(single)
+    with pytest.raises(TypeError):
+        store.contains_many(5)
+    assert len(store) == 0
+
+
+def test_nulls(store):
+    with pytest.raises(errors.NullKeyError, match="key 2 is null") as raised:
+        store.insert_many(["a", "b", None, "c"])
+    # The piece that has the null was not begun.
+    assert raised.value.partial.tolist() == []
+    assert len(store) == 0
+    keys = [None, "a", None, None, "b", "a", None]
+    expected = [False, True, False, False, True, False, False]
+    assert store.insert_many(keys, nulls="skip").tolist() == expected
+    assert store.contains_many(keys, nulls="skip").tolist() == [key is not None for key in keys]
+    assert store.insert_many([None], nulls="skip").tolist() == [False]
+    with pytest.raises(ValueError, match="nulls"):
+        store.insert_many([], nulls="drop")
+
+
+def test_what_raises_in_the_middle_leaves_answers(store):
+    def keys():
+        yield from (f"key {n}" for n in range(70_000))
+        raise RuntimeError("the source is broken")
+
+    with pytest.raises(RuntimeError, match="broken") as raised:
+        store.insert_many(keys())
+    assert len(raised.value.partial) == 65_536
+    assert raised.value.partial.all()
+    assert len(store) == 65_536
+    with pytest.raises(TypeError, match="not int") as raised:
+        store.insert_many([f"new {n}" for n in range(65_536)] + [1])
+    assert len(raised.value.partial) == 65_536
+
+
+def test_a_list_that_shrinks_meanwhile(store):
+    keys = [f"key {n}" for n in range(200_000)]
+
+    def shrink(done, total):
+        del keys[100_000:]
+
+    assert len(store.insert_many(keys, progress=shrink)) == 100_000
+
+
+def test_progress(store):
+    seen = []
+    store.insert_many([f"key {n}" for n in range(150_000)], progress=lambda *at: seen.append(at))
+    assert seen == [(65_536, 150_000), (131_072, 150_000), (150_000, 150_000)]
+    seen.clear()
+    store.insert_many((f"key {n}" for n in range(10)), progress=lambda *at: seen.append(at))
+    assert seen == [(10, None)]
+    store.insert_many(["a"], progress=True)
+    store.insert_many(["a"], progress=False)
+
+    def stop(done, total):
+        raise StopIteration
+
+    with pytest.raises(StopIteration) as raised:
+        store.insert_many([f"more {n}" for n in range(150_000)], progress=stop)
+    assert len(raised.value.partial) == 65_536
+
+
+CALLS = {
+    "insert_many": lambda store, keys: store.insert_many(keys),
+    "contains_many": lambda store, keys: store.contains_many(keys),
+    "insert_hashes": lambda store, keys: store.insert_hashes(np.arange(len(keys))),
+    "insert": lambda store, keys: store.insert("key"),
+    "in": lambda store, keys: "key" in store,
+    "commit": lambda store, keys: store.commit(),
+    "stats": lambda store, keys: store.stats(),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+def test_other_threads_go_on_meanwhile(store, call):
+    """While no thread is made to let another one run, one does only if it is in a call that doesn't need Python."""
+    keys = np.array([b"%d" % n for n in range(10_000)])
+    counted, done = 0, threading.Event()
+
+    def count():
+        nonlocal counted
+        while not done.is_set():
+            counted += 1
+            time.sleep(0)
+
+    counter = threading.Thread(target=count)
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1000)
+    try:
+        counter.start()
+        calls = 0
+        while calls < 20_000:
+            before = counted
+            CALLS[call](store, keys)
+            calls += 1
+            if counted > before:
+                break
+        assert calls < 20_000
+    finally:
+        sys.setswitchinterval(interval)
+        done.set()
+        counter.join()
+
+
+def test_an_interrupt_ends_a_call_between_pieces(store):
+    """The timer runs out in the middle of a single call, in which no line of Python runs."""
+
+    def interrupt(_signal, _frame):
+        raise KeyboardInterrupt
+
+    array = np.array([b"%d" % n for n in range(100_000)] * 100)
+    before = signal.signal(signal.SIGALRM, interrupt)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.02)
+        with pytest.raises(KeyboardInterrupt) as raised:
+            store.contains_many(array)
+    finally:
+        signal.signal(signal.SIGALRM, before)
+    assert 0 < len(raised.value.partial) < len(array)
+    assert len(raised.value.partial) % 65_536 == 0
+
+
+def test_hashes(store):
+    for form in (list, tuple, iter, lambda hashes: np.array(hashes, dtype="i8")):
+        assert store.insert_hashes(form([1, -1, 1])).tolist() == ([True, True, False] if form is list else [False] * 3)
+    assert store.contains_hashes(np.array([1, 2**64 - 1, 3], dtype="u8")).tolist() == [True, True, False]
+    assert store.contains_hashes(np.array([1, -1, 3], dtype=">i8")[::-1]).tolist() == [False, True, True]
+    assert store.contains_hash(2**64 - 1)
+    assert store.insert_hash(7)
+    assert store.insert_hashes([None, 8], nulls="skip").tolist() == [False, True]
+    with pytest.raises(errors.NullKeyError):
+        store.insert_hashes([None])
+    for wrong in (2**64, -(2**63) - 1):
+        with pytest.raises(OverflowError):
+            store.insert_hash(wrong)
+    for wrong in (["a"], [1.5], np.zeros(1, "i4"), np.zeros(1, "f8")):
+        with pytest.raises(TypeError):
+            store.insert_hashes(wrong)
+    many = np.arange(1000, 201_000, dtype="u8")
+    assert store.insert_hashes(many).all()
+    assert store.contains_hashes(many).all()
+
+
+def test_snapshot_progress_may_end_it(store, folder):
+    store.insert_many([f"key {n}" for n in range(10_000)])
+    seen = []
+    report = store.snapshot("copy.ever", progress=lambda done, total: seen.append((done, total)))
+    assert report.keys == 10_000
+    assert seen
+    assert all(0 < done <= total for done, total in seen)
+
+    def stop(done, total):
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        store.snapshot("second.ever", progress=stop)
+    assert not (folder / "second.ever").exists()
+
+
+def test_copies_unions_and_plans(store):
+    store.insert_many(["a", "b"])
+    store.snapshot("copy.ever")
+    store.insert("c")
+    delta = store.snapshot("delta", since="copy.ever")
+    applied = everseen.apply("delta", "copy.ever")
+    assert applied.to_generation == delta.to_generation
+    assert applied.keys == 3
+    with pytest.raises(errors.DeltaError):
+        everseen.apply("copy.ever", "copy.ever")
+
+    with everseen.open("one.ever", 1000) as one, everseen.open("two.ever", like="one.ever") as two:
+        one.insert("a")
+        two.insert("b")
+    assert everseen.union("both.ever", ["one.ever", "two.ever"]).keys == 2
+    with everseen.open("both.ever") as both:
+        assert both.contains_many(["a", "b", "c"]).tolist() == [True, True, False]
+    with pytest.raises(errors.MismatchError) as raised:
+        everseen.open("three.ever", 1000).close()
+        everseen.union("all.ever", ["one.ever", "three.ever"])
+    assert raised.value.field
+
+    plan = everseen.plan(1_000_000, 1e-4)
+    assert (plan.k, plan.capacity) == (13, 1_000_000)
+    assert everseen.plan(capacity=1000, size=plan.bytes).fpr < 1e-9
+    with pytest.raises(TypeError, match="give two"):
+        everseen.plan(1000)
+
+
+def test_normalizer():
+    normalizer = everseen.Normalizer(sort_query=True, drop_www=True)
+    assert normalizer("HTTP://www.Example.org:80/a/../b?b=2&a=1#top") == "http://example.org/b?a=1&b=2"
+    assert normalizer.normalize(b"http://example.org") == "http://example.org/"
+    with pytest.raises(ValueError, match="no URL: it has no scheme"):
+        normalizer("example.org/a")
+    assert repr(normalizer) == "Normalizer(sort_query=True, drop_www=True)"
+
+
+def test_one_winner_among_threads(store):
+    keys = np.array([b"%d" % n for n in range(100_000)])
+    new = []
+    threads = [threading.Thread(target=lambda: new.append(store.insert_many(keys).sum())) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(new) == 100_000

@@ -1,0 +1,113 @@
+"""Each of the library's errors has its class."""
+
+import errno
+import inspect
+import os
+import pathlib
+import pickle
+import re
+
+import pytest
+
+import everseen
+from everseen import errors
+
+LIBRARY = pathlib.Path(__file__).parents[2] / "src" / "error.rs"
+
+
+def test_every_variant_has_a_class():
+    text = LIBRARY.read_text()
+    body = text[text.index("pub enum Error {") :]
+    body = body[: body.index("\n}\n")]
+    variants = re.findall(r"^    ([A-Z]\w+)(?: \{|\(|,)", body, re.M)
+    assert len(variants) > 40
+    for variant in variants:
+        kind = getattr(errors, f"{variant}Error")
+        assert issubclass(kind, everseen.EverseenError)
+        assert kind.__doc__
+
+
+def test_those_with_a_number_are_os_errors():
+    for _, kind in inspect.getmembers(errors, inspect.isclass):
+        assert hasattr(kind, "number") == (issubclass(kind, OSError))
+
+
+def test_a_missing_store():
+    with pytest.raises(FileNotFoundError) as raised:
+        everseen.open("missing.ever", mode="r+")
+    error = raised.value
+    assert type(error) is errors.NotFoundError
+    assert error.errno == errno.ENOENT
+    assert error.filename == os.path.abspath("missing.ever")
+    assert str(error) == f"{error.filename}: no such store (make one with `create`)"
+
+
+def test_what_is_no_store():
+    with open("text", "w") as file:
+        file.write("no store" * 1000)
+    with pytest.raises(errors.FormatError) as raised:
+        everseen.open("text")
+    assert raised.value.filename == os.path.abspath("text")
+    os.mkdir("folder")
+    with pytest.raises(IsADirectoryError):
+        everseen.open("folder")
+    with pytest.raises(errors.MissingFolderError):
+        everseen.open("missing/store.ever")
+
+
+def test_locked_by_an_exclusive_handle():
+    with everseen.open("a.ever", exclusive=True), pytest.raises(errors.LockedError):
+        everseen.open("a.ever", timeout=0.0)
+
+
+def test_a_full_store_carries_its_answers():
+    with everseen.open("a.ever", 100) as store:
+        keys = [f"key {n}" for n in range(150)]
+        with pytest.raises(errors.FullError) as raised:
+            store.insert_many(keys)
+        assert raised.value.capacity == 100
+        done = len(raised.value.partial)
+        assert done >= 100
+        assert raised.value.partial.sum() == 100
+        assert keys[0] in store
+        assert keys[-1] not in store
+
+
+def test_a_transaction_has_a_quota():
+    with everseen.open("a.ever", transactional=True, buffer=128 << 10) as store:
+        quota = store.transaction_quota
+        keys = [f"key {n}" for n in range(quota + 1000)]
+        with pytest.raises(errors.TransactionTooLargeError) as raised:
+            store.insert_many(keys)
+        assert raised.value.quota == quota
+        done = len(raised.value.partial)
+        assert 0 < done < len(keys)
+        store.commit()
+        assert store.insert_many(keys[done:]).sum() >= 999
+
+
+def test_only_counting_stores_remove(store):
+    with pytest.raises(errors.NotCountingError):
+        store.remove("key")
+    with pytest.raises(errors.NotCountingError):
+        store.remove_many(["key"])
+
+
+def test_values_that_are_wrong():
+    with everseen.open("a.ever") as store, pytest.raises(errors.TagTooLargeError):
+        store.commit(bytes(4097))
+    with pytest.raises(errors.InvalidOptionError) as raised:
+        everseen.open("b.ever", buffer=1)
+    assert raised.value.option == "buffer"
+    with pytest.raises(errors.SizingError):
+        everseen.open("b.ever", 10, 3.0)
+    with pytest.raises(errors.UrlError):
+        everseen.Normalizer()("no url")
+
+
+def test_errors_can_be_pickled():
+    with pytest.raises(errors.NotFoundError) as raised:
+        everseen.open("missing.ever", mode="r")
+    again = pickle.loads(pickle.dumps(raised.value))
+    assert (type(again), str(again)) == (errors.NotFoundError, str(raised.value))
+    assert (again.errno, again.filename) == (raised.value.errno, raised.value.filename)
