@@ -91,9 +91,9 @@ pub use page::{Kind, UnknownKind};
 pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, Damage,
     DeltaReport, ExemptReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats,
-    MOST_FIRST_BUFFER, Measured, Merge, MergeReport, OnDamage, Options, Progress, RecoveryReport,
-    Removal, RepairReport, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict,
-    VerifyReport,
+    MOST_FIRST_BUFFER, Measured, Merge, MergeReport, OnDamage, Options, PageState, Progress,
+    RecoveryReport, Removal, RepairReport, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep,
+    Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -113,6 +113,11 @@ pub enum CliError {
     OutputIsStore { path: PathBuf },
 
     #[error(
+        "{path}: exists already, and is no report of `everseen report`; name another file"
+    , path = path.display())]
+    NotAReport { path: PathBuf },
+
+    #[error(
         "{path}: another run writes to it; wait until that has ended, or name another file"
     , path = path.display())]
     OutputInUse { path: PathBuf },

@@ -12,6 +12,7 @@ mod options;
 mod output;
 mod pipeline;
 mod process;
+mod report;
 
 use std::process::ExitCode;
 
@@ -55,6 +56,7 @@ enum Command {
     Info(info::Args),
     Verify(verify::Args),
     Repair(repair::Args),
+    Report(commands::report::Args),
     Plan(plan::Args),
     Union(union::Args),
     Fold(fold::Args),
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Info(args) => info::run(args),
         Command::Verify(args) => verify::run(args),
         Command::Repair(args) => repair::run(args),
+        Command::Report(args) => commands::report::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Union(args) => union::run(args),
         Command::Fold(args) => fold::run(args),

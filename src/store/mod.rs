@@ -28,7 +28,7 @@ pub use backup::snapshot::SnapshotReport;
 pub use check::fullness::{Fullness, LayerOccupancy};
 pub use check::repair::RepairReport;
 pub use check::stats::{LayerStats, Stats};
-pub use check::verify::VerifyReport;
+pub use check::verify::{PageState, VerifyReport};
 pub use config::damage_policy::OnDamage;
 pub use config::options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_TIMEOUT, LEAST_BUFFER,

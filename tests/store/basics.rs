@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::time::Duration;
 
-use everseen::{Error, FormatError, Kind, Options, Store, Verdict};
+use everseen::{Error, FormatError, Kind, Options, PageState, Store, Verdict};
 use tempfile::TempDir;
 
 /// The smallest buffer, and a given seed, so that each key is in the same page in every run.
@@ -203,6 +203,49 @@ fn keys_before_a_damaged_page_are_done_and_those_after_it_are_not() {
     let report = store.verify().unwrap();
     let damaged: Vec<_> = report.damaged.iter().map(|d| (d.layer, d.page)).collect();
     assert_eq!(damaged, [(0, 2)]);
+
+    // Each page is told once, with what it is.
+    let (mut next, mut set) = (0, 0);
+    let again = store.verify_pages(|layer, pages, state| {
+        assert_eq!((layer, pages.start), (0, next));
+        next = pages.end;
+        match state {
+            PageState::Good { set: bits } => set += u64::from(bits),
+            PageState::Damaged => assert_eq!(pages, 2..3),
+            other => assert_eq!(other, PageState::Blank),
+        }
+    });
+    assert_eq!(again.unwrap(), report);
+    assert_eq!((next, set), (report.pages, report.bits_set));
+}
+
+#[test]
+fn pages_are_told_by_their_layer() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = Options::new().kind(Kind::Scalable).capacity(1000);
+    let store = options.create(&path).unwrap();
+    let keys: Vec<_> = (0..20_000).map(key).collect();
+    for some in [&keys[..1000], &keys[1000..]] {
+        store.insert_batch(some).unwrap();
+        store.checkpoint().unwrap();
+    }
+    let layers: Vec<u64> = store
+        .stats()
+        .unwrap()
+        .layers
+        .iter()
+        .map(|l| l.pages)
+        .collect();
+    assert!(layers.len() > 1, "{layers:?}");
+    let mut told = vec![0; layers.len()];
+    let report = store.verify_pages(|layer, pages, _| {
+        let next = &mut told[layer as usize];
+        assert_eq!(pages.start, *next);
+        *next = pages.end;
+    });
+    assert!(report.unwrap().is_ok());
+    assert_eq!(told, layers);
 }
 
 /// Each finds no store, and one of them makes it.

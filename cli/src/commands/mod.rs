@@ -15,6 +15,7 @@ pub(crate) mod merge_command;
 pub(crate) mod plan;
 pub(crate) mod remove;
 pub(crate) mod repair;
+pub(crate) mod report;
 pub(crate) mod snapshot;
 pub(crate) mod union;
 pub(crate) mod verify;

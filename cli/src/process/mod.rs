@@ -2,5 +2,6 @@
 
 pub(crate) mod at_start;
 pub(crate) mod handle;
+pub(crate) mod openers;
 pub(crate) mod side_files;
 pub(crate) mod signals;

@@ -1,5 +1,6 @@
 //! An open store and its operations on keys.
 
+use std::ops::Range;
 use std::path::Path;
 
 use crate::error::Result;
@@ -7,7 +8,7 @@ use crate::hash::{HashedKey, KeyHasher};
 use crate::store::check::fullness::{Fullness, KeyCounter};
 use crate::store::check::repair::{RepairReport, Repairer};
 use crate::store::check::stats::{self, Stats};
-use crate::store::check::verify::{Checker, VerifyReport};
+use crate::store::check::verify::{Checker, PageState, VerifyReport};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::recovery_report::RecoveryReport;
@@ -330,7 +331,19 @@ impl Store {
     /// # Errors
     /// If the header or both superblocks are damaged.
     pub fn verify(&self) -> Result<VerifyReport> {
-        Checker::of(&self.engine).verify()
+        self.verify_pages(|_, _, _| {})
+    }
+
+    /// Does the same as [`verify`](Self::verify), and passes on what it finds: `each` gets the number of a layer, a run of
+    /// its pages, and what each of them is. Runs come in order. Pages that a checkpoint is just writing are left out.
+    ///
+    /// # Errors
+    /// If the header or both superblocks are damaged.
+    pub fn verify_pages(
+        &self,
+        mut each: impl FnMut(u32, Range<u64>, PageState),
+    ) -> Result<VerifyReport> {
+        Checker::of(&self.engine).verify(&mut each)
     }
 
     /// Rewrites each damaged page so that it verifies: as a page that holds no key ([`OnDamage::NeverSeen`]) or every

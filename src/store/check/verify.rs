@@ -1,5 +1,7 @@
 //! Reads everything and lists what is damaged.
 
+use std::cell::RefCell;
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::error::Result;
@@ -57,6 +59,21 @@ impl VerifyReport {
     }
 }
 
+/// What [`Store::verify_pages`](crate::Store::verify_pages) finds in a page, or in each page of a run.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum PageState {
+    /// It has never been written.
+    Blank,
+    /// It is whole.
+    Good {
+        /// Its bits that are set, or its counters above 0.
+        set: u32,
+    },
+    /// It is damaged.
+    Damaged,
+}
+
 /// The most damaged pages that are listed. A longer list would be of no use.
 pub(crate) const MOST_LISTED: u64 = 1 << 20;
 
@@ -82,10 +99,10 @@ impl Listed {
 
 /// Good pages of a layer.
 pub(crate) enum Look<'a> {
-    /// A layer and a number of blank pages in it.
-    Blank(usize, u64),
+    /// A layer and blank pages of it.
+    Blank(usize, Range<u64>),
     /// A layer and one of its pages, with its occupancy and its bytes.
-    Sealed(usize, u32, &'a [u8]),
+    Sealed(usize, u64, u32, &'a [u8]),
 }
 
 /// Reads all pages of an open store.
@@ -109,8 +126,12 @@ impl<'a> Checker<'a> {
         }
     }
 
-    /// Reads the header, both superblocks and every page. Holds off checkpoints meanwhile.
-    pub(crate) fn verify(&self) -> Result<VerifyReport> {
+    /// Reads the header, both superblocks and every page. Holds off checkpoints meanwhile. `each` gets what is found in
+    /// which pages of which layer.
+    pub(crate) fn verify(
+        &self,
+        each: &mut dyn FnMut(u32, Range<u64>, PageState),
+    ) -> Result<VerifyReport> {
         self.handle.check_usable()?;
         let _no_checkpoint = self.checkpointer.hold_off()?;
         let meta = self.file.read_meta()?;
@@ -127,18 +148,28 @@ impl<'a> Checker<'a> {
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(Occupied::new).collect();
         report.pages = page_scan::count(&view.superblock.layers);
+        let each = RefCell::new(each);
         let look = |look: Look<'_>| match look {
             Look::Blank(layer, pages) => {
-                report.blank += pages;
-                layers[layer].blank(pages);
+                report.blank += pages.end - pages.start;
+                layers[layer].blank(pages.end - pages.start);
+                each.borrow_mut()(layer as u32, pages, PageState::Blank);
             }
-            Look::Sealed(layer, occupancy, page) => {
+            Look::Sealed(layer, number, occupancy, page) => {
                 report.bits_set += u64::from(occupancy);
                 layers[layer].page(occupancy, page);
+                let good = PageState::Good { set: occupancy };
+                each.borrow_mut()(layer as u32, number..number + 1, good);
             }
         };
         let mut listed = Listed::default();
-        self.for_each_page(&view, look, |damage, run| Ok(listed.add(damage, run)))?;
+        let bad = |damage: Damage, run| {
+            let (layer, first) = (damage.layer, damage.page);
+            let pages = listed.add(damage, run);
+            each.borrow_mut()(layer, first..first + pages, PageState::Damaged);
+            Ok(pages)
+        };
+        self.for_each_page(&view, look, bad)?;
         (report.damaged, report.unlisted) = (listed.pages, listed.unlisted);
         report.layers = layers.iter().map(Occupied::result).collect();
         Ok(report)
@@ -166,11 +197,17 @@ impl<'a> Checker<'a> {
                 };
                 let end = at + hole.max(1);
                 match found {
-                    Ok(Content::Blank) => good(Look::Blank(index, end - at)),
+                    Ok(Content::Blank) => {
+                        good(Look::Blank(
+                            index,
+                            at - layer.first_page..end - layer.first_page,
+                        ));
+                    }
                     Ok(Content::Sealed { occupancy, .. })
                         if page::count_occupied(cell, pages.page(at, end)?) == occupancy =>
                     {
-                        good(Look::Sealed(index, occupancy, pages.page(at, end)?));
+                        let number = at - layer.first_page;
+                        good(Look::Sealed(index, number, occupancy, pages.page(at, end)?));
                     }
                     _ => {
                         let mut number = at;

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::Lab;
 
-const SUBCOMMANDS: [&str; 17] = [
+const SUBCOMMANDS: [&str; 18] = [
     "add",
     "apply",
     "check",
@@ -20,6 +20,7 @@ const SUBCOMMANDS: [&str; 17] = [
     "plan",
     "remove",
     "repair",
+    "report",
     "snapshot",
     "union",
     "verify",

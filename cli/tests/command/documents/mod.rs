@@ -3,3 +3,4 @@
 mod completions;
 mod guides;
 mod json;
+mod report;
