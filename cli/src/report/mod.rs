@@ -123,8 +123,8 @@ impl Facts {
     fn growth(&self) -> String {
         figure(
             "Rate over growth",
-            "How often the store takes a new key for a seen one, when it has so many keys. The dot is today, the dashed \
-             line the target.",
+            "How often the store takes a new key for a seen one, by the number of keys it holds. The dot is today; the \
+             dashed line is the target.",
             &charts::growth(&self.stats, cell(self.stats.kind)),
         )
     }
@@ -140,8 +140,8 @@ impl Facts {
             _ => format!(" of layer {number}, the largest"),
         };
         let said = format!(
-            "How many of the {} pages{which} are how full. The line is what chance makes of {} keys, {:.1} % on average. \
-             Keys in the log are in no page yet.",
+            "How full the {} pages{which} are. The line shows what chance makes of {} keys: {:.1} % on average. Keys in \
+             the log are in no page yet.",
             thousands(layer.pages),
             thousands(layer.keys),
             100.0 * pages.expected.mean,
@@ -158,7 +158,7 @@ impl Facts {
             pages => format!("Each square is {} pages", thousands(pages)),
         };
         let said = format!(
-            "{each}, in the order of the file. Of all pages, {} {} fuller and {} {} emptier than chance makes them.",
+            "{each}, in the order of the file. {} {} fuller and {} {} emptier than chance would make them.",
             thousands(hot),
             is_are(hot),
             thousands(cold),
@@ -240,24 +240,24 @@ fn measured_card(measured: &Measured, target: f64) -> String {
         _ if measured.rate.low > target => (rate(measured.rate.estimate), "bad"),
         _ => (rate(measured.rate.estimate), ""),
     };
-    let kept = thousands(measured.sampled + measured.false_positives);
+    let kept = measured.sampled + measured.false_positives;
+    let kept = format!("{} key{}", thousands(kept), plural(kept));
     let said = match measured.false_positives {
         0 if measured.rate.high > target => {
             format!(
-                "of {kept} keys in the sample: too few to tell {}",
+                "of {kept} in the sample: too few to measure {}",
                 rate(target)
             )
         }
         0 => format!(
-            "of {kept} keys in the sample: at most {} (95 %)",
+            "of {kept} in the sample: at most {} (95 %)",
             rate(measured.rate.high)
         ),
         lost => format!(
-            "{} to {} (95 %): {} key{} lost of {kept} in the sample",
+            "{} to {} (95 %): {} of {kept} in the sample lost",
             rate(measured.rate.low),
             rate(measured.rate.high),
             thousands(lost),
-            plural(lost),
         ),
     };
     card("Measured rate", &value, &said, grade)
