@@ -22,7 +22,9 @@ impl Share {
     pub fn one_in(few: u64) -> Self {
         let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
         let seed = number("EVERSEEN_SEED").unwrap_or(1);
-        let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in: u64| one_in.clamp(1, few));
+        // At least twice as many as by default.
+        let most = (few / 2).max(1);
+        let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in: u64| one_in.clamp(1, most));
         let one_in = all_or(of_all, few);
         println!("EVERSEEN_SEED={seed}, one case in {one_in}");
         Self {
