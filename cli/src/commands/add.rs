@@ -10,8 +10,8 @@ use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
 use crate::options::window::Window;
+use crate::output::Output;
 use crate::output::format::counted;
-use crate::output::{Output, tell, tell_json};
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 
@@ -79,14 +79,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = claimed.outcome.tally;
     let urls = args.items.urls.summary(tally.strays);
     let pending = claimed.pending_summary();
-    match args.summing {
-        Summing { json: true, .. } => tell_json(&claimed.summary("add")),
-        Summing { quiet: true, .. } => {}
-        _ => tell(format_args!(
-            "{}, {} new{pending}{urls}",
-            counted(tally.items, "line"),
-            tally.kept
-        )),
-    }
+    let text = || {
+        let lines = counted(tally.items, "line");
+        format!("{lines}, {} new{pending}{urls}", tally.kept)
+    };
+    args.summing.tell(|| claimed.summary("add"), text);
     claimed.end(&args.store)
 }

@@ -10,6 +10,7 @@ use crate::error::CliError;
 use crate::options::timeout::Timeout;
 use crate::output::format::thousands;
 use crate::output::progress::Progress;
+use crate::output::tell;
 use crate::process::side_files;
 use crate::process::signals::Signals;
 
@@ -56,11 +57,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         let (from, to) = (applied.from, applied.to);
         let keys = thousands(applied.keys);
         match applied.pages {
-            0 => format!("{copy} is of generation {to} already: {keys} keys"),
-            pages => format!(
+            0 => tell(format_args!(
+                "{copy} is of generation {to} already: {keys} keys"
+            )),
+            pages => tell(format_args!(
                 "{copy} went from generation {from} to {to}: {} pages, {keys} keys",
                 thousands(pages)
-            ),
+            )),
         }
     });
     finish(done, &signals)

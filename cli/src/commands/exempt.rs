@@ -13,8 +13,8 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
+use crate::output::Output;
 use crate::output::format::{plural, thousands};
-use crate::output::{Output, tell, tell_json};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Ending, Job};
 
@@ -68,14 +68,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         exempting.store.close()?;
     }
     let report = exempting.report;
-    match args.summing {
-        Summing { json: true, .. } => tell_json(&outcome.summary("exempt", Json::from(report))),
-        Summing { quiet: true, .. } => {}
-        _ => {
-            let urls = args.items.urls.summary(outcome.tally.strays);
-            tell(text(outcome.tally.items, report) + &urls);
-        }
-    }
+    let tally = outcome.tally;
+    args.summing.tell(
+        || outcome.summary("exempt", Json::from(report)),
+        || text(tally.items, report) + &args.items.urls.summary(tally.strays),
+    );
     outcome.end(&args.store)
 }
 

@@ -13,8 +13,8 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
+use crate::output::Output;
 use crate::output::format::counted;
-use crate::output::{Output, tell, tell_json};
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
@@ -67,16 +67,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let urls = args.items.urls.summary(tally.strays);
     let absent = tally.items - tally.dropped - tally.kept;
     let removed = tally.kept;
-    match args.summing {
-        Summing { json: true, .. } => {
-            tell_json(&outcome.summary("remove", JsonRemoved { removed, absent }));
-        }
-        Summing { quiet: true, .. } => {}
-        _ => tell(format_args!(
-            "{}, {removed} removed, {absent} absent{urls}",
-            counted(tally.items, "line"),
-        )),
-    }
+    let json = || outcome.summary("remove", JsonRemoved { removed, absent });
+    let text = || {
+        let lines = counted(tally.items, "line");
+        format!("{lines}, {removed} removed, {absent} absent{urls}")
+    };
+    args.summing.tell(json, text);
     outcome.end(&args.store)
 }
 

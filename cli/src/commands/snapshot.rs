@@ -78,12 +78,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     };
     drop(bar);
     store.close()?;
-    let said = done.map(|made| match args.summing {
-        Summing { json: true, .. } => serde_json::to_string(&made.json).unwrap_or_default(),
-        Summing { quiet: true, .. } => String::new(),
-        _ => made.text,
-    });
-    finish(said, &signals)
+    let told = done.map(|made| args.summing.tell(|| made.json, || made.text));
+    finish(told, &signals)
 }
 
 /// What was made, for people and for programs.
@@ -156,18 +152,15 @@ impl Made {
     }
 }
 
-/// Reports the result unless there is nothing to say, or ends with the status of the signal that stopped it.
-pub fn finish(done: everseen::Result<String>, signals: &Signals) -> Result<ExitCode, CliError> {
+/// Ends a command, with the status of the signal if one stopped it.
+pub fn finish(done: everseen::Result<()>, signals: &Signals) -> Result<ExitCode, CliError> {
     match (done, signals.ending()) {
         (Err(everseen::Error::Cancelled), Some(status)) => {
             tell(format_args!("everseen: cancelled; nothing was left behind"));
             Ok(ExitCode::from(status))
         }
         (done, _) => {
-            match done? {
-                said if said.is_empty() => {}
-                said => tell(said),
-            }
+            done?;
             Ok(ExitCode::SUCCESS)
         }
     }

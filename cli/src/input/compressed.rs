@@ -5,7 +5,6 @@
 //! pipe would wait.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, BufRead, BufReader, ErrorKind, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -39,60 +38,24 @@ impl fmt::Display for Format {
     }
 }
 
-/// The first bytes of each format, each as its lowest and its highest value. A line of text has none of them: those of
-/// bzip2 include the mark of its first block, since `BZh9` alone might be text.
-const MAGICS: [(Format, &[(u8, u8)]); 6] = [
-    (Format::Gzip, &[(0x1f, 0x1f), (0x8b, 0x8b), (8, 8)]),
-    (
-        Format::Zstd,
-        &[(0x28, 0x28), (0xb5, 0xb5), (0x2f, 0x2f), (0xfd, 0xfd)],
-    ),
+/// The first bytes of each format: the lowest and the highest values of each byte. A line of text has none of them: those
+/// of bzip2 include the mark of its first block, since `BZh9` alone might be text.
+const MAGICS: [(Format, &[u8], &[u8]); 6] = [
+    (Format::Gzip, b"\x1f\x8b\x08", b"\x1f\x8b\x08"),
+    (Format::Zstd, b"\x28\xb5\x2f\xfd", b"\x28\xb5\x2f\xfd"),
     // A frame to be skipped may come first.
-    (
-        Format::Zstd,
-        &[(0x50, 0x5f), (0x2a, 0x2a), (0x4d, 0x4d), (0x18, 0x18)],
-    ),
-    (
-        Format::Xz,
-        &[
-            (0xfd, 0xfd),
-            (b'7', b'7'),
-            (b'z', b'z'),
-            (b'X', b'X'),
-            (b'Z', b'Z'),
-            (0, 0),
-        ],
-    ),
+    (Format::Zstd, b"\x50\x2a\x4d\x18", b"\x5f\x2a\x4d\x18"),
+    (Format::Xz, b"\xfd7zXZ\0", b"\xfd7zXZ\0"),
     (
         Format::Bzip2,
-        &[
-            (b'B', b'B'),
-            (b'Z', b'Z'),
-            (b'h', b'h'),
-            (b'1', b'9'),
-            (0x31, 0x31),
-            (0x41, 0x41),
-            (0x59, 0x59),
-            (0x26, 0x26),
-            (0x53, 0x53),
-            (0x59, 0x59),
-        ],
+        b"BZh1\x31\x41\x59\x26\x53\x59",
+        b"BZh9\x31\x41\x59\x26\x53\x59",
     ),
     // Of nothing, which has no block.
     (
         Format::Bzip2,
-        &[
-            (b'B', b'B'),
-            (b'Z', b'Z'),
-            (b'h', b'h'),
-            (b'1', b'9'),
-            (0x17, 0x17),
-            (0x72, 0x72),
-            (0x45, 0x45),
-            (0x38, 0x38),
-            (0x50, 0x50),
-            (0x90, 0x90),
-        ],
+        b"BZh1\x17\x72\x45\x38\x50\x90",
+        b"BZh9\x17\x72\x45\x38\x50\x90",
     ),
 ];
 
@@ -107,10 +70,10 @@ enum Guess {
 
 fn guess(head: &[u8]) -> Guess {
     let mut guess = Guess::Plain;
-    for (format, magic) in MAGICS {
-        let mut pairs = head.iter().zip(magic);
-        if pairs.all(|(byte, (low, high))| (low..=high).contains(&byte)) {
-            if head.len() >= magic.len() {
+    for (format, low, high) in MAGICS {
+        let mut bytes = head.iter().zip(low).zip(high);
+        if bytes.all(|((byte, low), high)| (low..=high).contains(&byte)) {
+            if head.len() >= low.len() {
                 return Guess::Compressed(format);
             }
             guess = Guess::Perhaps(format);
@@ -207,12 +170,12 @@ pub struct Stream {
 
 /// Opens an input, waiting for as many of its first bytes as it takes to recognise a format. `decompress` says whether
 /// to look at all.
-pub fn open(file: File, decompress: bool, meter: &Arc<Meter>) -> io::Result<Stream> {
-    from(file, decompress, meter)
-}
-
-fn from(file: impl Read + 'static, decompress: bool, meter: &Arc<Meter>) -> io::Result<Stream> {
-    let mut input = Peeked::new(file, meter);
+pub fn open(
+    input: impl Read + 'static,
+    decompress: bool,
+    meter: &Arc<Meter>,
+) -> io::Result<Stream> {
+    let mut input = Peeked::new(input, meter);
     let format = match decompress {
         true => input.look()?,
         false => None,
@@ -248,10 +211,9 @@ mod tests {
 
     #[test]
     fn only_a_whole_magic_is_compressed_and_only_its_beginning_is_open() {
-        for (format, magic) in MAGICS {
-            for pick in [|pair: &(u8, u8)| pair.0, |pair: &(u8, u8)| pair.1] {
-                let whole: Vec<u8> = magic.iter().map(pick).collect();
-                assert_eq!(guess(&whole), Guess::Compressed(format));
+        for (format, low, high) in MAGICS {
+            for whole in [low, high] {
+                assert_eq!(guess(whole), Guess::Compressed(format));
                 for end in 1..whole.len() {
                     assert!(matches!(guess(&whole[..end]), Guess::Perhaps(_)), "{end}");
                     let mut other = whole[..end].to_vec();
@@ -320,12 +282,12 @@ mod tests {
     fn a_bar_counts_the_bytes_that_lie_in_the_inputs() {
         let meter = Arc::new(Meter::default());
         let mut read = Vec::new();
-        let mut plain = from(&b"some text"[..], true, &meter).expect("opens");
+        let mut plain = open(&b"some text"[..], true, &meter).expect("opens");
         plain.bytes.read_to_end(&mut read).expect("reads");
         assert_eq!(meter.bytes(), None);
         let packed = zstd::encode_all(&[b'x'; 100_000][..], 1).expect("packs");
         let length = packed.len() as u64;
-        let mut stream = from(io::Cursor::new(packed), true, &meter).expect("opens");
+        let mut stream = open(io::Cursor::new(packed), true, &meter).expect("opens");
         stream.bytes.read_to_end(&mut read).expect("reads");
         assert_eq!(read.len(), 9 + 100_000);
         assert_eq!(meter.bytes(), Some(9 + length));
@@ -347,7 +309,7 @@ mod tests {
 
     /// Reads all of it, and tells how that ended.
     fn unpack(bytes: impl Read + 'static) -> (Option<Format>, Vec<u8>, io::Result<usize>) {
-        let mut stream = from(bytes, true, &Arc::default()).expect("opens");
+        let mut stream = open(bytes, true, &Arc::default()).expect("opens");
         let mut text = Vec::new();
         let ended = stream.bytes.read_to_end(&mut text);
         (stream.format, text, ended)

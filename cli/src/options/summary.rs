@@ -1,5 +1,11 @@
 //! `--json` and `--quiet`, for every command that sums up what it did.
 
+use std::fmt::Display;
+
+use serde::Serialize;
+
+use crate::output::{tell, tell_json};
+
 /// The part of the command line that says how to sum up.
 #[derive(Clone, Copy, clap::Args)]
 pub struct Summing {
@@ -10,4 +16,19 @@ pub struct Summing {
     /// Print no summary, no progress and no warnings: only errors, and what is printed on standard output
     #[arg(short, long)]
     pub quiet: bool,
+}
+
+impl Summing {
+    /// Prints a summary on standard error: as JSON, as text, or not at all.
+    pub fn tell<J: Serialize, T: Display>(
+        self,
+        json: impl FnOnce() -> J,
+        text: impl FnOnce() -> T,
+    ) {
+        match self {
+            Summing { json: true, .. } => tell_json(&json()),
+            Summing { quiet: true, .. } => {}
+            _ => tell(text()),
+        }
+    }
 }

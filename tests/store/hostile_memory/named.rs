@@ -96,7 +96,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         ("-shm", 11, |_| 77, "poisoned"),
         ("-shm", 15, far, "sum"),
         ("-shm", 16, far, "sum"),
-        // The writer lock: no seat, its own, one that there is not; and who is changing something.
+        // The writer lock: no seat, this handle's own, one that does not exist; and the seat that is changing something.
         ("-shm", 24, |old| old | 255, "writer lock"),
         ("-shm", 24, |old| old | 1, "writer lock"),
         ("-shm", 24, |old| old | 129, "writer lock"),
@@ -180,7 +180,7 @@ fn resize(path: &Path, homes: impl Fn(u64) -> u64) {
     std::fs::rename(&forged, &name).unwrap();
 }
 
-/// Who joins takes the sizes of buffers from the shared words, and each buffer's from its file.
+/// A process that joins takes the sizes of buffers from the shared words, and each buffer's from its file.
 #[test]
 fn a_buffer_has_one_of_the_sizes_that_the_shared_words_allow() {
     type Forge = fn(&Path);

@@ -59,7 +59,7 @@ class DupeFilter(BaseDupeFilter):
         self._stats = stats
         self._temporary: Path | None = None
         self._logs_duplicates = True
-        # Whoever has more to commit than the filter does it in its place.
+        # The scheduler, which commits more than the filter, sets its own.
         self._committer: Callable[[], None] = self._commit_alone
         self._due = 0.0
         self._claimed = 0
