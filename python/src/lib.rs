@@ -9,6 +9,7 @@ mod arrow;
 mod batch;
 mod copies;
 mod errors;
+mod hashed;
 mod hashes;
 mod keys;
 mod many;
@@ -32,6 +33,8 @@ fn _everseen(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add_class::<store::Store>()?;
     module.add_class::<verdict::Verdict>()?;
     module.add_class::<normalizer::Normalizer>()?;
+    module.add_class::<hashed::Hasher>()?;
+    module.add_class::<hashed::Distinct>()?;
     module.add_function(wrap_pyfunction!(store::open, module)?)?;
     module.add_function(wrap_pyfunction!(copies::apply, module)?)?;
     module.add_function(wrap_pyfunction!(copies::repair, module)?)?;

@@ -1,5 +1,6 @@
 //! The methods of `everseen.Store` for many keys.
 
+use everseen::hash::HashedKey;
 use pyo3::prelude::*;
 
 use crate::answers::Answer;
@@ -11,6 +12,17 @@ use crate::verdict::Verdict;
 /// One byte for each answer.
 fn bytes(answers: Vec<bool>) -> impl Iterator<Item = u8> {
     answers.into_iter().map(u8::from)
+}
+
+/// One byte for each verdict: whether the key was new.
+fn are_new(verdicts: Vec<everseen::Verdict>) -> impl Iterator<Item = u8> {
+    let new = |verdict| u8::from(verdict == everseen::Verdict::New);
+    verdicts.into_iter().map(new)
+}
+
+/// Hashes of a hasher, in the library's form.
+fn taken_up(hashes: &[u64]) -> Vec<HashedKey> {
+    hashes.iter().copied().map(HashedKey::from_bits).collect()
 }
 
 #[pymethods]
@@ -48,8 +60,7 @@ impl Store {
         batch.of_keys(keys, |store, keys, answers| {
             let mut verdicts = Vec::with_capacity(keys.len());
             let outcome = store.claim_batch(keys, &mut verdicts);
-            let new = |verdict| u8::from(verdict == everseen::Verdict::New);
-            answers.extend(verdicts.into_iter().map(new));
+            answers.extend(are_new(verdicts));
             outcome
         })
     }
@@ -168,6 +179,51 @@ impl Store {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
             answers.extend(bytes(store.contains_hash_batch(hashes)?));
+            Ok(())
+        })
+    }
+
+    /// Insert keys by the hashes that a `Hasher` with this store's algorithm and seed has made of them.
+    ///
+    /// The result is that of `insert_many` with the keys. Arguments and exceptions are those of `insert_hashes`.
+    ///
+    /// >>> store = everseen.open("hashed.ever", hash="xxh3", seed=bytes(32))
+    /// >>> hashed = everseen.Hasher("xxh3", bytes(32)).hash_many(["a", "b", "a"])
+    /// >>> store.insert_hashed(hashed), "b" in store
+    /// (array([ True,  True, False]), True)
+    #[pyo3(signature = (hashes, *, nulls = "error", progress = None))]
+    fn insert_hashed<'py>(
+        &self,
+        hashes: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_hashes(hashes, |store, hashes, answers| {
+            let mut verdicts = Vec::with_capacity(hashes.len());
+            let outcome = store.claim_hashed(&taken_up(hashes), &mut verdicts);
+            answers.extend(are_new(verdicts));
+            outcome
+        })
+    }
+
+    /// Return for each hash of a `Hasher` whether its key is in the store; see `insert_hashed`.
+    ///
+    /// >>> store = everseen.open("has_hashed.ever", hash="xxh3", seed=bytes(32))
+    /// >>> store.insert("a")
+    /// True
+    /// >>> store.contains_hashed(everseen.Hasher("xxh3", bytes(32)).hash_many(["a", "b"]))
+    /// array([ True, False])
+    #[pyo3(signature = (hashes, *, nulls = "error", progress = None))]
+    fn contains_hashed<'py>(
+        &self,
+        hashes: &Bound<'py, PyAny>,
+        nulls: &str,
+        progress: Option<&Bound<'py, PyAny>>,
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
+        batch.of_hashes(hashes, |store, hashes, answers| {
+            answers.extend(bytes(store.contains_hashed(&taken_up(hashes))?));
             Ok(())
         })
     }

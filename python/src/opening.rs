@@ -129,6 +129,7 @@ fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Optio
         "seed" => options.seed(seed(&value.extract::<Vec<u8>>()?)?),
         "transactional" => options.transactional(value.extract()?),
         "measured" => options.measured(value.extract()?),
+        "label" => options.label(&value.extract::<Vec<u8>>()?),
         "foldable" => options.foldable(value.extract()?),
         "times" => options.times(value.extract()?),
         "like" => {
@@ -151,7 +152,7 @@ pub(crate) fn named<T: std::str::FromStr<Err: std::fmt::Display>>(name: &str) ->
     parsed.map_err(|error: T::Err| PyValueError::new_err(error.to_string()))
 }
 
-fn seed(bytes: &[u8]) -> PyResult<[u8; 32]> {
+pub(crate) fn seed(bytes: &[u8]) -> PyResult<[u8; 32]> {
     bytes
         .try_into()
         .map_err(|_| PyValueError::new_err(format!("a seed has 32 bytes, not {}", bytes.len())))

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
-use pyo3::types::PyDict;
+use pyo3::types::{PyBytes, PyDict};
 
 use crate::batch;
 use crate::copies;
@@ -350,6 +350,13 @@ impl Store {
     #[getter]
     fn writer(&self) -> &str {
         &self.session.opening.writer
+    }
+
+    /// The bytes of your own that the store was created with; `None` without any.
+    #[getter]
+    fn label<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
+        let opened = self.session.current(py)?;
+        Ok(opened.store.label().map(|label| PyBytes::new(py, label)))
     }
 
     /// How many uncommitted new keys this handle may have; `None` if the store is not transactional.

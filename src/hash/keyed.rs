@@ -1,6 +1,7 @@
 //! An algorithm and a seed, ready to hash.
 
 use std::fmt;
+use std::num::NonZero;
 
 use highway::{HighwayHash, HighwayHasher, Key};
 
@@ -12,12 +13,34 @@ use crate::sys::Pairs;
 pub struct HashedKey(u64);
 
 impl HashedKey {
+    /// Takes up the 64 bits of a key that a [`KeyHasher`] has hashed, in this process or another one.
+    #[inline]
+    pub fn from_bits(bits: u64) -> Self {
+        HashedKey(bits)
+    }
+
     /// Returns the 64 bits.
     #[inline]
     pub fn bits(self) -> u64 {
         self.0
     }
+
+    /// Returns the shard of this key, from 0 on, in a set that is divided into `shards` stores.
+    ///
+    /// The hash is mixed first: pages are taken from its high bits and samples from its low ones, so each shard's keys
+    /// lie in all pages of its store. A set of `f × shards` stores divides each shard into `f` consecutive ones.
+    /// `FORMAT.md` ("From hash to shard") has the function with vectors; it never changes.
+    #[inline]
+    pub fn shard(self, shards: NonZero<u32>) -> u32 {
+        let mixed = u128::from(finalise(self.0 ^ SHARD_SALT));
+        // Below `shards`, so it fits.
+        ((mixed * u128::from(shards.get())) >> 64) as u32
+    }
 }
+
+/// Keeps the choice of a shard apart from the draws in a page, which begin with the same finaliser. The first 64 bits
+/// of the fraction of the square root of 7.
+const SHARD_SALT: u64 = 0xA54F_F53A_5F1D_36F1;
 
 /// A [`Hash`](enum@Hash) with a store's 32-byte seed: the function from a key to its 64 bits.
 ///

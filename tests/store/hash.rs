@@ -1,6 +1,8 @@
 //! What the rest of the world may rely on in `everseen::hash`: ids, names and values that never change.
 
-use everseen::hash::{Hash, KeyHasher};
+use std::num::NonZero;
+
+use everseen::hash::{Hash, HashedKey, KeyHasher};
 use proptest::prelude::*;
 
 const ALGORITHMS: [Hash; 3] = [Hash::Highway, Hash::Xxh3, Hash::Murmur3];
@@ -240,4 +242,31 @@ fn unscramble2(k: u64) -> u64 {
     k.wrapping_mul(inverse(0x87C3_7B91_1142_53D5))
         .rotate_right(33)
         .wrapping_mul(inverse(0x4CF5_AD43_2745_937F))
+}
+
+/// Shards are alike in size, and the keys of each lie in all pages, and are sampled, as those of a whole set would be.
+#[test]
+fn a_shard_fills_all_pages() {
+    const KEYS: u64 = 64_000;
+    const SHARDS: u32 = 8;
+    const PARTS: u64 = 16;
+    let shards = NonZero::new(SHARDS).unwrap();
+    let hasher = KeyHasher::new(Hash::Highway, &counting_seed());
+    let mut pages = [[0_u64; PARTS as usize]; SHARDS as usize];
+    let mut samples = pages;
+    for key in 0..KEYS {
+        let key = hasher.key(&key.to_le_bytes());
+        let shard = key.shard(shards) as usize;
+        let page = ((u128::from(key.bits()) * u128::from(PARTS)) >> 64) as usize;
+        pages[shard][page] += 1;
+        samples[shard][(key.bits() % PARTS) as usize] += 1;
+        let twice = NonZero::new(2 * SHARDS).unwrap();
+        assert_eq!(key.shard(twice) as usize / 2, shard);
+    }
+    let expected = KEYS / u64::from(SHARDS) / PARTS;
+    for count in pages.iter().chain(&samples).flatten() {
+        // 500 are expected, with a standard deviation of 22.
+        assert!(count.abs_diff(expected) < 6 * 22, "{count} of {expected}");
+    }
+    assert_eq!(HashedKey::from_bits(7).shard(NonZero::<u32>::MIN), 0);
 }

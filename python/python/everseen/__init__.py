@@ -13,7 +13,7 @@ True
 """
 
 from everseen import errors
-from everseen._everseen import Normalizer, Store, Verdict, __version__, apply, fold, plan, union
+from everseen._everseen import Hasher, Normalizer, Store, Verdict, __version__, apply, fold, plan, union
 from everseen._open import open, repair
 from everseen._reports import (
     ApplyReport,
@@ -42,6 +42,7 @@ __all__ = [
     "DeltaReport",
     "EverseenError",
     "ExemptReport",
+    "Hasher",
     "Interval",
     "LayerOccupancy",
     "LayerStats",

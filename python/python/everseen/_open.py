@@ -34,6 +34,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     tightening: float | None = None,
     foldable: int | None = None,
     measured: bool | None = None,
+    label: bytes | None = None,
     buffer: int | None = None,
     writer: str | None = None,
     exclusive: bool = False,
@@ -61,11 +62,13 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         bits_per_key: Filter bits per key, instead of `fpr`.
         hash: How keys become 64 bits: `"highway"` unless given.
         seed: The hash key, 32 bytes, instead of a random one. Anyone who knows it can choose colliding keys.
-        like: A store with which the new one can be merged. `times` makes the new one so many times as large.
+        like: A store with which the new one can be merged. `times` makes the new one that many times as large.
         growth: How many times as large each layer is as the one before it (2).
         tightening: The ratio of a layer's rate to that of the layer before it (0.85).
         foldable: How often the store can be folded in half (0).
         measured: Whether it keeps a sample of its keys, for `Store.measured` (`True`).
+        label: Up to 4096 bytes of your own, such as the version of the rules by which you make keys. `Store.label` returns
+            them, of each copy too. They never change.
 
     Of this handle:
 
@@ -109,6 +112,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         "tightening": tightening,
         "foldable": foldable,
         "measured": measured,
+        "label": label,
         "buffer": buffer,
         "writer": writer,
         "exclusive": exclusive or None,

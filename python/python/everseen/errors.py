@@ -246,6 +246,59 @@ class UrlError(EverseenError, ValueError):
     """A line is no URL."""
 
 
+class AnotherDriverError(EverseenError):
+    """Another driver works on the seen set, or has published meanwhile. Nothing of this one's is published."""
+
+
+class UnfinishedEpochError(AnotherDriverError):
+    """`epoch` of the seen set was begun and not published. Run it again, or abandon it."""
+
+    epoch: str
+
+
+class PinChangedError(EverseenError):
+    """The output of `epoch` was decided on another state of the seen set than the one that it would be added to.
+
+    Remove the output, and run the epoch again.
+    """
+
+    epoch: str
+
+
+class NotCommittedError(EverseenError):
+    """The output is not whole yet: it holds no `_SUCCESS`."""
+
+
+class VacuumedError(EverseenError):
+    """The state of the seen set that the epoch began from has been vacuumed."""
+
+
+class SetMismatchError(EverseenError, ValueError):
+    """The seen set has another value in `field` than was asked for."""
+
+    field: str
+
+
+class ManifestError(EverseenError):
+    """A manifest or a pin of a seen set is damaged, or none."""
+
+
+class FingerprintError(EverseenError):
+    """A shard's file is not the one that the manifest names."""
+
+
+class ReshardError(EverseenError, ValueError):
+    """A seen set can't be divided otherwise, since its stores don't know their keys."""
+
+
+class WorkerDiedError(EverseenError):
+    """A process of a pool has ended."""
+
+
+class RootError(EverseenError):
+    """A seen set's root can't do what is needed of it."""
+
+
 def _make(name: str, message: str, path: str | None, number: int | None, fields: dict[str, Any]) -> EverseenError:
     """Return the exception of this name, for the extension."""
     kind: Any = globals().get(name, EverseenError)

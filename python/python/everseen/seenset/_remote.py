@@ -1,0 +1,249 @@
+"""A seen set's root in an object store, or in any file system that fsspec or pyarrow reaches.
+
+Shards are copied to this machine's disk to be read, and back when they are written.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import tempfile
+import uuid
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from everseen.errors import AnotherDriverError, FingerprintError, RootError, VacuumedError
+from everseen.seenset._local import DriverLock, LocalRoot, share_or_copy
+from everseen.seenset._shards import digest_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from everseen.seenset._manifest import Pin, Shard
+
+# Protocols whose implementations in fsspec create a file only where there is none, in one step.
+CONDITIONAL = frozenset({"memory", "s3", "s3a", "gs", "gcs", "abfs", "abfss", "az"})
+
+_OWNER = "owner"
+
+
+class RemoteRoot:
+    """Files that appear whole or not at all.
+
+    Args:
+        url: The root, as fsspec names it.
+        filesystem: A file system of fsspec's or pyarrow's, with `url` as a path in it.
+        cache: A folder of this machine, which keeps shards by their digests. It may be removed between epochs.
+        driver: The name of the one driver, where the file system can't create a file exclusively.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        filesystem: Any = None,
+        cache: str | os.PathLike[str] | None = None,
+        driver: str | None = None,
+    ) -> None:
+        self._url = url
+        self._filesystem = filesystem
+        self._cache = Path(cache or Path(tempfile.gettempdir()) / f"everseen-cache-{os.getuid()}")
+        self._driver = driver
+        self._connect()
+
+    def _connect(self) -> None:
+        import fsspec  # type: ignore[import-untyped]
+
+        system = self._filesystem
+        if system is None:
+            system, path = fsspec.core.url_to_fs(self._url)
+        else:
+            if not isinstance(system, fsspec.AbstractFileSystem):
+                from fsspec.implementations.arrow import ArrowFSWrapper  # type: ignore[import-untyped]
+
+                system = ArrowFSWrapper(system)
+            path = self._url
+        self._system, self._path = system, path.rstrip("/")
+        protocols = {system.protocol} if isinstance(system.protocol, str) else set(system.protocol)
+        self._conditional = bool(protocols & CONDITIONAL)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._url, self._filesystem, self._cache, self._driver)
+
+    def __str__(self) -> str:
+        return self._url
+
+    def _at(self, name: str) -> str:
+        return f"{self._path}/{name}"
+
+    def read(self, name: str) -> bytes:
+        """Return the bytes of a file; raises `FileNotFoundError`."""
+        data: bytes = self._system.cat_file(self._at(name))
+        return data
+
+    def names(self, folder: str) -> list[str]:
+        """Return the names in a folder; none if there is no such folder."""
+        self._system.invalidate_cache()
+        try:
+            found = self._system.ls(self._at(folder), detail=False)
+        except FileNotFoundError:
+            return []
+        return [path.rstrip("/").rpartition("/")[2] for path in found]
+
+    def create(self, name: str, data: bytes) -> None:
+        """Create a file with these bytes; raises `FileExistsError` if there is one."""
+        path = self._at(name)
+        if not self._conditional:
+            self._be_the_owner()
+            if self.size(name) is not None:
+                raise FileExistsError(path)
+            self._put(path, data)
+            return
+        self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._system.pipe_file(path, data, mode="create")
+
+    def _put(self, path: str, data: bytes) -> None:
+        """Write a file under another name, and rename it: no reader sees half of it."""
+        self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        draft = f"{path}.{uuid.uuid4().hex}"
+        self._system.pipe_file(draft, data)
+        self._system.mv(draft, path)
+
+    def _be_the_owner(self) -> None:
+        """Refuse all drivers but the one that the set was created by."""
+        if self._driver is None:
+            raise RootError(
+                f"{self}: the file system can't create a file exclusively, so one driver alone may work on the set: "
+                "name it, with `driver`"
+            )
+        try:
+            owner = self.read(_OWNER).decode()
+        except FileNotFoundError:
+            self._put(self._at(_OWNER), self._driver.encode())
+            owner = self.read(_OWNER).decode()
+        if owner != self._driver:
+            raise AnotherDriverError(f"{self} is the set of the driver {owner!r}, and this is {self._driver!r}")
+
+    def size(self, name: str) -> int | None:
+        """Return a file's size; `None` if there is none."""
+        self._system.invalidate_cache()
+        try:
+            return int(self._system.info(self._at(name))["size"])
+        except FileNotFoundError:
+            return None
+
+    def remove(self, name: str) -> None:
+        """Remove a file if it is there."""
+        with contextlib.suppress(FileNotFoundError):
+            self._system.rm_file(self._at(name))
+
+    def remove_folder(self, name: str) -> None:
+        """Remove a folder if it is there and empty; object stores have none."""
+        with contextlib.suppress(OSError, NotImplementedError):
+            if not self.names(name):
+                self._system.rmdir(self._at(name))
+
+    def sync(self, folder: str) -> None:
+        """Do nothing: what a call has done is done."""
+
+    def lock(self) -> DriverLock:
+        """Be the only driver of this machine; raises `AnotherDriverError`."""
+        if not self._conditional:
+            self._be_the_owner()
+        return DriverLock(self._folder("locks") / hashlib.sha256(self._url.encode()).hexdigest())
+
+    def began(self, pin: Pin) -> bool:
+        """Return whether this machine has begun the epoch: then its driver is over, since there is the lock."""
+        return (self._folder("pins") / pin.token).exists()
+
+    def begin(self, pin: Pin) -> None:
+        """Note that this machine begins the epoch."""
+        (self._folder("pins") / pin.token).touch()
+
+    def to_read(self, shard: Shard) -> Path:
+        """Return where a shard can be opened to read: a copy on this machine, whose digest was checked."""
+        path = self._folder("shards") / f"{shard.sha256}.ever"
+        if path.exists() and path.stat().st_size == shard.size:
+            return path
+        draft = self.draft(shard.file)
+        try:
+            self._system.get_file(self._at(shard.file), str(draft))
+        except FileNotFoundError:
+            draft.unlink(missing_ok=True)
+            raise VacuumedError(f"{self}/{shard.file}: no such file. Its manifest has been vacuumed") from None
+        found = digest_of(draft)
+        if found != (shard.size, shard.sha256):
+            draft.unlink()
+            raise FingerprintError(f"{self}/{shard.file} has {found[0]} bytes with the digest {found[1]}")
+        self._take(draft, path)
+        return path
+
+    def _take(self, draft: Path, path: Path) -> None:
+        with open(draft, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(draft, path)
+
+    def draft(self, name: str) -> Path:
+        """Return where to write what becomes the file `name`."""
+        return self._folder("drafts") / f"{uuid.uuid4().hex}-{name.rpartition('/')[2]}"
+
+    def clone(self, shard: Shard, draft: Path) -> None:
+        """Copy a shard to a draft."""
+        share_or_copy(self.to_read(shard), draft)
+
+    def keep(self, name: str, draft: Path, size: int, sha256: str) -> None:
+        """Put a draft under its name."""
+        path = self._at(name)
+        self._system.makedirs(path.rpartition("/")[0], exist_ok=True)
+        self._system.put_file(str(draft), path)
+        found = self.size(name)
+        if found != size:
+            raise RootError(f"{self}/{name} has {found} bytes, and {size} were written")
+        # The next epoch reads it here.
+        self._take(draft, self._folder("shards") / f"{sha256}.ever")
+
+    def files(self) -> Iterator[str]:
+        """All files in folders of shards."""
+        for folder in self.names("shards"):
+            for name in self.names(f"shards/{folder}"):
+                yield f"shards/{folder}/{name}"
+
+    def _folder(self, name: str) -> Path:
+        folder = self._cache / name
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder
+
+
+class CopiedRoot(RemoteRoot):
+    """A folder whose shards are copied to this machine all the same: on a network file system, which maps no files."""
+
+    def __init__(self, path: str, cache: str | os.PathLike[str]) -> None:
+        from fsspec.implementations.local import LocalFileSystem  # type: ignore[import-untyped]
+
+        self._folder_root = LocalRoot(path)
+        super().__init__(str(self._folder_root), LocalFileSystem(), cache)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self._url, self._cache)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Create a file, as in a folder."""
+        self._folder_root.create(name, data)
+
+    def sync(self, folder: str) -> None:
+        """Make what was removed from a folder stay removed."""
+        self._folder_root.sync(folder)
+
+    def lock(self) -> DriverLock:
+        """Be the only driver of all machines."""
+        return self._folder_root.lock()
+
+    def began(self, pin: Pin) -> bool:
+        """Return whether the epoch's driver is over: it is, since there is the lock."""
+        return True
+
+    def keep(self, name: str, draft: Path, size: int, sha256: str) -> None:
+        """Put a draft under its name, durably."""
+        final = self._folder_root.draft(name)
+        super().keep(name, draft, size, sha256)
+        self._folder_root.keep(name, final, size, sha256)
