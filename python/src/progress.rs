@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 
-/// Whoever watches a call: a callable, a bar, or nobody.
+/// The watcher of a call: a callable, a bar, or none.
 pub(crate) struct Progress<'py> {
     watcher: Option<Bound<'py, PyAny>>,
 }

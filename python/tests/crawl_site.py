@@ -20,6 +20,7 @@ import random
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 
@@ -81,7 +82,7 @@ class Site:
         writer.close()
 
     def after(self, requests: int) -> threading.Event:
-        """Returns what is set after so many more requests."""
+        """Returns what is set after this many more requests."""
         self._reached = threading.Event()
         self._awaited = self._answered + requests
         return self._reached
@@ -132,7 +133,7 @@ def crawl(port: int, settings: dict[str, object]) -> None:
 
 def run(port: int, settings: dict[str, object]) -> subprocess.Popen[bytes]:
     code = f"import crawl_site; crawl_site.crawl({port}, {settings!r})"
-    here = str(pathlib.Path(__file__).parent)
+    here = str(pathlib.Path(__file__).resolve().parent)
     return subprocess.Popen([sys.executable, "-c", code], env=os.environ | {"PYTHONPATH": here})
 
 
@@ -141,7 +142,7 @@ def processed() -> collections.Counter[int]:
 
 
 def killed_and_resumed(site: Site, settings: dict[str, object], kills: int, rng: random.Random) -> int:
-    """Crawls in the current folder, kills the crawl so many times, and lets it end. Returns how often it was killed."""
+    """Crawls in the current folder, kills the crawl this many times, and lets it end. Returns how often it was killed."""
     done = 0
     for left in range(kills, 0, -1):
         # About as many requests for each run, and some for the last one.
@@ -176,11 +177,12 @@ def main() -> None:
     settings = {} if given.scrapy else {**OURS, "EVERSEEN_COMMIT_INTERVAL": given.interval}
     print(f"{given.pages} pages, {given.kills} kills, seed {given.seed}, {settings or 'Scrapy alone'}")
     site, begun = Site(given.pages), time.monotonic()
-    try:
-        kills = killed_and_resumed(site, settings, given.kills, random.Random(given.seed))
-    finally:
-        site.close()
-    found = processed()
+    with tempfile.TemporaryDirectory(prefix="everseen-crawl-") as folder, contextlib.chdir(folder):
+        try:
+            kills = killed_and_resumed(site, settings, given.kills, random.Random(given.seed))
+        finally:
+            site.close()
+        found = processed()
     print(f"killed {kills} times, {time.monotonic() - begun:.0f} s")
     print(f"pages processed: {len(found)} of {given.pages}; lost: {given.pages - len(found)}")
     print(f"processed more than once: {sum(count > 1 for count in found.values())}")

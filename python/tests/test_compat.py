@@ -118,7 +118,7 @@ class TestPybloomfilter:
     def test_an_existing_file_is_not_deleted(self):
         with open("precious", "w") as file:
             file.write("text")
-        with pytest.raises(FileExistsError, match="exists already"):
+        with pytest.raises(FileExistsError, match="already exists"):
             pybloomfilter.BloomFilter(10, 0.1, "precious")
         with open("precious") as file:
             assert file.read() == "text"

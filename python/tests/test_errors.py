@@ -39,7 +39,7 @@ def test_a_missing_store():
     assert type(error) is errors.NotFoundError
     assert error.errno == errno.ENOENT
     assert error.filename == os.path.abspath("missing.ever")
-    assert str(error) == f"{error.filename}: no such store (make one with `create`)"
+    assert str(error) == f"{error.filename}: no such store; create one with `create`"
 
 
 def test_what_is_no_store():

@@ -120,6 +120,22 @@ def test_wrong_options_are_value_errors(wrong):
     assert os.listdir() == []
 
 
+def test_a_label_is_kept():
+    with everseen.open("a.ever", label=b"rules 7\0\xff") as store:
+        assert store.label == b"rules 7\0\xff"
+        store.snapshot("copy.ever")
+    # Of an existing store, the option changes nothing.
+    for path in ["a.ever", "copy.ever"]:
+        with everseen.open(path, label=b"other") as store:
+            assert store.label == b"rules 7\0\xff"
+    with everseen.open("like.ever", like="a.ever") as store:
+        assert store.label == b"rules 7\0\xff"
+    with everseen.open("none.ever") as store:
+        assert store.label is None
+    with pytest.raises(ValueError, match="at most 4096 bytes"):
+        everseen.open("long.ever", label=bytes(4097))
+
+
 def test_a_commit_is_gone_back_to():
     store = everseen.open("a.ever", transactional=True, writer="crawler")
     assert store.writer == "crawler"

@@ -1,4 +1,4 @@
-//! A column in chunks, whoever has it.
+//! A column in chunks, from any library.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};

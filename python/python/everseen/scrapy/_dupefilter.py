@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from scrapy.utils.request import RequestFingerprinterProtocol
 
 logger = logging.getLogger(__name__)
+# Where Scrapy logs duplicates, and where people look for them.
+_duplicates = logging.getLogger("scrapy.dupefilters")
 
 _ADVICE = """\
 The last run of this crawl was killed. Its filter ({path}) knows the pages that the run had seen, but Scrapy's queue has \
@@ -67,9 +69,8 @@ class DupeFilter(BaseDupeFilter):
 
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
-        name = getattr(crawler.spider or crawler.spidercls, "name", None)
         return cls(
-            Settings.of(crawler.settings, name),
+            Settings.of_crawler(crawler),
             fingerprinter=crawler.request_fingerprinter,
             stats=crawler.stats,
         )
@@ -168,6 +169,11 @@ class DupeFilter(BaseDupeFilter):
         self.open()
 
     @property
+    def debug(self) -> bool:
+        """Whether each duplicate is logged, and not the first alone: `DUPEFILTER_DEBUG`."""
+        return self.settings.debug
+
+    @property
     def is_due(self) -> bool:
         """Whether it is time for a commit."""
         return monotonic() >= self._due
@@ -229,13 +235,13 @@ class DupeFilter(BaseDupeFilter):
         arguments: dict[str, Any] = {"request": request, "referer": referer_str(request)}
         if self.settings.debug:
             message = "Filtered duplicate request: %(request)s (referer: %(referer)s)"
-            logger.debug(message, arguments, extra={"spider": spider})
+            _duplicates.debug(message, arguments, extra={"spider": spider})
         elif self._logs_duplicates:
             message = (
                 "Filtered duplicate request: %(request)s - no more duplicates will be shown"
                 " (see DUPEFILTER_DEBUG to show all duplicates)"
             )
-            logger.debug(message, arguments, extra={"spider": spider})
+            _duplicates.debug(message, arguments, extra={"spider": spider})
             self._logs_duplicates = False
         crawler = getattr(spider, "crawler", None)
         if crawler is not None and crawler.stats is not None:

@@ -8,6 +8,8 @@ import zlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from everseen._durable import sync_folder
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -25,14 +27,6 @@ _SMALL = 4 << 20
 
 class JournalError(RuntimeError):
     """A journal of requests is missing or damaged."""
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 class Journal:
@@ -64,7 +58,7 @@ class Journal:
     def create(cls, folder: Path, number: int) -> Journal:
         flags = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC
         journal = cls(folder, number, os.open(cls.path(folder, number), flags, 0o666))
-        _sync_folder(folder)
+        sync_folder(folder)
         return journal
 
     @classmethod

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Container
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import scrapy.core.scheduler
 from scrapy.core.engine import ExecutionEngine
-from scrapy.dupefilters import RFPDupeFilter
+from scrapy.dupefilters import BaseDupeFilter, RFPDupeFilter
 from scrapy.utils.job import job_dir
 from scrapy.utils.misc import build_from_crawler, load_object
 
 from everseen.scrapy._dupefilter import DupeFilter
 from everseen.scrapy._journal import Journal, JournalError
 from everseen.scrapy._pending import Pending, QueueMaker
-from everseen.scrapy._state import OtherJobError, State
+from everseen.scrapy._state import OtherJobError, Settings, State
 
 if TYPE_CHECKING:
-    from collections.abc import Container
     from typing import Self
 
     from scrapy import Request, Spider
@@ -32,12 +32,29 @@ def _filter_class(crawler: Crawler) -> type[DupeFilter]:
     given = load_object(crawler.settings["DUPEFILTER_CLASS"])
     if given is RFPDupeFilter:
         return DupeFilter
+    if given is BaseDupeFilter:
+        return NoFilter
     if isinstance(given, type) and issubclass(given, DupeFilter):
         return given
     raise ValueError(
         f"DUPEFILTER_CLASS is {crawler.settings['DUPEFILTER_CLASS']}: everseen.scrapy.Scheduler has a filter of its own, "
         "since both go back to one commit. Leave the setting out, or derive the class from everseen.scrapy.DupeFilter."
     )
+
+
+class NoFilter(DupeFilter):
+    """What `scrapy.dupefilters.BaseDupeFilter` is: it filters nothing. Its store has the commits of the queue alone."""
+
+    @classmethod
+    def from_crawler(cls, crawler: Crawler) -> Self:
+        # Nothing is hashed, so the crawl's fingerprinter need not exist yet.
+        return cls(Settings.of_crawler(crawler), stats=crawler.stats)
+
+    def open(self) -> None:
+        """Do nothing: without a queue on disk there is nothing to commit."""
+
+    def request_seen(self, request: Request) -> bool:
+        return False
 
 
 def _is_fifo(queue_class: Any) -> bool:
@@ -58,6 +75,8 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
     first in, first out or last in, first out is what the classes `SCHEDULER_DISK_QUEUE` and
     `SCHEDULER_START_DISK_QUEUE` do; nothing else of theirs is used.
 
+    Without a `JOBDIR` the queue is in memory, as Scrapy's is, and the crawl can't be resumed; a warning says so.
+
     A request that can't be serialized is kept in memory, counted (`scheduler/unserializable`), and lost if the crawl is
     killed; with `EVERSEEN_UNSERIALIZABLE = "error"` it raises `ValueError`.
     """
@@ -68,12 +87,9 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
     @classmethod
     def from_crawler(cls, crawler: Crawler) -> Self:
         settings = crawler.settings
-        folder = job_dir(settings)
-        if folder is None:
-            raise ValueError("everseen.scrapy.Scheduler needs a JOBDIR, for its queue")
         return cls(
             dupefilter=build_from_crawler(_filter_class(crawler), crawler),
-            jobdir=folder,
+            jobdir=job_dir(settings),
             dqclass=load_object(settings["SCHEDULER_DISK_QUEUE"]),
             mqclass=load_object(settings["SCHEDULER_MEMORY_QUEUE"]),
             logunser=settings.getbool("SCHEDULER_DEBUG"),
@@ -93,7 +109,12 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
             OtherJobError: The job's folder belongs to a crawl of another kind.
             JournalError: The queue is missing or damaged.
         """
-        assert self.crawler is not None and self.dqdir is not None
+        assert self.crawler is not None
+        if self.dqdir is None:
+            message = "Without a JOBDIR the queue of everseen.scrapy.Scheduler is in memory, and the crawl can't be resumed"
+            logger.warning(message, extra={"spider": spider})
+            super().open(spider)
+            return
         engine = self.crawler.engine
         if isinstance(engine, ExecutionEngine) and not hasattr(engine, "_slot"):
             raise RuntimeError("this version of Scrapy does not say which requests are in flight")
@@ -174,6 +195,9 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
 
     def close(self, reason: str) -> None:
         """Commit what is left to do, and close."""
+        if self.dqdir is None:
+            super().close(reason)
+            return
         if self._pending is None:
             # Opening has failed, and has said why.
             return
@@ -186,9 +210,8 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
 
     def enqueue_request(self, request: Request) -> bool:
         self._commit_if_due()
-        if self.df.settings.strict:
+        if self.df.settings.strict and self._pending is not None:
             # Before it counts as seen.
-            assert self._pending is not None
             self._pending.serialize(request)
         return super().enqueue_request(request)
 
@@ -197,7 +220,7 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         return super().next_request()
 
     def _commit_if_due(self) -> None:
-        if self.df.is_due:
+        if self._pending is not None and self.df.is_due:
             self._commit()
 
     def _at_work(self) -> Container[Request] | None:
@@ -208,7 +231,9 @@ class Scheduler(scrapy.core.scheduler.Scheduler):
         """
         assert self.crawler is not None
         slot = getattr(self.crawler.engine, "_slot", None)
-        return None if slot is None else slot.inprogress
+        at_work = getattr(slot, "inprogress", None)
+        # An engine that does not say it has nothing done: its requests may come twice, and none is lost.
+        return at_work if isinstance(at_work, Container) else None
 
     def _commit(self, *, clean: bool = False) -> None:
         """Commit what was seen, and what is left to do.

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from scrapy.utils.job import job_dir
 
 if TYPE_CHECKING:
+    from scrapy.crawler import Crawler
     from scrapy.settings import BaseSettings
 
 _VERSION = 1
@@ -82,6 +83,11 @@ class Settings:
     strict: bool
     """Whether a request that can't be written to disk is an error."""
     debug: bool
+
+    @classmethod
+    def of_crawler(cls, crawler: Crawler) -> Settings:
+        """Return a crawler's settings, with the name of its spider."""
+        return cls.of(crawler.settings, getattr(crawler.spider or crawler.spidercls, "name", None))
 
     @classmethod
     def of(cls, settings: BaseSettings, spider: str | None) -> Settings:
