@@ -2,9 +2,11 @@
 
 use std::path::Path;
 
+use crate::codec::u64_at;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
 use crate::log::LogFile;
+use crate::page::{PAGE_BYTES, PAGE_WORDS, fingerprint};
 use crate::storage::Storage;
 use crate::store::{LogSummary, scan};
 
@@ -74,4 +76,37 @@ pub fn log(
         commit_sequence,
         cut: cut.map(|_| cut_offset),
     }))
+}
+
+/// Packs as much of the front of a sorted list as fits in a page that begins with `first`, and ends at `end` if all of it
+/// does. Returns how many, and the page.
+pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; PAGE_BYTES]>) {
+    let count = fingerprint::longest(list, first, end, list.len());
+    let end = list.get(count).copied().unwrap_or(end);
+    let mut page = Box::new([0; PAGE_BYTES]);
+    fingerprint::encode(&list[..count], first..end, &mut page);
+    (count, page)
+}
+
+/// Reads a page of fingerprints whose range ends at `end`, before it is checked and after; `None` if it is refused.
+///
+/// # Panics
+/// If a look-up in a page that was not refused differs from its list.
+pub fn fingerprints(page: &[u8; PAGE_BYTES], end: u64, asked: &[u64]) -> Option<Vec<u64>> {
+    let first = fingerprint::first(page);
+    let mut list = Vec::new();
+    let whole = fingerprint::decode(page, first, &mut list);
+    let has = |number: u64| {
+        let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
+        fingerprint::contains(word, number.wrapping_sub(first))
+    };
+    let asked: Vec<(u64, bool)> = asked.iter().map(|one| (*one, has(*one))).collect();
+    fingerprint::check(page, first..end).ok()?;
+    whole.expect("it was checked");
+    assert!(list.iter().all(|one| has(*one)));
+    let in_range = asked.iter().filter(|(one, _)| (first..end).contains(one));
+    for (one, answer) in in_range {
+        assert_eq!(*answer, list.binary_search(one).is_ok(), "{one}");
+    }
+    Some(list)
 }

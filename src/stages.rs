@@ -4,8 +4,17 @@
 use crate::buffer::{Buffer, COMMITTED, Claim};
 use crate::file::pages::WriteWindow;
 use crate::file::{Layer, LayerPages};
-use crate::page::{self, bloom};
+use crate::page::{self, bloom, fingerprint};
+use crate::segment::draft::Draft;
+use crate::segment::entry::Segment;
+use crate::segment::fault::SegmentFault;
+use crate::segment::lookup::{Lookup, PageWords};
+use crate::segment::merge::Changes;
+use crate::segment::packer::Packer;
+use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::segment::space::Space;
 use crate::sizing::Plan;
+use crate::sys::cpu_dispatch::Work;
 use crate::sys::sync::AtomicU64;
 
 /// Bytes of a page.
@@ -103,4 +112,194 @@ pub fn seal(number: u64, occupancy: u32, page: &mut [u8]) {
 /// Whether a page is what was sealed.
 pub fn is_whole(number: u64, page: &[u8]) -> bool {
     page::check(number, page).is_ok()
+}
+
+/// A page of fingerprints, which no kind uses yet.
+#[derive(Debug)]
+pub struct Fingerprints(Box<[u8; PAGE_BYTES]>);
+
+impl Fingerprints {
+    /// Packs offsets below `width`: sorted, each once, and no more than fit.
+    pub fn encode(offsets: &[u64], width: u64) -> Self {
+        let mut page = Box::new([0; PAGE_BYTES]);
+        crate::sys::cpu_dispatch::run(Encode(offsets, width, &mut page));
+        Self(page)
+    }
+
+    /// Packs other offsets in the same page.
+    pub fn encode_again(&mut self, offsets: &[u64], width: u64) {
+        crate::sys::cpu_dispatch::run(Encode(offsets, width, &mut self.0));
+    }
+
+    /// How many of the first of these offsets fit.
+    pub fn longest(offsets: &[u64], end: u64) -> usize {
+        fingerprint::longest(offsets, 0, end, 1400)
+    }
+
+    /// Appends all offsets, plus `first`.
+    pub fn decode(&self, first: u64, out: &mut Vec<u64>) {
+        crate::sys::cpu_dispatch::run(Decode(&self.0, first, out));
+    }
+
+    /// How many of these offsets it holds.
+    pub fn count(&self, offsets: &[u64]) -> usize {
+        crate::sys::cpu_dispatch::run(Count(&self.0, offsets))
+    }
+}
+
+struct Encode<'a>(&'a [u64], u64, &'a mut [u8; PAGE_BYTES]);
+struct Decode<'a>(&'a [u8; PAGE_BYTES], u64, &'a mut Vec<u64>);
+struct Count<'a>(&'a [u8; PAGE_BYTES], &'a [u64]);
+
+impl Work for Encode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        fingerprint::encode(self.0, 0..self.1, self.2);
+    }
+}
+
+impl Work for Decode<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        // A page that was just encoded is one.
+        let _ = fingerprint::decode(self.0, self.1, self.2);
+    }
+}
+
+impl Work for Count<'_> {
+    type Output = usize;
+
+    #[inline(always)]
+    fn run(self) -> usize {
+        let (words, _) = self.0.as_chunks::<8>();
+        let word = |index: usize| u64::from_le_bytes(words[index % page::PAGE_WORDS]);
+        let mut count = 0;
+        for offset in self.1 {
+            count += usize::from(fingerprint::contains(word, *offset));
+        }
+        count
+    }
+}
+
+/// Segments of fingerprints in memory, which no kind uses yet.
+#[derive(Debug)]
+pub struct Segments {
+    space: Space,
+    segments: Vec<Segment>,
+    pages: Vec<[u8; PAGE_BYTES]>,
+}
+
+impl Segments {
+    /// Packs a sorted list, each number once and all below `space`.
+    ///
+    /// # Panics
+    /// If the space is 0 or above 2^63.
+    pub fn new(list: &[u64], space: u64) -> Self {
+        let mut packed = Self {
+            space: Space::new(space).expect("1 to 2^63"),
+            segments: Vec::new(),
+            pages: Vec::new(),
+        };
+        let mut packer = Packer::begin(0);
+        for some in list.chunks(1 << 16) {
+            packer.put(some);
+            while let Some(draft) = packer.take_full() {
+                packed.place(draft);
+            }
+        }
+        let rest = packer.finish(space);
+        rest.into_iter().for_each(|draft| packed.place(draft));
+        packed
+    }
+
+    fn place(&mut self, draft: Draft) {
+        let (segment, bytes) = draft.place(self.pages.len() as u64, 1);
+        self.segments.push(segment);
+        self.pages.extend_from_slice(bytes.as_chunks().0);
+    }
+
+    /// Merges new numbers, sorted, and packs and seals the result; the fingerprints that it holds.
+    ///
+    /// # Panics
+    /// If a segment is damaged.
+    pub fn merged(&self, added: &[u64]) -> u64 {
+        let mut memory = Memory {
+            pages: &self.pages,
+            left: Changes {
+                added,
+                removed: &[],
+            },
+        };
+        let pass = Pass::new(&mut memory, self.space, &self.segments, added.len() as u64);
+        let segments = pass.run().expect("whole segments");
+        segments.iter().map(|segment| segment.keys).sum()
+    }
+
+    /// How many of these numbers there are.
+    pub fn count(&self, numbers: &[u64]) -> u64 {
+        let lookup = Lookup {
+            segments: &self.segments,
+            space: self.space,
+            pages: &self.pages[..],
+        };
+        let mut count = 0;
+        lookup.contains_all(numbers, |found| count += u64::from(found));
+        count
+    }
+}
+
+impl PageWords for &[[u8; PAGE_BYTES]] {
+    #[inline(always)]
+    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
+        let page = self
+            .get(number as usize)
+            .unwrap_or(const { &[0; PAGE_BYTES] });
+        let (words, _) = page.as_chunks::<8>();
+        let words = words.first_chunk::<{ page::PAGE_WORDS }>();
+        let words = words.expect("as many as a page has");
+        move |index| u64::from_le_bytes(words[index % page::PAGE_WORDS])
+    }
+
+    #[inline(always)]
+    fn prefetch(self, number: u64, index: usize) {
+        if let Some(page) = self.get(number as usize) {
+            crate::sys::prefetch(&page[index % page::PAGE_WORDS * 8]);
+        }
+    }
+}
+
+/// Segments that are merged, and what becomes of the result: it is sealed and dropped.
+struct Memory<'a> {
+    pages: &'a [[u8; PAGE_BYTES]],
+    left: Changes<'a>,
+}
+
+impl PassIo for Memory<'_> {
+    type Error = SegmentFault;
+
+    fn changes(
+        &mut self,
+        range: std::ops::Range<u64>,
+        changes: &mut OwnedChanges,
+    ) -> Result<(), SegmentFault> {
+        changes.added.clear();
+        changes
+            .added
+            .extend_from_slice(self.left.take_below(range.end).added);
+        Ok(())
+    }
+
+    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, SegmentFault> {
+        let extent = segment.extent();
+        let pages = &self.pages[extent.start as usize..extent.end as usize];
+        Ok(pages.as_flattened().to_vec())
+    }
+
+    fn write(&mut self, draft: Draft) -> Result<Segment, SegmentFault> {
+        Ok(draft.place(0, 2).0)
+    }
 }

@@ -6,6 +6,9 @@
                                            line, decimal or 0x…: "answers", a string of 0 and 1;
                                            of a counting store "counts" too, how often each is there
     reader.py STORE --hashes FILE --raw    the same for hashes that are not to be mixed
+    reader.py FILE --page-of-fingerprints NUMBER END
+                                           prints the list in a page: FILE is that page alone,
+                                           NUMBER its place in a store, END the end of its range
 
 It never writes. What it must refuse it names on stderr, and exits with 2. Comments name the
 sections of FORMAT.md.
@@ -99,6 +102,50 @@ def own_counters(key, probes):
     return {(next(drawn) * 8160) >> 32 for _ in range(probes)}
 
 
+# Pages of fingerprints
+
+
+class Bits:
+    """The bits of a page, counted from its start."""
+
+    def __init__(self, page):
+        self.number = int.from_bytes(page, "little")
+
+    def __call__(self, begin, count):
+        return self.number >> begin & ((1 << count) - 1)
+
+
+def fingerprints(page, number, end):
+    """The list in a page at this place, whose range ends at `end`."""
+    crc, occupancy, _, first, high_count, low_bits, reserved = struct.unpack("<IIQQHBB", page[:28])
+    require(crc == crc32(struct.pack("<Q", number), page[4:]), "a page of fingerprints: CRC")
+    require(low_bits <= 56 and reserved == 0 and first < end, "a page of fingerprints: parts")
+    require(high_count == (end - first - 1 >> low_bits) + 1, "a page of fingerprints: high_count")
+    groups = (high_count + 127) // 128
+    begins = struct.unpack(f"<{groups + 1}H", page[28:30 + 2 * groups])
+    front = (30 + 2 * groups + 7) // 8 * 8
+    require(begins[0] == front * 8 and begins[-1] <= 32704, "a page of fingerprints: begins")
+    bits, found = Bits(page), []
+    require(zeros(page[30 + 2 * groups:front]), "a page of fingerprints: stray bits")
+    require(bits(begins[-1], 32768) == 0, "a page of fingerprints: stray bits")
+    for group in range(groups):
+        begin, behind = begins[group], begins[group + 1]
+        count, left = divmod(behind - begin - 128, low_bits + 1)
+        require(count >= 0 and left == 0, "a page of fingerprints: begins")
+        unary = bits(begin, 128 + count)
+        require(bin(unary).count("1") == count, "a page of fingerprints: unary bits")
+        require(unary >> 127 + count == 0, "a page of fingerprints: unary bits")
+        ones = [bit for bit in range(128 + count) if unary >> bit & 1]
+        for place, bit in enumerate(ones):
+            high = 128 * group + bit - place
+            low = bits(begin + 128 + count + place * low_bits, low_bits)
+            found.append(first + (high << low_bits | low))
+    require(all(a < b for a, b in zip(found, found[1:])), "a page of fingerprints: not sorted")
+    require(not found or found[-1] < end, "a page of fingerprints: beyond its range")
+    require(len(found) == occupancy, "a page of fingerprints: occupancy")
+    return found
+
+
 # Header
 
 HEADER = struct.Struct("<8sIIQQQIHHIIQdQ32s16sQIId100sI")
@@ -116,7 +163,7 @@ class Header:
         require(page[:8] == b"EVERSEEN", "not a store")
         require(length >= 131072 and len(page) == PAGE, f"cut short: {length} bytes")
         self.bytes = page[:256]
-        (_, version, size, _, self.read_only_compatible, incompatible, page_size, self.kind,
+        (_, version, size, compatible, self.read_only_compatible, incompatible, page_size, self.kind,
          self.hash, flags, self.probes, self.capacity, self.fpr, self.bits, self.seed,
          self.store_id, self.created, self.growth, reserved, self.tightening, rest,
          crc) = HEADER.unpack(self.bytes)
@@ -132,6 +179,7 @@ class Header:
         require(reserved == 0 and zeros(rest), "header: reserved")
         require(0 < self.fpr < 1, "header: fpr")
         require(self.capacity >= 1, "header: capacity")
+        self.has_label = compatible & 1 == 1
         self.transactional = flags & 1 == 1
         require(self.kind != COUNTING or not self.transactional, "header: flags")
         if self.kind == SCALABLE:
@@ -264,6 +312,10 @@ class Superblock:
             require(name not in self.writers, "a writer's name twice")
             self.writers[name] = (sequence, data[end - tag_length:end])
             at = (end + 7) // 8 * 8
+        self.label = None
+        if header.has_label:
+            require("everseen.label" in self.writers, "label")
+            self.label = self.writers.pop("everseen.label")[1]
         require(keys == min(MASK, sum(layer.keys for layer in self.layers)), "keys")
         require(zeros(data[at:]), "length")
         if header.kind != SCALABLE:
@@ -631,6 +683,7 @@ class Store:
                  "closed": log.cut is not None}
                 for log in self.logs
             ],
+            "label": None if superblock.label is None else superblock.label.hex(),
             "writers": [
                 {"writer": name, "seq": sequence, "tag": tag.hex()}
                 for name, (sequence, tag) in sorted(self.writers.items())
@@ -643,8 +696,14 @@ def main():
     parser.add_argument("store")
     parser.add_argument("--hashes", metavar="FILE", help="hashes to look up, one a line")
     parser.add_argument("--raw", action="store_true", help="hashes are not to be mixed")
+    parser.add_argument("--page-of-fingerprints", metavar=("NUMBER", "END"), nargs=2, type=int,
+                        help="the file is a page of fingerprints")
     arguments = parser.parse_args()
     try:
+        if arguments.page_of_fingerprints:
+            with open(arguments.store, "rb") as file:
+                print(fingerprints(file.read(), *arguments.page_of_fingerprints))
+            return 0
         store = Store(arguments.store)
         store.check_pages()
         info = store.info()

@@ -11,13 +11,13 @@ use std::time::{Duration, Instant};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use everseen::hash::{Hash, KeyHasher};
 use everseen::sizing::Plan;
-use everseen::stages::{PAGE_BYTES, Pages, Table, apply, is_whole, seal};
+use everseen::stages::{Fingerprints, PAGE_BYTES, Pages, Segments, Table, apply, is_whole, seal};
 use everseen::{Options, Store};
 use everseen_benches::keys::{hash, url};
 
 /// Keys that a measurement takes at a time.
 const KEYS: u64 = 4096;
-/// So many keys are fetched together.
+/// How many keys are fetched together.
 const GROUP: usize = 32;
 /// From here on nothing was inserted.
 const ABSENT: u64 = 1 << 40;
@@ -91,7 +91,7 @@ fn hashing(criterion: &mut Criterion) {
 
 fn page(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("page");
-    // So many that the processor can't come to know them.
+    // Too many for the processor to learn them.
     let keys: Vec<u64> = (0..160 * 1024).map(hash).collect();
     let mut page = vec![0; PAGE_BYTES];
     for probes in [7, 20, 22] {
@@ -114,6 +114,90 @@ fn page(criterion: &mut Criterion) {
     });
     group.bench_function("check", |bencher| {
         bencher.iter(|| is_whole(1, black_box(&page)));
+    });
+    group.finish();
+}
+
+/// A full page of fingerprints of `log2(1/p) = 20` bits, all of it in the processor's cache.
+fn fingerprints(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("page of fingerprints");
+    let apart = 1 << 20;
+    let mut offsets: Vec<u64> = (0..1600)
+        .map(|number| hash(number) % (1600 * apart))
+        .collect();
+    offsets.sort_unstable();
+    offsets.dedup();
+    offsets.truncate(Fingerprints::longest(&offsets, 1600 * apart));
+    let width = offsets.last().expect("some fit") + 1;
+    let mut page = Fingerprints::encode(&offsets, width);
+    let count = offsets.len() as u64;
+    group.throughput(Throughput::Elements(count));
+    group.bench_function("encode", |bencher| {
+        bencher.iter(|| page.encode_again(black_box(&offsets), width));
+    });
+    let mut decoded = Vec::with_capacity(offsets.len());
+    group.bench_function("decode", |bencher| {
+        bencher.iter(|| {
+            decoded.clear();
+            page.decode(black_box(7), &mut decoded);
+        });
+    });
+    assert_eq!(decoded.len(), offsets.len());
+    // In another order, so that no branch can be foretold.
+    let mut shuffled = offsets.clone();
+    shuffled.sort_unstable_by_key(|offset| hash(*offset));
+    group.bench_function("contains, present", |bencher| {
+        bencher.iter(|| assert_eq!(page.count(black_box(&shuffled)), shuffled.len()));
+    });
+    let absent: Vec<u64> = shuffled
+        .iter()
+        .map(|offset| (offset ^ apart ^ 5) % width)
+        .collect();
+    group.bench_function("contains, absent", |bencher| {
+        bencher.iter(|| page.count(black_box(&absent)));
+    });
+    group.finish();
+}
+
+/// Fingerprints of `log2(1/p) = 20` bits in segments, merged with an eighth of new ones, and looked for.
+fn segments(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group(format!("segments of {} fingerprints", filled()));
+    let space = filled() << 20;
+    let number = |key: u64| ((u128::from(hash(key)) * u128::from(space)) >> 64) as u64;
+    let list = |keys: std::ops::Range<u64>| {
+        let mut list: Vec<u64> = keys.map(number).collect();
+        list.sort_unstable();
+        list.dedup();
+        list
+    };
+    let (old, added) = (list(0..filled()), list(ABSENT..ABSENT + filled() / 8));
+    let segments = Segments::new(&old, space);
+    group.throughput(Throughput::Elements(old.len() as u64));
+    group.sample_size(10);
+    group.bench_function("pack", |bencher| {
+        bencher.iter(|| Segments::new(black_box(&old), space));
+    });
+    group.bench_function("merge with an eighth of new keys", |bencher| {
+        bencher.iter(|| segments.merged(black_box(&added)));
+    });
+    group.throughput(Throughput::Elements(KEYS));
+    let (mut from, mut random) = (2 * ABSENT, 0);
+    group.bench_function("look up absent keys", |bencher| {
+        let mut absent = || {
+            from += KEYS;
+            (from..from + KEYS).map(number).collect::<Vec<_>>()
+        };
+        let look = |keys: Vec<u64>| segments.count(&keys);
+        bencher.iter_batched(&mut absent, look, BatchSize::SmallInput);
+    });
+    group.bench_function("look up present keys", |bencher| {
+        let mut present = || {
+            random += KEYS;
+            let keys = (random..random + KEYS).map(|key| number(hash(key) % filled()));
+            keys.collect::<Vec<_>>()
+        };
+        let look = |keys: Vec<u64>| assert_eq!(segments.count(&keys), KEYS);
+        bencher.iter_batched(&mut present, look, BatchSize::SmallInput);
     });
     group.finish();
 }
@@ -203,7 +287,7 @@ fn pages(criterion: &mut Criterion) {
         keys.iter().map(|key| hasher.hash(key.as_bytes())).collect()
     };
 
-    // What a bench returns is dropped when the clock has stopped: to free so many strings takes longer than the look.
+    // What a bench returns is dropped when the clock has stopped: freeing the strings takes longer than the look-up.
     let mut group = criterion.benchmark_group(format!("filter of {} keys at 1e-6", filled()));
     group.throughput(Throughput::Elements(KEYS));
     group.bench_function("pages alone, absent keys", |bencher| {
@@ -268,5 +352,5 @@ fn pages(criterion: &mut Criterion) {
     group.finish();
 }
 
-criterion_group!(stages, hashing, page, buffer, pages);
+criterion_group!(stages, hashing, page, fingerprints, segments, buffer, pages);
 criterion_main!(stages);

@@ -24,7 +24,7 @@ struct Record {
 #[derive(Debug, Arbitrary)]
 struct Input {
     good: u8,
-    /// Records in place of those that are there, if there are any.
+    /// Records that replace those that are there, if there are any.
     records: Vec<Record>,
     /// Changes before the checksums are mended, and after.
     before: Vec<Patch>,

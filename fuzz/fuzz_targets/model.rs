@@ -11,7 +11,7 @@ use tempfile::TempDir;
 #[derive(Debug, Arbitrary)]
 enum Step {
     Insert(u16),
-    /// So many keys from one on, in one batch.
+    /// This many keys from one on, in one batch.
     Batch(u16, u16),
     Contains(u16),
     Commit,
@@ -50,7 +50,7 @@ impl Twin {
         self.store.as_ref().expect("it is open")
     }
 
-    /// Inserts so many keys from one on; fewer if the transaction would not fit the buffer.
+    /// Inserts this many keys from one on; fewer if the transaction would not fit the buffer.
     fn insert_some(&mut self, first: u16, count: u16) {
         let most = self.store().transaction_quota().min(8000);
         let left = most.saturating_sub(self.pending.len() as u64);

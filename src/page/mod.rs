@@ -6,6 +6,8 @@
 mod blocked_probes;
 pub(crate) mod bloom;
 pub(crate) mod counting;
+#[cfg(any(test, fuzzing, feature = "stages"))]
+pub(crate) mod fingerprint;
 mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;

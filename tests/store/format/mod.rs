@@ -9,6 +9,7 @@ mod bytes;
 mod counting;
 mod delta;
 mod doc;
+mod fingerprints;
 mod golden;
 mod log;
 mod reader;

@@ -3,7 +3,7 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 15] = [
+const TABLES: [(&str, usize); 16] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
@@ -12,6 +12,7 @@ const TABLES: [(&str, usize); 15] = [
     ("Writer entry", 16),
     ("Intents", 64),
     ("Pages", 4096),
+    ("Pages of fingerprints", 28),
     ("Journal", 64),
     ("The log", 64),
     ("Log records", 24),

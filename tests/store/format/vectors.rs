@@ -1,8 +1,9 @@
 //! The worked vectors: key, hash, page, bits.
 
 use std::fmt::Write;
+use std::num::NonZero;
 
-use everseen::hash::KeyHasher;
+use everseen::hash::{HashedKey, KeyHasher};
 use everseen::{Hash, LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
@@ -133,4 +134,29 @@ fn vectors_are_what_a_store_does() {
             assert_eq!(set, expected, "{name} {key:?}, page {number}");
         }
     }
+}
+
+/// "From hash to shard", as this test computes it and as the library does.
+#[test]
+fn shards_are_what_the_rule_gives() {
+    let mut block =
+        "| 64 bits | of 1 | of 3 | of 64 | of 256 |\n|---|---|---|---|---|\n".to_owned();
+    let hasher = KeyHasher::new(Hash::Highway, &seed());
+    let keys = KEYS.map(|key| hasher.hash(key.as_bytes()));
+    for bits in keys.into_iter().chain([0, u64::MAX]) {
+        let mixed = u128::from(finalise(bits ^ 0xA54F_F53A_5F1D_36F1));
+        write!(block, "| `{bits:#018x}` |").unwrap();
+        for shards in [1, 3, 64, 256] {
+            let shard = (mixed * u128::from(shards)) >> 64;
+            let count = NonZero::new(shards).unwrap();
+            assert_eq!(
+                u128::from(HashedKey::from_bits(bits).shard(count)),
+                shard,
+                "{bits:#x} of {shards}"
+            );
+            write!(block, " {shard} |").unwrap();
+        }
+        block.push('\n');
+    }
+    check_block("shards", &block);
 }

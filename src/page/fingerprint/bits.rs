@@ -1,0 +1,160 @@
+//! Bits of a page, at places that are no multiples of eight.
+
+use crate::codec::{put_u64, u64_at};
+use crate::page::PAGE_BYTES;
+
+/// Bits that [`load`] always returns.
+pub(super) const LOADED: usize = 57;
+/// Bits that [`BitWriter::put`] takes at once.
+pub(super) const MOST_PUT: usize = 56;
+
+/// Returns the bits of a page from `bit` on, of which the first [`LOADED`] count; zeros beyond the page.
+#[inline(always)]
+pub(super) fn load(page: &[u8; PAGE_BYTES], bit: usize) -> u64 {
+    let from = bit >> 3;
+    match page.get(from..from + 8) {
+        Some(word) => u64_at(word, 0) >> (bit & 7),
+        None => 0,
+    }
+}
+
+/// Returns 64 bits of a page from `bit` on, where `word` returns the page's words.
+#[inline(always)]
+pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
+    let (index, passed) = (bit / 64, bit % 64);
+    word(index) >> passed | word(index + 1) << 1 << (63 - passed)
+}
+
+/// Returns the place of the one with `rank` ones before it. There are more than `rank` ones in the word.
+///
+/// The sums of all bytes up to each are compared with `rank` at once; what is left is within one byte.
+#[inline(always)]
+pub(super) fn select(word: u64, rank: u32) -> u32 {
+    const EACH: u64 = 0x0101_0101_0101_0101;
+    const HIGH: u64 = 0x8080_8080_8080_8080;
+    let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
+    let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
+    let bytes = (nibbles + (nibbles >> 4)) & 0x0F0F_0F0F_0F0F_0F0F;
+    let sums = bytes.wrapping_mul(EACH);
+    let passed = ((u64::from(rank) * EACH) | HIGH).wrapping_sub(sums) & HIGH;
+    let place = (passed >> 7).wrapping_mul(EACH) >> 56 << 3;
+    let before = (sums << 8) >> place & 0xFF;
+    let mut rest = (word >> place) & 0xFF;
+    for _ in before..u64::from(rank) {
+        rest &= rest.wrapping_sub(1);
+    }
+    place as u32 + rest.trailing_zeros()
+}
+
+/// Writes bits one behind the other, and zeros behind the last of them up to the end of a word.
+///
+/// Every write stores a whole word at a byte's place, so that no branch depends on how full a word is.
+pub(super) struct BitWriter<'a> {
+    page: &'a mut [u8; PAGE_BYTES],
+    /// What the byte at `at` has so far, and what comes behind it.
+    word: u64,
+    /// Bits in `word`, fewer than 8 between two writes.
+    filled: usize,
+    at: usize,
+}
+
+impl<'a> BitWriter<'a> {
+    /// Begins at `bit`, a multiple of 8.
+    pub(super) fn at(page: &'a mut [u8; PAGE_BYTES], bit: usize) -> Self {
+        debug_assert!(bit.is_multiple_of(8));
+        Self {
+            page,
+            word: 0,
+            filled: 0,
+            at: bit / 8,
+        }
+    }
+
+    /// Returns the place of the next bit.
+    pub(super) fn bit(&self) -> usize {
+        self.at * 8 + self.filled
+    }
+
+    /// Writes the low `count` bits of `bits`, at most [`MOST_PUT`], which has no others.
+    #[inline(always)]
+    pub(super) fn put(&mut self, bits: u64, count: usize) {
+        debug_assert!(count <= MOST_PUT && bits >> count == 0);
+        self.word |= bits << self.filled;
+        put_u64(self.page, self.at, self.word);
+        let filled = self.filled + count;
+        self.at += filled / 8;
+        self.word >>= filled & !7;
+        self.filled = filled % 8;
+    }
+
+    #[inline(always)]
+    pub(super) fn put_zeros(&mut self, mut count: usize) {
+        while count > MOST_PUT {
+            self.put(0, MOST_PUT);
+            count -= MOST_PUT;
+        }
+        self.put(0, count);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn select_is_a_walk_over_the_bits(word in any::<u64>(), few in any::<bool>()) {
+            let word = if few { word & word.rotate_left(7) & word.rotate_left(29) } else { word };
+            let ones: Vec<u32> = (0..64).filter(|bit| word >> bit & 1 == 1).collect();
+            for (rank, place) in (0..).zip(&ones) {
+                prop_assert_eq!(select(word, rank), *place);
+            }
+        }
+
+        #[test]
+        fn what_was_written_is_loaded(
+            parts in prop::collection::vec((0_usize..57, any::<u64>()), 0..300),
+            begin in 0_usize..160,
+        ) {
+            let mut page = [0xFF; PAGE_BYTES];
+            let mut writer = BitWriter::at(&mut page, begin * 8);
+            for (count, bits) in &parts {
+                writer.put(bits & ((1 << count) - 1), *count);
+            }
+            let end = writer.bit();
+            let mut bit = begin * 8;
+            for (count, bits) in &parts {
+                let mask = (1 << count) - 1;
+                prop_assert_eq!(load(&page, bit) & mask, bits & mask);
+                let words = load_words(|index| u64_at(&page, index * 8), bit);
+                prop_assert_eq!(words & mask, bits & mask);
+                bit += count;
+            }
+            prop_assert_eq!(end, bit);
+            prop_assert!(page[..begin].iter().all(|byte| *byte == 0xFF));
+            let behind = load(&page, end) & ((1 << (7 - (end + 7) % 8)) - 1);
+            prop_assert!(parts.is_empty() || behind == 0);
+        }
+
+        #[test]
+        fn zeros_are_as_many_as_asked_for(before in 0_usize..8, count in 0_usize..300) {
+            let mut page = [0xFF; PAGE_BYTES];
+            let mut writer = BitWriter::at(&mut page, 64);
+            writer.put((1 << before) - 1, before);
+            writer.put_zeros(count);
+            writer.put(1, 1);
+            prop_assert_eq!(writer.bit(), 64 + before + count + 1);
+            let ones = (0..before + count + 1).filter(|bit| load(&page, 64 + bit) & 1 == 1);
+            prop_assert_eq!(ones.collect::<Vec<_>>(), (0..before).chain([before + count]).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn beyond_the_page_are_zeros() {
+        let page = [0xFF; PAGE_BYTES];
+        assert_eq!(load(&page, (PAGE_BYTES - 8) * 8 + 7), u64::MAX >> 7);
+        assert_eq!(load(&page, (PAGE_BYTES - 7) * 8), 0);
+        assert_eq!(load(&page, 1 << 40), 0);
+    }
+}

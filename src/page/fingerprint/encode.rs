@@ -1,0 +1,128 @@
+//! Writing a page.
+
+use std::ops::Range;
+
+use super::bits::{BitWriter, MOST_PUT};
+use super::{
+    DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
+    MOST_BITS, MOST_IN_PAGE,
+};
+use crate::codec::{put_u32, put_u64};
+use crate::page::{OCCUPANCY_OFFSET, PAGE_BYTES, PAYLOAD_OFFSET};
+
+/// Returns whether a page has room for this many fingerprints in a range of this width.
+#[inline]
+pub(crate) fn fits(count: usize, width: u64) -> bool {
+    width > 0 && Layout::of(count, width).is_some_and(|layout| layout.end(count) <= MOST_BITS)
+}
+
+/// Returns how many of the first fingerprints of a sorted list fit in a page that begins with the fingerprint `first` and
+/// ends where the next one begins, or at `end`, behind the last fingerprint of all. With one more the page is too full.
+/// `guess` is where the search begins.
+pub(crate) fn longest(fingerprints: &[u64], first: u64, end: u64, guess: usize) -> usize {
+    let width = |count: usize| fingerprints.get(count).copied().unwrap_or(end) - first;
+    let fits = |count: usize| fits(count, width(count));
+    let mut count = near(fingerprints.len().min(MOST_IN_PAGE), guess, width);
+    while count < fingerprints.len() && fits(count + 1) {
+        count += 1;
+    }
+    while count > 0 && !fits(count) {
+        count -= 1;
+    }
+    count
+}
+
+/// Returns about how many fingerprints fill a page: a few steps, each as long as the room that is left suggests.
+fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
+    /// What a fingerprint takes besides its low part.
+    const BESIDE: usize = 2;
+    const STEPS: usize = 4;
+    let mut count = guess.min(most);
+    for _ in 0..STEPS {
+        let width = width(count);
+        let Some(layout) = (width > 0).then(|| Layout::of(count, width)).flatten() else {
+            break;
+        };
+        let (bits, each) = (layout.end(count), layout.low_bits as usize + BESIDE);
+        let better = match bits <= MOST_BITS {
+            true => count + (MOST_BITS - bits) / each,
+            false => count.saturating_sub((bits - MOST_BITS).div_ceil(each)),
+        };
+        let better = better.min(most);
+        if better == count {
+            break;
+        }
+        count = better;
+    }
+    count
+}
+
+/// Writes a page, all but generation and CRC: the caller [seals](crate::page::seal) it with its occupancy. The
+/// fingerprints are in order, each is there once, all are in `range`, and they fit.
+///
+/// # Panics
+/// If they don't fit.
+#[inline(always)]
+pub(crate) fn encode(fingerprints: &[u64], range: Range<u64>, page: &mut [u8; PAGE_BYTES]) {
+    let (first, width) = (range.start, range.end - range.start);
+    debug_assert!(fingerprints.is_sorted_by(|one, next| one < next));
+    debug_assert!(fingerprints.iter().all(|one| range.contains(one)));
+    let count = fingerprints.len();
+    assert!(fits(count, width), "{count} in {width}");
+    let Some(layout) = Layout::of(count, width) else {
+        return;
+    };
+    page[PAYLOAD_OFFSET..].fill(0);
+    put_u32(page, OCCUPANCY_OFFSET, count as u32);
+    put_u64(page, FIRST_OFFSET, first);
+    page[HIGH_COUNT_OFFSET..][..2].copy_from_slice(&(layout.high_count as u16).to_le_bytes());
+    page[LOW_BITS_OFFSET] = layout.low_bits as u8;
+    let mut writer = BitWriter::at(page, layout.begin());
+    let mut begins = [0_u16; MOST_BITS / GROUP_PARTS + 1];
+    let mut rest = fingerprints;
+    for (group, begin) in begins[..layout.groups()].iter_mut().enumerate() {
+        *begin = writer.bit() as u16;
+        rest = put_group(rest, first, group, layout.low_bits, &mut writer);
+    }
+    begins[layout.groups()] = writer.bit() as u16;
+    let directory = &mut page[DIRECTORY_OFFSET..][..2 * (layout.groups() + 1)];
+    for (place, begin) in directory.chunks_exact_mut(2).zip(begins) {
+        place.copy_from_slice(&begin.to_le_bytes());
+    }
+}
+
+/// Writes the fingerprints of a group, its unary bits and its low parts, and returns those behind it.
+#[inline(always)]
+fn put_group<'a>(
+    fingerprints: &'a [u64],
+    first: u64,
+    group: usize,
+    low_bits: u32,
+    writer: &mut BitWriter<'_>,
+) -> &'a [u64] {
+    let mut high = (group * GROUP_PARTS) as u64;
+    let end = high + GROUP_PARTS as u64;
+    let mut count = 0;
+    for fingerprint in fingerprints {
+        let own = (fingerprint - first) >> low_bits;
+        if own >= end {
+            break;
+        }
+        let zeros = (own - high) as usize;
+        if zeros < MOST_PUT {
+            writer.put(1 << zeros, zeros + 1);
+        } else {
+            writer.put_zeros(zeros);
+            writer.put(1, 1);
+        }
+        high = own;
+        count += 1;
+    }
+    writer.put_zeros((end - high) as usize);
+    let (own, others) = fingerprints.split_at(count);
+    let mask = (1 << low_bits) - 1;
+    for fingerprint in own {
+        writer.put((fingerprint - first) & mask, low_bits as usize);
+    }
+    others
+}

@@ -1,0 +1,289 @@
+//! Reading a page.
+//!
+//! A page is hostile until [`check`] has passed it. [`contains`] and [`decode`] read nothing outside of the page and end
+//! soon whatever it holds, but what they return means something only for a page that was checked.
+
+use std::ops::Range;
+
+use super::bits::{LOADED, load, load_words, select};
+use super::{
+    DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
+    MOST_BITS, MOST_LOW_BITS,
+};
+use crate::codec::u64_at;
+use crate::page::{PAGE_BYTES, occupancy};
+
+/// A page whose bytes are no list of fingerprints.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum FingerprintFault {
+    /// The page begins with another fingerprint than its owner says.
+    First { expected: u64, got: u64 },
+    /// The low part is wider than any, or the high part doesn't cover the page's range exactly.
+    Parts,
+    /// A group begins outside of the page, or ends before it begins, or its length is none that a group can have.
+    Directory,
+    /// A group's unary bits or its low parts are none that the encoder writes.
+    Group,
+    /// There are more or fewer fingerprints than the page's header says.
+    Count,
+    /// There are bits behind the last group.
+    Rest,
+}
+
+/// One group of a page.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// The bit at which it begins.
+    begin: usize,
+    /// The offsets in it.
+    count: usize,
+}
+
+impl Group {
+    /// Returns the group whose begin and end, two numbers of the directory, are the low half of `ends`.
+    #[inline(always)]
+    fn of(ends: u64, low_bits: u32) -> Option<Self> {
+        let begin = (ends & 0xFFFF) as usize;
+        let end = (ends >> 16 & 0xFFFF) as usize;
+        let ones_and_lows = end.checked_sub(begin + GROUP_PARTS)?;
+        let count = ones_and_lows / (low_bits as usize + 1);
+        Some(Self { begin, count })
+    }
+
+    #[inline(always)]
+    fn in_page(page: &[u8; PAGE_BYTES], group: usize, low_bits: u32) -> Option<Self> {
+        Self::of(load(page, directory_bit(group)), low_bits)
+    }
+
+    /// Returns the bit at which its low parts begin.
+    #[inline(always)]
+    fn lows(self) -> usize {
+        self.begin + GROUP_PARTS + self.count
+    }
+}
+
+/// Returns the bit at which the directory's number of a group begins.
+#[inline(always)]
+fn directory_bit(group: usize) -> usize {
+    (DIRECTORY_OFFSET + 2 * group) * 8
+}
+
+/// Returns the first fingerprint that the page may hold.
+#[inline]
+pub(crate) fn first(page: &[u8; PAGE_BYTES]) -> u64 {
+    u64_at(page, FIRST_OFFSET)
+}
+
+/// Returns the width of the low part and the number of values of the high part.
+#[inline(always)]
+fn parts(word: u64) -> (u32, usize) {
+    let low_bits = (word >> 16 & 0xFF) as u32;
+    (low_bits.min(MOST_LOW_BITS), (word & 0xFFFF) as usize)
+}
+
+/// Returns the place behind the zero with `zeros` zeros before it, counted from `begin` on and before `end`.
+#[inline(always)]
+fn after_zeros(
+    word: impl Fn(usize) -> u64 + Copy,
+    begin: usize,
+    end: usize,
+    mut zeros: u32,
+) -> Option<usize> {
+    let mut bit = begin;
+    while bit < end {
+        let some = !load_words(word, bit);
+        let count = some.count_ones();
+        if zeros < count {
+            return Some(bit + select(some, zeros) as usize + 1);
+        }
+        zeros -= count;
+        bit += 64;
+    }
+    None
+}
+
+/// Returns whether a page holds an offset, where `word` returns the page's words and anything beyond them.
+#[inline(always)]
+pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
+    let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));
+    let high = offset >> low_bits;
+    if high >= high_count as u64 {
+        return false;
+    }
+    let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
+    let Some(found) = Group::of(load_words(word, directory_bit(group)), low_bits) else {
+        return false;
+    };
+    let begin = match zeros {
+        0 => Some(found.begin),
+        _ => after_zeros(word, found.begin, found.lows(), zeros as u32 - 1),
+    };
+    let Some(mut bit) = begin else {
+        return false;
+    };
+    let mask = (1 << low_bits) - 1;
+    let low = offset & mask;
+    // Each zero before belongs to no offset, each one to one.
+    let mut place = bit - found.begin - zeros;
+    loop {
+        let ones = load_words(word, bit).trailing_ones() as usize;
+        for _ in 0..ones {
+            if place >= found.count {
+                return false;
+            }
+            let at = found.lows() + place * low_bits as usize;
+            let one = load_words(word, at) & mask;
+            if one >= low {
+                return one == low;
+            }
+            place += 1;
+        }
+        if ones < 64 {
+            return false;
+        }
+        bit += ones;
+    }
+}
+
+/// Returns the words in which a look-up for an offset will probably find its unary bits and its low parts, for prefetches;
+/// `None` if the page has no such high part.
+#[cfg(any(test, feature = "stages"))]
+#[inline(always)]
+pub(crate) fn likely_words(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> Option<[usize; 2]> {
+    let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));
+    let high = offset >> low_bits;
+    if high >= high_count as u64 {
+        return None;
+    }
+    let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
+    let found = Group::of(load_words(word, directory_bit(group)), low_bits)?;
+    let before = found.count * zeros / GROUP_PARTS;
+    let unary = found.begin + zeros + before;
+    let low = found.lows() + before * low_bits as usize;
+    Some([unary / 64, low / 64])
+}
+
+/// Appends the page's fingerprints to `out`: its offsets, to which `first` is added. Returns `None` if it finds that the
+/// page is none.
+#[inline(always)]
+pub(crate) fn decode(page: &[u8; PAGE_BYTES], first: u64, out: &mut Vec<u64>) -> Option<()> {
+    let (low_bits, high_count) = parts(u64_at(page, HIGH_COUNT_OFFSET));
+    let mask = (1 << low_bits) - 1;
+    for group in 0..high_count.div_ceil(GROUP_PARTS) {
+        let found = Group::in_page(page, group, low_bits)?;
+        let base = first.wrapping_add(((group * GROUP_PARTS) as u64) << low_bits);
+        let (mut bit, mut low, mut count) = (found.begin, found.lows(), 0);
+        while count < found.count {
+            if bit >= found.lows() {
+                return None;
+            }
+            let mut word = load(page, bit) & ((1 << LOADED) - 1);
+            while word != 0 && count < found.count {
+                let one = bit + word.trailing_zeros() as usize;
+                word &= word - 1;
+                let high = (one - found.begin - count) as u64;
+                out.push(
+                    base.wrapping_add(high << low_bits)
+                        .wrapping_add(load(page, low) & mask),
+                );
+                low += low_bits as usize;
+                count += 1;
+            }
+            bit += LOADED;
+        }
+    }
+    Some(())
+}
+
+/// Checks that a page, whose CRC was checked before, holds fingerprints of this range, as many as its header says, and as
+/// the encoder writes them.
+///
+/// # Errors
+/// What is wrong with it.
+pub(crate) fn check(page: &[u8; PAGE_BYTES], range: Range<u64>) -> Result<(), FingerprintFault> {
+    if first(page) != range.start {
+        return Err(FingerprintFault::First {
+            expected: range.start,
+            got: first(page),
+        });
+    }
+    let width = range.end.saturating_sub(range.start);
+    let layout = check_parts(page, width)?;
+    let end = check_groups(page, layout)?;
+    let mut offsets = Vec::with_capacity(occupancy(page) as usize);
+    decode(page, 0, &mut offsets).ok_or(FingerprintFault::Group)?;
+    let is_below = offsets.last().is_none_or(|last| *last < width);
+    if !is_below || !offsets.is_sorted_by(|one, next| one < next) {
+        return Err(FingerprintFault::Group);
+    }
+    let between = &page[DIRECTORY_OFFSET + 2 * (layout.groups() + 1)..layout.begin() / 8];
+    let behind = &page[end.div_ceil(8)..];
+    let partial = page[end / 8] >> (end % 8);
+    match (end.is_multiple_of(8) || partial == 0)
+        && between.iter().chain(behind).all(|byte| *byte == 0)
+    {
+        true => Ok(()),
+        false => Err(FingerprintFault::Rest),
+    }
+}
+
+/// Checks how a page of this width is divided.
+fn check_parts(page: &[u8; PAGE_BYTES], width: u64) -> Result<Layout, FingerprintFault> {
+    let (low_bits, high_count) = parts(u64_at(page, HIGH_COUNT_OFFSET));
+    let layout = Layout {
+        low_bits,
+        high_count,
+    };
+    if u32::from(page[LOW_BITS_OFFSET]) > MOST_LOW_BITS
+        || page[LOW_BITS_OFFSET + 1] != 0
+        || width == 0
+        || high_count == 0
+        || (width - 1) >> low_bits != high_count as u64 - 1
+    {
+        return Err(FingerprintFault::Parts);
+    }
+    match layout.begin() <= MOST_BITS {
+        true => Ok(layout),
+        false => Err(FingerprintFault::Directory),
+    }
+}
+
+/// Checks that the groups follow each other without gaps and hold as many offsets as the page's header says. Returns the
+/// bit behind the last.
+fn check_groups(page: &[u8; PAGE_BYTES], layout: Layout) -> Result<usize, FingerprintFault> {
+    let (mut end, mut total) = (layout.begin(), 0);
+    for group in 0..layout.groups() {
+        let found = Group::in_page(page, group, layout.low_bits);
+        let found = found.ok_or(FingerprintFault::Directory)?;
+        if found.begin != end {
+            return Err(FingerprintFault::Directory);
+        }
+        end = found.lows() + found.count * layout.low_bits as usize;
+        if end > MOST_BITS {
+            return Err(FingerprintFault::Directory);
+        }
+        check_unary(page, found)?;
+        total += found.count;
+    }
+    if load(page, directory_bit(layout.groups())) & 0xFFFF != end as u64 {
+        return Err(FingerprintFault::Directory);
+    }
+    match total == occupancy(page) as usize {
+        true => Ok(end),
+        false => Err(FingerprintFault::Count),
+    }
+}
+
+/// Checks that a group has as many ones as offsets, and a zero behind the last of them.
+fn check_unary(page: &[u8; PAGE_BYTES], group: Group) -> Result<(), FingerprintFault> {
+    let (mut bit, end, mut ones) = (group.begin, group.lows(), 0);
+    while bit < end {
+        let some = (end - bit).min(LOADED);
+        ones += (load(page, bit) & ((1 << some) - 1)).count_ones() as usize;
+        bit += some;
+    }
+    match ones == group.count && load(page, end - 1) & 1 == 0 {
+        true => Ok(()),
+        false => Err(FingerprintFault::Group),
+    }
+}

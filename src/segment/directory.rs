@@ -1,0 +1,249 @@
+//! The directory: which segments there are, in pages one behind the other.
+
+use std::ops::Range;
+
+use super::entry::{SEGMENT_BYTES, Segment};
+use super::fault::{SegmentFault, check_entries, check_sealed};
+use super::search::last_at_most;
+use super::space::Space;
+use crate::codec::{Decoder, Encoder};
+use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET, seal};
+
+/// Segments in a page of the directory.
+pub(crate) const SEGMENTS_IN_PAGE: usize = (PAGE_BYTES - PAYLOAD_OFFSET) / SEGMENT_BYTES;
+
+/// Returns how many pages a directory of this many segments takes.
+pub(crate) fn directory_pages(segments: u64) -> u64 {
+    segments.div_ceil(SEGMENTS_IN_PAGE as u64)
+}
+
+/// Returns the pages of a directory, the first of which gets this number.
+pub(crate) fn encode(segments: &[Segment], mut number: u64, generation: u64) -> Vec<u8> {
+    let mut out = Vec::with_capacity(directory_pages(segments.len() as u64) as usize * PAGE_BYTES);
+    for some in segments.chunks(SEGMENTS_IN_PAGE) {
+        let begin = out.len();
+        out.resize(begin + PAYLOAD_OFFSET, 0);
+        let mut entries = Encoder::new(&mut out);
+        for segment in some {
+            segment.encode(&mut entries);
+        }
+        out.resize(begin + PAGE_BYTES, 0);
+        seal(number, generation, some.len() as u32, &mut out[begin..]);
+        number += 1;
+    }
+    out
+}
+
+/// Checks a page of a directory with `count` entries, whose segments lie before `end_page`; returns these.
+///
+/// Whether they follow on those of other pages, [`check`] knows.
+pub(crate) fn decode_page(
+    page: &[u8; PAGE_BYTES],
+    number: u64,
+    generation: u64,
+    count: usize,
+    end_page: u64,
+) -> Result<Vec<Segment>, SegmentFault> {
+    check_sealed(number, generation, page)?;
+    check_entries(number, count, SEGMENT_BYTES, page)?;
+    let mut input = Decoder::new(&page[PAYLOAD_OFFSET..]);
+    let entries = (0..count).map_while(|_| Segment::decode(&mut input, end_page));
+    let segments: Vec<Segment> = entries.collect::<Result<_, _>>()?;
+    let newer = segments
+        .iter()
+        .find(|segment| segment.generation > generation);
+    if let Some(segment) = newer {
+        return Err(SegmentFault::Field {
+            field: "generation",
+            expected: "at most the directory's",
+            got: segment.generation,
+        });
+    }
+    check_order(&segments).map(|()| segments)
+}
+
+/// Checks that a directory covers the space from its begin on, in order, and that no two segments share a page.
+pub(crate) fn check(segments: &[Segment], space: Space) -> Result<(), SegmentFault> {
+    let wrong = |expected, got| {
+        Err(SegmentFault::Field {
+            field: "first",
+            expected,
+            got,
+        })
+    };
+    if let Some(front) = segments.first().filter(|front| front.first != 0) {
+        return wrong("0 in the first segment", front.first);
+    }
+    if let Some(last) = segments.last().filter(|last| last.first >= space.count()) {
+        return wrong("below the number of fingerprints", last.first);
+    }
+    check_order(segments)?;
+    let mut extents: Vec<Range<u64>> = segments.iter().map(Segment::extent).collect();
+    extents.sort_unstable_by_key(|extent| extent.start);
+    match extents.windows(2).find(|pair| pair[1].start < pair[0].end) {
+        Some(pair) => Err(SegmentFault::Shared {
+            number: pair[1].start,
+        }),
+        None => Ok(()),
+    }
+}
+
+fn check_order(segments: &[Segment]) -> Result<(), SegmentFault> {
+    let pairs = segments.windows(2);
+    match pairs
+        .map(|pair| pair[1].first)
+        .zip(segments)
+        .find(|(next, one)| *next <= one.first)
+    {
+        Some((got, _)) => Err(SegmentFault::Field {
+            field: "first",
+            expected: "above the one before",
+            got,
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the segment of a directory to which a fingerprint belongs; there is at least one. `first` returns the first
+/// fingerprint of a segment.
+#[inline(always)]
+pub(crate) fn segment_of(
+    segments: u64,
+    space: Space,
+    first: impl Fn(u64) -> u64,
+    fingerprint: u64,
+) -> u64 {
+    let share = fingerprint as i64 as f64 / space.count() as f64;
+    let guess = (share * segments as f64) as i64 as u64;
+    last_at_most(segments, guess, first, fingerprint)
+}
+
+/// Returns the range of a segment.
+pub(crate) fn range(segments: &[Segment], index: usize, space: Space) -> Range<u64> {
+    let end = segments
+        .get(index + 1)
+        .map_or(space.count(), |next| next.first);
+    segments[index].first..end
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::put_u64;
+
+    const END_PAGE: u64 = 1 << 40;
+
+    /// Segments one behind the other, in the file in another order.
+    fn segments(firsts: &[u64]) -> Vec<Segment> {
+        let count = firsts.len() as u64;
+        (0..count)
+            .zip(firsts)
+            .map(|(index, first)| Segment {
+                first: *first,
+                first_page: 32 + (index * 7919 % count) * 3000,
+                keys: index,
+                generation: 1 + index % 6,
+                pages: 1 + (index * 31 % 2040) as u32,
+            })
+            .collect()
+    }
+
+    fn decoded(bytes: &[u8], count: usize) -> Result<Vec<Segment>, SegmentFault> {
+        let mut found = Vec::new();
+        for (number, page) in (500..).zip(bytes.as_chunks().0) {
+            let own = (count - found.len()).min(SEGMENTS_IN_PAGE);
+            found.extend(decode_page(page, number, 6, own, END_PAGE)?);
+        }
+        Ok(found)
+    }
+
+    proptest! {
+        #[test]
+        fn a_directory_is_read_as_it_was_written(
+            firsts in prop::collection::btree_set(1_u64..1 << 40, 0..350),
+            asked in prop::collection::vec(0_u64..1 << 40, 20),
+        ) {
+            let firsts: Vec<u64> = [0].into_iter().chain(firsts).collect();
+            let segments = segments(&firsts);
+            let space = Space::new(1 << 40).unwrap();
+            prop_assert_eq!(check(&segments, space), Ok(()));
+            let bytes = encode(&segments, 500, 6);
+            prop_assert_eq!(bytes.len() as u64 / 4096, directory_pages(segments.len() as u64));
+            prop_assert_eq!(decoded(&bytes, segments.len()), Ok(segments.clone()));
+            for one in asked.iter().chain(&firsts) {
+                let first = |index: u64| segments[index as usize].first;
+                let found = segment_of(segments.len() as u64, space, first, *one) as usize;
+                let twin = firsts.iter().rposition(|first| first <= one).unwrap();
+                prop_assert_eq!(found, twin);
+                prop_assert!(range(&segments, found, space).contains(one));
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_out_of_order_or_shared_is_told() {
+        let space = Space::new(1 << 40).unwrap();
+        let good = segments(&[0, 10, 20]);
+        let field = |expected, got| {
+            Err(SegmentFault::Field {
+                field: "first",
+                expected,
+                got,
+            })
+        };
+        let told = |harm: &dyn Fn(&mut Vec<Segment>)| {
+            let mut segments = good.clone();
+            harm(&mut segments);
+            check(&segments, space)
+        };
+        assert_eq!(told(&|_| ()), Ok(()));
+        assert_eq!(check(&[], space), Ok(()));
+        assert_eq!(
+            told(&|all| all[0].first = 1),
+            field("0 in the first segment", 1)
+        );
+        let above = field("above the one before", 10);
+        assert_eq!(told(&|all| all[2].first = 10), above);
+        let below = field("below the number of fingerprints", 1 << 40);
+        assert_eq!(told(&|all| all[2].first = 1 << 40), below);
+        let last = good[2].extent().end - 1;
+        let shared = told(&|all| all[1].first_page = last);
+        assert_eq!(shared, Err(SegmentFault::Shared { number: last }));
+        assert_eq!(told(&|all| all[1].first_page = last + 1), Ok(()));
+    }
+
+    #[test]
+    fn a_page_with_a_wrong_entry_is_told() {
+        let good = encode(&segments(&[0, 10, 20]), 500, 6);
+        let told = |place: usize, value: u64| {
+            let mut page = good.clone();
+            put_u64(&mut page, PAYLOAD_OFFSET + place, value);
+            seal(500, 6, 3, &mut page);
+            decoded(&page, 3)
+        };
+        assert!(told(0, 0).is_ok());
+        for (place, value, name) in [
+            (SEGMENT_BYTES, 0, "first"),
+            (SEGMENT_BYTES + 8, END_PAGE, "first_page"),
+            (SEGMENT_BYTES + 24, 7, "generation"),
+            (SEGMENT_BYTES + 32, 0, "pages"),
+        ] {
+            match told(place, value) {
+                Err(SegmentFault::Field { field, .. }) => assert_eq!(field, name),
+                other => panic!("{name}: {other:?}"),
+            }
+        }
+        let stray = told(3 * SEGMENT_BYTES, 1);
+        let (number, expected, got) = (500, 3, 3);
+        assert_eq!(
+            stray,
+            Err(SegmentFault::Entries {
+                number,
+                expected,
+                got
+            })
+        );
+    }
+}

@@ -1,0 +1,132 @@
+//! A segment on its way to the file.
+
+use std::ops::Range;
+
+use super::entry::{MOST_SEGMENT_PAGES, Segment, TARGET_PAGES};
+use super::fences;
+use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
+
+/// Pages that are packed and not sealed yet, since nobody knows where they will lie.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct Draft {
+    pages: Vec<u8>,
+    /// The first fingerprint of each page's range.
+    fences: Vec<u64>,
+}
+
+impl Draft {
+    /// Returns how many pages of fingerprints there are.
+    pub(crate) fn pages(&self) -> usize {
+        self.fences.len()
+    }
+
+    /// Returns the numbers of pages that it takes in the file.
+    pub(crate) fn pages_in_file(&self) -> u64 {
+        let pages = self.fences.len() as u32;
+        u64::from(pages) + fences::fence_pages(pages)
+    }
+
+    /// Appends a page.
+    #[inline(always)]
+    pub(super) fn push(&mut self, list: &[u64], range: Range<u64>) {
+        let begin = self.pages.len();
+        self.pages.resize(begin + PAGE_BYTES, 0);
+        if let Some(page) = self.pages[begin..].first_chunk_mut() {
+            self.fences.push(range.start);
+            fingerprint::encode(list, range, page);
+        }
+    }
+
+    /// Takes the first pages off if there are enough for a segment and as many are left.
+    pub(super) fn take_full(&mut self) -> Option<Self> {
+        (self.pages() >= 2 * TARGET_PAGES).then(|| self.take(TARGET_PAGES))
+    }
+
+    /// Cuts what is left into segments, of as many pages each as can be, half a target more or less.
+    pub(super) fn cut(mut self) -> Vec<Self> {
+        let pieces = ((self.pages() + TARGET_PAGES / 2) / TARGET_PAGES).max(1);
+        let mut cut = Vec::with_capacity(pieces);
+        for left in (1..=pieces).rev() {
+            cut.push(self.take(self.pages().div_ceil(left)));
+        }
+        cut
+    }
+
+    fn take(&mut self, pages: usize) -> Self {
+        let rest = Self {
+            pages: self.pages.split_off(pages * PAGE_BYTES),
+            fences: self.fences.split_off(pages),
+        };
+        std::mem::replace(self, rest)
+    }
+
+    /// Gives it a place in the file: returns its entry, and the bytes of its pages.
+    ///
+    /// # Panics
+    /// If it has no pages, or more than a segment may have; no draft that a packer returns does.
+    pub(crate) fn place(mut self, first_page: u64, generation: u64) -> (Segment, Vec<u8>) {
+        let pages = self.fences.len() as u32;
+        assert!((1..=MOST_SEGMENT_PAGES).contains(&pages), "{pages} pages");
+        let mut keys = 0;
+        for (number, page) in (first_page..).zip(self.pages.chunks_exact_mut(PAGE_BYTES)) {
+            let count = occupancy(page);
+            seal(number, generation, count, page);
+            keys += u64::from(count);
+        }
+        let segment = Segment {
+            first: self.fences[0],
+            first_page,
+            keys,
+            generation,
+            pages,
+        };
+        let number = segment.first_fence_page();
+        fences::encode(&self.fences, number, generation, &mut self.pages);
+        (segment, self.pages)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draft(pages: usize) -> Draft {
+        let mut draft = Draft::default();
+        for page in 0..pages as u64 {
+            draft.push(&[page * 10 + 3], page * 10..page * 10 + 10);
+        }
+        draft
+    }
+
+    #[test]
+    fn a_draft_is_cut_into_segments_of_much_the_same_size() {
+        for pages in (1..2 * TARGET_PAGES)
+            .step_by(101)
+            .chain([1, 1529, 1530, 2039])
+        {
+            let cut = draft(pages).cut();
+            let sizes: Vec<_> = cut.iter().map(Draft::pages).collect();
+            assert_eq!(sizes.iter().sum::<usize>(), pages);
+            let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
+            assert!(most - least <= 1, "{pages}: {sizes:?}");
+            assert!(*most < TARGET_PAGES * 3 / 2, "{pages}: {sizes:?}");
+            assert!(
+                sizes.len() == 1 || *least >= TARGET_PAGES * 3 / 4,
+                "{pages}: {sizes:?}"
+            );
+            let whole = draft(pages);
+            let joined: Vec<u8> = cut.iter().flat_map(|draft| draft.pages.clone()).collect();
+            assert!(joined == whole.pages);
+        }
+    }
+
+    #[test]
+    fn a_full_draft_leaves_a_segment_behind() {
+        assert_eq!(draft(2 * TARGET_PAGES - 1).take_full(), None);
+        let mut full = draft(2 * TARGET_PAGES);
+        let taken = full.take_full().unwrap();
+        assert_eq!((taken.pages(), full.pages()), (TARGET_PAGES, TARGET_PAGES));
+        assert_eq!(full.fences[0], TARGET_PAGES as u64 * 10);
+        assert_eq!(full.take_full(), None);
+    }
+}

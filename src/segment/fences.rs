@@ -1,0 +1,162 @@
+//! The fences of a segment: the first fingerprint of each page, in pages of their own.
+
+use std::ops::Range;
+
+use super::fault::{SegmentFault, check_entries, check_sealed};
+use super::search::last_at_most;
+use crate::codec::{put_u64, u64_at};
+use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET, seal};
+
+/// Fences in a page.
+pub(crate) const FENCES_IN_PAGE: usize = (PAGE_BYTES - PAYLOAD_OFFSET) / 8;
+/// The word of a page where its fences begin.
+const FIRST_FENCE: u64 = PAYLOAD_OFFSET as u64 / 8;
+
+/// Returns how many pages the fences of this many pages take.
+pub(crate) fn fence_pages(pages: u32) -> u64 {
+    u64::from(pages).div_ceil(FENCES_IN_PAGE as u64)
+}
+
+/// Appends the pages of a segment's fences, the first of which gets this number.
+pub(crate) fn encode(fences: &[u64], mut number: u64, generation: u64, out: &mut Vec<u8>) {
+    for some in fences.chunks(FENCES_IN_PAGE) {
+        let mut page = [0; PAGE_BYTES];
+        for (index, fence) in some.iter().enumerate() {
+            put_u64(&mut page, PAYLOAD_OFFSET + 8 * index, *fence);
+        }
+        seal(number, generation, some.len() as u32, &mut page);
+        out.extend_from_slice(&page);
+        number += 1;
+    }
+}
+
+/// Checks a page of `count` fences, all of which lie in `range`.
+pub(crate) fn check(
+    page: &[u8; PAGE_BYTES],
+    number: u64,
+    generation: u64,
+    count: usize,
+    range: Range<u64>,
+) -> Result<(), SegmentFault> {
+    check_sealed(number, generation, page)?;
+    check_entries(number, count, 8, page)?;
+    let fences = (0..count).map(|index| u64_at(page, PAYLOAD_OFFSET + 8 * index));
+    match fences.clone().is_sorted_by(|one, next| one < next)
+        && fences.clone().all(|fence| range.contains(&fence))
+    {
+        true => Ok(()),
+        false => Err(SegmentFault::Fences { number }),
+    }
+}
+
+/// Returns the page of a segment to which a fingerprint of its range belongs, where `word` returns the words of the pages
+/// of fences, one behind the other, and the search begins at `guess`.
+#[inline(always)]
+pub(crate) fn page_of(word: impl Fn(u64) -> u64, pages: u32, guess: u64, fingerprint: u64) -> u64 {
+    last_at_most(pages.into(), guess, |page| word(place(page)), fingerprint)
+}
+
+/// Returns the page near which the fingerprint's own lies: fingerprints are spread evenly.
+#[inline(always)]
+pub(crate) fn likely_page(pages: u32, range: Range<u64>, fingerprint: u64) -> u64 {
+    // Below 2^63 a signed number is converted in one step.
+    let passed = fingerprint.saturating_sub(range.start) as i64 as f64;
+    let share = passed / range.end.saturating_sub(range.start) as i64 as f64;
+    ((share * f64::from(pages)) as i64 as u64).min(u64::from(pages.saturating_sub(1)))
+}
+
+/// Returns the word of a segment's pages of fences where the fence of a page lies.
+#[inline(always)]
+pub(crate) fn place(page: u64) -> u64 {
+    const WORDS: u64 = PAGE_BYTES as u64 / 8;
+    let (passed, index) = (page / FENCES_IN_PAGE as u64, page % FENCES_IN_PAGE as u64);
+    passed * WORDS + FIRST_FENCE + index
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::codec::put_u32;
+    use crate::page::OCCUPANCY_OFFSET;
+
+    fn pages(fences: &[u64]) -> Vec<[u8; PAGE_BYTES]> {
+        let mut out = Vec::new();
+        encode(fences, 70, 4, &mut out);
+        out.as_chunks::<PAGE_BYTES>().0.to_vec()
+    }
+
+    proptest! {
+        /// The slow twin walks over the list.
+        #[test]
+        fn a_page_is_found_by_its_fence(
+            fences in prop::collection::btree_set(0_u64..1 << 40, 1..1200),
+            asked in prop::collection::vec(0_u64..1 << 40, 20),
+        ) {
+            let fences: Vec<u64> = fences.into_iter().collect();
+            let written = pages(&fences);
+            prop_assert_eq!(written.len() as u64, fence_pages(fences.len() as u32));
+            let word = |place: u64| u64_at(&written[place as usize / 512], place as usize % 512 * 8);
+            let range = fences[0]..1 << 40;
+            for one in asked.iter().chain(&fences).filter(|one| range.contains(one)) {
+                let twin = fences.iter().rposition(|fence| fence <= one).unwrap();
+                let pages = fences.len() as u32;
+                let guess = likely_page(pages, range.clone(), *one);
+                prop_assert_eq!(page_of(word, pages, guess, *one), twin as u64);
+            }
+            for (number, (page, some)) in (70..).zip(written.iter().zip(fences.chunks(510))) {
+                prop_assert_eq!(check(page, number, 4, some.len(), range.clone()), Ok(()));
+            }
+        }
+    }
+
+    #[test]
+    fn every_fault_is_told() {
+        let fences: Vec<u64> = (0..600).map(|number| 1000 + number * 10).collect();
+        let good = pages(&fences)[1];
+        let told = |harm: &dyn Fn(&mut [u8; PAGE_BYTES])| {
+            let mut page = good;
+            harm(&mut page);
+            seal(71, 4, u32::from(page[OCCUPANCY_OFFSET]), &mut page);
+            check(&page, 71, 4, 90, 1000..7000)
+        };
+        assert_eq!(told(&|_| ()), Ok(()));
+        let unsorted = Err(SegmentFault::Fences { number: 71 });
+        assert_eq!(told(&|page| put_u64(page, 16, 6109)), Ok(()));
+        assert_eq!(told(&|page| put_u64(page, 16, 6110)), unsorted);
+        assert_eq!(told(&|page| put_u64(page, 16, 999)), unsorted);
+        assert_eq!(told(&|page| put_u64(page, 16 + 89 * 8, 7000)), unsorted);
+        let entries = |got| {
+            Err(SegmentFault::Entries {
+                number: 71,
+                expected: 90,
+                got,
+            })
+        };
+        assert_eq!(
+            told(&|page| put_u32(page, OCCUPANCY_OFFSET, 91)),
+            entries(91)
+        );
+        assert_eq!(told(&|page| page[4095] = 1), entries(90));
+        let range = 1000..7000;
+        assert_eq!(
+            check(&good, 71, 5, 90, range.clone()),
+            Err(SegmentFault::Generation {
+                number: 71,
+                expected: 5,
+                got: 4
+            })
+        );
+        let elsewhere = check(&good, 72, 4, 90, range.clone());
+        assert!(
+            matches!(elsewhere, Err(SegmentFault::Checksum { number: 72, .. })),
+            "{elsewhere:?}"
+        );
+        let blank = check(&[0; PAGE_BYTES], 71, 4, 90, range);
+        assert!(
+            matches!(blank, Err(SegmentFault::Checksum { got: 0, .. })),
+            "{blank:?}"
+        );
+    }
+}

@@ -1,0 +1,144 @@
+//! A segment as it lies in the file.
+
+use std::ops::Range;
+
+use super::entry::Segment;
+use super::fault::{SegmentFault, check_sealed};
+use super::fences::{self, FENCES_IN_PAGE, place};
+use super::merge::Changes;
+use super::packer::Packer;
+use crate::codec::u64_at;
+use crate::page::fingerprint::{self, read::FingerprintFault};
+use crate::page::{PAGE_BYTES, PAGE_WORDS};
+
+/// All pages of a segment, read from its extent.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Image<'a> {
+    segment: Segment,
+    /// Where its range ends.
+    end: u64,
+    pages: &'a [[u8; PAGE_BYTES]],
+    fence_pages: &'a [[u8; PAGE_BYTES]],
+}
+
+impl<'a> Image<'a> {
+    /// Returns `None` if the bytes are more or fewer than the segment's extent has.
+    pub(crate) fn of(segment: Segment, end: u64, bytes: &'a [u8]) -> Option<Self> {
+        let (pages, rest) = bytes.as_chunks();
+        let extent = segment.extent();
+        if !rest.is_empty() || pages.len() as u64 != extent.end - extent.start {
+            return None;
+        }
+        let (pages, fence_pages) = pages.split_at(segment.pages as usize);
+        Some(Self {
+            segment,
+            end,
+            pages,
+            fence_pages,
+        })
+    }
+
+    /// Checks every byte.
+    pub(crate) fn check(&self) -> Result<(), SegmentFault> {
+        self.check_fences()?;
+        let mut keys = 0;
+        for (index, page) in self.pages.iter().enumerate() {
+            let number = self.number(index);
+            keys += u64::from(check_sealed(number, self.segment.generation, page)?);
+            let list = fingerprint::check(page, self.range(index));
+            list.map_err(|fault| SegmentFault::List { number, fault })?;
+        }
+        self.check_keys(keys)
+    }
+
+    /// Checks how many fingerprints its pages have in all.
+    pub(crate) fn check_keys(&self, keys: u64) -> Result<(), SegmentFault> {
+        match keys == self.segment.keys {
+            true => Ok(()),
+            false => Err(SegmentFault::Keys {
+                expected: self.segment.keys,
+                got: keys,
+            }),
+        }
+    }
+
+    fn number(&self, index: usize) -> u64 {
+        self.segment.first_page + index as u64
+    }
+
+    /// Checks the fences, without which no page can be found.
+    pub(crate) fn check_fences(&self) -> Result<(), SegmentFault> {
+        let mut range = self.segment.first..self.end;
+        let mut left = self.pages.len();
+        for (number, page) in (self.segment.first_fence_page()..).zip(self.fence_pages) {
+            let count = left.min(FENCES_IN_PAGE);
+            fences::check(page, number, self.segment.generation, count, range.clone())?;
+            left -= count;
+            // The next page's fences are above the last of this one.
+            range.start = self.fence(self.pages.len() - left - 1).saturating_add(1);
+        }
+        match self.fence(0) == self.segment.first {
+            true => Ok(()),
+            false => Err(SegmentFault::Fences {
+                number: self.segment.first_fence_page(),
+            }),
+        }
+    }
+
+    fn fence(&self, index: usize) -> u64 {
+        let place = place(index as u64) as usize;
+        u64_at(
+            &self.fence_pages[place / PAGE_WORDS],
+            place % PAGE_WORDS * 8,
+        )
+    }
+
+    /// Returns the range of a page.
+    pub(super) fn range(&self, index: usize) -> Range<u64> {
+        let end = match index + 1 < self.pages.len() {
+            true => self.fence(index + 1),
+            false => self.end,
+        };
+        self.fence(index)..end
+    }
+
+    /// Returns whether the segment holds a fingerprint of its range. It was checked before.
+    pub(crate) fn contains(&self, fingerprint: u64) -> bool {
+        let fence_word = |place: u64| {
+            let place = place as usize;
+            u64_at(
+                &self.fence_pages[place / PAGE_WORDS],
+                place % PAGE_WORDS * 8,
+            )
+        };
+        let range = self.segment.first..self.end;
+        let guess = fences::likely_page(self.segment.pages, range, fingerprint);
+        let page = fences::page_of(fence_word, self.segment.pages, guess, fingerprint) as usize;
+        let page = &self.pages[page];
+        let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
+        match fingerprint.checked_sub(fingerprint::first(page)) {
+            Some(offset) => fingerprint::contains(word, offset),
+            None => false,
+        }
+    }
+
+    /// Checks a page and packs its fingerprints with the changes of its range, which it takes off. Returns how many it had.
+    /// The fences were checked before.
+    pub(crate) fn merge(
+        &self,
+        index: usize,
+        changes: &mut Changes<'_>,
+        packer: &mut Packer,
+    ) -> Result<u32, SegmentFault> {
+        let (page, range, number) = (&self.pages[index], self.range(index), self.number(index));
+        let count = check_sealed(number, self.segment.generation, page)?;
+        let list = |fault| SegmentFault::List { number, fault };
+        let (expected, got) = (range.start, fingerprint::first(page));
+        if expected != got {
+            return Err(list(FingerprintFault::First { expected, got }));
+        }
+        let own = changes.take_below(range.end);
+        let packed = packer.put_page(page, range, own);
+        packed.ok_or(list(FingerprintFault::Group)).map(|()| count)
+    }
+}

@@ -1,0 +1,26 @@
+//! Segments: sorted fingerprints of a range, in pages packed to the brim, and what finds them.
+//!
+//! A store of fingerprints will be a directory of segments, each written at once to room that nothing names. This room
+//! has the parts of that which need no I/O: the way from a hash to its fingerprint, the merge of old fingerprints with
+//! new ones, the bytes of segments and of the directory, and which pages of the file are free. No store uses them yet;
+//! docs/design.md, "Fingerprints", says how it will.
+
+pub(crate) mod directory;
+pub(crate) mod draft;
+pub(crate) mod entry;
+pub(crate) mod fault;
+pub(crate) mod fences;
+pub(crate) mod free_room;
+pub(crate) mod image;
+pub(crate) mod lookup;
+#[cfg(all(test, loom))]
+mod loom;
+pub(crate) mod merge;
+pub(crate) mod packer;
+pub(crate) mod pass;
+pub(crate) mod plan;
+pub(crate) mod reuse;
+mod search;
+pub(crate) mod space;
+#[cfg(test)]
+mod tests;

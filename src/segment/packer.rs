@@ -1,0 +1,136 @@
+//! Packing: a rising stream of fingerprints becomes segments.
+
+use std::ops::Range;
+
+use super::draft::Draft;
+use super::merge::{Changes, merge};
+use crate::page::fingerprint::{decode, longest};
+use crate::page::{PAGE_BYTES, occupancy};
+use crate::sys::cpu_dispatch::{self, Work};
+
+/// Where the search for the length of the first page begins.
+const FIRST_GUESS: usize = 1400;
+
+/// Packs fingerprints into pages, each as full as it can be, and pages into segments.
+///
+/// A page ends where the next one's first fingerprint lies. So the last fingerprints wait until more have come.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    draft: Draft,
+    /// The first fingerprint that the next page may hold.
+    first: u64,
+    /// Fingerprints that are in no page yet.
+    pending: Vec<u64>,
+    guess: usize,
+    /// The fingerprints of the page that is merged.
+    decoded: Vec<u64>,
+}
+
+impl Packer {
+    /// Begins with a segment whose range begins with `first`.
+    pub(crate) fn begin(first: u64) -> Self {
+        Self {
+            draft: Draft::default(),
+            first,
+            pending: Vec::new(),
+            guess: FIRST_GUESS,
+            decoded: Vec::new(),
+        }
+    }
+
+    /// Packs fingerprints, all above those packed before.
+    pub(crate) fn put(&mut self, added: &[u64]) {
+        let changes = Changes {
+            added,
+            removed: &[],
+        };
+        self.decoded.clear();
+        cpu_dispatch::run(Put(self, changes));
+    }
+
+    /// Packs the fingerprints of a page with changes of its range; `None` if the page holds anything else than as many of its
+    /// range, in order, as it says. Its CRC was checked before.
+    pub(crate) fn put_page(
+        &mut self,
+        page: &[u8; PAGE_BYTES],
+        range: Range<u64>,
+        changes: Changes<'_>,
+    ) -> Option<()> {
+        self.decoded.clear();
+        let whole = cpu_dispatch::run(Decode(page, range, &mut self.decoded));
+        whole.then(|| cpu_dispatch::run(Put(self, changes)))
+    }
+
+    /// Returns how many pages are packed.
+    pub(crate) fn pages(&self) -> usize {
+        self.draft.pages()
+    }
+
+    /// Returns a segment if one is complete. Asked each time that something was packed, the packer keeps no more than two
+    /// segments and what came last.
+    pub(crate) fn take_full(&mut self) -> Option<Draft> {
+        self.draft.take_full()
+    }
+
+    /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
+    pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
+        self.pack(Some(end));
+        if self.draft.pages() == 0 {
+            self.draft.push(&[], self.first..end);
+        }
+        self.draft.cut()
+    }
+
+    /// Packs what makes full pages; with the end of the range, all there is.
+    #[inline(always)]
+    fn pack(&mut self, end: Option<u64>) {
+        let mut packed = 0;
+        while let [.., last] = self.pending[packed..] {
+            let rest = &self.pending[packed..];
+            let behind = end.unwrap_or(last + 1);
+            let count = longest(rest, self.first, behind, self.guess);
+            if count == rest.len() && end.is_none() {
+                break;
+            }
+            let next = rest.get(count).copied().unwrap_or(behind);
+            self.draft.push(&rest[..count], self.first..next);
+            (self.first, self.guess) = (next, count);
+            packed += count;
+        }
+        self.pending.drain(..packed);
+    }
+}
+
+/// Decoding, compiled for this processor.
+struct Decode<'a>(&'a [u8; PAGE_BYTES], Range<u64>, &'a mut Vec<u64>);
+
+impl Work for Decode<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run(self) -> bool {
+        let Decode(page, range, list) = self;
+        let whole = decode(page, range.start, list).is_some();
+        let pairs = list.windows(2);
+        let rising = pairs.fold(true, |rising, pair| rising & (pair[0] < pair[1]));
+        let inside = [list.first(), list.last()].into_iter().flatten();
+        whole
+            && rising
+            && inside.into_iter().all(|one| range.contains(one))
+            && list.len() == occupancy(page) as usize
+    }
+}
+
+/// Merging what was decoded, and packing.
+struct Put<'a>(&'a mut Packer, Changes<'a>);
+
+impl Work for Put<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run(self) {
+        let Put(packer, changes) = self;
+        merge(&packer.decoded, changes, &mut packer.pending);
+        packer.pack(None);
+    }
+}

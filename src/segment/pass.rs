@@ -1,0 +1,176 @@
+//! A pass over all segments: a checkpoint without its I/O.
+
+use std::ops::Range;
+
+use super::directory::range;
+use super::draft::Draft;
+use super::entry::{Segment, TARGET_PAGES};
+use super::fault::SegmentFault;
+use super::image::Image;
+use super::merge::Changes;
+use super::packer::Packer;
+use super::space::Space;
+
+/// Changes that are asked for at once, about: 8 MiB of them.
+const CHANGES_AT_ONCE: u64 = 1 << 20;
+
+/// Where a pass gets what it merges, and what becomes of the result.
+pub(crate) trait PassIo {
+    type Error: From<SegmentFault>;
+
+    /// Replaces what `changes` holds by the changes of a range. Ranges are asked for in order, and each once.
+    fn changes(&mut self, range: Range<u64>, changes: &mut OwnedChanges)
+    -> Result<(), Self::Error>;
+
+    /// Returns all bytes of a segment's extent.
+    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, Self::Error>;
+
+    /// Writes a segment where nothing is named.
+    fn write(&mut self, draft: Draft) -> Result<Segment, Self::Error>;
+}
+
+/// Changes of a range: both lists rise, and no fingerprint is in both.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct OwnedChanges {
+    pub(crate) added: Vec<u64>,
+    pub(crate) removed: Vec<u64>,
+}
+
+impl OwnedChanges {
+    fn borrowed(&self) -> Changes<'_> {
+        Changes {
+            added: &self.added,
+            removed: &self.removed,
+        }
+    }
+}
+
+/// Merges changes into the segments of a directory. Segments without changes stay as they are, unless the one before has
+/// become too small and takes them in.
+pub(crate) struct Pass<'a, I> {
+    io: &'a mut I,
+    space: Space,
+    old: &'a [Segment],
+    /// How many changes there will be, about.
+    expected: u64,
+    /// What is packed and belongs to no segment yet.
+    packer: Option<Packer>,
+    new: Vec<Segment>,
+    changes: OwnedChanges,
+}
+
+impl<'a, I: PassIo> Pass<'a, I> {
+    pub(crate) fn new(io: &'a mut I, space: Space, old: &'a [Segment], expected: u64) -> Self {
+        Self {
+            io,
+            space,
+            old,
+            expected,
+            packer: None,
+            new: Vec::with_capacity(old.len()),
+            changes: OwnedChanges::default(),
+        }
+    }
+
+    /// Returns the segments of the new directory.
+    pub(crate) fn run(mut self) -> Result<Vec<Segment>, I::Error> {
+        if self.old.is_empty() {
+            self.fill()?;
+        }
+        for index in 0..self.old.len() {
+            self.merge(index)?;
+            let end = range(self.old, index, self.space).end;
+            let pages = self.packer.as_ref().map_or(0, Packer::pages);
+            if pages >= TARGET_PAGES / 2 || index + 1 == self.old.len() {
+                self.finish(end)?;
+            }
+        }
+        Ok(self.new)
+    }
+
+    /// Makes the first segments of a store.
+    fn fill(&mut self) -> Result<(), I::Error> {
+        let count = self.space.count();
+        let parts = self.expected.div_ceil(CHANGES_AT_ONCE).clamp(1, count);
+        let mut begin = 0;
+        for part in 1..=parts {
+            let end = (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
+            self.io.changes(begin..end, &mut self.changes)?;
+            if !self.changes.added.is_empty() {
+                let packer = self.packer.get_or_insert_with(|| Packer::begin(0));
+                packer.put(&self.changes.added);
+                self.write_full()?;
+            }
+            begin = end;
+        }
+        self.finish(count)
+    }
+
+    /// Merges one segment with its changes, or leaves it alone.
+    fn merge(&mut self, index: usize) -> Result<(), I::Error> {
+        let segment = self.old[index];
+        let own = range(self.old, index, self.space);
+        let share = (own.end - own.start) as f64 / self.space.count() as f64;
+        let parts = (self.expected as f64 * share / CHANGES_AT_ONCE as f64).ceil() as usize;
+        if parts <= 1 {
+            self.io.changes(own.clone(), &mut self.changes)?;
+            if self.packer.is_none() && self.changes.borrowed().is_empty() {
+                self.new.push(segment);
+                return Ok(());
+            }
+        }
+        let bytes = self.io.read(&segment)?;
+        let image = Image::of(segment, own.end, &bytes).ok_or(SegmentFault::Field {
+            field: "extent",
+            expected: "as many bytes as its pages have",
+            got: bytes.len() as u64,
+        })?;
+        image.check_fences()?;
+        self.packer.get_or_insert_with(|| Packer::begin(own.start));
+        let mut keys = 0;
+        let at_once = (segment.pages as usize).div_ceil(parts.max(1));
+        for first in (0..segment.pages as usize).step_by(at_once) {
+            let pages = first..(first + at_once).min(segment.pages as usize);
+            if parts > 1 {
+                let part = image.range(pages.start).start..image.range(pages.end - 1).end;
+                self.io.changes(part, &mut self.changes)?;
+            }
+            keys += self.merge_pages(&image, pages)?;
+        }
+        Ok(image.check_keys(keys)?)
+    }
+
+    /// Returns how many fingerprints the pages had.
+    fn merge_pages(&mut self, image: &Image<'_>, pages: Range<usize>) -> Result<u64, I::Error> {
+        let (mut changes, mut keys) = (self.changes.borrowed(), 0);
+        for index in pages {
+            let Some(packer) = &mut self.packer else {
+                break;
+            };
+            keys += u64::from(image.merge(index, &mut changes, packer)?);
+            while let Some(draft) = packer.take_full() {
+                self.new.push(self.io.write(draft)?);
+            }
+        }
+        Ok(keys)
+    }
+
+    fn write_full(&mut self) -> Result<(), I::Error> {
+        while let Some(draft) = self.packer.as_mut().and_then(Packer::take_full) {
+            self.new.push(self.io.write(draft)?);
+        }
+        Ok(())
+    }
+
+    /// Ends what is packed at the end of a segment's range.
+    fn finish(&mut self, end: u64) -> Result<(), I::Error> {
+        for draft in self
+            .packer
+            .take()
+            .map_or(Vec::new(), |packer| packer.finish(end))
+        {
+            self.new.push(self.io.write(draft)?);
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,106 @@
+//! From a hash to its fingerprint.
+
+use std::ops::{Range, RangeInclusive};
+
+use crate::page::place::{first_hash_of, last_hash_below, page_of};
+
+/// The most fingerprints that there may be: half of the hashes, so that hashes alone are not wrong more often.
+pub(crate) const MOST_FINGERPRINTS: u64 = 1 << 63;
+
+/// The numbers that fingerprints are drawn from: all below a count.
+///
+/// Hashes go to fingerprints by the high half of a product, so sorting by hash sorts by fingerprint, whatever the count.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Space(u64);
+
+impl Space {
+    /// Returns `None` unless the count is 1 to [`MOST_FINGERPRINTS`].
+    pub(crate) fn new(count: u64) -> Option<Self> {
+        (1..=MOST_FINGERPRINTS)
+            .contains(&count)
+            .then_some(Self(count))
+    }
+
+    pub(crate) fn count(self) -> u64 {
+        self.0
+    }
+
+    #[inline]
+    pub(crate) fn fingerprint(self, hash: u64) -> u64 {
+        page_of(hash, self.0)
+    }
+
+    /// Returns the smallest hash that has the same fingerprint: two keys share it if and only if they share their
+    /// fingerprint.
+    #[inline]
+    pub(crate) fn rounded(self, hash: u64) -> u64 {
+        // The low half of the product falls by the count with each hash below, and the high half stays until it is below
+        // the count.
+        hash - hash.wrapping_mul(self.0) / self.0
+    }
+
+    /// Returns the hashes of a range of fingerprints, which is not empty and ends within the space.
+    pub(crate) fn hashes(self, fingerprints: Range<u64>) -> RangeInclusive<u64> {
+        debug_assert!(!fingerprints.is_empty() && fingerprints.end <= self.0);
+        // There are more hashes than fingerprints, so each fingerprint in the space has a first one.
+        let first = first_hash_of(fingerprints.start, self.0).unwrap_or(u64::MAX);
+        first..=last_hash_below(fingerprints.end, self.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn counts() -> impl Strategy<Value = u64> {
+        let any_width = (0_u32..63, any::<u64>());
+        let any_width = any_width.prop_map(|(bits, more)| (1 << bits) + more % (1 << bits));
+        prop_oneof![any_width, Just(1), Just(MOST_FINGERPRINTS)]
+    }
+
+    proptest! {
+        /// The slow twin divides.
+        #[test]
+        fn a_fingerprint_is_the_share_of_the_hash(count in counts(), hash in any::<u64>()) {
+            let space = Space::new(count).unwrap();
+            let share = u128::from(hash) * u128::from(count) / (1 << 64);
+            prop_assert_eq!(u128::from(space.fingerprint(hash)), share);
+            prop_assert!(space.fingerprint(hash) < count);
+        }
+
+        #[test]
+        fn a_rounded_hash_is_the_first_of_its_fingerprint(count in counts(), hash in any::<u64>()) {
+            let space = Space::new(count).unwrap();
+            let rounded = space.rounded(hash);
+            let fingerprint = space.fingerprint(hash);
+            prop_assert_eq!(Some(rounded), first_hash_of(fingerprint, count));
+            prop_assert_eq!(space.fingerprint(rounded), fingerprint);
+            prop_assert!(rounded == 0 || space.fingerprint(rounded - 1) < fingerprint);
+            prop_assert_eq!(space.rounded(rounded), rounded);
+        }
+
+        #[test]
+        fn a_range_has_the_hashes_of_its_fingerprints(
+            count in counts(),
+            ends in any::<(u64, u64)>(),
+            hash in any::<u64>(),
+        ) {
+            let space = Space::new(count).unwrap();
+            let (one, other) = (ends.0 % count, ends.1 % count);
+            let range = one.min(other)..one.max(other) + 1;
+            let hashes = space.hashes(range.clone());
+            for hash in [hash, *hashes.start(), *hashes.end()] {
+                prop_assert_eq!(hashes.contains(&hash), range.contains(&space.fingerprint(hash)));
+            }
+        }
+    }
+
+    #[test]
+    fn a_space_has_at_least_one_fingerprint_and_not_too_many() {
+        assert_eq!(Space::new(0), None);
+        assert_eq!(Space::new(MOST_FINGERPRINTS + 1), None);
+        assert_eq!(Space::new(1).unwrap().rounded(u64::MAX), 0);
+        assert_eq!(Space::new(1).unwrap().hashes(0..1), 0..=u64::MAX);
+    }
+}

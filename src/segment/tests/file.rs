@@ -1,0 +1,171 @@
+//! A store file in memory, as far as segments go.
+
+use std::ops::Range;
+
+use crate::codec::u64_at;
+use crate::page::fingerprint::{decode, first};
+use crate::page::{GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy, seal};
+use crate::segment::directory;
+use crate::segment::draft::Draft;
+use crate::segment::entry::Segment;
+use crate::segment::fault::SegmentFault;
+use crate::segment::free_room::FreeRoom;
+use crate::segment::image::Image;
+use crate::segment::lookup::PageWords;
+use crate::segment::merge::Changes;
+use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::segment::space::Space;
+
+/// Its bytes, and the directory of its newest checkpoint.
+#[derive(Clone)]
+pub(super) struct File {
+    pub(super) space: Space,
+    pub(super) segments: Vec<Segment>,
+    bytes: Vec<u8>,
+    generation: u64,
+}
+
+impl File {
+    pub(super) fn new(count: u64) -> Self {
+        Self {
+            space: Space::new(count).unwrap(),
+            segments: Vec::new(),
+            bytes: Vec::new(),
+            generation: 1,
+        }
+    }
+
+    pub(super) fn bytes(&self, pages: Range<u64>) -> &[u8] {
+        &self.bytes[pages.start as usize * PAGE_BYTES..pages.end as usize * PAGE_BYTES]
+    }
+
+    fn image(&self, index: usize) -> Image<'_> {
+        let range = directory::range(&self.segments, index, self.space);
+        let segment = self.segments[index];
+        Image::of(segment, range.end, self.bytes(segment.extent())).unwrap()
+    }
+
+    pub(super) fn contains(&self, fingerprint: u64) -> bool {
+        let first = |index: u64| self.segments[index as usize].first;
+        let count = self.segments.len() as u64;
+        count > 0 && {
+            let index = directory::segment_of(count, self.space, first, fingerprint);
+            self.image(index as usize).contains(fingerprint)
+        }
+    }
+
+    pub(super) fn keys(&self) -> u64 {
+        self.segments.iter().map(|segment| segment.keys).sum()
+    }
+
+    /// All fingerprints, in order.
+    pub(super) fn list(&self) -> Vec<u64> {
+        let mut list = Vec::new();
+        for segment in &self.segments {
+            let pages = segment.first_page..segment.first_fence_page();
+            for page in self.bytes(pages).as_chunks().0 {
+                decode(page, first(page), &mut list).unwrap();
+            }
+        }
+        list
+    }
+
+    pub(super) fn checkpoint(&mut self, added: &[u64], removed: &[u64]) {
+        self.try_checkpoint(added, removed).unwrap();
+        (0..self.segments.len()).for_each(|index| assert_eq!(self.image(index).check(), Ok(())));
+    }
+
+    /// Changes a byte of a page, and mends the page's CRC.
+    pub(super) fn forge(&mut self, page: u64, at: usize, byte: u8) {
+        let begin = page as usize * PAGE_BYTES;
+        let bytes = &mut self.bytes[begin..begin + PAGE_BYTES];
+        bytes[at] = byte;
+        seal(
+            page,
+            u64_at(bytes, GENERATION_OFFSET),
+            occupancy(bytes),
+            bytes,
+        );
+    }
+
+    /// Merges changes, and writes the result where the directory of before has nothing.
+    pub(super) fn try_checkpoint(
+        &mut self,
+        added: &[u64],
+        removed: &[u64],
+    ) -> Result<(), SegmentFault> {
+        self.generation += 1;
+        let old = self.segments.clone();
+        let mut disk = Disk {
+            room: FreeRoom::around(old.iter().map(Segment::extent)),
+            left: Changes { added, removed },
+            asked: 0,
+            file: &mut *self,
+        };
+        let (space, expected) = (disk.file.space, (added.len() + removed.len()) as u64);
+        let before = disk.file.bytes.clone();
+        let segments = Pass::new(&mut disk, space, &old, expected).run()?;
+        assert!(disk.left.is_empty());
+        // What the directory of before names is as it was.
+        for extent in old.iter().map(Segment::extent) {
+            let bytes = extent.start as usize * PAGE_BYTES..extent.end as usize * PAGE_BYTES;
+            assert!(self.bytes[bytes.clone()] == before[bytes]);
+        }
+        self.segments = segments;
+        assert_eq!(directory::check(&self.segments, space), Ok(()));
+        Ok(())
+    }
+}
+
+/// A checkpoint of the file.
+struct Disk<'a> {
+    file: &'a mut File,
+    room: FreeRoom,
+    left: Changes<'a>,
+    asked: u64,
+}
+
+impl PassIo for Disk<'_> {
+    type Error = SegmentFault;
+
+    fn changes(
+        &mut self,
+        range: Range<u64>,
+        changes: &mut OwnedChanges,
+    ) -> Result<(), SegmentFault> {
+        assert_eq!(range.start, self.asked);
+        self.asked = range.end;
+        let taken = self.left.take_below(range.end);
+        changes.added = taken.added.to_vec();
+        changes.removed = taken.removed.to_vec();
+        Ok(())
+    }
+
+    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, SegmentFault> {
+        Ok(self.file.bytes(segment.extent()).to_vec())
+    }
+
+    fn write(&mut self, draft: Draft) -> Result<Segment, SegmentFault> {
+        let pages = draft.pages_in_file();
+        let first_page = self.room.take(pages).unwrap();
+        let (segment, bytes) = draft.place(first_page, self.file.generation);
+        assert_eq!(bytes.len() as u64, pages * PAGE_BYTES as u64);
+        let begin = first_page as usize * PAGE_BYTES;
+        let end = begin + bytes.len();
+        self.file.bytes.resize(self.file.bytes.len().max(end), 0);
+        self.file.bytes[begin..end].copy_from_slice(&bytes);
+        Ok(segment)
+    }
+}
+
+impl PageWords for &File {
+    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
+        let page = self.bytes(number..number + 1);
+        move |index| u64_at(page, index % PAGE_WORDS * 8)
+    }
+
+    fn prefetch(self, number: u64, index: usize) {
+        // What is not there can't be asked for.
+        self.page(number)(index);
+    }
+}
