@@ -20,14 +20,14 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no store at this path. `create` creates one.
-    #[error("{path}: no such store (make one with `create`)", path = path.display())]
+    #[error("{path}: no such store; create one with `create`", path = path.display())]
     NotFound {
         /// The store's path.
         path: PathBuf,
     },
 
     /// `create` found something at this path. It never overwrites.
-    #[error("{path}: exists already (open it, or choose another name)", path = path.display())]
+    #[error("{path}: already exists; open it, or choose another name", path = path.display())]
     AlreadyExists {
         /// The store's path.
         path: PathBuf,
@@ -41,14 +41,14 @@ pub enum Error {
     },
 
     /// The folder that should hold the store does not exist.
-    #[error("{path}: no such folder (make it first)", path = path.display())]
+    #[error("{path}: no such folder; create it first", path = path.display())]
     MissingFolder {
         /// The folder.
         path: PathBuf,
     },
 
     /// The path names a folder, not a file.
-    #[error("{path}: is a folder, a store is a file", path = path.display())]
+    #[error("{path}: is a folder; a store is a file", path = path.display())]
     IsFolder {
         /// The path.
         path: PathBuf,
@@ -63,7 +63,7 @@ pub enum Error {
     },
 
     /// A file that is not Everseen's has a name that this operation needs. The file is left unchanged.
-    #[error("{path}: is not a file of Everseen's, and its name is needed; move it or rename it", path = path.display())]
+    #[error("{path}: Everseen needs this name, and the file is not one of its own; move or rename it", path = path.display())]
     InTheWay {
         /// The file.
         path: PathBuf,
@@ -71,7 +71,7 @@ pub enum Error {
 
     /// Beside the store lies a log that belongs to another store and holds keys: that store had this name before and
     /// was removed or moved away.
-    #[error("{path}: holds keys of another store that had this name; if that store is gone for good, remove this file, else move the store back to it", path = path.display())]
+    #[error("{path}: holds keys of another store that had this name; move that store back, or remove this file if the store is gone for good", path = path.display())]
     LeftoverLog {
         /// The log.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
 
     /// The store's file has several names (hard links). A writer would leave its log beside one of them, where handles
     /// that use the other names would not find it. Readers may open it.
-    #[error("{path}: the file has {names} names (hard links), and only one may be written to; remove the others, or make a copy with `everseen snapshot`", path = path.display())]
+    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others, or copy it with `everseen snapshot`", path = path.display())]
     ManyNames {
         /// The path.
         path: PathBuf,
@@ -180,7 +180,7 @@ pub enum Error {
 
     /// The memory that the store's handles share (`NAME-shm`, `NAME-shm.G`) is not what they wrote: something else
     /// wrote into these files. All handles must be closed. The next handle to open the store recovers it from its logs.
-    #[error("{path}: the memory that its handles share is damaged: {word} is {got}, expected {expected}; close the store everywhere and open it again, which recovers from its logs", path = path.display())]
+    #[error("{path}: the shared memory of its handles is damaged: {word} is {got}, expected {expected}; close the store in every process and open it again, which recovers it from its logs", path = path.display())]
     SharedMemory {
         /// The store.
         path: PathBuf,
@@ -217,7 +217,7 @@ pub enum Error {
     },
 
     /// Two stores can't be merged, because they differ in a parameter that decides where a key's bits are.
-    #[error("{path}: can't be merged with {other}: its {field} is {got}, and not {expected}; make stores that are to be merged with `create --like`", path = path.display(), other = other.display())]
+    #[error("{path}: can't be merged with {other}: {difference}; create stores for merging with `create --like`", path = path.display(), other = other.display(), difference = difference(field, got, expected))]
     Mismatch {
         /// The store that does not fit.
         path: PathBuf,
@@ -232,7 +232,7 @@ pub enum Error {
     },
 
     /// Stores of this kind can't be merged, or can't be folded.
-    #[error("{path}: is of kind {got}, and only {expected} can be {action}", path = path.display())]
+    #[error("{path}: is of kind {got}; only {expected} can be {action}", path = path.display())]
     WrongKind {
         /// The store.
         path: PathBuf,
@@ -245,7 +245,7 @@ pub enum Error {
     },
 
     /// A store built from others would exceed the bound on its false-positive rate. It was not created.
-    #[error("{path}: would be wrong at a rate of {rate}, and its bound is {expected:e}: it has too few bits for about {keys} keys; to have it all the same, give {rate} as its bound (fpr)", path = path.display(), rate = rounded_up(*got))]
+    #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (`--fpr`)", path = path.display(), rate = rounded_up(*got))]
     Overfull {
         /// The store that was to be created.
         path: PathBuf,
@@ -258,7 +258,7 @@ pub enum Error {
     },
 
     /// A store can only be opened read-only, and some of its keys are in its logs, which merging does not read.
-    #[error("{path}: {keys} keys are in its log, and it can't be opened for writing, which would bring them into its pages; do `everseen checkpoint` where it can be written to", path = path.display())]
+    #[error("{path}: {keys} keys are still in its log, and it can't be opened for writing to move them into its pages; run `everseen checkpoint` where it can be written", path = path.display())]
     KeysInLog {
         /// The store.
         path: PathBuf,
@@ -268,7 +268,7 @@ pub enum Error {
 
     /// Only a store of kind counting supports this operation.
     #[error(
-        "only a store of kind counting can {action}, and this one is of kind {kind}; make one with `create --kind counting`"
+        "only a store of kind counting can {action}; this one is of kind {kind}; create one with `create --kind counting`"
     )]
     NotCounting {
         /// The requested operation.
@@ -283,7 +283,7 @@ pub enum Error {
 
     /// A store of fixed capacity holds all the keys it was created for. It still answers for keys that it holds.
     #[error(
-        "the store is full: it was made for {capacity} keys; make a larger one, or one that grows (kind scalable)"
+        "the store is full: it was created for {capacity} keys; create a larger one, or one that grows (kind scalable)"
     )]
     Full {
         /// The number of keys it was created for.
@@ -298,7 +298,7 @@ pub enum Error {
     },
 
     /// The tag of a commit is longer than the format allows.
-    #[error("a tag of {got} bytes; at most {expected} are kept")]
+    #[error("the tag has {got} bytes, and at most {expected} are kept")]
     TagTooLarge {
         /// Most bytes allowed.
         expected: usize,
@@ -329,7 +329,7 @@ pub enum Error {
 
     /// Another handle is busy, and did not finish within this handle's timeout. Try again. A stopped process is waited
     /// for; only a dead one is replaced.
-    #[error("{path}: waited too long for {what}{holder}; try again, or with a longer timeout (`--timeout`)", path = path.display(), holder = holder(*process))]
+    #[error("{path}: waited too long for {what}{holder}; try again, or wait longer (`--timeout`)", path = path.display(), holder = holder(*process))]
     Busy {
         /// The file whose lock was waited for.
         path: PathBuf,
@@ -340,7 +340,7 @@ pub enum Error {
     },
 
     /// The locks of this file system do not exclude other handles.
-    #[error("{path}: locks do not work on this file system; open the store with `exclusive` and see to it that nobody else does, or move it to a local disk", path = path.display())]
+    #[error("{path}: file locks do not work on this file system; move the store to a local disk, or open it with `exclusive` and make sure that nothing else opens it", path = path.display())]
     NoLocks {
         /// The lock file.
         path: PathBuf,
@@ -355,20 +355,28 @@ pub enum Error {
 
     /// This handle reads what other handles write, and all of those have closed the store or died. Open the store again
     /// to see what later writers do.
-    #[error("all who had the store open for writing are gone; open it again")]
+    #[error("every process that had the store open for writing is gone; open it again")]
     Ended,
 
     /// The callback that watched the progress of a long call ended it early. The call has left nothing behind.
-    #[error("given up, as asked; nothing was left behind")]
+    #[error("cancelled; nothing was left behind")]
     Cancelled,
 
     /// This process was forked after the handle was opened. The handle's locks belong to the parent process.
-    #[error("this handle belongs to the process before the fork; open the store in the child")]
+    #[error("this handle belongs to the parent of this process; open the store again after a fork")]
     Forked,
 
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
+}
+
+/// Describes in what two stores differ. Seeds are never disclosed.
+fn difference(field: &str, got: &str, expected: &str) -> String {
+    match field {
+        "seed" => "its seed differs".to_owned(),
+        _ => format!("its {field} is {got}, not {expected}"),
+    }
 }
 
 fn holder(process: Option<u64>) -> String {

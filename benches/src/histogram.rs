@@ -45,7 +45,7 @@ impl Histogram {
         self.max
     }
 
-    /// What so many per cent of them don't exceed; `None` if there are too few to have one beyond.
+    /// The value that this percentage of them does not exceed; `None` if there are too few to have one beyond.
     pub fn percentile(&self, percent: f64) -> Option<u64> {
         let beyond = (1.0 - percent / 100.0) * self.total as f64;
         // To within what a fraction such as 0.999 is off.

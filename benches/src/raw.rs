@@ -148,7 +148,7 @@ fn open_direct(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// Writes a file of so many bytes from front to end, past the page cache, and makes it durable.
+/// Writes a file of this many bytes from front to end, past the page cache, and makes it durable.
 /// Answers bytes a second.
 ///
 /// # Errors
@@ -182,7 +182,7 @@ pub fn read_sequentially(path: &Path) -> io::Result<f64> {
     Ok(length as f64 / begun.elapsed().as_secs_f64())
 }
 
-/// Reads pages of a file at random, past the page cache, so many at once, for a time. Answers reads
+/// Reads pages of a file at random, past the page cache, this many at once, for a time. Answers reads
 /// a second.
 ///
 /// # Errors

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
+use crate::output::format::thousands;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
     #[error(
-        "{path}: no such store; make one with `everseen create {path}`",
+        "{path}: no such store; create one with `everseen create {path}`",
         path = path.display()
     )]
     NoStore { path: PathBuf },
@@ -23,7 +24,7 @@ pub enum CliError {
     NotAStore { path: PathBuf },
 
     #[error(
-        "{path}: exists already, and is {has}: leave out {asked}, or name another store",
+        "{path}: already exists and is {has}; leave out {asked}, or name another store",
         path = path.display()
     )]
     OtherStore {
@@ -31,6 +32,36 @@ pub enum CliError {
         asked: String,
         has: String,
     },
+
+    /// The label of the store tells how its lines are read.
+    #[error(
+        "{path}: was created to compare lines {kept}, which {asked} contradicts; leave {asked} out, or name another store",
+        path = path.display()
+    )]
+    OtherReading {
+        path: PathBuf,
+        asked: &'static str,
+        kept: String,
+    },
+
+    #[error("{option}: needs --url, since the store does not say that it compares URLs")]
+    NeedsUrl { option: &'static str },
+
+    #[error(
+        "{path}: compares URLs by version {got} of the rules, and this program by version {expected}, which may tell other URLs apart; use a program with version {got}, or create the store again",
+        path = path.display()
+    )]
+    OtherRules {
+        path: PathBuf,
+        expected: u32,
+        got: u32,
+    },
+
+    #[error(
+        "{path}: its lines are read in a way that this program does not know ({label}); use a newer program",
+        path = path.display()
+    )]
+    UnknownReading { path: PathBuf, label: String },
 
     #[error(transparent)]
     Store(everseen::Error),
@@ -48,7 +79,7 @@ pub enum CliError {
     CutShort { name: String, format: Format },
 
     #[error(
-        "{name}: its {format} data can't be read: {source}; the lines before that are done (--no-decompress takes it as it is)"
+        "{name}: its {format} data can't be read: {source}; the lines before that are done (--no-decompress reads it as it is)"
     )]
     NotDecompressed {
         name: String,
@@ -59,19 +90,17 @@ pub enum CliError {
     #[error("{name}: is a folder; name the files in it")]
     InputIsFolder { name: String },
 
-    #[error(
-        "{name}: is the output as well, so it would be read without end; write to another file"
-    )]
+    #[error("{name}: is also the output, so reading it would never end; write to another file")]
     InputIsOutput { name: String },
 
     #[error(
-        "{name}: is a name for files of the store {store}, which may replace or remove it; choose another name",
+        "{name}: is a name that the store {store} uses for files of its own; choose another name",
         store = store.display()
     )]
     SideFile { name: String, store: PathBuf },
 
     #[error(
-        "{name}:{line}: longer than {limit}; set --max-line, or are items separated another way (-0)?"
+        "{name}:{line}: longer than {limit}; raise --max-line, or separate items by NUL bytes (-0)"
     )]
     ItemTooLong {
         name: String,
@@ -81,8 +110,8 @@ pub enum CliError {
 
     /// All items before this one are processed.
     #[error(
-        "{input}:{line}: the store {store} is full: it was made for {capacity} keys, and has all lines before this one; make a larger one, or one that grows (kind scalable)",
-        input = place.input, line = place.line, store = store.display()
+        "{input}:{line}: the store {store} is full: it was created for {capacity} keys and has all lines before this one; create a larger one, or one that grows (--kind scalable)",
+        input = place.input, line = place.line, store = store.display(), capacity = thousands(*capacity)
     )]
     Full {
         store: PathBuf,
@@ -97,7 +126,7 @@ pub enum CliError {
     Output(io::Error),
 
     #[error(
-        "standard output is closed, so that what is printed would be lost; open it, if only to /dev/null"
+        "standard output is closed, so what is printed would be lost; redirect it, if only to /dev/null"
     )]
     NoOutput,
 
@@ -105,7 +134,7 @@ pub enum CliError {
     OutputFile { path: PathBuf, source: io::Error },
 
     #[error(
-        "{path}: is not a regular file, and only such a one can be taken back to what was committed; print to standard output"
+        "{path}: is not a regular file, and only a regular file can be cut back to what was committed; print to standard output"
     , path = path.display())]
     OutputIsNoFile { path: PathBuf },
 
@@ -113,32 +142,32 @@ pub enum CliError {
     OutputIsStore { path: PathBuf },
 
     #[error(
-        "{path}: exists already, and is no report of `everseen report`; name another file"
+        "{path}: already exists and is not a report of `everseen report`; name another file"
     , path = path.display())]
     NotAReport { path: PathBuf },
 
     #[error(
-        "{path}: another run writes to it; wait until that has ended, or name another file"
+        "{path}: another run is writing to it; wait until it ends, or name another file"
     , path = path.display())]
     OutputInUse { path: PathBuf },
 
     #[error(
-        "{path}: {why}, and so it can't go on where the run before it was cut off; put that file back as it was, or name another: what is committed is not printed again"
+        "{path}: {why}, so this run can't continue where the last one was cut off; restore the file, or name another one (what is committed is not printed again)"
     , path = path.display())]
     OutputChanged { path: PathBuf, why: String },
 
     #[error(
-        "{path}: is not transactional, and only such a store can keep each line exactly once in a file; make one with `everseen create --transactional`, or append standard output (>>)"
+        "{path}: is not transactional, and only a transactional store can keep each line exactly once in a file; create one with `everseen create --transactional`, or append standard output (>>)"
     , path = path.display())]
     NotTransactional { path: PathBuf },
 
     #[error(
-        "{path}: another `everseen dedup` is at work on it, and only a transactional store takes several at once; wait until that has ended, or make one with `everseen create --transactional`"
+        "{path}: another `everseen dedup` is using it, and only a transactional store takes several at once; wait until it ends, or create one with `everseen create --transactional`"
     , path = path.display())]
     NotAlone { path: PathBuf },
 
     #[error(
-        "--pages: {pages} does not divide the {has} pages of the store; `everseen create --foldable` makes stores that can be halved"
+        "--pages: {pages} does not divide the {has} pages of the store; `everseen create --foldable` creates stores that can be halved"
     )]
     NoDivisor { pages: u64, has: u64 },
 

@@ -45,6 +45,18 @@ Examples:
 Exit status: 0 done, 1 \"no\" (check: nothing printed; verify: damage), 2 error, 3 done but for lines
 that another process has claimed and not committed (dedup, add: see --wait).";
 
+/// What is said without a subcommand.
+const FIRST_STEPS: &str = "\
+Everseen remembers every line that it was ever given, in one file.
+
+  everseen dedup STORE [FILE...]   print the lines never seen before, and remember them
+  everseen check STORE [FILE...]   print the lines seen before (-v: the others)
+  everseen info STORE              show what a store holds
+  everseen plan                    compute the size of a store
+
+Try: everseen dedup seen.ever list.txt
+More: everseen --help, everseen dedup --help";
+
 #[derive(Subcommand)]
 enum Command {
     Create(create::Args),
@@ -68,6 +80,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    if std::env::args_os().len() <= 1 {
+        output::tell(FIRST_STEPS);
+        return ExitCode::from(2);
+    }
     let result = match Cli::parse().command {
         Command::Create(args) => create::run(args),
         Command::Dedup(args) => dedup::run(args),

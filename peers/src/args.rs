@@ -128,7 +128,7 @@ impl Args {
         }))
     }
 
-    /// Everseen's buffer for so many keys, in MiB.
+    /// Everseen's buffer for this many keys, in MiB.
     pub fn buffer_mib(&self, keys: u64) -> u64 {
         let filter = variants::filter_bytes(keys, self.fpr) >> 20;
         // What a store takes unless told, and more for a filter of gigabytes: there is memory for it here.

@@ -130,7 +130,7 @@ fn create(folder: &Path, name: &str) -> Result<BufWriter<File>> {
     Ok(BufWriter::with_capacity(1 << 20, file))
 }
 
-/// Waits for the disk, so that nobody who is measured has to.
+/// Waits for the disk, so that no measurement has to.
 fn close(out: BufWriter<File>) -> Result<()> {
     let file = out.into_inner().map_err(|error| error.into_error())?;
     Ok(file.sync_all()?)

@@ -40,7 +40,7 @@ impl Size {
         }
     }
 
-    /// Bytes of a classic filter for so many keys.
+    /// Bytes of a classic filter for this many keys.
     pub fn filter_bytes(&self) -> u64 {
         variants::filter_bytes(self.keys, self.fpr)
     }

@@ -106,7 +106,7 @@ impl Sequence {
         }
     }
 
-    /// Hands over all keys, so many at a time, until told to stop.
+    /// Hands over all keys, this many at a time, until it must stop.
     pub fn in_portions(
         &self,
         size: usize,

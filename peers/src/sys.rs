@@ -21,7 +21,7 @@ pub fn open_lmdb(folder: &Path, map_bytes: usize) -> heed::Result<heed::Env> {
     unsafe { heed::EnvOpenOptions::new().map_size(map_bytes).open(folder) }
 }
 
-/// Gives freed memory back to the system, so that who is measured next can't use it again unnoticed.
+/// Gives freed memory back to the system, so that the next variant can't use it again unnoticed.
 pub fn give_back_freed() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     // SAFETY: it takes a number, may be called at any time, and touches only memory that is free.

@@ -33,7 +33,9 @@ pub enum DeltaError {
     },
 
     /// The delta is shorter or longer than its header says.
-    #[error("the delta has {got} bytes, expected {expected}; was it sent whole? Make it anew")]
+    #[error(
+        "the delta has {got} bytes, expected {expected}; was all of it copied? Create it again"
+    )]
     Length {
         /// The length that its header says, in bytes.
         expected: u64,
@@ -43,7 +45,7 @@ pub enum DeltaError {
 
     /// A CRC does not match the delta's bytes.
     #[error(
-        "the delta's {part} is damaged: CRC {got:08x}, expected {expected:08x}; send it again, or make it anew"
+        "the delta's {part} is damaged: CRC {got:08x}, expected {expected:08x}; copy it again, or create a new one"
     )]
     Checksum {
         /// The part: the delta's header or its content.
@@ -71,13 +73,13 @@ pub enum DeltaError {
 
     /// The file is a store, but not a copy that `snapshot` created.
     #[error(
-        "this is no copy that `everseen snapshot` made, so nobody knows what it lacks; take a whole snapshot"
+        "this copy was not made by `everseen snapshot`, so what it lacks is unknown; take a full snapshot"
     )]
     NotACopy,
 
     /// The copy was written to since its creation, as a store of its own.
     #[error(
-        "this copy was written to since it was made (superblock {got}, made with {expected}): its history is its own now; take a whole snapshot"
+        "this copy has been written to since it was made (superblock {got}, made with {expected}) and has a history of its own; take a full snapshot"
     )]
     Written {
         /// The sequence of the superblock that was written when the copy was created.
@@ -87,7 +89,11 @@ pub enum DeltaError {
     },
 
     /// The copy belongs to another store.
-    #[error("these are two stores: id {}, expected {}", hex(got), hex(expected))]
+    #[error(
+        "delta and copy belong to different stores: id {}, expected {}",
+        hex(got),
+        hex(expected)
+    )]
     WrongStore {
         /// The id of the delta's store.
         expected: [u8; 16],
@@ -97,7 +103,7 @@ pub enum DeltaError {
 
     /// The delta starts from another generation than the copy's.
     #[error(
-        "the delta leads on from generation {expected}, and this copy is of generation {got}; apply the deltas in their order, each once"
+        "the delta continues from generation {expected}, and this copy is at generation {got}; apply deltas in order, each once"
     )]
     WrongGeneration {
         /// The generation that the delta starts from.
@@ -109,7 +115,7 @@ pub enum DeltaError {
     /// Generation and store match, but the pages don't hold what the delta was created for: the store continued from a
     /// backup meanwhile, or the copy is damaged.
     #[error(
-        "the pages of this copy are not those that the delta leads on from (digest {got:016x}, expected {expected:016x}); take a whole snapshot"
+        "the pages of this copy differ from those that the delta continues from (digest {got:016x}, expected {expected:016x}); take a full snapshot"
     )]
     WrongContent {
         /// The expected digest.
@@ -120,7 +126,7 @@ pub enum DeltaError {
 
     /// The copy is newer than the store: the store was restored from an older backup.
     #[error(
-        "this copy is of generation {got}, and the store only at {expected}; was the store restored from an older one? Take a whole snapshot"
+        "this copy is at generation {got}, ahead of the store at {expected}; was the store restored from an older copy? Take a full snapshot"
     )]
     Newer {
         /// The store's generation.
@@ -130,7 +136,7 @@ pub enum DeltaError {
     },
 
     /// The copy has a layer that the store or the delta lacks or describes differently.
-    #[error("layer {layer} of this copy is not the store's; take a whole snapshot")]
+    #[error("layer {layer} of this copy differs from the store's; take a full snapshot")]
     Layers {
         /// The first layer that differs, counted from 0.
         layer: u32,
@@ -138,7 +144,7 @@ pub enum DeltaError {
 
     /// Another delta was partly applied.
     #[error(
-        "another delta was applied half to this copy, from generation {from} to {to}; apply that one again first"
+        "another delta was applied only in part to this copy, from generation {from} to {to}; apply that one again first"
     )]
     Unfinished {
         /// The generation that the other delta starts from.

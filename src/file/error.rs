@@ -70,7 +70,7 @@ pub enum FormatError {
     },
 
     /// Neither superblock is usable.
-    #[error("both superblocks are damaged (A: {a}; B: {b}); restore the file from a copy")]
+    #[error("{}", no_superblock(a, b))]
     NoSuperblock {
         /// The fault of the first.
         a: SuperblockFault,
@@ -80,7 +80,7 @@ pub enum FormatError {
 
     /// A delta was being applied to this copy, and the application did not finish.
     #[error(
-        "a delta was applied half to this copy, from generation {from} to {to}; `everseen apply` it again"
+        "a delta was applied only in part to this copy, from generation {from} to {to}; run `everseen apply` with it again"
     )]
     HalfApplied {
         /// The generation that the delta starts from.
@@ -128,6 +128,30 @@ fn too_short(expected: u64, got: u64) -> String {
         1..8 => format!("not an Everseen store: the file has {got} bytes"),
         _ => format!(
             "the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy"
+        ),
+    }
+}
+
+/// Describes superblocks of which neither is usable: they are damaged, or from before keys had their bits in runs.
+fn no_superblock(a: &SuperblockFault, b: &SuperblockFault) -> String {
+    let is_early = |fault: &SuperblockFault| {
+        matches!(
+            fault,
+            SuperblockFault::Field {
+                field: "run_length",
+                got: 0,
+                ..
+            }
+        )
+    };
+    let faults = [a, b];
+    let all = faults
+        .iter()
+        .all(|fault| is_early(fault) || **fault == SuperblockFault::Blank);
+    match all && faults.into_iter().any(is_early) {
+        true => "an early build created this store and placed the bits of its keys differently; create it again from its keys".to_owned(),
+        false => format!(
+            "both superblocks are damaged (A: {a}; B: {b}); restore the file from a copy"
         ),
     }
 }

@@ -7,6 +7,7 @@ mod error;
 pub(crate) mod header;
 pub(crate) mod intent;
 pub(crate) mod journal;
+pub(crate) mod label;
 pub(crate) mod layer;
 pub(crate) mod layout;
 #[cfg(all(test, loom))]

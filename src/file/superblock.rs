@@ -4,6 +4,7 @@ use super::layout::MAX_COUNTER;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::section::{MAX_SECTIONS, SECTION_BYTES};
@@ -266,10 +267,18 @@ impl Superblock {
         if !input.rest_is_zero() {
             return wrong("length", "the end of the last writer", u64::MAX);
         }
-        Some(superblock.check_kind(header).map(|()| superblock))
+        Some(superblock.check_header(header).map(|()| superblock))
     }
 
-    fn check_kind(&self, header: &Header) -> Result<(), SuperblockFault> {
+    /// Checks what the header says of the superblock.
+    fn check_header(&self, header: &Header) -> Result<(), SuperblockFault> {
+        if header.has_label() && label_of(header, &self.commits).is_none() {
+            return Err(SuperblockFault::Field {
+                field: "label",
+                expected: "an entry, as the header says",
+                got: 0,
+            });
+        }
         if header.kind == Kind::Scalable {
             return Ok(());
         }

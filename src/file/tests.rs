@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::intent;
+use super::label::set_label;
 use super::layout::MAX_COUNTER;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, LAYER_ALIGNMENT, PAGES_OFFSET};
 use super::superblock::{Commits, MAX_TAG, SUPERBLOCK_LENGTH_OFFSET};
@@ -94,6 +95,10 @@ fn commits() -> impl Strategy<Value = Commits> {
     prop::collection::btree_map("[a-zA-Z\\u{e4}\\u{f6}]{1,30}", entry, 0..5)
 }
 
+fn label() -> impl Strategy<Value = Vec<u8>> {
+    prop::collection::vec(any::<u8>(), 1..40)
+}
+
 prop_compose! {
     fn header_and_superblock()(
         header in header(),
@@ -102,7 +107,7 @@ prop_compose! {
         log_expected in any::<bool>(),
         commit_sequence in 1000..=MAX_COUNTER,
         gaps in prop::collection::vec(gap_and_layer(), 1..65),
-        (section, commits) in (section(), commits()),
+        (section, commits, label) in (section(), commits(), label()),
     ) -> (Header, Superblock) {
         let mut layers: Vec<Layer> = Vec::new();
         for layer in gaps {
@@ -122,7 +127,7 @@ prop_compose! {
             ..section
         });
         let sections = sections.into_iter().collect();
-        let superblock = Superblock {
+        let mut superblock = Superblock {
             sequence,
             generation,
             log_expected,
@@ -131,6 +136,10 @@ prop_compose! {
             sections,
             commits,
         };
+        let mut header = header;
+        if header.has_label() {
+            set_label(&mut header, &mut superblock, &label);
+        }
         (header, superblock)
     }
 }

@@ -6,7 +6,7 @@
 pub enum LogError {
     /// The superblock expects a log, and there is none.
     #[error(
-        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; bring the log back beside the store, or go on without it by `everseen repair`"
+        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; put the log back beside the store, or give it up with `everseen repair`"
     )]
     Missing {
         /// The log's generation.
@@ -28,7 +28,7 @@ pub enum LogError {
 
     /// The log belongs to another store.
     #[error(
-        "the log belongs to store {got}, not to {expected}; move it away and bring back the right one"
+        "the log belongs to store {got}, not to {expected}; move it away and put the right one there"
     )]
     Foreign {
         /// This store's id, in hexadecimal.
@@ -38,7 +38,7 @@ pub enum LogError {
     },
 
     /// The log's name and its header name different generations.
-    #[error("the log is of generation {got}, its name says {expected}")]
+    #[error("the log is of generation {got}, and its name says {expected}")]
     WrongGeneration {
         /// The generation of its name.
         expected: u64,
@@ -48,7 +48,7 @@ pub enum LogError {
 
     /// A record is damaged although a later record proves that it had been durable.
     #[error(
-        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or go on without what follows by `everseen repair`"
+        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or give up what follows with `everseen repair`"
     )]
     Damaged {
         /// Offset of the damaged record.

@@ -51,7 +51,7 @@ impl LogFile {
         let path = log_path(store, generation);
         let file = storage
             .create_new(&path)
-            .map_err(|error| Error::io("make the log", &path, error))?;
+            .map_err(|error| Error::io("create the log", &path, error))?;
         let made = Self::initialise(file, path.clone(), store_id, generation, length)
             .and_then(|log| sync_parent(storage, &path).map(|()| log));
         if made.is_err() {
@@ -164,7 +164,7 @@ impl LogFile {
     pub(crate) fn write_again(&self, range: Range<u64>) -> Result<()> {
         let mut bytes = vec![0; 1 << 18];
         let mut offset = range.start;
-        let failed = |error| Error::io("write the log once more", &self.path, error);
+        let failed = |error| Error::io("rewrite the log", &self.path, error);
         while offset < range.end {
             let part = &mut bytes[..(range.end - offset).min(1 << 18) as usize];
             read_exact_at(&*self.file, part, offset).map_err(failed)?;

@@ -40,7 +40,7 @@ pub enum SizingError {
     /// A rate that no filter of 64-bit hashes can keep with this many keys.
     #[error(
         "a rate of {fpr:e} is out of reach with {capacity} keys: a key is known by its 64-bit hash, and that alone \
-         is wrong at a rate of {floor:e} when the filter is full; ask for a rate of at least twice that, or for fewer keys"
+         is wrong at a rate of {floor:e} when the filter is full; ask for at least twice that rate, or for fewer keys"
     )]
     RateBelowFloor {
         /// The rate requested.
@@ -81,7 +81,9 @@ pub enum SizingError {
     },
 
     /// More folds than a plan supports.
-    #[error("pages can be made to fold 0 to {MAX_FOLDS} times, not {got}: each time halves them")]
+    #[error(
+        "a store can be made foldable 0 to {MAX_FOLDS} times, not {got}: each fold halves its pages"
+    )]
     FoldsOutOfRange {
         /// The folds requested.
         got: u32,
@@ -105,7 +107,7 @@ pub enum SizingError {
 
     /// A layer beyond the maximum number of layers in a store.
     #[error(
-        "layer {index} is one too many, a store has at most {MAX_LAYERS}: make a new store with a larger first layer"
+        "layer {index} is one too many, since a store has at most {MAX_LAYERS}: create a new store with a larger first layer"
     )]
     TooManyLayers {
         /// Index of the layer requested, from 0.
@@ -114,7 +116,7 @@ pub enum SizingError {
 
     /// More keys than a growing store can hold and still keep its rate.
     #[error(
-        "this growth keeps its rate up to {limit} keys, not {keys}: make the store with a higher rate, \
+        "this growth keeps its rate up to {limit} keys, not {keys}: create the store with a higher rate, \
          or with a capacity that is known beforehand"
     )]
     PastGrowthLimit {

@@ -12,7 +12,7 @@ pub enum UrlError {
     #[error("the line is blank")]
     Blank,
     /// The standard is about text.
-    #[error("the bytes from {offset} on are no UTF-8")]
+    #[error("it is not UTF-8 from byte {offset} on")]
     NotUtf8 {
         /// Where the first wrong byte is, counted from 0.
         offset: usize,
@@ -24,26 +24,26 @@ pub enum UrlError {
     #[error("its host is missing")]
     EmptyHost,
     /// The host is no domain: it has characters that none may have, or is no valid international name.
-    #[error("its host is no valid domain")]
+    #[error("its host is not a valid domain")]
     InvalidDomain,
     /// The host ends in a number, so it would be an IPv4 address, and isn't.
-    #[error("its host is no valid IPv4 address")]
+    #[error("its host is not a valid IPv4 address")]
     InvalidIpv4,
     /// The host begins with a bracket, so it would be an IPv6 address, and isn't.
-    #[error("its host is no valid IPv6 address")]
+    #[error("its host is not a valid IPv6 address")]
     InvalidIpv6,
     /// The port is no number up to 65535.
-    #[error("its port is no number up to 65535")]
+    #[error("its port is not a number up to 65535")]
     InvalidPort,
     /// Longer than [`LONGEST`].
-    #[error("it has {got} bytes, and more than {LONGEST} are not looked at")]
+    #[error("it has {got} bytes, and at most {LONGEST} are accepted")]
     TooLong {
         /// Bytes of the line.
         got: usize,
     },
     /// The parser departs from the standard in it (in a few file URLs with a Windows drive letter), or refuses it for a
     /// reason that this version of the library doesn't know.
-    #[error("the parser can't be relied on for it")]
+    #[error("the parser is not reliable for it")]
     Refused,
 }
 

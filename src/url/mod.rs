@@ -33,8 +33,9 @@
 //! URLs from real lists. It departs where few will look: `file:////a` loses a slash, `^` in a path stays as it is
 //! (the standard has it encoded since 2023), and some hosts that can't exist are refused.
 //!
-//! A store doesn't know whether its keys are URLs. Use the same options with it every time. Should another version of
-//! the parser write some URL otherwise, that one is new once more.
+//! A store doesn't know whether its keys are URLs. Use the same options with it every time; its [label](crate::Options::label)
+//! is a place to keep them, and the command keeps them there. Should another version of the parser write some URL otherwise,
+//! that one is new once more; [`RULES`] rises then.
 
 mod error;
 #[cfg(test)]
@@ -45,6 +46,10 @@ use std::ops::Range;
 use ::url::{Position, Url};
 
 pub use error::UrlError;
+
+/// The version of the normalisation. It rises when a line gets another URL than before; for callers that keep it, such as in
+/// a store's [label](crate::Options::label).
+pub const RULES: u32 = 1;
 
 /// The longest line that is looked at, in bytes: 2 MiB, as in the browsers that have a limit.
 pub const LONGEST: usize = 2 << 20;

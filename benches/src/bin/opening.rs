@@ -130,7 +130,7 @@ struct Opened {
     close: u64,
 }
 
-/// Makes a store with so many MiB of pages.
+/// Creates a store with this many MiB of pages.
 fn create(path: &Path, mib: u64) -> everseen::Result<()> {
     let keys = (mib << 23) / 32;
     Options::new()

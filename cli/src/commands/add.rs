@@ -1,5 +1,6 @@
 //! `everseen add`: remember lines.
 
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -17,8 +18,8 @@ use crate::pipeline::pending::Wait;
 
 /// Remember lines
 ///
-/// Prints only a summary, on standard error. The exit status is 3 if another process still has some of the lines
-/// pending (--wait).
+/// Prints nothing, but for a summary on standard error with --stats, on a terminal, and where not all lines were added. The
+/// exit status is 3 if another process still has some of the lines pending (--wait).
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -45,6 +46,10 @@ pub struct Args {
     #[command(flatten)]
     policy: Policy,
 
+    /// At the end, report how many lines there were and how many were new. On a terminal it does so in any case
+    #[arg(long, conflicts_with_all = ["json", "quiet"])]
+    stats: bool,
+
     #[command(flatten)]
     summing: Summing,
 }
@@ -53,12 +58,14 @@ const EXAMPLES: &str = "\
 Examples:
   everseen add blocked.ever blocklist.txt
   everseen add visited.ever old-urls.gz                       compressed lists are decompressed
+  everseen add --stats blocked.ever blocklist.txt             and how many were new
   everseen add --json blocked.ever blocklist.txt 2> added.json
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
     input.quiet = args.summing.quiet;
+    let reading = input.reading;
 
     let repeats = match args.unique {
         true => Repeats::LeaveOut,
@@ -77,12 +84,14 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     let tally = claimed.outcome.tally;
-    let urls = args.items.urls.summary(tally.strays);
+    let urls = reading.summary(tally.strays);
     let pending = claimed.pending_summary();
     let text = || {
         let lines = counted(tally.items, "line");
         format!("{lines}, {} new{pending}{urls}", tally.kept)
     };
-    args.summing.tell(|| claimed.summary("add"), text);
+    if args.stats || args.summing.json || io::stderr().is_terminal() || !claimed.is_complete() {
+        args.summing.tell(|| claimed.summary("add"), text);
+    }
     claimed.end(&args.store)
 }

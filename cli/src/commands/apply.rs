@@ -8,7 +8,7 @@ use everseen::Options;
 use crate::commands::snapshot::finish;
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
-use crate::output::format::thousands;
+use crate::output::format::many;
 use crate::output::progress::Progress;
 use crate::output::tell;
 use crate::process::side_files;
@@ -55,14 +55,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let done = applied.map(|applied| {
         let copy = args.copy.display();
         let (from, to) = (applied.from, applied.to);
-        let keys = thousands(applied.keys);
+        let keys = many(applied.keys, "key");
         match applied.pages {
-            0 => tell(format_args!(
-                "{copy} is of generation {to} already: {keys} keys"
-            )),
+            0 => tell(format_args!("{copy} is at generation {to} already: {keys}")),
             pages => tell(format_args!(
-                "{copy} went from generation {from} to {to}: {} pages, {keys} keys",
-                thousands(pages)
+                "{copy} went from generation {from} to {to}: {}, {keys}",
+                many(pages, "page")
             )),
         }
     });

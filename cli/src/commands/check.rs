@@ -86,6 +86,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.timeout.apply(Options::new()));
     let opened = options.open_read_only(&args.store);
     let store = opened.map_err(CliError::of_first_argument)?;
+    input.follow(&store, &args.store)?;
 
     let mut lookup = Lookup {
         store: &store,

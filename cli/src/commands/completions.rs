@@ -21,6 +21,7 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   source <(everseen completions bash)                              in ~/.bashrc
+  everseen completions bash > ~/.local/share/bash-completion/completions/everseen
   everseen completions zsh > ~/.zfunc/_everseen                    a folder of $fpath
   everseen completions fish > ~/.config/fish/completions/everseen.fish";
 

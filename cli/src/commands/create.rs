@@ -6,6 +6,8 @@ use std::process::ExitCode;
 use everseen::{Hash, Kind, Options};
 
 use crate::error::CliError;
+use crate::input::reading::Reading;
+use crate::input::urls::Urls;
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
 use crate::output::format as human;
@@ -47,7 +49,7 @@ pub struct Args {
     seed: Option<[u8; 32]>,
 
     /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
-    /// size and rate. It is transactional, and keeps a sample, if that one does
+    /// size and rate, and compares lines in the same way. It is transactional, and keeps a sample, if that one does
     #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
     like: Option<PathBuf>,
 
@@ -71,6 +73,9 @@ pub struct Args {
     no_sample: bool,
 
     #[command(flatten)]
+    urls: Urls,
+
+    #[command(flatten)]
     timeout: Timeout,
 }
 
@@ -79,15 +84,13 @@ Examples:
   everseen create visited.ever --transactional             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
   everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
+  everseen create links.ever --url --sort-query            for URLs; later commands know
   everseen create ids.ever --capacity 1e9 --bits-per-key 16
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    if let Some(like) = args.like.as_deref() {
-        let both = [like, &args.store];
-        side_files::refuse(&both, &both)?;
-    }
+    check_template(&args)?;
     let mut options = args.timeout.apply(Options::new());
     if let Some(yes) = args.transactional {
         options = options.transactional(yes);
@@ -116,16 +119,20 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if let Some(levels) = args.foldable {
         options = options.foldable(levels);
     }
-    if let Some(like) = &args.like {
-        options = options.like(like)?.times(args.times.unwrap_or(1));
-    }
+    options = match &args.like {
+        Some(like) => options.like(like)?.times(args.times.unwrap_or(1)),
+        None => {
+            args.urls.ensure_url()?;
+            options.label(&Reading::asked(&args.urls).label())
+        }
+    };
     let store = options.create(&args.store)?;
     let stats = store.stats()?;
     store.close()?;
 
-    let capacity = stats.capacity.map_or("grows".to_owned(), |keys| {
-        format!("{} keys", human::thousands(keys))
-    });
+    let capacity = stats
+        .capacity
+        .map_or("grows".to_owned(), |keys| human::many(keys, "key"));
     tell(format_args!(
         "created {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
         args.store.display(),
@@ -140,4 +147,19 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         human::bytes(stats.bytes),
     ));
     Ok(ExitCode::SUCCESS)
+}
+
+/// Refuses a template that is in the way, and options that it decides.
+fn check_template(args: &Args) -> Result<(), CliError> {
+    let Some(like) = args.like.as_deref() else {
+        return Ok(());
+    };
+    let both = [like, &args.store];
+    side_files::refuse(&both, &both)?;
+    match args.urls.is_given() {
+        true => Err(CliError::Usage(
+            "--like creates a store that compares lines as the other one does; leave out --url, --no-url and the like",
+        )),
+        false => Ok(()),
+    }
 }

@@ -102,16 +102,19 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut input = Input::open(&args.items)?;
     input.quiet = args.summing.quiet;
     let options = args.policy.apply(args.memory.options());
-    let options = args.new_store.apply(options);
+    if !args.store.exists() {
+        args.items.urls.ensure_url()?;
+    }
+    let options = args.new_store.apply(options).label(&input.reading.label());
     let (store, output) = match &args.output {
-        Some(path) => open_with_file(options, &args.store, &input, path)?,
+        Some(path) => open_with_file(options, &args.store, &mut input, path)?,
         None => {
             let output = Output::stdout()?;
             input.ensure_apart_from(output.file())?;
-            let opened = options.open_or_create(&args.store);
-            (opened.map_err(CliError::of_first_argument)?, output)
+            (open(&options, &args.store, &mut input)?, output)
         }
     };
+    let reading = input.reading;
     let stats_before = store.stats()?;
     args.new_store.expect(&stats_before, &args.store)?;
     // Held until the end.
@@ -133,7 +136,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     if args.stats {
-        let urls = args.items.urls.summary(claimed.outcome.tally.strays);
+        let urls = reading.summary(claimed.outcome.tally.strays);
         tell(stats(&claimed, &urls));
     }
     if args.summing.json {
@@ -142,17 +145,25 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     claimed.end(&args.store)
 }
 
+/// Opens a store, or creates it, and reads the input as it says.
+fn open(options: &Options, path: &Path, input: &mut Input) -> Result<Store, CliError> {
+    let opened = options.open_or_create(path);
+    let store = opened.map_err(CliError::of_first_argument)?;
+    input.follow(&store, path)?;
+    Ok(store)
+}
+
 /// Opens a store and a file that should hold each line once.
 fn open_with_file(
     options: Options,
     store_path: &Path,
-    input: &Input,
+    input: &mut Input,
     path: &Path,
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
-    let opened = options.writer(&target.writer()).open_or_create(store_path);
-    let store = opened.map_err(CliError::of_first_argument)?;
+    let options = options.writer(&target.writer());
+    let store = open(&options, store_path, input)?;
     let sink = target.open(&store, store_path)?;
     Ok((store, Output::to_file(sink)?))
 }

@@ -52,6 +52,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
     input.quiet = args.summing.quiet;
+    let reading = input.reading;
     let mut exempting = Exempting {
         store,
         pending: Vec::new(),
@@ -71,7 +72,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = outcome.tally;
     args.summing.tell(
         || outcome.summary("exempt", Json::from(report)),
-        || text(tally.items, report) + &args.items.urls.summary(tally.strays),
+        || text(tally.items, report) + &reading.summary(tally.strays),
     );
     outcome.end(&args.store)
 }

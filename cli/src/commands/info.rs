@@ -9,8 +9,11 @@ use everseen::{Commit, LayerStats, Measured, Options, RecoveryReport, Stats, Ver
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::input::reading::{JsonReading, Kept};
 use crate::options::timeout::Timeout;
-use crate::output::format::{bytes, hex, rate, thousands, utc};
+use crate::output::format::{
+    bits_per_key, bytes, hex, many, rate, table as columns, thousands, utc,
+};
 use crate::output::{print, print_json};
 
 /// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
@@ -47,17 +50,27 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let stats = store.stats()?;
     let measured = store.measured()?;
     let recovery = store.recovery().clone();
+    let label = store.label().map(<[u8]>::to_vec);
     let report = args.pages.then(|| store.verify()).transpose()?;
     store.close()?;
     let damage = JsonDamage::of(&recovery, report.as_ref());
     let estimate = report.as_ref().map(JsonEstimate::from);
     let mut json = Json::of(&stats, &recovery, damage, estimate);
     json.measured = measured.as_ref().map(JsonMeasured::from);
+    if let Some(label) = &label {
+        json.keep_label(label);
+    }
     if args.json {
         print_json(&json)?;
     } else {
         let name = args.store.display().to_string();
-        print(&text(&name, &stats, &recovery, &json))?;
+        let rows = [
+            what_it_is(&name, &stats),
+            label.as_deref().map_or_else(Rows::new, how_lines_are_read),
+            how_full_it_is(&stats, &json),
+            how_it_lies(&stats, &recovery, &json),
+        ];
+        print(&text(rows.into_iter().flatten(), &stats.layers))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -88,6 +101,11 @@ struct Json {
     buffer_bytes: Option<u64>,
     transactional: bool,
     store_id: String,
+    /// The bytes that the store was created with: as text if they are, and in hexadecimal.
+    label: Option<String>,
+    label_hex: Option<String>,
+    /// What the label says about lines, if it is the command's.
+    lines: Option<JsonReading>,
     /// Seconds since 1970.
     created: u64,
     commits: Vec<JsonCommit>,
@@ -176,20 +194,20 @@ impl JsonMeasured {
         match self.false_positives {
             0 if self.sampled == 0 => format!("nothing yet: one key in {one_in} is kept exactly"),
             0 if self.rate.high > target => format!(
-                "no key was lost of {} that are kept exactly (one in {one_in}): too few to tell a rate of {}",
-                thousands(self.sampled),
+                "none of {} kept exactly was lost (one in {one_in}): too few to measure a rate of {}",
+                many(self.sampled, "key"),
                 rate(target)
             ),
             0 => format!(
-                "no key was lost of {} that are kept exactly (one in {one_in}): at most {} in all, fpr at most {} (95 %)",
-                thousands(self.sampled),
+                "none of {} kept exactly was lost (one in {one_in}): at most {} in all, fpr at most {} (95 %)",
+                many(self.sampled, "key"),
                 keys(self.lost.high.ceil()),
                 rate(self.rate.high)
             ),
             lost => format!(
-                "{} lost of {} keys that are kept exactly (one in {one_in}): about {} in all, {} to {} (95 %), fpr {}, {} to {}",
+                "{} lost of {} kept exactly (one in {one_in}): about {} in all, {} to {} (95 %), fpr {}, {} to {}",
                 thousands(lost),
-                thousands(lost + self.sampled),
+                many(lost + self.sampled, "key"),
                 keys(self.lost.estimate),
                 keys(self.lost.low),
                 keys(self.lost.high),
@@ -265,6 +283,9 @@ impl Json {
             buffer_bytes: recovery.joined.then_some(stats.buffer_bytes),
             transactional: stats.transactional,
             store_id: hex(&stats.store_id),
+            label: None,
+            label_hex: None,
+            lines: None,
             created: stats.created,
             commits: stats.commits.iter().map(JsonCommit::from).collect(),
             layers: stats.layers.iter().map(JsonLayer::from).collect(),
@@ -276,6 +297,16 @@ impl Json {
                 checkpoint: recovery.checkpoint,
             },
             damage,
+        }
+    }
+}
+
+impl Json {
+    fn keep_label(&mut self, label: &[u8]) {
+        self.label = str::from_utf8(label).ok().map(str::to_owned);
+        self.label_hex = Some(hex(label));
+        if let Kept::Reading(reading) = Kept::of_label(label) {
+            self.lines = Some(reading.into());
         }
     }
 }
@@ -305,18 +336,13 @@ impl From<&LayerStats> for JsonLayer {
     }
 }
 
-fn text(name: &str, stats: &Stats, recovery: &RecoveryReport, json: &Json) -> String {
+fn text(rows: impl Iterator<Item = (&'static str, String)>, layers: &[LayerStats]) -> String {
     let mut text = String::new();
-    let rows = [
-        what_it_is(name, stats),
-        how_full_it_is(stats, json),
-        how_it_lies(stats, recovery, json),
-    ];
-    for (label, value) in rows.into_iter().flatten() {
+    for (label, value) in rows {
         // Writing to a string never fails.
         let _ = writeln!(text, "{label:<12}{value}");
     }
-    text + &table(&stats.layers)
+    text + &table(layers)
 }
 
 /// Lines of the output: a label and a value.
@@ -336,9 +362,17 @@ fn what_it_is(name: &str, stats: &Stats) -> Rows {
     ]
 }
 
+/// Describes a label: what it says about lines, or as it is.
+fn how_lines_are_read(label: &[u8]) -> Rows {
+    vec![match Kept::of_label(label) {
+        Kept::Reading(reading) => ("lines", format!("compared {reading}")),
+        Kept::Nothing | Kept::Unknown => ("label", shown(label)),
+    }]
+}
+
 fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
     let capacity = match stats.capacity {
-        Some(keys) => format!("{} keys", thousands(keys)),
+        Some(keys) => many(keys, "key"),
         None => "grows".to_owned(),
     };
     let (keys, left) = (thousands(stats.keys), thousands(stats.keys_left));
@@ -349,25 +383,29 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
         ("fpr", format!("{now} now, target {target}")),
     ];
     if let Some(estimate) = &json.estimate {
-        let (keys, fpr) = (thousands(estimate.keys), rate(estimate.fpr));
-        let shown = format!("{keys} keys shown, fpr {fpr}, by the bits set in pages");
+        let (keys, fpr) = (many(estimate.keys, "key"), rate(estimate.fpr));
+        let shown = format!("{keys} shown, fpr {fpr}, by the bits set in pages");
         rows.push(("estimate", shown));
     }
     if let Some(measured) = &json.measured {
         rows.push(("measured", measured.describe(stats.fpr_target)));
     }
     if stats.exempt > 0 {
-        let keys = thousands(stats.exempt);
-        let known = format!("{keys} keys, known never to have been inserted");
+        let keys = many(stats.exempt, "key");
+        let known = format!("{keys}, known never to have been inserted");
         rows.push(("exempt", known));
     }
     rows
 }
 
 fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
-    let (size, per_key) = (bytes(stats.bytes), stats.bits_per_key);
+    let per_key = bits_per_key(stats.bytes, stats.capacity, stats.keys);
+    let size = [Some(bytes(stats.bytes)), per_key];
     let mut rows = vec![
-        ("size", format!("{size}, {per_key:.1} bits a key")),
+        (
+            "size",
+            Vec::from_iter(size.into_iter().flatten()).join(", "),
+        ),
         ("generation", thousands(stats.generation)),
         ("log", bytes(stats.log_bytes)),
     ];
@@ -379,8 +417,8 @@ fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
             0 => String::new(),
             dropped => format!(", {} not committed and dropped", thousands(dropped)),
         };
-        let keys = thousands(recovery.keys);
-        rows.push(("recovery", format!("{keys} keys from the log{dropped}")));
+        let keys = many(recovery.keys, "key");
+        rows.push(("recovery", format!("{keys} from the log{dropped}")));
     }
     rows.push(("damage", describe(&json.damage)));
     for commit in &stats.commits {
@@ -407,15 +445,21 @@ fn describe(damage: &JsonDamage) -> String {
     }
 }
 
-/// Returns the start of a tag in a form that a terminal can show.
 fn tag(tag: &[u8]) -> String {
-    const LONGEST_TAG: usize = 60;
-    match tag.len() {
-        0 => String::new(),
-        length if length <= LONGEST_TAG => format!(", tag \"{}\"", tag.escape_ascii()),
+    match tag.is_empty() {
+        true => String::new(),
+        false => format!(", tag {}", shown(tag)),
+    }
+}
+
+/// Returns the start of some bytes in a form that a terminal can show.
+fn shown(bytes: &[u8]) -> String {
+    const MOST_SHOWN: usize = 60;
+    match bytes.len() {
+        length if length <= MOST_SHOWN => format!("\"{}\"", bytes.escape_ascii()),
         length => format!(
-            ", tag \"{}\"… ({length} bytes)",
-            tag[..LONGEST_TAG].escape_ascii()
+            "\"{}\"… ({length} bytes)",
+            bytes[..MOST_SHOWN].escape_ascii()
         ),
     }
 }
@@ -437,21 +481,5 @@ fn table(layers: &[LayerStats]) -> String {
             rate(layer.fpr),
         ]
     });
-    let rows: Vec<_> = std::iter::once(header).chain(rows).collect();
-    let widths: [usize; 8] = std::array::from_fn(|column| {
-        rows.iter()
-            .map(|row| row[column].chars().count())
-            .max()
-            .unwrap_or(0)
-    });
-    let mut text = "\n".to_owned();
-    for row in rows {
-        let cells: Vec<_> = row
-            .iter()
-            .zip(widths)
-            .map(|(cell, width)| format!("{cell:>width$}"))
-            .collect();
-        text += &(cells.join("  ") + "\n");
-    }
-    text
+    "\n".to_owned() + &columns(std::iter::once(header).chain(rows))
 }

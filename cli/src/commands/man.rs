@@ -1,5 +1,6 @@
 //! `everseen man`: manual pages.
 
+use std::fs;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,16 +14,18 @@ use crate::error::CliError;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The folder; must exist
+    /// The folder; created if it does not exist
     folder: PathBuf,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  everseen man ~/.local/share/man/man1    then: man everseen-dedup";
+  everseen man ~/.local/share/man/man1    then: man everseen-dedup
+  sudo everseen man /usr/local/share/man/man1";
 
 pub fn run(args: &Args, command: Command) -> Result<ExitCode, CliError> {
-    let written = clap_mangen::generate_to(command, &args.folder);
+    let made = fs::create_dir_all(&args.folder);
+    let written = made.and_then(|()| clap_mangen::generate_to(command, &args.folder));
     written.map_err(|source| CliError::OutputFile {
         path: args.folder.clone(),
         source,

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::units as size;
-use crate::output::format::{bytes, counted, rate, thousands};
+use crate::output::format::{bytes, counted, many, rate, thousands};
 use crate::output::progress::{Progress, Tally};
 use crate::output::{print_json, tell};
 use crate::process::signals::Signals;
@@ -111,9 +111,9 @@ fn text(out: &Path, report: &MergeReport) -> String {
         None => format!("{}, grows", counted(report.layers as u64, "layer")),
     };
     format!(
-        "created {}: about {} keys, {room}, false-positive rate {} now, target {}, {}",
+        "created {}: about {}, {room}, false-positive rate {} now, target {}, {}",
         out.display(),
-        thousands(report.keys),
+        many(report.keys, "key"),
         rate(report.fpr_now),
         rate(report.fpr),
         bytes(report.bytes),

@@ -9,6 +9,7 @@ pub(crate) mod create;
 pub(crate) mod dedup;
 pub(crate) mod exempt;
 pub(crate) mod fold;
+pub(crate) mod growth_plan;
 pub(crate) mod info;
 pub(crate) mod man;
 pub(crate) mod merge_command;
@@ -39,7 +40,9 @@ fn open_both(
     policy: &Policy,
 ) -> Result<(Store, Input), CliError> {
     side_files::refuse_items(store, items, false)?;
-    let input = Input::open(items)?;
+    let mut input = Input::open(items)?;
     let opened = policy.apply(memory.options()).open(store);
-    Ok((opened.map_err(CliError::of_first_argument)?, input))
+    let opened = opened.map_err(CliError::of_first_argument)?;
+    input.follow(&opened, store)?;
+    Ok((opened, input))
 }

@@ -6,6 +6,7 @@ use everseen::Kind;
 use everseen::sizing::Plan;
 use serde::Serialize;
 
+use crate::commands::growth_plan::GrowthPlan;
 use crate::error::CliError;
 use crate::options::units as size;
 use crate::output::format::{bytes, rate, thousands};
@@ -31,7 +32,8 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
-    /// The kind of store: bloom, or counting, which takes four times as much
+    /// The kind of store: bloom, of fixed size; counting, which takes four times as much; or scalable, which grows in
+    /// layers. Those are planned for keys that come little by little, as `everseen dedup` creates them without --capacity
     #[arg(long, default_value_t = Kind::Bloom)]
     kind: Kind,
 
@@ -50,9 +52,13 @@ Examples:
   everseen plan --capacity 1e9 --fpr 1e-6       how large is it?
   everseen plan --capacity 1e9 --size 2GiB      how exact can it be?
   everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
+  everseen plan --capacity 1e9 --fpr 1e-6 --kind scalable      how large if it grows, in which layers?
   everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
+    if args.kind == Kind::Scalable {
+        return run_growing(&args);
+    }
     let cell = args.kind.cell();
     let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
         (Some(capacity), Some(fpr), None, None) => cell.plan_for_rate(capacity, fpr)?,
@@ -81,6 +87,25 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn run_growing(args: &Args) -> Result<ExitCode, CliError> {
+    if args.bits_per_key.is_some() {
+        return Err(CliError::Usage(
+            "--bits-per-key differs from layer to layer in a store that grows; give --fpr",
+        ));
+    }
+    if args.foldable > 0 {
+        return Err(CliError::Usage(
+            "--foldable is for stores of fixed size: one that grows is as large as its keys need",
+        ));
+    }
+    let plan = GrowthPlan::of(args.capacity, args.fpr, args.size)?;
+    match args.json {
+        true => print_json(&plan.json())?,
+        false => print(&plan.text())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Returns what is left after each halving: keys at the rate that the plan was made for.
 fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
     let half = |level| {
@@ -92,7 +117,7 @@ fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
 }
 
 #[derive(Serialize)]
-struct JsonFold {
+pub struct JsonFold {
     factor: u64,
     pages: u64,
     bytes: u64,
@@ -100,19 +125,45 @@ struct JsonFold {
 }
 
 #[derive(Serialize)]
-struct Json {
-    capacity: u64,
+pub struct Json {
+    pub capacity: u64,
     /// The expected rate of a full store, including hash collisions.
+    pub fpr: f64,
+    pub bits: u64,
+    pub bits_per_key: f64,
+    /// Absent in a store that grows: its layers differ.
+    pub k: Option<u32>,
+    pub pages: u64,
+    pub bytes: u64,
+    /// Bits per key of the best possible Bloom filter at the same rate.
+    pub ideal_bits_per_key: f64,
+    /// What is left after one halving, two, and so on.
+    pub folds: Vec<JsonFold>,
+    /// Of a store that grows.
+    pub layers: Vec<JsonLayer>,
+}
+
+#[derive(Serialize)]
+pub struct JsonLayer {
+    capacity: u64,
     fpr: f64,
-    bits: u64,
     bits_per_key: f64,
     k: u32,
     pages: u64,
     bytes: u64,
-    /// Bits per key of the best possible Bloom filter at the same rate.
-    ideal_bits_per_key: f64,
-    /// What is left after one halving, two, and so on.
-    folds: Vec<JsonFold>,
+}
+
+impl From<&Plan> for JsonLayer {
+    fn from(plan: &Plan) -> Self {
+        JsonLayer {
+            capacity: plan.capacity,
+            fpr: plan.fpr,
+            bits_per_key: plan.bits_per_key(),
+            k: plan.probes,
+            pages: plan.pages,
+            bytes: plan.bytes(),
+        }
+    }
 }
 
 impl Json {
@@ -122,9 +173,10 @@ impl Json {
             fpr: plan.fpr,
             bits: plan.bits(),
             bits_per_key: plan.bits_per_key(),
-            k: plan.probes,
+            k: Some(plan.probes),
             pages: plan.pages,
             bytes: plan.bytes(),
+            layers: Vec::new(),
             ideal_bits_per_key: plan.ideal_bits_per_key(),
             folds: folds
                 .iter()

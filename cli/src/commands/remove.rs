@@ -51,6 +51,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
     input.quiet = args.summing.quiet;
+    let reading = input.reading;
     // Refuses an unsuitable store before anything is read.
     store.remove_hashed(&[], &mut Vec::new())?;
 
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     )?;
     removal.store.close()?;
     let tally = outcome.tally;
-    let urls = args.items.urls.summary(tally.strays);
+    let urls = reading.summary(tally.strays);
     let absent = tally.items - tally.dropped - tally.kept;
     let removed = tally.kept;
     let json = || outcome.summary("remove", JsonRemoved { removed, absent });

@@ -11,7 +11,7 @@ use crate::commands::verify::{JsonDamage, pages};
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Repair;
-use crate::output::format::{bytes, thousands};
+use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 
 /// Repair a damaged store as far as possible
@@ -103,7 +103,7 @@ fn text(report: &RepairReport) -> String {
         text += "a superblock was restored\n";
     }
     if report.rolled_back {
-        text += "the newest superblock or its log is lost: commits and their tags are those of the one before\n";
+        text += "the newest superblock or its log is lost: commits and tags are those of the one before it\n";
     }
     if report.log_missing {
         text += "the newest log is missing: the keys and commits in it are lost, those of the log before are kept\n";
@@ -117,27 +117,27 @@ fn text(report: &RepairReport) -> String {
         );
     }
     if report.sample {
-        text += "the sample was given up: how often the store is wrong is not measured any more\n";
+        text += "the sample was given up: the false positive rate is not measured any more\n";
     }
     if report.exemptions > 0 {
         let _ = writeln!(
             text,
-            "a section was given up: {} keys that were exempt are seen again",
-            thousands(report.exemptions)
+            "the exemptions were given up: {} count as seen again",
+            many(report.exemptions, "key")
         );
     }
     if report.blank > 0 {
         let _ = writeln!(
             text,
-            "{} pages are gone that had been written: none of their keys is seen",
-            thousands(report.blank)
+            "{} had been written and are blank now: their keys are unseen",
+            many(report.blank, "page")
         );
     }
     if !report.pages.is_empty() {
         let _ = writeln!(
             text,
-            "{} pages repaired:",
-            thousands(report.pages.len() as u64 + report.unlisted)
+            "{} repaired:",
+            many(report.pages.len() as u64 + report.unlisted, "page")
         );
         text += &pages(&report.pages, report.unlisted);
     }

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::summary::Summing;
-use crate::output::format::{bytes, thousands};
+use crate::output::format::{bytes, many};
 use crate::output::progress::Progress;
 use crate::output::tell;
 use crate::process::side_files;
@@ -108,11 +108,11 @@ impl Made {
         let how = if made.shared { ", blocks shared" } else { "" };
         Made {
             text: format!(
-                "{} of generation {}: {} keys, {} pages, all whole, {}{how}",
+                "{} of generation {}: {}, {}, all whole, {}{how}",
                 path.display(),
                 made.generation,
-                thousands(made.keys),
-                thousands(made.pages),
+                many(made.keys, "key"),
+                many(made.pages, "page"),
                 bytes(made.bytes),
             ),
             json: Json {
@@ -131,11 +131,11 @@ impl Made {
     fn of_delta(path: &Path, made: &DeltaReport) -> Self {
         Made {
             text: format!(
-                "{} from generation {} to {}: {} pages, {}",
+                "{} from generation {} to {}: {}, {}",
                 path.display(),
                 made.from,
                 made.to,
-                thousands(made.pages),
+                many(made.pages, "page"),
                 bytes(made.bytes),
             ),
             json: Json {

@@ -37,7 +37,7 @@ const EXAMPLES: &str = "\
 Examples:
   everseen create tue.ever --like mon.ever               before the second crawl
   everseen union week.ever mon.ever tue.ever             after it
-  everseen union --fpr 1e-3 all.ever a.ever b.ever       fuller than they were made for";
+  everseen union --fpr 1e-3 all.ever a.ever b.ever       fuller than they were created for";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let Args {

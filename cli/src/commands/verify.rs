@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
-use crate::output::format::thousands;
+use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
 
 /// Read all of a store, and name each damaged page
@@ -94,37 +94,37 @@ impl From<&VerifyReport> for Json {
 }
 
 fn text(report: &VerifyReport) -> String {
-    let pages = thousands(report.pages);
+    let pages = many(report.pages, "page");
     let mut text = String::new();
     if let Some(fault) = &report.superblock {
         // Writing to a string never fails.
         let _ = writeln!(
             text,
-            "one of the two superblocks: {fault}; the other one counts, and the next checkpoint mends it"
+            "one of the two superblocks: {fault}; the other one is in use, and the next checkpoint rewrites this one"
         );
     }
     if report.is_ok() {
-        return text + &format!("{pages} pages, no damage\n");
+        return text + &format!("{pages}, no damage\n");
     }
     for fault in &report.sections {
         // Writing to a string never fails.
         let _ = writeln!(text, "{fault}");
     }
     if report.damaged.is_empty() {
-        return text + &format!("{pages} pages, none damaged\n");
+        return text + &format!("{pages}, none damaged\n");
     }
     let damaged = thousands(report.damaged.len() as u64 + report.unlisted);
-    text += &format!("{pages} pages, {damaged} damaged:\n");
+    text += &format!("{pages}, {damaged} damaged:\n");
     text += &self::pages(&report.damaged, report.unlisted);
-    text + "everseen repair makes the store whole, without the keys that are lost\n"
+    text + "`everseen repair` makes the store usable again, without the keys that are lost\n"
 }
 
 /// Returns a line for each page, and one for the pages that are not listed.
 pub fn pages(damaged: &[Damage], unlisted: u64) -> String {
     let line = |damage: &Damage| {
-        let keys = thousands(damage.keys);
+        let keys = many(damage.keys, "key");
         let (layer, page) = (damage.layer, damage.page);
-        format!("  layer {layer}, page {page}: about {keys} keys\n")
+        format!("  layer {layer}, page {page}: about {keys}\n")
     };
     let mut text: String = damaged.iter().map(line).collect();
     if unlisted > 0 {

@@ -3,6 +3,7 @@
 pub(crate) mod compressed;
 pub(crate) mod line_spool;
 pub(crate) mod read_ahead;
+pub(crate) mod reading;
 pub(crate) mod record_blocks;
 pub(crate) mod urls;
 
@@ -14,10 +15,12 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread;
 use std::time::Duration;
 
+use everseen::Store;
 use everseen::hash::KeyHasher;
 
 use crate::error::CliError;
 use crate::input::compressed::{Format, Meter};
+use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
 use crate::options::units as size;
@@ -58,7 +61,10 @@ pub struct Input {
     separator: u8,
     longest: u64,
     decompress: bool,
-    pub urls: Urls,
+    /// What the command line says of URLs.
+    urls: Urls,
+    /// How lines become keys.
+    pub reading: Reading,
     /// Total bytes of the inputs, if all are regular files.
     pub total: Option<u64>,
     /// How many of them have been read.
@@ -88,6 +94,7 @@ impl Input {
             longest: items.max_line,
             decompress: !items.no_decompress,
             urls: items.urls,
+            reading: Reading::asked(&items.urls),
             total: Some(0),
             meter: Arc::default(),
             quiet: false,
@@ -140,6 +147,12 @@ impl Input {
         Ok(())
     }
 
+    /// Reads lines as the store at `path` keeps it, and refuses options that contradict that.
+    pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
+        self.reading = Reading::of_store(&self.urls, store.label(), path)?;
+        Ok(())
+    }
+
     /// Refuses to print into one of the inputs, which would grow while it is read.
     pub fn ensure_apart_from(&self, output: Option<&Metadata>) -> Result<(), CliError> {
         let is_output = |source: &&Source| {
@@ -157,7 +170,7 @@ impl Input {
     pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
-        let keying = Keying::new(hasher, &self.urls);
+        let keying = Keying::new(hasher, self.reading);
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());

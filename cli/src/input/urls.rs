@@ -4,6 +4,8 @@ use clap::ValueEnum;
 use everseen::hash::KeyHasher;
 use everseen::url::{Normalizer, UrlError};
 
+use crate::error::CliError;
+use crate::input::reading::Reading;
 use crate::input::record_blocks::Block;
 
 /// Maximum number of items reported one by one because they are not URLs. Only the number of further ones is reported.
@@ -16,40 +18,51 @@ const LONGEST_SHOWN: usize = 60;
 #[derive(clap::Args, Clone, Copy, Default)]
 pub struct Urls {
     /// Compare items as URLs, whatever their spelling: case of scheme and host, default ports, /a/../b and the like, as
-    /// the WHATWG standard has it, and without the fragment. They are printed as they came. The store does not record
-    /// this: use the same options with it every time
+    /// the WHATWG standard has it, and without the fragment. They are printed as they came. A store that a command
+    /// creates keeps this and the options below, and later commands follow it
     #[arg(long, help_heading = "URLs")]
-    url: bool,
+    pub url: bool,
+
+    /// Compare items byte by byte, as by default. It is an error if the store was created with --url
+    #[arg(long, conflicts_with = "url", help_heading = "URLs")]
+    pub no_url: bool,
 
     /// Ignore the order of a query's names: ?b=2&a=1 is ?a=1&b=2
-    #[arg(long, requires = "url", help_heading = "URLs")]
-    sort_query: bool,
+    #[arg(long, conflicts_with = "no_url", help_heading = "URLs")]
+    pub sort_query: bool,
 
     /// Ignore a leading www.: www.example.org is example.org
-    #[arg(long, requires = "url", help_heading = "URLs")]
-    drop_www: bool,
+    #[arg(long, conflicts_with = "no_url", help_heading = "URLs")]
+    pub drop_www: bool,
 
     /// What to do with items that are not URLs: pass them on, compared byte by byte, or drop them. They are counted,
-    /// and the first ones reported
+    /// and the first ones reported [default: as the store was created, or pass]
     #[arg(
         long,
         value_name = "WHAT",
-        default_value = "pass",
-        requires = "url",
+        conflicts_with = "no_url",
         help_heading = "URLs"
     )]
-    not_url: NotUrl,
+    pub not_url: Option<NotUrl>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Eq, ValueEnum)]
-enum NotUrl {
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum NotUrl {
     #[default]
     Pass,
     Drop,
 }
 
 impl NotUrl {
-    fn describe(self) -> &'static str {
+    /// Returns its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            NotUrl::Pass => "pass",
+            NotUrl::Drop => "drop",
+        }
+    }
+
+    pub fn describe(self) -> &'static str {
         match self {
             NotUrl::Pass => "kept as it is",
             NotUrl::Drop => "dropped",
@@ -58,23 +71,28 @@ impl NotUrl {
 }
 
 impl Urls {
-    /// Returns what a summary says about items that were not URLs; nothing without `--url`.
-    pub fn summary(&self, strays: u64) -> String {
-        match (self.url, self.not_url) {
-            (false, _) => String::new(),
-            (true, NotUrl::Pass) => format!(", {strays} of them not URLs"),
-            (true, NotUrl::Drop) => format!(", {strays} not URLs and dropped"),
-        }
+    /// Returns whether any of these options is given.
+    pub fn is_given(&self) -> bool {
+        self.url || self.no_url || self.refinement().is_some()
     }
 
-    /// Returns the final report on the items that were not reported one by one.
-    pub fn rest(&self, strays: u64) -> Option<String> {
-        let rest = strays.checked_sub(TOLD).filter(|rest| *rest > 0)?;
-        Some(match (rest, self.not_url) {
-            (1, kept) => format!("1 more line is not a URL; {}", kept.describe()),
-            (_, NotUrl::Pass) => format!("{rest} more lines are not URLs; kept as they are"),
-            (_, NotUrl::Drop) => format!("{rest} more lines are not URLs; dropped"),
-        })
+    /// Returns the first given option that says how URLs are compared.
+    pub fn refinement(&self) -> Option<&'static str> {
+        let options = [
+            ("--sort-query", self.sort_query),
+            ("--drop-www", self.drop_www),
+            ("--not-url", self.not_url.is_some()),
+        ];
+        let given = options.into_iter().find(|(_, is_given)| *is_given);
+        given.map(|(option, _)| option)
+    }
+
+    /// Refuses an option that says how URLs are compared where nothing says that lines are URLs.
+    pub fn ensure_url(&self) -> Result<(), CliError> {
+        match self.refinement() {
+            Some(option) if !self.url => Err(CliError::NeedsUrl { option }),
+            _ => Ok(()),
+        }
     }
 }
 
@@ -107,16 +125,18 @@ pub struct Keying {
 }
 
 impl Keying {
-    pub fn new(hasher: KeyHasher, urls: &Urls) -> Self {
-        let normalizer = || {
-            Normalizer::new()
-                .sort_query(urls.sort_query)
-                .drop_www(urls.drop_www)
+    pub fn new(hasher: KeyHasher, reading: Reading) -> Self {
+        let (urls, not_url) = match reading {
+            Reading::Bytes => (None, NotUrl::default()),
+            Reading::Urls(own) => {
+                let urls = Normalizer::new().sort_query(own.sort_query);
+                (Some(urls.drop_www(own.drop_www)), own.not_url)
+            }
         };
         Keying {
             hasher,
-            urls: urls.url.then(normalizer),
-            not_url: urls.not_url,
+            urls,
+            not_url,
             untold: TOLD,
         }
     }

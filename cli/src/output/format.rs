@@ -4,6 +4,9 @@ use std::time::Duration;
 
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
+/// A growing store with more bits a key than this holds next to nothing.
+const MOST_BITS: f64 = 1000.0;
+
 /// Formats `1234567` as `1,234,567`.
 pub fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -20,6 +23,11 @@ pub fn thousands(number: u64) -> String {
 /// Formats a count with its noun: `1 line`, `0 lines`.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{number} {noun}{}", plural(number))
+}
+
+/// Formats a large count with its noun: `1,000 keys`, `1 key`.
+pub fn many(number: u64, noun: &str) -> String {
+    format!("{} {noun}{}", thousands(number), plural(number))
 }
 
 /// Returns the ending of a regular noun after a number.
@@ -52,6 +60,17 @@ pub fn rate(rate: f64) -> String {
             format!("{mantissa}e{exponent}")
         }
         None => text,
+    }
+}
+
+/// Formats the size of a store per key: of the keys that it is for, or, where it grows, of those that it holds. Returns
+/// `None` while a growing store holds so few that its fixed parts outweigh them.
+pub fn bits_per_key(bytes: u64, capacity: Option<u64>, keys: u64) -> Option<String> {
+    let bits = |keys: u64| bytes as f64 * 8.0 / keys as f64;
+    match capacity {
+        Some(capacity) => Some(format!("{:.1} bits a key when full", bits(capacity))),
+        None if bits(keys) < MOST_BITS => Some(format!("{:.1} bits a key", bits(keys))),
+        None => None,
     }
 }
 
@@ -88,6 +107,24 @@ pub fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
 }
 
+/// Formats rows of cells in columns, aligned at their right.
+pub fn table<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+    let rows: Vec<_> = rows.into_iter().collect();
+    let widths: [usize; N] = std::array::from_fn(|column| {
+        let cells = rows.iter().map(|row| row[column].chars().count());
+        cells.max().unwrap_or(0)
+    });
+    let mut text = String::new();
+    for row in rows {
+        let cells = row.iter().zip(widths);
+        let cells: Vec<_> = cells
+            .map(|(cell, width)| format!("{cell:>width$}"))
+            .collect();
+        text += &(cells.join("  ") + "\n");
+    }
+    text
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -106,6 +143,14 @@ mod tests {
     }
 
     #[test]
+    fn nouns() {
+        let lines = [0, 1, 2, 1_000].map(|number| counted(number, "line"));
+        assert_eq!(lines, ["0 lines", "1 line", "2 lines", "1000 lines"]);
+        let keys = [0, 1, 1_000].map(|number| many(number, "key"));
+        assert_eq!(keys, ["0 keys", "1 key", "1,000 keys"]);
+    }
+
+    #[test]
     fn sizes() {
         for (number, text) in [
             (0, "0 bytes"),
@@ -116,6 +161,19 @@ mod tests {
             (u64::MAX, "16.0 EiB"),
         ] {
             assert_eq!(bytes(number), text);
+        }
+    }
+
+    #[test]
+    fn sizes_per_key() {
+        for (bytes, capacity, keys, text) in [
+            (1000, Some(200), 3, Some("40.0 bits a key when full")),
+            (1000, Some(1), 0, Some("8000.0 bits a key when full")),
+            (1000, None, 100, Some("80.0 bits a key")),
+            (4_324_800, None, 2, None),
+            (131_072, None, 0, None),
+        ] {
+            assert_eq!(bits_per_key(bytes, capacity, keys).as_deref(), text);
         }
     }
 

@@ -34,7 +34,7 @@ impl Warnings {
         }
         self.fullness_told = true;
         Some(format!(
-            "the store is {:.0} % full: {} of {} keys, room for {} more; make a larger one in time, or one that grows \
+            "the store is {:.0} % full: {} of {} keys, room for {} more; create a larger one in time, or one that grows \
              (kind scalable)",
             (100.0 * now.share()).floor(),
             thousands(now.keys),
@@ -49,7 +49,7 @@ impl Warnings {
 fn rate_warning(now: f64, target: f64) -> Option<String> {
     (now > target).then(|| {
         format!(
-            "the store takes unseen lines for seen ones at a rate of {}, more often than the {} it was made for; make a \
+            "the store takes unseen lines for seen ones at a rate of {}, more often than the {} it was created for; create a \
              larger one",
             rate(now),
             rate(target),

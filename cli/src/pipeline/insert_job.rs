@@ -53,6 +53,11 @@ impl Claimed {
         }
     }
 
+    /// Returns whether all items were claimed.
+    pub fn is_complete(&self) -> bool {
+        self.outcome.ending == Ending::Done && self.pending == 0
+    }
+
     /// Returns what a summary says about pending items; nothing if there are none.
     pub fn pending_summary(&self) -> String {
         match self.pending {

@@ -147,7 +147,7 @@ pub fn run(
         true => Progress::quiet(),
         false => Progress::new(input.total, label, output.is_stdout()),
     };
-    let (urls, meter) = (input.urls, Arc::clone(&input.meter));
+    let (reading, meter) = (input.reading, Arc::clone(&input.meter));
     let mut feed = Ahead::new(input.start(job.hasher())?);
     let mut run = Run {
         patience: Patience::new(job.wait()),
@@ -176,7 +176,7 @@ pub fn run(
         Err(error) if error.is_closed_output() => Ending::Unread,
         other => other?,
     };
-    if let Some(rest) = urls.rest(run.tally.strays) {
+    if let Some(rest) = reading.rest(run.tally.strays) {
         run.progress.tell(&rest);
     }
     Ok(Outcome {

@@ -5,7 +5,7 @@ pub(crate) mod pages;
 
 use everseen::{Measured, Stats, VerifyReport};
 
-use crate::output::format::{bytes, hex, plural, rate, thousands, utc};
+use crate::output::format::{bits_per_key, bytes, hex, plural, rate, thousands, utc};
 use crate::process::openers::Opener;
 use crate::report::pages::{Census, cell};
 
@@ -78,11 +78,11 @@ impl Facts {
             Some(_) => format!("{share:.1} % of {}", thousands(stats.key_limit)),
             None => "grows".to_owned(),
         };
-        let on_disk = match self.on_disk {
-            Some(room) => format!(", {} on the disk", bytes(room)),
-            None => String::new(),
-        };
-        let size = format!("{:.1} bits a key{on_disk}", stats.bits_per_key);
+        let on_disk = self
+            .on_disk
+            .map(|room| format!("{} on the disk", bytes(room)));
+        let per_key = bits_per_key(stats.bytes, stats.capacity, stats.keys);
+        let size = Vec::from_iter([per_key, on_disk].into_iter().flatten()).join(", ");
         let target = format!("target {}", rate(stats.fpr_target));
         let mut cards = card("Keys", &thousands(stats.keys), &keys, "");
         let over = if stats.fpr_now > stats.fpr_target {

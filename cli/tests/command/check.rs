@@ -6,7 +6,7 @@ use crate::support::{Lab, distinct_lines, first_occurrences, items, repetitive_l
 fn check_prints_what_is_known_and_its_inverse_the_rest() {
     let lab = Lab::new();
     lab.run(&["create", "store"]).expect(0);
-    let ran = lab.run_on(&["add", "store"], b"a\nb\nb\n");
+    let ran = lab.run_on(&["add", "--stats", "store"], b"a\nb\nb\n");
     assert_eq!(ran.err, "3 lines, 2 new\n");
     assert_eq!(ran.expect(0), b"");
     let input = b"a\nx\nb\nx\na\n\n";
@@ -62,7 +62,7 @@ fn what_dedup_printed_is_known_and_what_add_was_given_too() {
     assert_eq!(lab.run_on(&["check", "-v", "store"], &input).expect(1), b"");
 
     lab.run(&["create", "other", "--transactional"]).expect(0);
-    let ran = lab.run_on(&["add", "other"], &input);
+    let ran = lab.run_on(&["add", "--stats", "other"], &input);
     let new = items(b'\n', &first_occurrences(b'\n', &input)).len();
     assert_eq!(ran.err, format!("20000 lines, {new} new\n"));
     assert_eq!(lab.run_on(&["check", "other"], &fresh).expect(0), fresh);
@@ -73,7 +73,7 @@ fn add_and_check_want_a_store_that_exists() {
     let lab = Lab::new();
     for command in ["add", "check"] {
         lab.run(&[command, "none"])
-            .expect_error("make one with `everseen create none`");
+            .expect_error("create one with `everseen create none`");
         assert!(!lab.path("none").exists());
     }
 }
@@ -91,7 +91,7 @@ fn a_full_store_says_so_and_knows_what_it_took() {
 
             let ran = lab.run(&[command, "store", "input"]);
             // The summary of add comes first.
-            let told = "everseen: input:11: the store store is full: it was made for 10 keys";
+            let told = "everseen: input:11: the store store is full: it was created for 10 keys";
             assert!(ran.err.contains(told), "{}", ran.err);
             assert_eq!(ran.code, Some(2));
             let accepted = items(b'\n', &input)[..10].join(&b'\n');

@@ -29,7 +29,7 @@ fn create_tells_what_it_made_and_never_overwrites() {
 
     let before = fs::read(lab.path("store")).expect("the store");
     lab.run(&["create", "store"])
-        .expect_error("store: exists already");
+        .expect_error("store: already exists");
     assert!(fs::read(lab.path("store")).expect("the store") == before);
 }
 

@@ -23,7 +23,7 @@ fn a_line_that_is_too_long_is_named_by_every_command_that_reads_lines() {
         let ran = lab.run(&[command, "store", "short", "long"]);
         assert_eq!(ran.code, Some(2), "{command}: {}", ran.err);
         ran.expect_error(
-            "everseen: long:1: longer than 64.0 MiB; set --max-line, or are items separated another way (-0)?",
+            "everseen: long:1: longer than 64.0 MiB; raise --max-line, or separate items by NUL bytes (-0)",
         );
     }
 }

@@ -25,5 +25,6 @@ mod sieve;
 mod sink;
 mod small_disk;
 mod snapshot;
+mod terminal;
 mod together;
 mod urls;

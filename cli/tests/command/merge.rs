@@ -51,7 +51,7 @@ fn the_union_of_two_stores_holds_what_both_hold() {
             .expect(0);
     }
     lab.run(&["union", "both", "one", "two"])
-        .expect_error("its seed is another, and not the other's");
+        .expect_error("its seed differs");
     lab.run(&["create", "three", "--like", "one", "--transactional"])
         .expect(0);
     lab.run_on(&["add", "three"], &lines(100, 110)).expect(0);
@@ -124,13 +124,13 @@ fn a_store_that_was_made_too_large_is_folded() {
     }
     // Too small to keep the rate, unless that is allowed.
     let all_pages = pages.to_string();
-    fold("one", &["--factor", &all_pages]).expect_error("would be wrong at a rate of 9");
+    fold("one", &["--factor", &all_pages]).expect_error("would have a false positive rate of 9");
     assert_eq!(names(&lab, "one"), [""; 0]);
     let report = json(&fold("more", &["--factor", "8", "--fpr", "0.5"]).expect(0));
     assert_eq!(report["fpr_target"], 0.5);
     fold("no", &["--pages", "7"]).expect_error("7 does not divide the");
     fold("no", &["--factor", "1"]).expect_error("option `factor`: got 1");
-    fold("eighth", &["--factor", "2"]).expect_error("exists already");
+    fold("eighth", &["--factor", "2"]).expect_error("already exists");
     lab.run(&["fold", "none", "no", "--factor", "2"])
         .expect_error("no such store");
     assert_eq!(names(&lab, "no"), [""; 0]);
@@ -153,7 +153,7 @@ fn what_does_not_go_together_is_said() {
     lab.run(&["create", "store", "--like", "other"])
         .expect_error("other: no such store");
     lab.run(&["create", "store", "--capacity", "5", "--foldable", "21"])
-        .expect_error("pages can be made to fold 0 to 20 times, not 21");
+        .expect_error("a store can be made foldable 0 to 20 times, not 21");
     lab.run(&["create", "store", "--foldable", "2"])
         .expect_error("none for kind scalable");
     assert_eq!(names(&lab, "store"), [""; 0]);
@@ -168,9 +168,9 @@ fn what_does_not_go_together_is_said() {
     ])
     .expect(0);
     lab.run(&["union", "out", "store", "large"])
-        .expect_error("large: can't be merged with store: its seed is another");
+        .expect_error("large: can't be merged with store: its seed differs");
     lab.run(&["union", "store", "large"])
-        .expect_error("store: exists already");
+        .expect_error("store: already exists");
     lab.run(&["union", "out", "none"])
         .expect_error("none: no such store");
     assert_eq!(names(&lab, "out"), [""; 0]);

@@ -79,40 +79,40 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["info", "none"],
-        "none: no such store; make one with `everseen create none`",
+        "none: no such store; create one with `everseen create none`",
     ),
     (
         &["info", "folder"],
-        "folder: is a folder, a store is a file",
+        "folder: is a folder; a store is a file",
     ),
     (
         &["create", "small"],
-        "small: exists already (open it, or choose another name)",
+        "small: already exists; open it, or choose another name",
     ),
     (
         &["create", "none/new"],
-        "none: no such folder (make it first)",
+        "none: no such folder; create it first",
     ),
     // Kinds.
     (
         &["union", "new", "counts", "counts"],
-        "counts: is of kind counting, and only stores of kind bloom or scalable can be merged",
+        "counts: is of kind counting; only stores of kind bloom or scalable can be merged",
     ),
     (
         &["union", "new", "small", "other"],
-        "other: can't be merged with small: its seed is another, and not the other's; make stores that are to be merged with `create --like`",
+        "other: can't be merged with small: its seed differs; create stores for merging with `create --like`",
     ),
     (
         &["fold", "grows", "small7.ever", "--factor", "7"],
-        "grows: is of kind scalable, and only a store of fixed capacity (kind bloom) can be folded",
+        "grows: is of kind scalable; only a store of fixed capacity (kind bloom) can be folded",
     ),
     (
         &["fold", "counts", "new", "--factor", "2"],
-        "counts: is of kind counting, and only a store of fixed capacity (kind bloom) can be folded",
+        "counts: is of kind counting; only a store of fixed capacity (kind bloom) can be folded",
     ),
     (
         &["remove", "small", "urls.txt"],
-        "only a store of kind counting can remove keys, and this one is of kind bloom; make one with `create --kind counting`",
+        "only a store of kind counting can remove keys; this one is of kind bloom; create one with `create --kind counting`",
     ),
     // Deltas.
     (
@@ -137,7 +137,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["snapshot", "grows", "new", "--since", "small"],
-        "small: this is no copy that `everseen snapshot` made, so nobody knows what it lacks; take a whole snapshot",
+        "small: this copy was not made by `everseen snapshot`, so what it lacks is unknown; take a full snapshot",
     ),
     // A link to nothing.
     (&["create", "link"], LINK),
@@ -150,7 +150,7 @@ const TABLE: &[(&[&str], &str)] = &[
     // Names of a store's own files.
     (
         &["dedup", "small", "small-new"],
-        "small-new: is a name for files of the store small, which may replace or remove it; choose another name",
+        "small-new: is a name that the store small uses for files of its own; choose another name",
     ),
 ];
 
@@ -201,8 +201,8 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
     let lab = lab();
     let full = |place: &str, store: &str| {
         format!(
-            "everseen: {place}: the store {store} is full: it was made for 50 keys, and has all lines before this one; \
-             make a larger one, or one that grows (kind scalable)\n"
+            "everseen: {place}: the store {store} is full: it was created for 50 keys and has all lines before this one; \
+             create a larger one, or one that grows (--kind scalable)\n"
         )
     };
     let first = distinct_lines(20);
@@ -240,7 +240,7 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
         &*distinct_lines(60),
     ]
     .concat();
-    let args = ["create", "third", "--capacity", "50"];
+    let args = ["create", "third", "--capacity", "50", "--url"];
     lab.run(&args).expect(0);
     let args = ["add", "third", "--url", "--not-url", "drop"];
     let ran = lab.run_on(&args, &mixed);
@@ -279,7 +279,7 @@ fn a_folder_that_can_t_be_written_is_named() {
         };
         assert_eq!(
             String::from_utf8_lossy(&ran.stderr),
-            "everseen: could not make a file in folder: permission denied\n",
+            "everseen: could not create a file in folder: permission denied\n",
             "{args:?}"
         );
         assert_eq!(ran.status.code(), Some(2), "{args:?}");
@@ -322,8 +322,8 @@ fn who_waits_too_long_is_told_how_to_wait_longer() {
     let args = ["snapshot", "grows", "new", "--timeout", "0"];
     lab.run(&args).expect_message(&placed(
         &lab,
-        "HERE/new-part: waited too long for another process that makes a file in the folder; try again, or with a \
-         longer timeout (`--timeout`)",
+        "HERE/new-part: waited too long for another process that creates a file in the folder; try again, or wait \
+         longer (`--timeout`)",
     ));
     flock(&folder, FlockOperation::Unlock).expect("ours");
     lab.run(&args).expect(0);

@@ -310,7 +310,7 @@ fn add_waits_as_well() {
     for (kills, told) in [(true, "5 lines, 5 new\n"), (false, "5 lines, 2 new\n")] {
         let lab = Lab::new();
         let holder = Holder::start(&lab, &held, &[]);
-        let mut run = Fed::start(&lab, &["add", "--wait", LONG, "store"]);
+        let mut run = Fed::start(&lab, &["add", "--stats", "--wait", LONG, "store"]);
         run.write(&input);
         drop(run.child.stdin.take());
         match kills {

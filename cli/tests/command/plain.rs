@@ -138,7 +138,7 @@ fn a_full_store_has_what_was_printed() {
         let lab = lab(&format!("create store --capacity 1000 --kind {kind}"));
         let input = distinct_lines(2_000);
         let ran = lab.run_on(&["dedup", "store"], &input);
-        ran.expect_error("1000 keys");
+        ran.expect_error("1,000 keys");
         assert_eq!(items(b'\n', &ran.out).len(), 1_000, "{kind}");
         assert!(lab.run_on(&["check", "store"], &ran.out).expect(0) == ran.out);
     }

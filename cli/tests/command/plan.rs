@@ -61,3 +61,109 @@ fn plan_wants_two_no_more_no_less() {
     lab.run(&["plan", "--capacity", "1e19", "--fpr", "1e-9"])
         .expect_error("rate");
 }
+
+/// The layers' sizes in a plan.
+fn layers(plan: &serde_json::Value) -> Vec<u64> {
+    let layers = plan["layers"].as_array().expect("a list").iter();
+    layers
+        .map(|layer| layer["capacity"].as_u64().expect("a number"))
+        .collect()
+}
+
+fn planned(lab: &Lab, line: &str) -> serde_json::Value {
+    let args: Vec<_> = ["plan", "--json", "--kind", "scalable"]
+        .into_iter()
+        .chain(line.split(' '))
+        .collect();
+    json(&lab.run(&args).expect(0))
+}
+
+#[test]
+fn a_store_that_grows_is_planned_in_layers() {
+    let lab = Lab::new();
+    let first = 1 << 20;
+    let plan = planned(&lab, "--capacity 7340032 --fpr 1e-6");
+    assert_eq!(layers(&plan), [first, 2 * first, 4 * first]);
+    assert!(plan["k"].is_null());
+    let sum = |field: &str| -> u64 {
+        let layers = plan["layers"].as_array().expect("a list").iter();
+        layers
+            .map(|layer| layer[field].as_u64().expect("a number"))
+            .sum()
+    };
+    for field in ["pages", "bytes"] {
+        assert_eq!(plan[field].as_u64(), Some(sum(field)), "{field}");
+    }
+    // One more key takes a layer more. So does a store.
+    let plan = planned(&lab, "--capacity 7340033 --fpr 1e-6");
+    assert_eq!(layers(&plan).len(), 4);
+    let rate = plan["fpr"].as_f64().expect("a number");
+    assert!(rate > 0.0 && rate < 1e-6, "{rate}");
+
+    let text = lab.run(&[
+        "plan",
+        "--kind",
+        "scalable",
+        "--capacity",
+        "1e9",
+        "--fpr",
+        "1e-6",
+    ]);
+    let text = String::from_utf8(text.expect(0)).expect("text");
+    assert!(text.contains("layers        10, "), "{text}");
+    assert!(text.contains(", 1e-6 at most\n"), "{text}");
+    // The table has a line for each.
+    assert_eq!(text.lines().skip_while(|line| !line.is_empty()).count(), 12);
+}
+
+#[test]
+fn the_layers_of_a_plan_are_those_of_a_store() {
+    let lab = Lab::new();
+    let plan = planned(&lab, "--capacity 10 --fpr 1e-4");
+    lab.run(&["create", "store", "--fpr", "1e-4"]).expect(0);
+    lab.run_on(&["add", "store"], b"one\n").expect(0);
+    let info = json(&lab.run(&["info", "--json", "store"]).expect(0));
+    for field in ["capacity", "pages", "k"] {
+        assert_eq!(
+            info["layers"][0][field], plan["layers"][0][field],
+            "{field}"
+        );
+    }
+}
+
+#[test]
+fn any_two_of_three_plan_a_store_that_grows() {
+    let lab = Lab::new();
+    let asked = planned(&lab, "--capacity 3e6 --fpr 1e-5");
+    let bytes = asked["bytes"].as_u64().expect("a number");
+    // As exact as the size allows: not worse than what takes no more.
+    let plan = planned(&lab, &format!("--capacity 3e6 --size {bytes}"));
+    assert!(plan["bytes"].as_u64() <= Some(bytes), "{plan}");
+    assert!(plan["fpr"].as_f64() <= asked["fpr"].as_f64(), "{plan}");
+    // As many keys as fill the layers that fit.
+    let plan = planned(&lab, &format!("--fpr 1e-5 --size {bytes}"));
+    assert_eq!(plan["bytes"].as_u64(), Some(bytes));
+    assert_eq!(plan["capacity"], 3 << 20);
+    let plan = planned(&lab, &format!("--fpr 1e-5 --size {}", bytes - 1));
+    assert_eq!(plan["capacity"], 1 << 20);
+
+    let refused = |line: &str, said: &str| {
+        let args: Vec<_> = ["plan", "--kind", "scalable"]
+            .into_iter()
+            .chain(line.split(' '))
+            .collect();
+        lab.run(&args).expect_error(said);
+    };
+    refused("--capacity 3e6", "give two of --capacity, --fpr and --size");
+    refused(
+        "--capacity 3e6 --bits-per-key 30",
+        "--bits-per-key differs from layer to layer",
+    );
+    refused(
+        "--capacity 3e6 --fpr 1e-5 --foldable 2",
+        "--foldable is for stores of fixed size",
+    );
+    refused("--capacity 3e6 --size 4096", "4096 bytes are too few, ");
+    refused("--fpr 1e-6 --size 4096", "4096 bytes are too few, ");
+    refused("--capacity 1e18 --fpr 1e-6", "keeps its rate up to");
+}

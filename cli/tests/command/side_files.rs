@@ -24,7 +24,7 @@ const LINES: &[u8] = b"a line of the user's\n";
 
 fn message(name: &str, store: &str) -> String {
     format!(
-        "everseen: {name}: is a name for files of the store {store}, which may replace or remove it; choose another name\n"
+        "everseen: {name}: is a name that the store {store} uses for files of its own; choose another name\n"
     )
 }
 

@@ -81,7 +81,7 @@ fn lines_are_added_in_windows() {
     let lab = Lab::new();
     lab.write("input", &distinct_lines(100_000));
     lab.run(&["create", "store"]).expect(0);
-    let add = [&["add"], &SIEVE[..], &["store", "input"]].concat();
+    let add = [&["add", "--stats"], &SIEVE[..], &["store", "input"]].concat();
     let ran = lab.run(&add);
     assert!(ran.err.contains("100000 lines, 100000 new"), "{}", ran.err);
     let ran = lab.run(&add);

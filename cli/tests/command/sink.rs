@@ -101,9 +101,9 @@ fn a_signal_or_an_error_is_an_end_too() {
     let input = distinct_lines(2_000);
     lab.write("input", &input);
     let dedup = ["dedup", "-o", "out", "store", "input"];
-    lab.run(&dedup).expect_error("1000 keys");
+    lab.run(&dedup).expect_error("1,000 keys");
     append(&lab, "out", b"of somebody\n");
-    lab.run(&dedup).expect_error("1000 keys");
+    lab.run(&dedup).expect_error("1,000 keys");
     let out = read(&lab, "out");
     assert!(out.ends_with(b"\nof somebody\n"));
     assert!(input.starts_with(&out[..out.len() - b"of somebody\n".len()]));
@@ -122,7 +122,7 @@ fn a_file_that_is_not_the_one_before_is_refused_and_left_alone() {
         let before = fs::read(lab.path("out")).ok();
         let ran = dedup("out");
         ran.expect_error(part);
-        ran.expect_error("put that file back as it was, or name another");
+        ran.expect_error("restore the file, or name another");
         assert!(fs::read(lab.path("out")).ok() == before);
     };
 
@@ -179,13 +179,13 @@ fn what_can_not_be_an_output_is_refused() {
     lab.run(&["create", "plain", "--capacity", "1000"])
         .expect(0);
     lab.run(&["dedup", "-o", "out", "plain", "input"])
-        .expect_error("plain: is not transactional, and only such a store");
+        .expect_error("plain: is not transactional, and only a transactional store");
     assert!(!lab.path("out").exists());
     let refused = |out: &str, part: &str| {
         lab.run(&["dedup", "-o", out, "store", "input"])
             .expect_error(part);
     };
-    refused("input", "input: is the output as well");
+    refused("input", "input: is also the output");
     refused("store", "is the store itself");
     refused("/dev/null", "is not a regular file");
     refused("none/out", "none/out: No such file");
@@ -209,7 +209,7 @@ fn two_runs_do_not_share_a_file() {
     await_length(&lab, "out", 2);
     for store in ["store", "other"] {
         lab.run(&["dedup", "-o", "out", store])
-            .expect_error("another run writes to it");
+            .expect_error("another run is writing to it");
     }
     drop(stdin);
     assert!(wait(child).0.success());

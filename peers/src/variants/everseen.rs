@@ -8,7 +8,7 @@ use super::{LARGE, Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues
 /// How keys are handed to a store.
 enum Way {
     Batches,
-    /// Of so many keys that it pays to look them up in the order of the pages.
+    /// Of enough keys for a look-up in the order of the pages to pay.
     Large,
     /// With a commit after each portion.
     Commits,

@@ -205,7 +205,7 @@ pub fn classic(fpr: f64) -> (f64, u32) {
     (bits, (bits * LN_2).round().max(1.0) as u32)
 }
 
-/// Bytes of a classic filter for so many keys.
+/// Bytes of a classic filter for this many keys.
 pub fn filter_bytes(keys: u64, fpr: f64) -> u64 {
     (keys as f64 * classic(fpr).0 / 8.0).ceil() as u64
 }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::SectionKind;
+use crate::file::label::label_of;
 use crate::store::api::store::Store;
 use crate::store::check::offline_repair;
 use crate::store::check::repair::RepairReport;
@@ -80,8 +81,8 @@ impl Options {
     /// For a new store: takes from the store at `path` everything that decides where a key's bits are (kind, hash,
     /// seed, probes, pages, growth), and also capacity and rate. Such stores can be [merged](crate::Merge). These
     /// options' own settings for those parameters are ignored, except [`times`](Self::times). Whether the new store is
-    /// [`transactional`](Self::transactional) or [`measured`](Self::measured) also follows the store at `path`, unless
-    /// these options set it. This call reads only the header and superblock of that store, and reads them only once,
+    /// [`transactional`](Self::transactional) or [`measured`](Self::measured) also follows the store at `path`, and so does
+    /// its [`label`](Self::label), unless these options set it. This call reads only the header and superblock of that store, and reads them only once,
     /// now.
     ///
     /// # Errors
@@ -93,6 +94,7 @@ impl Options {
         let mut sections = meta.superblock.sections.iter();
         self.like = Some(Arc::new(Template {
             measured: sections.any(|section| section.kind == SectionKind::Sample),
+            label: label_of(&meta.header, &meta.superblock.commits).map(<[u8]>::to_vec),
             header: meta.header,
         }));
         Ok(self)

@@ -357,6 +357,11 @@ impl Store {
         Repairer::of(&self.engine).repair(policy)
     }
 
+    /// Returns the bytes that the store was created with, as [`Options::label`](crate::Options::label) says.
+    pub fn label(&self) -> Option<&[u8]> {
+        self.engine.label.as_deref()
+    }
+
     /// Returns what opening found and what it did about it.
     pub fn recovery(&self) -> &RecoveryReport {
         &self.engine.recovery

@@ -110,7 +110,7 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
         waits: &engine.writer.waits,
         keys: KeyCounter::of(engine),
     };
-    collector.collect(Writer::of(engine).commits()?)
+    collector.collect(Writer::of(engine).named_commits()?)
 }
 
 /// Returns the bytes of memory that write buffers take now.

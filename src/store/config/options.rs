@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::file::label::{LABEL_WRITER, MAX_LABEL};
 use crate::file::superblock::MAX_WRITER_NAME;
 use crate::hash::Hash;
 use crate::page::Kind;
@@ -23,6 +24,10 @@ pub const LEAST_BUFFER: u64 = 128 << 10;
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default number of keys of a growing store's first layer.
 pub const DEFAULT_FIRST_LAYER: u64 = 1 << 20;
+/// How many times as large each layer of a growing store is as the one before it by default.
+pub const DEFAULT_GROWTH: u32 = 2;
+/// The ratio of each layer's rate to that of the layer before it in a growing store by default.
+pub const DEFAULT_TIGHTENING: f64 = 0.85;
 /// The default false-positive rate.
 pub const DEFAULT_FPR: f64 = 1e-6;
 
@@ -56,6 +61,7 @@ pub struct Options {
     pub(crate) transactional: Option<bool>,
     pub(crate) foldable: u32,
     pub(crate) measured: Option<bool>,
+    pub(crate) label: Option<Vec<u8>>,
     pub(crate) like: Option<Arc<Template>>,
     pub(crate) times: u64,
     pub(crate) buffer: u64,
@@ -78,13 +84,14 @@ impl Default for Options {
             capacity: None,
             fpr: None,
             bits_per_key: None,
-            growth: 2,
-            tightening: 0.85,
+            growth: DEFAULT_GROWTH,
+            tightening: DEFAULT_TIGHTENING,
             hash: Hash::default(),
             seed: None,
             transactional: None,
             foldable: 0,
             measured: None,
+            label: None,
             like: None,
             times: 1,
             buffer: DEFAULT_BUFFER,
@@ -176,6 +183,17 @@ impl Options {
     /// removed key is seen cannot be known.
     pub fn measured(mut self, yes: bool) -> Self {
         self.measured = Some(yes);
+        self
+    }
+
+    /// Gives a new store a label: up to 4096 bytes of the application's own, such as the version of the rules by which it
+    /// makes keys of its data. The store never interprets them, and they never change. [`Store::label`](crate::Store::label)
+    /// returns them, of each copy of the store too. No bytes are no label.
+    ///
+    /// Defaults to no label, or to the other store's for a store that is [`like`](Self::like) another. A store that is
+    /// [merged](crate::Merge) from others has the label that all of them have.
+    pub fn label(mut self, label: &[u8]) -> Self {
+        self.label = Some(label.to_vec());
         self
     }
 
@@ -291,6 +309,15 @@ impl Options {
             let got = format!("{} bytes", self.writer.len());
             return wrong("writer", "a name of 1 to 255 bytes", got);
         }
+        if self.writer == LABEL_WRITER {
+            let expected = "a name other than that of the label";
+            return wrong("writer", expected, self.writer.clone());
+        }
+        let label = self.label.as_deref().unwrap_or_default();
+        if label.len() > MAX_LABEL {
+            let got = format!("{} bytes", label.len());
+            return wrong("label", "at most 4096 bytes", got);
+        }
         Ok(())
     }
 
@@ -301,6 +328,12 @@ impl Options {
             options.storage = storage;
         }
         options
+    }
+
+    /// Returns the label of a new store, empty if it has none.
+    pub(crate) fn new_label(&self) -> &[u8] {
+        let like = self.like.as_ref().and_then(|like| like.label.as_deref());
+        self.label.as_deref().or(like).unwrap_or_default()
     }
 
     /// Returns whether a new store keeps a sample of its keys.

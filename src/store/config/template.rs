@@ -7,6 +7,7 @@ use crate::file::Header;
 pub(crate) struct Template {
     pub(crate) header: Header,
     pub(crate) measured: bool,
+    pub(crate) label: Option<Vec<u8>>,
 }
 
 impl Template {

@@ -110,7 +110,7 @@ impl Handle {
     fn poisoned_by_another(&self, why: u64) -> Error {
         self.poison(match why {
             LOST => Error::Io {
-                action: "go on from what another handle lost in a failed sync of",
+                action: "recover what another handle lost in a failed sync of",
                 path: self.place.to_path_buf(),
                 source: std::io::ErrorKind::Other.into(),
             },

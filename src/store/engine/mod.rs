@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, Weak};
 
 use arc_swap::ArcSwap;
 
+use crate::file::label::label_of;
 use crate::file::{Header, SectionKind};
 use crate::hash::KeyHasher;
 use crate::store::config::memory_budget::SizeRule;
@@ -46,6 +47,8 @@ pub(crate) struct Engine {
     pub(crate) checkpoints: CheckpointState,
     pub(crate) sample: FprSample,
     pub(crate) hints: LookupHints,
+    /// The application's bytes that the store was created with.
+    pub(crate) label: Option<Vec<u8>>,
     pub(crate) recovery: RecoveryReport,
 }
 
@@ -71,6 +74,8 @@ impl Engine {
         let Parts { place, access, .. } = parts;
         let sample = parts.view.superblock.section(SectionKind::Sample);
         let sampling = sample.map(|section| Sampling::of(&parts.header, section));
+        let label = label_of(&parts.header, &parts.view.superblock.commits);
+        let label = label.map(<[u8]>::to_vec);
         let shared = Arc::new(parts.shared);
         let handle = Arc::new(Handle::new(
             parts.locks,
@@ -112,6 +117,7 @@ impl Engine {
                 noted: Mutex::default(),
             },
             hints: LookupHints::default(),
+            label,
             options: parts.options,
             recovery: parts.recovery,
             shared,

@@ -80,6 +80,10 @@ impl Input {
         &self.store.file.header
     }
 
+    pub(crate) fn label(&self) -> Option<&[u8]> {
+        self.store.label.as_deref()
+    }
+
     /// Returns the most keys whose bits may be in a layer by now. A checkpoint of the last layer may be running, and
     /// only the buffers know its keys.
     pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {

@@ -55,7 +55,8 @@ use plan::Design;
 /// A new store, which appears under its name when it is whole and durable. Until then it is `NAME-new`, which the next
 /// merge or `create` of that name removes. It has an id of its own, hash and seed of the inputs, and no commits,
 /// because positions of different runs have no common meaning. If built from a single store, it has that store's
-/// commits. It is transactional if all inputs are, or if the options say so.
+/// commits. It is transactional if all inputs are, or if the options say so. It has the
+/// [label](Options::label) that all inputs have; inputs of different labels do not fit.
 ///
 /// **Stores of fixed capacity** must have equal probes, and their page counts must be multiples of the smallest one,
 /// which the result gets. **Stores that grow** merge layer by layer: two layers with equal probes whose pages fit
@@ -179,7 +180,7 @@ impl<'a> Merge<'a> {
         if paths.is_empty() {
             return Err(Error::InvalidOption {
                 option: "inputs",
-                expected: "one store at least".to_owned(),
+                expected: "at least one store".to_owned(),
                 got: "none".to_owned(),
             });
         }

@@ -5,6 +5,7 @@ use std::path::Path;
 use super::input::Input;
 use super::layer_packing::{Group, Part, pack};
 use crate::error::{Error, Result};
+use crate::file::label::set_label;
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
 use crate::page::Kind;
@@ -26,6 +27,7 @@ pub(crate) struct Design {
 impl Design {
     pub(crate) fn union(inputs: &[Input], options: &Options, out: &Path) -> Result<Self> {
         check_fit(inputs)?;
+        check_labels(inputs)?;
         match inputs[0].header().kind {
             Kind::Scalable => Self::growing(inputs, options, out),
             _ => {
@@ -123,7 +125,7 @@ impl Design {
         Ok(design)
     }
 
-    fn of(inputs: &[Input], header: Header, groups: Vec<Group>) -> Self {
+    fn of(inputs: &[Input], mut header: Header, groups: Vec<Group>) -> Self {
         let mut layers: Vec<Layer> = Vec::with_capacity(groups.len());
         let mut parts = Vec::with_capacity(groups.len());
         for group in groups {
@@ -149,6 +151,7 @@ impl Design {
             superblock.commits = input.superblock.commits.clone();
             superblock.commit_sequence = input.superblock.commit_sequence;
         }
+        set_label(&mut header, &mut superblock, common_label(inputs));
         Self {
             header,
             superblock,
@@ -258,6 +261,42 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
         }
     }
     Ok(())
+}
+
+/// Refuses inputs of different labels, whose keys may mean different things. An input without a label fits all.
+fn check_labels(inputs: &[Input]) -> Result<()> {
+    let mut labelled = inputs.iter().filter(|input| input.label().is_some());
+    let Some(first) = labelled.next() else {
+        return Ok(());
+    };
+    match labelled.find(|input| input.label() != first.label()) {
+        Some(other) => Err(Error::Mismatch {
+            path: other.path.clone(),
+            other: first.path.clone(),
+            field: "label",
+            expected: shown(first.label()),
+            got: shown(other.label()),
+        }),
+        None => Ok(()),
+    }
+}
+
+/// Returns the start of a label in a form that a message can hold.
+fn shown(label: Option<&[u8]>) -> String {
+    const MAX_SHOWN: usize = 80;
+    let label = label.unwrap_or_default();
+    let more = if label.len() > MAX_SHOWN { "…" } else { "" };
+    let start = label[..label.len().min(MAX_SHOWN)].escape_ascii();
+    format!("\"{start}\"{more}")
+}
+
+/// Returns the label that all inputs have; empty if one of them has none.
+fn common_label(inputs: &[Input]) -> &[u8] {
+    let label = inputs[0].label().unwrap_or_default();
+    match inputs.iter().all(|input| input.label() == Some(label)) {
+        true => label,
+        false => &[],
+    }
 }
 
 /// Returns the input with the fewest pages; of several, the first.

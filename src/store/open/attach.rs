@@ -100,7 +100,7 @@ pub(crate) fn find_part(
         (None, Some(refused)) => Err(refused),
         (None, None) => Err(Error::Busy {
             path: place.to_path_buf(),
-            what: "handles to close that can't go on after a failed write",
+            what: "handles that can't go on after a failed write to close",
             process: None,
         }),
     }
@@ -133,7 +133,7 @@ pub(crate) fn attach_all(
     }
     Err(Error::Busy {
         path: path.to_path_buf(),
-        what: "other handles to go on",
+        what: "other handles to make progress",
         process: None,
     })
 }

@@ -5,6 +5,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
+use crate::file::label::set_label;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
 use crate::file::{Header, Layer, Section, Superblock};
@@ -23,7 +24,8 @@ use crate::store::storefile::atomic_file::{AtomicFile, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
-    let (header, mut superblock) = design(options)?;
+    let (mut header, mut superblock) = design(options)?;
+    set_label(&mut header, &mut superblock, options.new_label());
     // A sample knows nothing of removals.
     if options.is_measured() && header.kind != Kind::Counting {
         let sample = sample_for(&header, &superblock)?;
@@ -107,7 +109,7 @@ pub(crate) fn finish(
     superblock: &Superblock,
 ) -> Result<()> {
     write_all_at(file, &header.encode(), HEADER_OFFSET)
-        .map_err(|error| Error::io("make the store", path, error))?;
+        .map_err(|error| Error::io("create the store", path, error))?;
     crate::store::storefile::store_file::write_superblock(file, path, header, superblock)
 }
 
@@ -208,9 +210,8 @@ pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
     if kind == Kind::Counting && options.transactional == Some(true) {
         return Err(Error::InvalidOption {
             option: "transactional",
-            expected:
-                "no for kind counting: a key that two handles count is not one handle's to give up"
-                    .to_owned(),
+            expected: "no for kind counting: one handle can't give up a key that two have counted"
+                .to_owned(),
             got: "yes".to_owned(),
         });
     }
@@ -222,8 +223,8 @@ fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
         Error::InvalidOption {
         option: "capacity",
         expected: match kind {
-            Kind::Counting => "a number of keys for kind counting, which can't grow: what is removed from the wrong \
-                               layer is lost to other keys"
+            Kind::Counting => "a number of keys for kind counting, which can't grow: removing a key from the wrong \
+                               layer would damage others"
                 .to_owned(),
             _ => "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
         },

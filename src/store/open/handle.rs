@@ -446,7 +446,7 @@ impl Opening<'_> {
 fn make_shared_memory(place: &Place, is_shared: bool) -> Result<Coordination> {
     match is_shared {
         true => Coordination::create(place)
-            .map_err(|error| Error::io("make shared memory", &shared_path(place), error)),
+            .map_err(|error| Error::io("create shared memory", &shared_path(place), error)),
         false => {
             Coordination::private().map_err(|error| Error::io("reserve memory for", place, error))
         }

@@ -290,7 +290,7 @@ impl Recovery<'_> {
         if LogFile::is_of_another(storage, self.place, id, generation) {
             return Err(Error::LeftoverLog { path });
         }
-        let failed = |error| Error::io("remove a log that has done its service", &path, error);
+        let failed = |error| Error::io("remove a log whose keys are in the pages", &path, error);
         if storage.exists(&path).map_err(failed)? {
             match storage.remove(&path) {
                 Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}

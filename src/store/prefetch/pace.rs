@@ -19,7 +19,7 @@ impl Pace {
     pub(crate) const ORDINARY: usize = 1 << 15;
     /// A key that takes less than this many nanoseconds has not waited for the disk.
     const IN_MEMORY: u64 = 2_000;
-    /// Until a sweep was measured, a page of it counts as this share of a key, and as at least so many nanoseconds.
+    /// Until a sweep was measured, a page of it counts as this share of a key, and as at least this many nanoseconds.
     const ASSUMED_SHARE: u64 = 8;
     const LEAST_ASSUMED: u64 = 1_000;
 

@@ -26,7 +26,7 @@ pub(crate) struct Making {
 /// A store, which is opened once it has its name.
 pub(crate) const STORE: Making = Making {
     suffix: "-new",
-    action: "make the store",
+    action: "create the store",
     naming: "give its name to the new store",
     waits: true,
 };
@@ -82,7 +82,7 @@ impl AtomicFile {
         })?;
         begun.ok_or_else(|| Error::Busy {
             path: place.beside(making.suffix),
-            what: "another process that makes the same file",
+            what: "another process that creates the same file",
             process: None,
         })
     }
@@ -99,7 +99,7 @@ impl AtomicFile {
         if !one.exclusive(options.timeout).map_err(failed())? {
             return Err(Error::Busy {
                 path: temporary,
-                what: "another process that makes a file in the folder",
+                what: "another process that creates a file in the folder",
                 process: None,
             });
         }
@@ -193,7 +193,7 @@ fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Re
         std::io::ErrorKind::NotFound => Error::NotFound {
             path: temporary.to_owned(),
         },
-        _ => Error::io("remove what was left of", temporary, error),
+        _ => Error::io("remove the leftovers of", temporary, error),
     };
     if !place.folder().is_ours(temporary).map_err(failed)? {
         return Err(Error::InTheWay {
@@ -213,7 +213,7 @@ fn refuse_closed_folder(path: &Path) -> Result<()> {
     match crate::sys::may_make_in(folder) {
         true => Ok(()),
         false => Err(Error::PermissionDenied {
-            action: "make a file in",
+            action: "create a file in",
             path: folder.to_owned(),
         }),
     }

@@ -121,6 +121,10 @@ fn newest_intent(file: &dyn StorageFile, path: &Path, header: &Header) -> Result
     Ok(newest)
 }
 
+/// Of a transactional layer's capacity, a remainder below this share stays free: a commit brings any number of keys, and
+/// the last few would each time cost a checkpoint of their own.
+const LEAST_REMAINDER: u64 = 16;
+
 /// Returns how many committed keys the next buffer may take until the last layer of a growing store is full.
 /// `checkpointing` says how many keys a checkpoint is bringing into which layer.
 pub(crate) fn room_after(
@@ -131,10 +135,16 @@ pub(crate) fn room_after(
     if header.growth().is_none() {
         return u64::MAX;
     }
-    let room = match checkpointing {
-        Some((count, layer)) if count > 0 => layer.room().saturating_sub(count),
-        _ => superblock.layers.last().map_or(0, Layer::room),
+    let (count, layer) = match (checkpointing, superblock.layers.last()) {
+        (Some((count, layer)), _) if count > 0 => (count, layer),
+        (_, Some(layer)) => (0, layer),
+        (_, None) => return u64::MAX,
+    };
+    let room = layer.room().saturating_sub(count);
+    let least = match header.transactional {
+        true => layer.capacity / LEAST_REMAINDER,
+        false => 0,
     };
     // If there is no room, the next checkpoint creates a layer as large as it needs.
-    if room == 0 { u64::MAX } else { room }
+    if room <= least { u64::MAX } else { room }
 }

@@ -259,7 +259,7 @@ impl ViewCell {
         checked.map_err(|wrong| self.handle.distrust(wrong))?;
         Err(Error::Busy {
             path: self.file.place.to_path_buf(),
-            what: "other handles to go on",
+            what: "other handles to make progress",
             process: None,
         })
     }

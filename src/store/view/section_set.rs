@@ -58,7 +58,7 @@ impl SectionReader {
         }
         Err(Error::Busy {
             path: path.to_owned(),
-            what: "other handles to go on",
+            what: "other handles to make progress",
             process: None,
         })
     }

@@ -11,6 +11,10 @@ use crate::store::write::guard::WriteGuard;
 use crate::store::write::verdict::{OnPending, Stop, Verdict};
 use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
 
+/// Once the keys of a transactional buffer fill the last layer, a checkpoint begins if at least this share of the
+/// layer's room is for committed ones.
+const LEAST_COMMITTED: u64 = 4;
+
 /// Keys of a batch to claim.
 pub(crate) struct Candidates<'b> {
     pub(crate) batch: &'b [u64],
@@ -282,8 +286,11 @@ impl WriteGuard<'_> {
         if !self.writer.file.header.transactional {
             return buffer.keys().saturating_add(pending) >= buffer.room();
         }
-        // Only committed keys go into the pages.
-        buffer.keys() >= buffer.room()
-            && buffer.keys().saturating_sub(self.uncommitted_of_all()) >= buffer.room()
+        // Only committed keys go into the pages. More of them than the layer has room for would all go into a new one, so
+        // this does not wait until they fill it, but until they are worth a checkpoint.
+        let (keys, room) = (buffer.keys(), buffer.room());
+        // A checkpoint without a committed key would leave the buffer as full as it is.
+        let least = (room / LEAST_COMMITTED).max(1);
+        keys >= room && keys.saturating_sub(self.uncommitted_of_all()) >= least
     }
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::buffer::Digest;
 use crate::error::{Error, Result};
+use crate::file::label::is_label;
 use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes, writers_bytes};
 use crate::log::{LogError, Mark};
 use crate::store::coordination::shm::HandleSlot;
@@ -79,7 +80,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Returns the last commit of each writer, from the superblock and the logs after it.
+    /// Returns the entries of all writers, from the superblock and the logs after it.
     pub(crate) fn commits(&self) -> Result<Commits> {
         for _ in 0..MAX_READS_OF_COMMITS {
             let view = Arc::clone(&*self.views.current()?);
@@ -91,7 +92,7 @@ impl Writer<'_> {
         }
         Err(Error::Busy {
             path: self.file.place.to_path_buf(),
-            what: "other handles to go on",
+            what: "other handles to make progress",
             process: None,
         })
     }
@@ -107,10 +108,17 @@ impl Writer<'_> {
         Ok(commits)
     }
 
+    /// Returns the last commit of each writer that commits: of all but the label's.
+    pub(crate) fn named_commits(&self) -> Result<Commits> {
+        let mut commits = self.commits()?;
+        commits.retain(|writer, _| !is_label(&self.file.header, writer));
+        Ok(commits)
+    }
+
     /// Returns the last commit of a writer.
     pub(crate) fn last_commit(&self, name: &str) -> Result<Option<Commit>> {
         self.handle.check_usable()?;
-        Ok(self.commits()?.remove(name).map(|entry| Commit {
+        Ok(self.named_commits()?.remove(name).map(|entry| Commit {
             writer: name.to_owned(),
             sequence: entry.sequence,
             tag: entry.tag,

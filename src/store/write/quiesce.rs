@@ -63,7 +63,7 @@ pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
     }
     Err(Error::Busy {
         path: engine.file.place.to_path_buf(),
-        what: "a checkpoint that comes to its end",
+        what: "a checkpoint that is about to end",
         process: None,
     })
 }

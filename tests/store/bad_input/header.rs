@@ -266,12 +266,12 @@ fn a_feature_that_allows_reading_alone() {
 #[test]
 fn a_feature_that_may_be_ignored() {
     let (_folder, path) = closed();
-    forge::header(&path, 16, &5_u64.to_le_bytes());
+    forge::header(&path, 16, &6_u64.to_le_bytes());
     let store = small().open(&path).unwrap();
     store.insert_batch(&keys(100..200)).unwrap();
     store.close().unwrap();
     assert_eq!(held(&small().open(&path).unwrap(), &keys(0..200)), 200);
-    assert_eq!(fs::read(&path).unwrap()[16], 5);
+    assert_eq!(fs::read(&path).unwrap()[16], 6);
 }
 
 /// Sizes that agree with each other and with every checksum, and exceed the file by far.

@@ -88,7 +88,7 @@ fn a_filter_larger_than_any_disk() {
         matches!(
             &error,
             Error::Io {
-                action: "make the store" | "map a layer of",
+                action: "create the store" | "map a layer of",
                 ..
             }
         ),
@@ -137,14 +137,14 @@ fn values_out_of_their_range() {
     invalid(
         &refused(&small().kind(Kind::Counting)),
         "capacity",
-        "a number of keys for kind counting, which can't grow: what is removed from the wrong layer is lost to other keys",
+        "a number of keys for kind counting, which can't grow: removing a key from the wrong layer would damage others",
         "none",
     );
     let shared = small().kind(Kind::Counting).capacity(5);
     invalid(
         &refused(&shared.transactional(true)),
         "transactional",
-        "no for kind counting: a key that two handles count is not one handle's to give up",
+        "no for kind counting: one handle can't give up a key that two have counted",
         "yes",
     );
     invalid(

@@ -207,15 +207,20 @@ type Refusal = (Call, &'static str, &'static str, &'static str);
 fn no_permission() {
     let creating: [Refusal; 5] = [
         (Call::Exists, "store", "look for", "store"),
-        (Call::Create, "store-new", "make the store", "store-new"),
+        (Call::Create, "store-new", "create the store", "store-new"),
         (
             Call::Publish,
             "store",
             "give its name to the new store",
             "store",
         ),
-        (Call::SetLength, "store-new", "make the store", "store-new"),
-        (Call::Write, "store-new", "make the store", "store-new"),
+        (
+            Call::SetLength,
+            "store-new",
+            "create the store",
+            "store-new",
+        ),
+        (Call::Write, "store-new", "create the store", "store-new"),
     ];
     for (call, on, action, file) in creating {
         let (_folder, path) = place();
@@ -258,7 +263,7 @@ fn no_permission() {
     let store = options().storage(storage.shared()).create(&path).unwrap();
     storage.arm(Rule::from(1, Fault::Fails(Failure::Denied)).on(Call::Create));
     let error = store.insert(b"key").unwrap_err();
-    expect_denied(&error, "make the log", &beside(&path, "-log.1"));
+    expect_denied(&error, "create the log", &beside(&path, "-log.1"));
     assert!(!store.contains(b"key").unwrap());
     storage.heal();
     assert!(store.insert(b"key").unwrap());

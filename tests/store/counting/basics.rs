@@ -172,7 +172,7 @@ fn what_can_not_count_is_not_made() {
     let (option, why) = refused(small().kind(Kind::Counting));
     assert_eq!(option, "capacity");
     assert!(
-        why.contains("can't grow: what is removed from the wrong layer"),
+        why.contains("can't grow: removing a key from the wrong layer"),
         "{why}"
     );
 }

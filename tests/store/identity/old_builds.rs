@@ -3,9 +3,10 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use everseen::{Error, Options};
+use everseen::{Error, FormatError, Options};
 
 use crate::support::files::{beside, held, keys, names, place, small};
+use crate::support::forge;
 
 fn options() -> Options {
     small().capacity(20_000).fpr(1e-9)
@@ -93,4 +94,47 @@ fn copies_of_an_earlier_build_are_the_stores_own() {
     let copy = options().open(&copy).unwrap();
     assert_eq!(held(&copy, &keys(0..200)), 200);
     assert!(copy.verify().unwrap().is_ok());
+}
+
+/// Where a store has its first layer's `run_length` in a superblock: FORMAT.md, "Superblocks" and "Layer entry".
+const RUN_LENGTH: usize = 320 + 48;
+
+/// Before 2026-11-21 the bits of a key were drawn anywhere in its page, and these bytes were zeros.
+#[test]
+fn a_store_whose_keys_have_their_bits_elsewhere_is_told_to_be_created_anew() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    store.close().unwrap();
+    let written: Vec<_> = (0..2)
+        .filter(|slot| forge::is_written(&fs::read(&path).unwrap(), *slot))
+        .collect();
+    for slot in written {
+        forge::superblock(&path, slot, RUN_LENGTH, &[0; 4]);
+    }
+    for error in [
+        options().open(&path).unwrap_err(),
+        options().open_read_only(&path).unwrap_err(),
+    ] {
+        assert!(
+            matches!(
+                &error,
+                Error::Format {
+                    source: FormatError::NoSuperblock { .. },
+                    ..
+                }
+            ),
+            "{error:?}"
+        );
+        let said = error.to_string();
+        assert!(
+            said.ends_with("differently; create it again from its keys"),
+            "{said}"
+        );
+    }
+    // Damage beside it is damage.
+    let slot = forge::newest(&path);
+    forge::patch(&path, forge::SUPERBLOCKS[slot] + 300, &[0xFF; 8]);
+    let said = options().open(&path).unwrap_err().to_string();
+    assert!(said.contains("both superblocks are damaged"), "{said}");
 }

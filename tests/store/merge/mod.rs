@@ -7,6 +7,6 @@ mod growing;
 mod halfway;
 mod like;
 mod live;
-mod pages;
+pub(crate) mod pages;
 mod refused;
 mod union;

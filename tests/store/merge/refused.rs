@@ -90,7 +90,7 @@ fn a_union_that_is_too_full() {
     let text = error.to_string();
     let (expected, got) = overfull(error);
     assert_eq!(expected, 1e-3);
-    let told = text.split("give ").nth(1).unwrap();
+    let told = text.split("raise its bound to ").nth(1).unwrap();
     let told: f64 = told.split(' ').next().unwrap().parse().unwrap();
     assert!(told >= got && told < 1.1 * got, "{text}");
     let enough = merge().options(&small().fpr(told));
@@ -124,7 +124,7 @@ fn nonsense_is_refused() {
         } => assert_eq!((*option, &**expected, &**got), wanted),
         _ => panic!("{error:?}"),
     };
-    let none = ("inputs", "one store at least", "none");
+    let none = ("inputs", "at least one store", "none");
     invalid(refused(&bench, merge(), &[]), none);
     for factor in [0, 1, 5, 13, u64::MAX] {
         let outcome = merge().fold(&one, bench.path("out"), factor);

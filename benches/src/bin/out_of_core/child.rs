@@ -113,7 +113,7 @@ impl Task {
         Ok(())
     }
 
-    /// Looks up absent keys, so many a call. Tells keys, nanoseconds, pages read and major faults.
+    /// Looks up absent keys, this many a call. Reports keys, nanoseconds, pages read and major faults.
     fn look_up(
         &self,
         first: u64,

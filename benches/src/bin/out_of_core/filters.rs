@@ -43,7 +43,7 @@ pub trait Filter: Sized {
     fn count(&self, keys: &[u64]) -> everseen::Result<u64>;
 }
 
-/// How many keys a filter of so many bytes is for.
+/// Returns how many keys a filter of this many bytes is for.
 pub fn capacity(bytes: u64) -> u64 {
     (bytes as f64 * 8.0 / BITS_A_KEY) as u64
 }
@@ -55,7 +55,7 @@ impl Filter for Store {
         task.batch
     }
 
-    /// With so many keys that all pages are written by a checkpoint.
+    /// With enough keys for a checkpoint to write every page.
     fn make(task: &Task) -> Result<(), Box<dyn Error>> {
         const FIRST: u64 = 1 << 50;
         let options = Options::new().buffer(task.buffer);

@@ -64,7 +64,7 @@ pub enum Keys {
     Hashes,
 }
 
-/// Who does what.
+/// The processes and their tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,

@@ -63,15 +63,40 @@ fn bash_takes_its_completions() {
 #[test]
 fn there_is_a_manual_page_for_every_subcommand() {
     let lab = Lab::new();
-    fs::create_dir(lab.path("man1")).expect("a folder");
-    lab.run(&["man", "man1"]).expect(0);
+    lab.run(&["man", "share/man1"]).expect(0);
     for name in SUBCOMMANDS.map(|subcommand| format!("everseen-{subcommand}")) {
-        let page = fs::read_to_string(lab.path(&format!("man1/{name}.1"))).expect("a page");
+        let page = fs::read_to_string(lab.path(&format!("share/man1/{name}.1"))).expect("a page");
         assert!(
             page.contains(".SH SYNOPSIS") && page.contains(".SH DESCRIPTION"),
             "{name}"
         );
     }
-    assert!(lab.path("man1/everseen.1").exists());
-    lab.run(&["man", "nowhere"]).expect_error("nowhere: ");
+    assert!(lab.path("share/man1/everseen.1").exists());
+    // Again, over what is there.
+    lab.run(&["man", "share/man1"]).expect(0);
+    lab.write("file", b"");
+    lab.run(&["man", "file"]).expect_error("file: ");
+}
+
+#[test]
+fn the_command_alone_tells_the_first_steps() {
+    let lab = Lab::new();
+    let ran = lab.run(&[]);
+    assert_eq!((ran.code, &ran.out[..]), (Some(2), &b""[..]));
+    let lines: Vec<_> = ran.err.lines().collect();
+    assert!(lines.len() <= 12, "{}", ran.err);
+    let named = lines
+        .iter()
+        .filter_map(|line| line.strip_prefix("  everseen "));
+    let named: Vec<_> = named.filter_map(|rest| rest.split(' ').next()).collect();
+    assert_eq!(named, ["dedup", "check", "info", "plan"]);
+    assert!(named.iter().all(|name| SUBCOMMANDS.contains(name)));
+    // Its own example works.
+    lab.write("list.txt", b"a\na\n");
+    let example = ran
+        .err
+        .lines()
+        .find_map(|line| line.strip_prefix("Try: everseen "));
+    let example: Vec<_> = example.expect("an example").split(' ').collect();
+    assert_eq!(lab.run(&example).expect(0), b"a\n");
 }

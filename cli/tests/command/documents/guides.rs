@@ -52,6 +52,8 @@ fn run(lab: &Lab, script: &str) -> Output {
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c"]).arg(format!("{SETTING}{script}"));
     shell.env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"));
+    // What is installed for the user stays in here.
+    shell.env("HOME", lab.path("home"));
     shell
         .current_dir(lab.path(""))
         .output()

@@ -121,6 +121,7 @@ fn each_command_prints_what_the_schema_says() {
         "counting",
         "--capacity",
         "2000",
+        "--url",
     ])
     .expect(0);
     let args = "create fold --foldable 2 --capacity 100000 --no-sample";
@@ -148,7 +149,7 @@ fn each_command_prints_what_the_schema_says() {
         ("seen", is(0)),
         done.clone(),
     ];
-    expect("dedup", "dedup --json store urls", 0, &new);
+    expect("dedup", "dedup --json --url store urls", 0, &new);
     let seen = [
         ("lines", is(3)),
         ("new", is(2)),
@@ -208,6 +209,8 @@ fn each_command_prints_what_the_schema_says() {
         0,
         &[],
     );
+    let plan = "plan --json --capacity 1M --fpr 1e-6 --kind scalable";
+    expect("plan", plan, 0, &[("k", Value::Null)]);
     expect("repair", "repair --json small", 0, &[]);
     // In the first page.
     let mut bytes = std::fs::read(lab.path("store")).expect("a store");

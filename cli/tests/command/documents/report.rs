@@ -125,14 +125,14 @@ fn only_a_report_is_replaced() {
     let page = fs::read_to_string(lab.path("report.html")).expect("a page");
     assert!(page.ends_with("</html>\n"));
     lab.write("notes", b"<!doctype html>\nmine\n");
-    let message = "exists already, and is no report of `everseen report`; name another file";
+    let message = "already exists and is not a report of `everseen report`; name another file";
     for name in ["notes", "store"] {
         lab.run(&["report", "store", "-o", name])
             .expect_error(&format!("{name}: {message}"));
     }
     assert_eq!(fs::read(lab.path("notes")).expect("notes").len(), 21);
     lab.run(&["report", "store", "-o", "store-log.1"])
-        .expect_error("is a name for files of the store");
+        .expect_error("is a name that the store store uses for files of its own");
     lab.run(&["report", "none"]).expect_error("no such store");
 }
 

@@ -52,7 +52,7 @@ fn a_compressed_file_is_its_lines_whatever_its_name() {
         assert_eq!(printed, lines, "{format}");
         // The other commands that read lines.
         assert_eq!(lab.run(&["check", "one", "list"]).expect(0), lines);
-        let ran = lab.run(&["add", "one", "list"]);
+        let ran = lab.run(&["add", "--stats", "one", "list"]);
         assert_eq!(ran.err, "40 lines, 0 new\n");
     }
 }

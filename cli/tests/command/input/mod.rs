@@ -1,4 +1,5 @@
-//! What is read: compressed files, and where lines stand.
+//! What is read: compressed files, and where lines stand, how a store keeps what they mean.
 
 mod compressed;
 mod numbers;
+mod reading;

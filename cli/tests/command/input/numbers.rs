@@ -5,6 +5,7 @@ use crate::support::{Lab, distinct_lines};
 #[test]
 fn lines_are_numbered_where_they_stand() {
     let lab = Lab::new();
+    lab.bare_store("store", &everseen::Options::new());
     lab.run_on(&["dedup", "store"], b"a\nc\nhttp://x.org/\n")
         .expect(0);
     lab.write("one", b"a\nb\nc");
@@ -46,9 +47,10 @@ fn lines_are_numbered_where_they_stand() {
 fn a_quiet_run_says_nothing_but_errors() {
     let lab = Lab::new();
     lab.write("urls", b"no url\nhttp://y.org/\n");
-    let create = "create counts --kind counting --capacity 10";
+    let create = "create counts --kind counting --capacity 10 --url";
     lab.run(&create.split(' ').collect::<Vec<_>>()).expect(0);
-    lab.run(&["create", "plain", "--capacity", "10"]).expect(0);
+    let create = ["create", "plain", "--capacity", "10", "--url"];
+    lab.run(&create).expect(0);
     for (line, out) in [
         ("dedup -q --url store urls", &b"no url\nhttp://y.org/\n"[..]),
         ("check -q --url store urls", b""),

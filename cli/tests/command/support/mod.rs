@@ -55,6 +55,12 @@ impl Lab {
         fs::write(self.path(name), bytes).expect("a file to read from");
     }
 
+    /// A store without a label, as the library creates it and earlier builds of the command did.
+    pub fn bare_store(&self, name: &str, options: &everseen::Options) {
+        let store = options.create(self.path(name)).expect("a store");
+        store.close().expect("a store on the disk");
+    }
+
     /// The binary with arguments, in the folder.
     pub fn command<A: AsRef<OsStr>>(&self, args: &[A]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_everseen"));
