@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
+use super::clofork::CloforkFile;
+
 /// The lock would end with the file, except that a child that another thread is about to start holds a copy of the open
 /// file until it runs its own program.
 impl Drop for LockFile {
@@ -21,25 +23,26 @@ impl Drop for LockFile {
 /// death.
 #[derive(Debug)]
 pub(crate) struct LockFile {
-    file: File,
+    file: CloforkFile,
 }
 
 impl LockFile {
-    /// Wraps an open file. All holders of the open file share the lock.
-    pub(crate) fn of(file: File) -> Self {
-        Self { file }
+    /// Opens a file by `open`, which opens it anew at each call: all holders of one open file share the lock.
+    pub(crate) fn open(open: impl FnMut() -> io::Result<File>) -> io::Result<Self> {
+        let file = CloforkFile::open(open)?;
+        Ok(Self { file })
     }
 
     /// Takes the lock exclusively if it is free.
     pub(crate) fn try_exclusive(&self) -> io::Result<bool> {
         // Not `File::try_lock`, which std has since gained under nearly the same name.
-        taken(fs2::FileExt::try_lock_exclusive(&self.file))
+        taken(fs2::FileExt::try_lock_exclusive(&*self.file))
     }
 
     /// Releases the lock.
     pub(crate) fn unlock(&self) {
         // Unlocking a locked file can't fail unless the file is not open.
-        let _ = fs2::FileExt::unlock(&self.file);
+        let _ = fs2::FileExt::unlock(&*self.file);
     }
 
     /// Takes the lock exclusively, waiting for it until `patience` is over.
@@ -163,7 +166,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("lock");
         File::create_new(&path).unwrap();
-        let [file, other] = [(); 2].map(|()| LockFile::of(File::open(&path).unwrap()));
+        let [file, other] = [(); 2].map(|()| LockFile::open(|| File::open(&path)).unwrap());
         let waits = LockWaits::default();
         let mutex = Mutex::new(());
         drop(waits.mutex(&mutex));

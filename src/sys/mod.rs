@@ -3,6 +3,7 @@
 
 mod access;
 mod append_map;
+mod clofork;
 mod copy;
 pub(crate) mod cpu_dispatch;
 mod disk;

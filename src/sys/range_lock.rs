@@ -9,12 +9,13 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::clofork::CloforkFile;
 use super::lock::wait_until;
 
 /// A file whose bytes are locked. The number of a byte identifies the lock; the file need not have such a byte.
 #[derive(Debug)]
 pub(crate) struct LockedFile {
-    file: File,
+    file: CloforkFile,
 }
 
 /// A lock, held until this is dropped.
@@ -34,9 +35,15 @@ impl Drop for RangeLock {
 }
 
 impl LockedFile {
-    /// Wraps a file that was opened only for locking: all holders of the open file share its locks.
-    pub(crate) fn of(file: File) -> Arc<Self> {
-        Arc::new(Self { file })
+    /// Opens a file by `open`, which opens it anew at each call: all holders of one open file share its locks.
+    pub(crate) fn open(open: impl FnMut() -> io::Result<File>) -> io::Result<Arc<Self>> {
+        let file = CloforkFile::open(open)?;
+        Ok(Arc::new(Self { file }))
+    }
+
+    /// Returns the file.
+    pub(crate) fn file(&self) -> &File {
+        &self.file
     }
 
     /// Takes a lock exclusively if no other open file has it. The file must be open for writing.
@@ -200,6 +207,8 @@ mod system {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
 
     const BYTE: u64 = 1 << 62;
@@ -208,10 +217,8 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("file");
         File::create_new(&path).unwrap();
-        let open = || {
-            let options = File::options().read(true).write(true).open(&path);
-            LockedFile::of(options.unwrap())
-        };
+        let open =
+            || LockedFile::open(|| File::options().read(true).write(true).open(&path)).unwrap();
         let files = [open(), open()];
         (folder, files)
     }
@@ -228,6 +235,86 @@ mod tests {
             "another lock"
         );
         assert!(!one.is_held_by_another(BYTE).unwrap(), "its own");
+        drop(held);
+        assert!(other.try_exclusive(BYTE).unwrap().is_some());
+    }
+
+    /// A child of this process, which ends with it at the latest.
+    struct Child(libc::pid_t);
+
+    impl Child {
+        /// Forks a child that does `work` and exits with what it returns, or waits to be killed. It may not allocate.
+        fn fork(work: impl FnOnce() -> Option<bool>) -> Self {
+            // SAFETY: the child calls nothing but system calls before it ends.
+            unsafe {
+                let child = libc::fork();
+                if child == 0 {
+                    match work() {
+                        Some(outcome) => libc::_exit(i32::from(outcome)),
+                        None => {
+                            libc::pause();
+                            libc::_exit(2);
+                        }
+                    }
+                }
+                assert_ne!(child, -1);
+                Self(child)
+            }
+        }
+
+        fn wait(self) -> i32 {
+            let mut status = 0;
+            // SAFETY: the call writes to a number of this function's own.
+            let waited = unsafe { libc::waitpid(self.0, &raw mut status, 0) };
+            assert_eq!(waited, self.0);
+            std::mem::forget(self);
+            status
+        }
+    }
+
+    impl Drop for Child {
+        fn drop(&mut self) {
+            // SAFETY: a child of this process that was not waited for, so that its number is still its own.
+            unsafe {
+                libc::kill(self.0, libc::SIGKILL);
+                libc::waitpid(self.0, std::ptr::null_mut(), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn a_forked_child_keeps_no_lock_of_a_parent_that_ends() {
+        use std::os::fd::AsRawFd;
+
+        let (_folder, [one, other]) = open_twice();
+        let held = one.try_exclusive(BYTE).unwrap().unwrap();
+        let _child = Child::fork(|| None);
+        // As at the end of a killed process: the descriptor is closed, and nothing is unlocked.
+        let number = one.file().as_raw_fd();
+        std::mem::forget((held, one));
+        // SAFETY: its owner was just forgotten.
+        assert_eq!(unsafe { libc::close(number) }, 0);
+        // This process may go on before the child does, and other tests start programs.
+        let limit = Instant::now() + Duration::from_secs(30);
+        while other.try_exclusive(BYTE).unwrap().is_none() {
+            assert!(Instant::now() < limit, "the child keeps the lock");
+            std::thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn a_forked_child_neither_has_nor_frees_its_parents_lock() {
+        let (_folder, [one, other]) = open_twice();
+        let held = one.try_exclusive(BYTE).unwrap().unwrap();
+        let child = Child::fork(|| {
+            let seen = one.is_held_by_another(BYTE).unwrap_or(false);
+            let taken = system::set(&one.file, system::Kind::Exclusive, BYTE).unwrap_or(true);
+            let freed = system::set(&one.file, system::Kind::None, BYTE).unwrap_or(false);
+            Some(seen && !taken && freed)
+        });
+        let status = child.wait();
+        assert!(libc::WIFEXITED(status) && libc::WEXITSTATUS(status) == 1);
+        assert!(other.try_exclusive(BYTE).unwrap().is_none());
         drop(held);
         assert!(other.try_exclusive(BYTE).unwrap().is_some());
     }

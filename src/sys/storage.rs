@@ -136,8 +136,8 @@ pub struct HeldByte(#[expect(dead_code, reason = "held, not read")] RangeLock);
 impl HeldByte {
     /// Takes the lock; returns `None` if another open file has it.
     pub fn take(path: &Path, byte: u64) -> io::Result<Option<Self>> {
-        let file = File::options().read(true).write(true).open(path)?;
-        Ok(LockedFile::of(file).try_exclusive(byte)?.map(Self))
+        let file = LockedFile::open(|| File::options().read(true).write(true).open(path))?;
+        Ok(file.try_exclusive(byte)?.map(Self))
     }
 }
 

@@ -20,11 +20,10 @@ pub(crate) fn take_over(place: &Place, file: &dyn StorageFile, header: &mut Head
     let mut held = Vec::new();
     for suffix in LOCKED {
         let path = place.beside(suffix);
-        let opened = match place.folder().open_file(&path, false) {
+        let lock = match LockFile::open(|| place.folder().open_file(&path, false)) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => continue,
             opened => opened.map_err(|error| Error::io("open", &path, error))?,
         };
-        let lock = LockFile::of(opened);
         if !lock.try_exclusive().map_err(lock_error(&path))? {
             return Err(locked(&path));
         }

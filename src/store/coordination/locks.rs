@@ -84,16 +84,16 @@ impl StoreLocks {
     ) -> Result<(Self, FileState)> {
         let failed = |error| Error::io("open", path, error);
         let write = intention == Intention::Write;
-        let file = place.folder().open_file(path, write);
+        let file = LockedFile::open(|| place.folder().open_file(path, write));
         let file = file.map_err(|error| match error.kind() {
             std::io::ErrorKind::NotFound => Error::NotFound {
                 path: path.to_owned(),
             },
             _ => failed(error),
         })?;
-        let state = state_of(&file).map_err(failed)?;
+        let state = state_of(file.file()).map_err(failed)?;
         let locks = Self {
-            file: LockedFile::of(file),
+            file,
             id: state.id,
             path: path.to_owned(),
         };

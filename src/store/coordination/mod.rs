@@ -6,11 +6,13 @@
 pub(crate) mod buffer_sizes;
 pub(crate) mod fsync_failures;
 pub(crate) mod handle;
+pub(crate) mod handle_slot;
 pub(crate) mod legacy_locks;
 pub(crate) mod locks;
 #[cfg(all(test, loom))]
 mod loom;
 pub(crate) mod place;
+pub(crate) mod session_lock;
 pub(crate) mod shm;
 pub(crate) mod shm_files;
 pub(crate) mod shm_mismatch;

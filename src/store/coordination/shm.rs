@@ -6,26 +6,27 @@
 use std::io;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Mutex, OnceLock};
+use std::sync::OnceLock;
 
-use crate::buffer::{Digest, Sum, Wrong};
+use crate::buffer::{Sum, Wrong};
 use crate::file::layout::MAX_COUNTER;
 use crate::file::pages::WriteWindow;
 use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::fsync_failures::FsyncFailures;
+use crate::store::coordination::handle_slot::{HandleSlot, SLOT_WORDS};
 use crate::store::coordination::place::Place;
+use crate::store::coordination::session_lock::SessionLock;
 use crate::store::coordination::shm_mismatch::ShmMismatch;
 use crate::store::coordination::writer_lock::{MOST_SEATS, WriterLock};
 use crate::sys::futex::SLEEPS_ON_WORDS;
-use crate::sys::sync::{AtomicU64, Ordering};
-use crate::sys::{FileId, LockFile, LockedFile, RangeLock, Region, SECOND_MAGIC, lock};
+use crate::sys::sync::Ordering;
+use crate::sys::{FileId, LockFile, Region, SECOND_MAGIC};
 
 pub(crate) const SHM_MAGIC: u64 = u64::from_le_bytes(*b"EVERSHM5");
 pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
-const SLOT_WORDS: usize = 8;
 const FIRST_SLOT: usize = 64;
 
 #[derive(Debug, Clone, Copy)]
@@ -83,43 +84,42 @@ pub(crate) fn shared_path(store: &Place) -> PathBuf {
     store.beside("-shm")
 }
 
-/// The byte of `NAME-shm` whose lock all handles that use it share.
-const SESSION: u64 = 1 << 62;
-
 /// The shared words.
 #[derive(Debug)]
 pub(crate) struct Coordination {
     region: Region,
     /// The sizes of write buffers when this handle created the words or attached to them. They never change.
     buffer_sizes: OnceLock<BufferSizes>,
-    /// The lock by which a writing handle shows that the shared memory is in use.
-    session: Mutex<Option<RangeLock>>,
-}
-
-/// The slot of one handle.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct HandleSlot<'a> {
-    words: &'a [AtomicU64],
+    /// `None` for private memory.
+    session: Option<SessionLock>,
 }
 
 impl Coordination {
     pub(crate) fn private() -> io::Result<Self> {
-        Ok(Self::of(Region::private(SHM_WORDS)?))
+        Ok(Self::of(Region::private(SHM_WORDS)?, None))
     }
 
-    fn of(region: Region) -> Self {
+    fn of(region: Region, session: Option<SessionLock>) -> Self {
         Self {
             region,
             buffer_sizes: OnceLock::new(),
-            session: Mutex::default(),
+            session,
         }
     }
 
     pub(crate) fn create(place: &Place) -> io::Result<Self> {
         let region = Region::create(place.folder(), &shared_path(place), SHM_WORDS)?;
-        let made = Self::of(region);
+        let made = Self::shared(place, region)?;
         made.join_session()?;
         Ok(made)
+    }
+
+    fn shared(place: &Place, region: Region) -> io::Result<Self> {
+        let session = match region.file() {
+            Some(file) => Some(SessionLock::open(place, &shared_path(place), file)?),
+            None => None,
+        };
+        Ok(Self::of(region, session))
     }
 
     /// Attaches to the words that the first handle created.
@@ -164,7 +164,8 @@ impl Coordination {
     /// Opens whatever words there are.
     fn at(place: &Place, write: bool) -> Result<Self, ShmMismatch> {
         let region = Region::open(place.folder(), &shared_path(place), write);
-        region.map(Self::of).map_err(|_| ShmMismatch::NotThere)
+        let found = region.and_then(|region| Self::shared(place, region));
+        found.map_err(|_| ShmMismatch::NotThere)
     }
 
     fn expect_layout(&self) -> Result<(), ShmMismatch> {
@@ -187,40 +188,34 @@ impl Coordination {
     }
 
     fn join_session(&self) -> io::Result<()> {
-        if let Some(file) = self.region.file() {
-            *lock(&self.session) = LockedFile::of(file.try_clone()?).try_shared(SESSION)?;
-        }
-        Ok(())
+        self.session.as_ref().map_or(Ok(()), SessionLock::join)
     }
 
     /// Shows that this handle no longer uses the shared memory, however long it stays mapped.
     pub(crate) fn leave_session(&self) {
-        drop(lock(&self.session).take());
+        if let Some(session) = &self.session {
+            session.leave();
+        }
     }
 
     /// Returns whether any handle, of this store or another, uses the shared memory of this name.
     pub(crate) fn is_used_by_anybody(place: &Place) -> io::Result<bool> {
-        match place.folder().open_file(&shared_path(place), false) {
-            Ok(file) => LockedFile::of(file).is_held_by_another(SESSION),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-            Err(error) => Err(error),
-        }
+        SessionLock::is_joined_at(place, &shared_path(place))
     }
 
     /// Returns whether a writing handle uses it, other than through this opening of it.
     pub(crate) fn is_in_use(&self) -> io::Result<bool> {
-        match self.region.file() {
-            Some(file) => LockedFile::of(file.try_clone()?).is_held_by_another(SESSION),
-            None => Ok(false),
-        }
+        self.session
+            .as_ref()
+            .map_or(Ok(false), SessionLock::is_joined_by_another)
     }
 
     /// Returns the lock that a handle takes before the [writer lock](Self::writer_lock) where threads can't sleep on
     /// words; `None` elsewhere, and for private memory.
     pub(crate) fn writer_file(&self) -> io::Result<Option<LockFile>> {
         let file = self.region.file().filter(|_| !SLEEPS_ON_WORDS);
-        let file = file.map(std::fs::File::try_clone);
-        Ok(file.transpose()?.map(LockFile::of))
+        file.map(|file| LockFile::open(|| file.try_clone()))
+            .transpose()
     }
 
     /// Fills the words in. The caller has already filled in whatever is not an argument.
@@ -434,61 +429,12 @@ impl Coordination {
 
     pub(crate) fn slot(&self, index: usize) -> HandleSlot<'_> {
         let from = FIRST_SLOT + index * SLOT_WORDS;
-        HandleSlot {
-            words: &self.region.words()[from..from + SLOT_WORDS],
-        }
+        HandleSlot::new(&self.region.words()[from..from + SLOT_WORDS])
     }
 
     /// Returns the slot of a handle, if it has one.
     pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
         (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)
-    }
-}
-
-impl HandleSlot<'_> {
-    /// Returns the handle's number, 0 while the slot is free.
-    pub(crate) fn handle(self) -> u64 {
-        self.words[0].load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_handle(self, handle: u64) {
-        self.words[0].store(handle, Ordering::Release);
-    }
-
-    /// Returns the process number. It is used only in messages.
-    pub(crate) fn process(self) -> u64 {
-        self.words[1].load(Ordering::Acquire)
-    }
-
-    pub(crate) fn set_process(self, process: u64) {
-        self.words[1].store(process, Ordering::Release);
-    }
-
-    /// Returns the transaction state of the handle's uncommitted keys in the active buffer, 0 for none yet.
-    pub(crate) fn transaction(self) -> u16 {
-        self.words[2].load(Ordering::Acquire) as u16
-    }
-
-    pub(crate) fn set_transaction(self, state: u16) {
-        self.words[2].store(u64::from(state), Ordering::Release);
-    }
-
-    /// Returns the number of the handle's keys since its last commit.
-    pub(crate) fn uncommitted(self) -> u64 {
-        self.words[3].load(Ordering::Acquire)
-    }
-
-    /// Returns the same with a digest of the keys.
-    pub(crate) fn digest(self) -> Digest {
-        Digest {
-            keys: self.uncommitted(),
-            sum: self.words[4].load(Ordering::Acquire),
-        }
-    }
-
-    pub(crate) fn set_digest(self, digest: Digest) {
-        self.words[3].store(digest.keys, Ordering::Release);
-        self.words[4].store(digest.sum, Ordering::Release);
     }
 }
 

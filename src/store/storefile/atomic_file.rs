@@ -95,7 +95,7 @@ impl AtomicFile {
         // would stay behind.
         let folder = place.folder();
         let failed = || lock_error(folder.path());
-        let one = LockFile::of(folder.open_itself().map_err(failed())?);
+        let one = LockFile::open(|| folder.open_itself()).map_err(failed())?;
         if !one.exclusive(options.timeout).map_err(failed())? {
             return Err(Error::Busy {
                 path: temporary,

@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::file::label::is_label;
 use crate::file::superblock::{Commits, MAX_TAG, WRITERS_ROOM, writer_bytes, writers_bytes};
 use crate::log::{LogError, Mark};
-use crate::store::coordination::shm::HandleSlot;
+use crate::store::coordination::handle_slot::HandleSlot;
 use crate::store::generation::Generation;
 use crate::store::generation::log_summary::scan_marks;
 use crate::store::view::View;

@@ -1,0 +1,63 @@
+//! What the shared words tell of one handle: its number, its process and its transaction.
+
+use crate::buffer::Digest;
+use crate::sys::sync::{AtomicU64, Ordering};
+
+pub(crate) const SLOT_WORDS: usize = 8;
+
+/// The slot of one handle.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct HandleSlot<'a> {
+    words: &'a [AtomicU64],
+}
+
+impl<'a> HandleSlot<'a> {
+    pub(crate) fn new(words: &'a [AtomicU64]) -> Self {
+        Self { words }
+    }
+
+    /// Returns the handle's number, 0 while the slot is free.
+    pub(crate) fn handle(self) -> u64 {
+        self.words[0].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_handle(self, handle: u64) {
+        self.words[0].store(handle, Ordering::Release);
+    }
+
+    /// Returns the process number. It is used only in messages.
+    pub(crate) fn process(self) -> u64 {
+        self.words[1].load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_process(self, process: u64) {
+        self.words[1].store(process, Ordering::Release);
+    }
+
+    /// Returns the transaction state of the handle's uncommitted keys in the active buffer, 0 for none yet.
+    pub(crate) fn transaction(self) -> u16 {
+        self.words[2].load(Ordering::Acquire) as u16
+    }
+
+    pub(crate) fn set_transaction(self, state: u16) {
+        self.words[2].store(u64::from(state), Ordering::Release);
+    }
+
+    /// Returns the number of the handle's keys since its last commit.
+    pub(crate) fn uncommitted(self) -> u64 {
+        self.words[3].load(Ordering::Acquire)
+    }
+
+    /// Returns the same with a digest of the keys.
+    pub(crate) fn digest(self) -> Digest {
+        Digest {
+            keys: self.uncommitted(),
+            sum: self.words[4].load(Ordering::Acquire),
+        }
+    }
+
+    pub(crate) fn set_digest(self, digest: Digest) {
+        self.words[3].store(digest.keys, Ordering::Release);
+        self.words[4].store(digest.sum, Ordering::Release);
+    }
+}
