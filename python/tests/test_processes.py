@@ -212,7 +212,7 @@ store.insert("key")
 
 @pytest.mark.parametrize("transactional", [False, True])
 def test_an_idle_child_of_a_killed_parent_blocks_nobody(transactional):
-    """The parent's locks end with the parent, and so do the claims of its transaction."""
+    """Once the child runs, the parent's locks end with the parent, and so do the claims of its transaction."""
     import subprocess
 
     program = f"""
@@ -221,9 +221,12 @@ store = everseen.open("a.ever", transactional={transactional})
 store.insert("committed")
 store.commit()
 store.insert("claimed")
+reader, writer = os.pipe()
 if os.fork() == 0:
+    os.write(writer, b".")
     sys.stdin.read()
     os._exit(0)
+os.read(reader, 1)
 print("ready", flush=True)
 os.kill(os.getpid(), 9)
 """
