@@ -9,9 +9,13 @@ from types import SimpleNamespace
 
 import scrapy
 import scrapy.core.scheduler
+from scrapy.utils.reactor import install_reactor
 from scrapy.utils.test import get_crawler
 
 from everseen.scrapy import DupeFilter, Scheduler
+
+# The crawlers of Scrapy 2.13 want one.
+install_reactor("twisted.internet.asyncioreactor.AsyncioSelectorReactor")
 
 
 class Spider(scrapy.Spider):
