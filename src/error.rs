@@ -142,7 +142,8 @@ pub enum Error {
         source: io::Error,
     },
 
-    /// Another handle has the store open.
+    /// Another handle has the store open, and one of the two wants it for itself: an exclusive handle, `repair`, or
+    /// `apply` on a copy.
     #[error("{path}: the store is open in another process or handle; wait until it is closed", path = path.display())]
     Locked {
         /// The lock file.

@@ -22,7 +22,7 @@ impl From<everseen::Verdict> for Verdict {
         match verdict {
             everseen::Verdict::New => Self::New,
             everseen::Verdict::Pending => Self::Pending,
-            _ => Self::Seen,
+            everseen::Verdict::Seen => Self::Seen,
         }
     }
 }

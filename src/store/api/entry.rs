@@ -31,14 +31,15 @@ impl Options {
     /// Opens a store for reading and writing, and recovers it if its last user was killed.
     ///
     /// # Errors
-    /// [`Error::NotFound`], [`Error::Locked`] while another handle has it open,
-    /// [`Error::Format`] and [`Error::Log`] for damage. After an error nothing has changed.
+    /// [`Error::NotFound`]; [`Error::Locked`] while an exclusive handle has it open, or, for an exclusive one, while any
+    /// handle has; [`Error::Format`] and [`Error::Log`] for damage. After an error nothing has changed.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(handle::open(self, path.as_ref())?))
     }
 
-    /// Opens a store, or creates it if there is none. Options for new stores apply only when it is created.
+    /// Opens a store, or creates it if there is none. Options for new stores (kind, capacity, rate, `transactional` and
+    /// so on) apply only when it is created; a store that is there keeps its own. [`Store::stats`] tells which it has.
     ///
     /// # Errors
     /// The same as [`open`](Self::open) and [`create`](Self::create).
@@ -56,7 +57,7 @@ impl Options {
     /// Opens a store to read what it holds at this moment, logs included. Writes nothing.
     ///
     /// # Errors
-    /// The same as [`open`](Self::open); [`Error::Locked`] while another handle has it open for writing. If a log holds
+    /// The same as [`open`](Self::open). If a log holds
     /// more keys than the buffer takes, the error is [`Error::InvalidOption`]: a read-only handle can't move them into
     /// the filter.
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {

@@ -135,6 +135,7 @@ impl Store {
     /// verdict of that key is the last one appended, and the keys after it are left alone. A caller that acts on each
     /// new key, in order, can thus wait for the pending key with no unfinished claim of its own. It commits first, so
     /// two callers that wait for each other both go on.
+    ///
     /// # Errors
     /// The same as [`claim_hashed`](Self::claim_hashed).
     pub fn claim_hashed_until_pending(
@@ -156,6 +157,9 @@ impl Store {
 
     /// Returns whether the key is in the store. `false` is certain. `true` is wrong for a share of absent keys no
     /// larger than the false-positive rate. Takes no lock.
+    ///
+    /// In a transactional store it is `true` for a key that any handle has claimed and not committed, too. So it doesn't
+    /// tell whether somebody must still take care of the key; [`claim`](Self::claim) does.
     ///
     /// # Errors
     /// A damaged page; or the handle can't go on.
@@ -257,7 +261,8 @@ impl Store {
     /// Makes durable everything that returned before the call, in any thread, and returns the commit's sequence number.
     /// In a transactional store, only the commit makes these operations take effect.
     ///
-    /// Threads that commit at the same time share the wait for the disk.
+    /// Threads that commit at the same time share the wait for the disk. The commit's tag is empty: it replaces the tag
+    /// of this writer's last [`commit_with`](Self::commit_with).
     ///
     /// # Errors
     /// A full disk (nothing has happened then), or a failing one (the handle is then poisoned: reopen to learn whether
@@ -277,7 +282,8 @@ impl Store {
         Writer::of(&self.engine).commit(tag)
     }
 
-    /// Returns the last commit of a writer, which says where to resume after a crash.
+    /// Returns the last commit of a writer, which says where to resume after a crash. `None` if that writer never
+    /// committed. A handle commits as "default" unless [`Options::writer`](crate::Options::writer) names it.
     ///
     /// # Errors
     /// If the logs can't be read.

@@ -20,7 +20,7 @@ pub const DEFAULT_BUFFER: u64 = 64 << 20;
 pub const MOST_FIRST_BUFFER: u64 = 256 << 20;
 /// The minimum memory for the write buffer: 128 KiB.
 pub const LEAST_BUFFER: u64 = 128 << 10;
-/// How long a handle waits for others by default.
+/// How long a handle waits for others by default: 30 seconds.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
 /// The default number of keys of a growing store's first layer.
 pub const DEFAULT_FIRST_LAYER: u64 = 1 << 20;
@@ -232,7 +232,8 @@ impl Options {
         self
     }
 
-    /// Sets the name under which this handle commits, 1 to 255 bytes ("default" by default).
+    /// Sets the name under which this handle commits, 1 to 255 bytes ("default" by default). Two handles of one name are
+    /// not refused, and overwrite each other's tags.
     pub fn writer(mut self, name: &str) -> Self {
         self.writer = name.to_owned();
         self

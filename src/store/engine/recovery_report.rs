@@ -15,7 +15,7 @@ pub struct RecoveryReport {
     pub log_bytes: u64,
     /// The keys recovered from them.
     pub keys: u64,
-    /// The keys in them that no commit covers. A transactional store drops them.
+    /// The keys in them that no commit covers, of all runs since the last checkpoint. A transactional store drops them.
     pub dropped: u64,
     /// Whether a checkpoint had been due or running. It continues.
     pub checkpoint: bool,

@@ -3,12 +3,12 @@
 use crate::error::Error;
 
 /// The outcome of inserting a key.
-#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The key was absent, and is present from now on. Exactly one caller gets this for a key.
     New,
-    /// The key was present, or it is one of the few that the filter can't tell from present ones.
+    /// The key was present, or it is one of the few that the filter can't tell from present ones. A key that this same
+    /// handle has claimed is present, committed or not.
     Seen,
     /// Another handle has claimed the key and not committed yet. If that handle dies first, the key is absent again:
     /// claim it again to learn which. Only in a transactional store.

@@ -44,7 +44,6 @@ fn lab() -> Lab {
     );
     lab.write("gone.txt", b"");
     lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
-    lab.run(&["create", "mon.ever"]).expect(0);
     lab
 }
 
@@ -107,6 +106,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);
     assert!(run_scripts("docs/guide/processes.md") >= 2);
+    assert!(run_scripts("docs/guide/memory.md") >= 2);
     assert!(run_scripts("docs/guide/monitoring.md") >= 3);
     assert!(run_scripts("docs/json.md") >= 2);
 }
