@@ -107,17 +107,37 @@ impl Target {
         Ok(sink)
     }
 
-    /// Refuses a file to which a run that did not end wrote under another name. An append now would mix that run's rest
-    /// with lines that count.
+    /// Refuses a file to which a run that did not end wrote under another name, and a copy of it. An append now would mix
+    /// that run's rest with lines that count.
     fn refuse_under_other_name(&self, writer: &str, tag: &Tag) -> Result<(), CliError> {
         let id = self.metadata().and_then(|file| handle::id(&file));
+        let before = writer.split('#').next().unwrap_or_default();
         if id.is_some_and(|id| id == tag.standing.id) {
-            let before = writer.split('#').next().unwrap_or_default();
             return Err(self.changed(&format!(
                 "a run that was cut off wrote to it under another name, {before}"
             )));
         }
+        if self.begins_as(&tag.standing) {
+            return Err(self.changed(&format!(
+                "it is a copy of {before}, whose last lines a run that was cut off did not commit"
+            )));
+        }
         Ok(())
+    }
+
+    /// Whether the file begins with what was committed of another one.
+    fn begins_as(&self, other: &Standing) -> bool {
+        let Some(metadata) = self.metadata().filter(Metadata::is_file) else {
+            return false;
+        };
+        let is_long_enough = (1..=metadata.len()).contains(&other.length);
+        let mut options = OpenOptions::new();
+        handle::without_waiting(options.read(true));
+        is_long_enough
+            && options
+                .open(&self.path)
+                .and_then(|file| Standing::at(&file, other.length))
+                .is_ok_and(|standing| standing.tail == other.tail)
     }
 
     fn lock(&self, unfinished: Option<&Tag>) -> Result<File, CliError> {

@@ -129,6 +129,8 @@ fn a_file_that_is_not_the_one_before_is_refused_and_left_alone() {
     fs::rename(lab.path("out"), lab.path("kept")).expect("it is there");
     refused("it is gone");
     dedup("kept").expect_error("wrote to it under another name, out");
+    fs::copy(lab.path("kept"), lab.path("other")).expect("a copy");
+    dedup("other").expect_error("it is a copy of out, whose last lines");
     fs::copy(lab.path("kept"), lab.path("out")).expect("a copy");
     refused("it is another file");
     lab.write("out", b"");
