@@ -1,7 +1,7 @@
 """What an epoch costs in Spark, beside `dropDuplicates` and an anti-join over all that was seen before, in one run.
 
     python python/rigs/spark_bench.py --rows 1000000 --history 1 5 10 20
-    python python/rigs/spark_bench.py --rows 20000000 --history 1 5 10 20      takes long
+    python python/rigs/spark_bench.py --rows 7000000 --history 1 2 3           2 * 10^7 rows in three epochs
     python python/rigs/spark_bench.py --lines crawl_links_dups.txt.xz          three epochs of real lines, each way
 
 Both ways get the same rows and put out the same keys, which is checked. The history of both is what they themselves have
@@ -107,6 +107,16 @@ class Bench:
         self.times[f"{name} theirs"] = time.monotonic() - began
         return self.spark.read.parquet(output).count()
 
+    def check(self, name, key):
+        """Both ways have put out the same keys."""
+        self.label("check")
+        paths = self.folder / f"ours-{name}", self.table / f"epoch={name}"
+        ours, theirs = (self.spark.read.parquet(str(path)).select(key) for path in paths)
+        more, lost = (
+            one.join(other, key, "left_anti").count() for one, other in ((ours, theirs), (theirs, ours))
+        )
+        assert more == lost == 0, f"{name}: {more} keys that were seen, {lost} false positives"
+
     def prefill(self, name, keys, key):
         """History that both have, untimed."""
         self.label("history")
@@ -141,6 +151,7 @@ def generated(bench, rows, histories):
         ways = [bench.ours, bench.theirs]
         new = {way(name, day, "url") for way in (ways if len(days) % 2 == 0 else ways[::-1])}
         assert len(new) == 1, f"{name}: {new}"
+        bench.check(name, "url")
         print(f"{name}: {new.pop():,} of {rows:,} rows are new", flush=True)
         # What the day has put out is in the history of both.
         begun = times * rows - rows // 2 + rows - rows // 10
@@ -170,6 +181,7 @@ def lines(bench, path):
         counts[day] = part.count()
         new = {bench.ours(day, part, "value"), bench.theirs(day, part, "value")}
         assert len(new) == 1, f"epoch {day}: {new}"
+        bench.check(day, "value")
         print(f"epoch {day}: {new.pop():,} of {counts[day]:,} lines are new", flush=True)
     assert sum(counts.values()) == count
     return days, counts

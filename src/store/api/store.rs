@@ -265,8 +265,9 @@ impl Store {
     /// of this writer's last [`commit_with`](Self::commit_with).
     ///
     /// # Errors
-    /// A full disk (nothing has happened then), or a failing one (the handle is then poisoned: reopen to learn whether
-    /// the commit took effect).
+    /// A full disk (nothing has happened then). [`Error::Poisoned`](crate::Error::Poisoned) after a write or sync that
+    /// failed: reopen to learn whether the commit took effect. Its cause is [`Error::Moved`](crate::Error::Moved) if
+    /// somebody removed, renamed or replaced the store's file or log.
     pub fn commit(&self) -> Result<u64> {
         Writer::of(&self.engine).commit(&[])
     }
