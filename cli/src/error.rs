@@ -8,6 +8,9 @@ use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::output::format::thousands;
 
+/// The bytes by which a store is known; a shorter file may be anything.
+const MARK: u64 = 8;
+
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
 pub enum CliError {
@@ -18,10 +21,13 @@ pub enum CliError {
     NoStore { path: PathBuf },
 
     #[error(
-        "{path}: not an Everseen store (did you forget the STORE argument?)",
+        "{path}: {source} (did you forget the STORE argument?)",
         path = path.display()
     )]
-    NotAStore { path: PathBuf },
+    NotAStore {
+        path: PathBuf,
+        source: everseen::FormatError,
+    },
 
     #[error(
         "{path}: already exists and is {has}; leave out {asked}, or name another store",
@@ -92,6 +98,9 @@ pub enum CliError {
 
     #[error("{name}: is also the output, so reading it would never end; write to another file")]
     InputIsOutput { name: String },
+
+    #[error("{name}: is the store itself, or a file of its own; name another file to read")]
+    InputIsStore { name: String },
 
     #[error(
         "{name}: is a name that the store {store} uses for files of its own; choose another name",
@@ -188,8 +197,11 @@ impl CliError {
         match error {
             everseen::Error::Format {
                 path,
-                source: everseen::FormatError::NotAStore { .. },
-            } => CliError::NotAStore { path },
+                source:
+                    source @ (everseen::FormatError::NotAStore { .. }
+                    // Too short for the mark of a store.
+                    | everseen::FormatError::Truncated { got: ..MARK, .. }),
+            } => CliError::NotAStore { path, source },
             other => other.into(),
         }
     }

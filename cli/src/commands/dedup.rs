@@ -117,6 +117,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let reading = input.reading;
     let stats_before = store.stats()?;
     args.new_store.expect(&stats_before, &args.store)?;
+    if !args.summing.quiet {
+        args.new_store.warn(&stats_before, &args.store);
+    }
     // Held until the end.
     let _alone = match stats_before.transactional {
         true => None,
