@@ -40,6 +40,7 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store; created if it does not exist
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     #[command(flatten)]
@@ -52,7 +53,7 @@ pub struct Args {
     /// Everything that was there before a run, or was appended after a run that ended (by itself, by a signal or with
     /// an error), stays. Until then, let nothing else write to the file. The store must be transactional; it has room
     /// for some 400 such files.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = size::named())]
     output: Option<PathBuf>,
 
     /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second
@@ -104,6 +105,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.memory.options());
     if !args.store.exists() {
         args.items.urls.ensure_url()?;
+        args.new_store.ensure_capacity()?;
     }
     let options = args.new_store.apply(options).label(&input.reading.label());
     let (store, output) = match &args.output {

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
+use crate::options::units as size;
 use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
 
@@ -19,6 +20,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// Print JSON

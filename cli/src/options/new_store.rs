@@ -50,6 +50,11 @@ impl NewStore {
         }
     }
 
+    /// Refuses a kind that needs a capacity without one: for a store that is to be created.
+    pub fn ensure_capacity(&self) -> Result<(), CliError> {
+        ensure_capacity(self.kind, self.capacity)
+    }
+
     /// Refuses a store that existed before and is less than what the command line asks for.
     pub fn expect(&self, stats: &Stats, path: &Path) -> Result<(), CliError> {
         let wrong = |asked: String, has: String| CliError::OtherStore {
@@ -113,5 +118,13 @@ impl NewStore {
             warnings.push(format!("with --fpr {has}; --fpr {asked}"));
         }
         warnings
+    }
+}
+
+/// Refuses a kind of fixed capacity without a capacity.
+pub fn ensure_capacity(kind: Option<Kind>, capacity: Option<u64>) -> Result<(), CliError> {
+    match (kind, capacity) {
+        (Some(kind), None) if kind != Kind::Scalable => Err(CliError::NeedsCapacity(kind)),
+        _ => Ok(()),
     }
 }

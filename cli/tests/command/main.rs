@@ -16,6 +16,7 @@ mod long_lines;
 mod measured;
 mod merge;
 mod messages;
+mod moved;
 mod new_store;
 mod pending;
 mod plain;

@@ -90,9 +90,20 @@ const TABLE: &[(&[&str], &str)] = &[
         &["info", "cut"],
         "HERE/cut: the file is cut short: 131000 bytes, expected at least 131072; restore it from a copy",
     ),
+    (&["info", "none"], "none: no such store; check the name"),
+    (&["verify", "none"], WRONG_NAME),
+    (&["check", "none", "urls.txt"], WRONG_NAME),
+    (&["snapshot", "none", "new"], WRONG_NAME),
+    (&["report", "none"], WRONG_NAME),
+    (&["repair", "none"], WRONG_NAME),
+    (&["union", "new", "none"], WRONG_NAME),
     (
-        &["info", "none"],
+        &["add", "none", "urls.txt"],
         "none: no such store; create one with `everseen create none`",
+    ),
+    (
+        &["dedup", "/dev/null", "urls.txt"],
+        "/dev/null: is not a regular file; give the store another name",
     ),
     (
         &["info", "folder"],
@@ -100,7 +111,66 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["create", "small"],
-        "small: already exists; open it, or choose another name",
+        "small: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["union", "other", "small"],
+        "other: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["snapshot", "small", "other"],
+        "other: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["info", "small/new"],
+        "small: no such folder; create it first",
+    ),
+    // Options.
+    (
+        &["create", "new", "--kind", "counting"],
+        "--kind counting needs --capacity N, since it can't grow: removing a key from the wrong layer would damage others",
+    ),
+    (
+        &["dedup", "new", "--kind", "bloom", "urls.txt"],
+        "--kind bloom needs --capacity N; --kind scalable grows without one",
+    ),
+    (
+        &["add", "small", "urls.txt", "--buffer", "1"],
+        "--buffer: got 1, expected at least 131072 bytes",
+    ),
+    (
+        &["create", "new", "--kind", "scalable", "--bits-per-key", "8"],
+        "--bits-per-key: got 8, expected a rate for kind scalable, whose layers differ in bits a key",
+    ),
+    (
+        &["fold", "small", "new", "--factor", "7"],
+        "--factor: got 7, expected 2 or more, and a divisor of 1, the number of pages of the store",
+    ),
+    // Inputs and outputs.
+    (&["dedup", "small", "none"], "none: no such file"),
+    (
+        &["check", "small", "short/none"],
+        "short/none: no such file, since part of its path is not a folder",
+    ),
+    (
+        &["dedup", "grows", "urls.txt", "-o", "none/new"],
+        "none: no such folder; create it first",
+    ),
+    (
+        &["dedup", "grows", "urls.txt", "-o", "short/new"],
+        "short: is not a folder; name another one",
+    ),
+    (
+        &["report", "small", "-o", "none/new"],
+        "none: no such folder; create it first",
+    ),
+    (
+        &["man", "short"],
+        "short: is not a folder; name another one",
+    ),
+    (
+        &["man", "short/new"],
+        "short/new: is not a folder; name another one",
     ),
     (
         &["create", "none/new"],
@@ -178,6 +248,8 @@ const TABLE: &[(&[&str], &str)] = &[
         "small-new: is a name that the store small uses for files of its own; choose another name",
     ),
 ];
+
+const WRONG_NAME: &str = "none: no such store; check the name";
 
 const INPUT: &str = "small: is the store itself, or a file of its own; name another file to read";
 

@@ -80,6 +80,33 @@ fn a_store_that_is_less_than_was_asked_for_is_refused_and_left_alone() {
     assert_eq!(quiet.expect(0), b"b\n");
 }
 
+/// Elsewhere the dash is a stream; a file of that name would be taken for one.
+#[test]
+fn a_dash_names_no_store_and_no_output() {
+    let lab = Lab::new();
+    for (args, argument) in [
+        (&["dedup", "-"][..], "<STORE>"),
+        (&["create", "-"], "<STORE>"),
+        (&["info", "-"], "<STORE>"),
+        (&["union", "-", "store"], "<OUT>"),
+        (&["union", "store", "-"], "<STORE>..."),
+        (&["dedup", "-o", "-", "store"], "--output <FILE>"),
+        (&["report", "-o", "-", "store"], "--output <FILE>"),
+    ] {
+        let ran = lab.run(args);
+        assert_eq!(
+            ran.err,
+            format!(
+                "error: invalid value '-' for '{argument}': `-` is standard input or output, and this must be a file; for \
+                 a file of that name say ./-\n\nFor more information, try '--help'.\n"
+            ),
+            "{args:?}"
+        );
+        assert_eq!(ran.code, Some(2), "{args:?}");
+    }
+    lab.run(&["create", "./-"]).expect(0);
+}
+
 #[test]
 fn a_capacity_has_no_effect_on_a_store_that_grows() {
     let lab = Lab::new();
