@@ -36,6 +36,9 @@ use crate::process::side_files;
 /// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe: after it is in it). The
 /// repeated run prints again what the killed one printed after its last commit, and the kill may have cut off the very
 /// last line. So append to a file with >>; > empties it first. With -o FILE each line is in the file exactly once.
+///
+/// If the reader of the output closes it early (`| head`), the run ends with success. It keeps what it has committed,
+/// which may be more lines than the reader took, and remembers nothing that came later.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::RepairReport;
+use everseen::{OnDamage, RepairReport};
 use serde::Serialize;
 
 use crate::commands::verify::{JsonDamage, pages};
@@ -45,14 +45,16 @@ Examples:
   everseen repair --as seen sent.ever      never send twice, at the cost of some never sent";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let report = args
-        .memory
-        .options()
-        .repair(&args.store, args.policy.into())?;
+    let policy: OnDamage = args.policy.into();
+    let fate = match policy {
+        OnDamage::Seen => " count as seen",
+        _ => " lost",
+    };
+    let report = args.memory.options().repair(&args.store, policy)?;
     if args.json {
         print_json(&Json::from(&report))?;
     } else {
-        print(&text(&report))?;
+        print(&text(&report, fate))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -93,7 +95,7 @@ impl From<&RepairReport> for Json {
     }
 }
 
-fn text(report: &RepairReport) -> String {
+fn text(report: &RepairReport, fate: &str) -> String {
     if report.is_whole() {
         return "nothing is damaged\n".to_owned();
     }
@@ -141,7 +143,7 @@ fn text(report: &RepairReport) -> String {
             "{} repaired:",
             many(report.pages.len() as u64 + report.unlisted, "page")
         );
-        text += &pages(&report.pages, report.unlisted);
+        text += &pages(&report.pages, report.unlisted, fate);
     }
     text
 }

@@ -146,6 +146,11 @@ const TABLE: &[(&[&str], &str)] = &[
         &["fold", "small", "new", "--factor", "7"],
         "--factor: got 7, expected 2 or more, and a divisor of 1, the number of pages of the store",
     ),
+    (
+        &["plan", "--capacity", "1e14", "--fpr", "1e-9"],
+        "a rate of 1e-9 is out of reach with 100000000000000 keys: a key is known by its 64-bit hash, and that alone is \
+         wrong at a rate of 5.42e-6 when the filter is full; ask for at least twice that rate, or for fewer keys",
+    ),
     // Inputs and outputs.
     (&["dedup", "small", "none"], "none: no such file"),
     (
