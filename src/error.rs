@@ -410,9 +410,6 @@ impl Error {
                 Error::PermissionDenied { action, path }
             }
             io::ErrorKind::IsADirectory => Error::IsFolder { path },
-            io::ErrorKind::NotADirectory => Error::MissingFolder {
-                path: path.parent().map_or_else(PathBuf::new, Path::to_owned),
-            },
             _ => Error::Io {
                 action,
                 path,

@@ -13,7 +13,7 @@ use crate::output::format::many;
 use crate::process::handle::links;
 
 /// The bytes by which a store is known; a shorter file may be anything.
-const MARK: u64 = 8;
+const MAGIC_BYTES: u64 = 8;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
@@ -260,7 +260,7 @@ impl CliError {
                 source:
                     source @ (everseen::FormatError::NotAStore { .. }
                     // Too short for the mark of a store.
-                    | everseen::FormatError::Truncated { got: ..MARK, .. }),
+                    | everseen::FormatError::Truncated { got: ..MAGIC_BYTES, .. }),
             } => CliError::NotAStore { path, source },
             other => other.into(),
         }
@@ -274,7 +274,7 @@ impl CliError {
         }
     }
 
-    /// Explains why a named output could not be written.
+    /// Explains why a named output, or a file of a store, could not be reached.
     pub fn of_output(path: &Path, source: io::Error) -> Self {
         let folder = match path.parent() {
             Some(folder) if folder != Path::new("") => folder,
@@ -341,6 +341,11 @@ impl From<everseen::Error> for CliError {
         match error {
             everseen::Error::NotFound { path } => CliError::WrongName { path },
             everseen::Error::AlreadyExists { path } => CliError::Exists { path },
+            everseen::Error::Io { path, source, .. }
+                if source.kind() == ErrorKind::NotADirectory =>
+            {
+                CliError::of_output(&path, source)
+            }
             everseen::Error::Poisoned { cause } => CliError::of_failure(cause),
             everseen::Error::Log {
                 path,

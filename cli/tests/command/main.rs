@@ -16,7 +16,6 @@ mod long_lines;
 mod measured;
 mod merge;
 mod messages;
-mod moved;
 mod new_store;
 mod pending;
 mod plain;

@@ -123,7 +123,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["info", "small/new"],
-        "small: no such folder; create it first",
+        "small: is not a folder; name another one",
     ),
     // Options.
     (
