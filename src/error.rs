@@ -56,7 +56,7 @@ pub enum Error {
 
     /// The path names a link, a pipe or a device where a file of Everseen's is expected. Links are followed only for
     /// the store itself.
-    #[error("{path}: is not a regular file; rename or remove it", path = path.display())]
+    #[error("{path}: is not a regular file; give the store another name", path = path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
@@ -79,7 +79,7 @@ pub enum Error {
 
     /// The store's file has several names (hard links). A writer would leave its log beside one of them, where handles
     /// that use the other names would not find it. Readers may open it.
-    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others, or copy it with `everseen snapshot`", path = path.display())]
+    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others (keep the one beside which a log lies), or copy it with `everseen snapshot`", path = path.display())]
     ManyNames {
         /// The path.
         path: PathBuf,

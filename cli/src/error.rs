@@ -1,12 +1,19 @@
 //! The errors that end a command with exit status 2; each message is one line.
 
-use std::io;
-use std::path::PathBuf;
+use std::fs;
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use everseen::{Kind, LogError};
 
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
-use crate::output::format::thousands;
+use crate::output::format::many;
+use crate::process::handle::links;
+
+/// The bytes by which a store is known; a shorter file may be anything.
+const MAGIC_BYTES: u64 = 8;
 
 /// Why a command gave up.
 #[derive(Debug, thiserror::Error)]
@@ -17,11 +24,61 @@ pub enum CliError {
     )]
     NoStore { path: PathBuf },
 
+    /// A command that creates no store was given a wrong name.
+    #[error("{path}: no such store; check the name", path = path.display())]
+    WrongName { path: PathBuf },
+
     #[error(
-        "{path}: not an Everseen store (did you forget the STORE argument?)",
+        "{path}: already exists; choose another name, or remove it first",
         path = path.display()
     )]
-    NotAStore { path: PathBuf },
+    Exists { path: PathBuf },
+
+    /// A log lies beside the name of the store under which it was written.
+    #[error(
+        "{path}: the log of generation {generation} does not lie beside this name of the store, and the file has {names} names (hard links); open it by the one beside which the log lies, or, if the log is lost, give it up with `everseen repair`",
+        path = path.display()
+    )]
+    LogBesideOtherName {
+        path: PathBuf,
+        generation: u64,
+        names: u64,
+    },
+
+    #[error(
+        "{path}: was removed, renamed or replaced while the store was open; put it back, or restore it from a copy",
+        path = path.display()
+    )]
+    StoreGone { path: PathBuf },
+
+    #[error(
+        "{path}: this log of the store was removed, renamed or replaced while the store was open; put it back, or, if it is lost, give up what was in it with `everseen repair {store}`",
+        path = path.display(), store = store.display()
+    )]
+    LogGone { path: PathBuf, store: PathBuf },
+
+    #[error("--kind {0} needs --capacity N{why}", why = match .0 {
+        Kind::Counting => ", since it can't grow: removing a key from the wrong layer would damage others",
+        _ => "; --kind scalable grows without one",
+    })]
+    NeedsCapacity(Kind),
+
+    /// An option of the library, which the command has under the same name.
+    #[error("--{option}: got {got}, expected {expected}")]
+    Option {
+        option: String,
+        got: String,
+        expected: String,
+    },
+
+    #[error(
+        "{path}: {source} (did you forget the STORE argument?)",
+        path = path.display()
+    )]
+    NotAStore {
+        path: PathBuf,
+        source: everseen::FormatError,
+    },
 
     #[error(
         "{path}: already exists and is {has}; leave out {asked}, or name another store",
@@ -72,7 +129,7 @@ pub enum CliError {
     #[error(transparent)]
     Plan(#[from] everseen::sizing::SizingError),
 
-    #[error("{name}: {source}")]
+    #[error("{name}: {why}", why = plain(source))]
     Input { name: String, source: io::Error },
 
     #[error("{name}: its {format} data is cut short; the lines before the cut are done")]
@@ -93,6 +150,9 @@ pub enum CliError {
     #[error("{name}: is also the output, so reading it would never end; write to another file")]
     InputIsOutput { name: String },
 
+    #[error("{name}: is the store itself, or a file of its own; name another file to read")]
+    InputIsStore { name: String },
+
     #[error(
         "{name}: is a name that the store {store} uses for files of its own; choose another name",
         store = store.display()
@@ -110,8 +170,8 @@ pub enum CliError {
 
     /// All items before this one are processed.
     #[error(
-        "{input}:{line}: the store {store} is full: it was created for {capacity} keys and has all lines before this one; create a larger one, or one that grows (--kind scalable)",
-        input = place.input, line = place.line, store = store.display(), capacity = thousands(*capacity)
+        "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one that grows (--kind scalable)",
+        input = place.input, line = place.line, store = store.display(), keys = many(*capacity, "key")
     )]
     Full {
         store: PathBuf,
@@ -122,7 +182,7 @@ pub enum CliError {
     #[error("the thread that reads the input died; what was read before is done")]
     ReaderDied,
 
-    #[error("standard output: {0}")]
+    #[error("standard output: {}", plain(.0))]
     Output(io::Error),
 
     #[error(
@@ -130,8 +190,17 @@ pub enum CliError {
     )]
     NoOutput,
 
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {why}", path = path.display(), why = plain(source))]
     OutputFile { path: PathBuf, source: io::Error },
+
+    #[error("{path}: no such folder; create it first", path = path.display())]
+    NoFolder { path: PathBuf },
+
+    #[error("{path}: is not a folder; name another one", path = path.display())]
+    NotAFolder { path: PathBuf },
+
+    #[error("{path}: is a link that leads nowhere; remove it, or choose another name", path = path.display())]
+    DanglingLink { path: PathBuf },
 
     #[error(
         "{path}: is not a regular file, and only a regular file can be cut back to what was committed; print to standard output"
@@ -167,11 +236,11 @@ pub enum CliError {
     NotAlone { path: PathBuf },
 
     #[error(
-        "--pages: {pages} does not divide the {has} pages of the store; `everseen create --foldable` creates stores that can be halved"
+        "--pages: {pages} does not divide {has}, the number of pages of the store; `everseen create --foldable` creates stores that can be halved"
     )]
     NoDivisor { pages: u64, has: u64 },
 
-    #[error("could not {action}: {source}")]
+    #[error("could not {action}: {why}", why = plain(source))]
     System {
         action: &'static str,
         source: io::Error,
@@ -188,9 +257,71 @@ impl CliError {
         match error {
             everseen::Error::Format {
                 path,
-                source: everseen::FormatError::NotAStore { .. },
-            } => CliError::NotAStore { path },
+                source:
+                    source @ (everseen::FormatError::NotAStore { .. }
+                    // Too short for the mark of a store.
+                    | everseen::FormatError::Truncated { got: ..MAGIC_BYTES, .. }),
+            } => CliError::NotAStore { path, source },
             other => other.into(),
+        }
+    }
+
+    /// Explains why the store of a command that adds or removes lines could not be opened.
+    pub fn of_changed(error: everseen::Error) -> Self {
+        match error {
+            everseen::Error::NotFound { path } => CliError::NoStore { path },
+            other => CliError::of_first_argument(other),
+        }
+    }
+
+    /// Explains why a named output, or a file of a store, could not be reached.
+    pub fn of_output(path: &Path, source: io::Error) -> Self {
+        let folder = match path.parent() {
+            Some(folder) if folder != Path::new("") => folder,
+            _ => Path::new("."),
+        };
+        match source.kind() {
+            ErrorKind::NotFound if path.is_symlink() => CliError::DanglingLink {
+                path: path.to_owned(),
+            },
+            ErrorKind::NotFound if !folder.exists() => CliError::NoFolder {
+                path: folder.to_owned(),
+            },
+            ErrorKind::NotADirectory => CliError::NotAFolder {
+                path: folder.to_owned(),
+            },
+            _ => CliError::OutputFile {
+                path: path.to_owned(),
+                source,
+            },
+        }
+    }
+
+    /// Explains what ended the work on a store that was open.
+    fn of_failure(cause: Arc<everseen::Error>) -> Self {
+        let everseen::Error::Moved { path } = &*cause else {
+            return CliError::Failed { cause };
+        };
+        let path = path.clone();
+        match store_of_log(&path) {
+            Some(store) => CliError::LogGone { path, store },
+            None => CliError::StoreGone { path },
+        }
+    }
+
+    /// Explains that a log is missing: it may lie beside another name of the store.
+    fn of_missing_log(path: PathBuf, generation: u64) -> Self {
+        let store = store_of_log(&path).unwrap_or_else(|| path.clone());
+        match fs::metadata(&store).map_or(1, |file| links(&file)) {
+            0 | 1 => CliError::Store(everseen::Error::Log {
+                path,
+                source: LogError::Missing { generation },
+            }),
+            names => CliError::LogBesideOtherName {
+                path: store,
+                generation,
+                names,
+            },
         }
     }
 
@@ -208,9 +339,52 @@ impl CliError {
 impl From<everseen::Error> for CliError {
     fn from(error: everseen::Error) -> Self {
         match error {
-            everseen::Error::NotFound { path } => CliError::NoStore { path },
-            everseen::Error::Poisoned { cause } => CliError::Failed { cause },
+            everseen::Error::NotFound { path } => CliError::WrongName { path },
+            everseen::Error::AlreadyExists { path } => CliError::Exists { path },
+            everseen::Error::Io { path, source, .. }
+                if source.kind() == ErrorKind::NotADirectory =>
+            {
+                CliError::of_output(&path, source)
+            }
+            everseen::Error::Poisoned { cause } => CliError::of_failure(cause),
+            everseen::Error::Log {
+                path,
+                source: LogError::Missing { generation },
+            } => CliError::of_missing_log(path, generation),
+            everseen::Error::InvalidOption {
+                option,
+                expected,
+                got,
+            } => CliError::Option {
+                option: option.replace('_', "-"),
+                got,
+                expected,
+            },
             other => CliError::Store(other),
         }
     }
+}
+
+/// Returns the store whose log has this name, if it is the name of a log.
+fn store_of_log(path: &Path) -> Option<PathBuf> {
+    let name = path.file_name()?.to_str()?;
+    let (store, number) = name.rsplit_once("-log.")?;
+    let is_log = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+    is_log.then(|| path.with_file_name(store))
+}
+
+/// Says what the system complains of, in the words in which the library says it of a store.
+fn plain(source: &io::Error) -> String {
+    let words = match source.kind() {
+        ErrorKind::NotFound => "no such file",
+        ErrorKind::PermissionDenied => "permission denied",
+        ErrorKind::ReadOnlyFilesystem => "the disk can only be read",
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
+            "no space left on the disk; make room and try again"
+        }
+        ErrorKind::IsADirectory => "is a folder; name a file",
+        ErrorKind::NotADirectory => "no such file, since part of its path is not a folder",
+        _ => return source.to_string(),
+    };
+    words.to_owned()
 }

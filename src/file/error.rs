@@ -125,7 +125,8 @@ pub enum FormatError {
 fn too_short(expected: u64, got: u64) -> String {
     match got {
         0 => "not an Everseen store: the file is empty".to_owned(),
-        1..8 => format!("not an Everseen store: the file has {got} bytes"),
+        1 => "not an Everseen store: the file has 1 byte".to_owned(),
+        2..8 => format!("not an Everseen store: the file has {got} bytes"),
         _ => format!(
             "the file is cut short: {got} bytes, expected at least {expected}; restore it from a copy"
         ),

@@ -12,7 +12,8 @@ pub enum SizingError {
 
     /// More keys than a 64-bit count holds.
     #[error(
-        "a capacity of {got:e} keys does not fit in 64 bits: ask for fewer keys, a smaller size or more bits a key"
+        "a capacity of {} keys does not fit in 64 bits: ask for fewer keys, a smaller size or more bits a key",
+        three_digits(*got)
     )]
     CapacityTooLarge {
         /// The capacity requested or computed, in keys.
@@ -40,7 +41,8 @@ pub enum SizingError {
     /// A rate that no filter of 64-bit hashes can keep with this many keys.
     #[error(
         "a rate of {fpr:e} is out of reach with {capacity} keys: a key is known by its 64-bit hash, and that alone \
-         is wrong at a rate of {floor:e} when the filter is full; ask for at least twice that rate, or for fewer keys"
+         is wrong at a rate of {} when the filter is full; ask for at least twice that rate, or for fewer keys",
+        three_digits(*floor)
     )]
     RateBelowFloor {
         /// The rate requested.
@@ -53,7 +55,8 @@ pub enum SizingError {
 
     /// More bytes of pages than a filter may have.
     #[error(
-        "{bytes:e} bytes of pages are more than a filter may have ({MAX_BYTES}): ask for fewer keys or bits"
+        "{} bytes of pages are more than a filter may have ({MAX_BYTES}): ask for fewer keys or bits",
+        three_digits(*bytes)
     )]
     TooLarge {
         /// The bytes of pages requested or computed (may itself exceed 64 bits).
@@ -125,6 +128,18 @@ pub enum SizingError {
         /// [`Growth::limit`](super::Growth::limit), in keys.
         limit: u64,
     },
+}
+
+/// Formats a number with at most three significant digits.
+fn three_digits(number: f64) -> String {
+    let text = format!("{number:.2e}");
+    match text.split_once('e') {
+        Some((digits, exponent)) => {
+            let digits = digits.trim_end_matches('0').trim_end_matches('.');
+            format!("{digits}e{exponent}")
+        }
+        None => text,
+    }
 }
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
+use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::Output;
 use crate::output::format::counted;
@@ -24,6 +25,7 @@ use crate::pipeline::pending::Wait;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store; `everseen create` creates one
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ use everseen::Options;
 use crate::commands::snapshot::finish;
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
+use crate::options::units as size;
 use crate::output::format::many;
 use crate::output::progress::Progress;
 use crate::output::tell;
@@ -26,9 +27,11 @@ use crate::process::signals::Signals;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The delta, written by `everseen snapshot --since`
+    #[arg(value_parser = size::named())]
     delta: PathBuf,
 
     /// The copy to bring up to date
+    #[arg(value_parser = size::named())]
     copy: PathBuf,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ use everseen::{Hash, Kind, Options};
 use crate::error::CliError;
 use crate::input::reading::Reading;
 use crate::input::urls::Urls;
+use crate::options::new_store::ensure_capacity;
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
 use crate::output::format as human;
@@ -21,6 +22,7 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store's file
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows: the keys of its first layer
@@ -50,7 +52,7 @@ pub struct Args {
 
     /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
     /// size and rate, and compares lines in the same way. It is transactional, and keeps a sample, if that one does
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"])]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = size::named())]
     like: Option<PathBuf>,
 
     /// With --like: this many times its pages, and room for as many more keys
@@ -91,6 +93,7 @@ Examples:
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     check_template(&args)?;
+    ensure_capacity(args.kind, args.capacity)?;
     let mut options = args.timeout.apply(Options::new());
     if let Some(yes) = args.transactional {
         options = options.transactional(yes);

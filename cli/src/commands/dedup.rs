@@ -36,10 +36,14 @@ use crate::process::side_files;
 /// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe: after it is in it). The
 /// repeated run prints again what the killed one printed after its last commit, and the kill may have cut off the very
 /// last line. So append to a file with >>; > empties it first. With -o FILE each line is in the file exactly once.
+///
+/// If the reader of the output closes it early (`| head`), the run ends with success. It keeps what it has committed,
+/// which may be more lines than the reader took, and remembers nothing that came later.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store; created if it does not exist
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     #[command(flatten)]
@@ -52,7 +56,7 @@ pub struct Args {
     /// Everything that was there before a run, or was appended after a run that ended (by itself, by a signal or with
     /// an error), stays. Until then, let nothing else write to the file. The store must be transactional; it has room
     /// for some 400 such files.
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = size::named())]
     output: Option<PathBuf>,
 
     /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second
@@ -104,6 +108,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.memory.options());
     if !args.store.exists() {
         args.items.urls.ensure_url()?;
+        args.new_store.ensure_capacity()?;
     }
     let options = args.new_store.apply(options).label(&input.reading.label());
     let (store, output) = match &args.output {
@@ -117,6 +122,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let reading = input.reading;
     let stats_before = store.stats()?;
     args.new_store.expect(&stats_before, &args.store)?;
+    if !args.summing.quiet {
+        args.new_store.warn(&stats_before, &args.store);
+    }
     // Held until the end.
     let _alone = match stats_before.transactional {
         true => None,

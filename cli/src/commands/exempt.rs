@@ -13,6 +13,7 @@ use crate::input::Items;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
+use crate::options::units as size;
 use crate::output::Output;
 use crate::output::format::{plural, thousands};
 use crate::pipeline::window::Window;
@@ -29,6 +30,7 @@ const MAX_BATCH_KEYS: usize = 1 << 20;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     #[command(flatten)]

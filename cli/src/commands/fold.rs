@@ -19,9 +19,11 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store, of fixed capacity; stays as it is
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// The new store; never overwritten
+    #[arg(value_parser = size::named())]
     out: PathBuf,
 
     /// Divide the number of pages by this

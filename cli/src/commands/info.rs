@@ -11,6 +11,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::input::reading::{JsonReading, Kept};
 use crate::options::timeout::Timeout;
+use crate::options::units as size;
 use crate::output::format::{
     bits_per_key, bytes, hex, many, rate, table as columns, thousands, utc,
 };
@@ -21,6 +22,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that

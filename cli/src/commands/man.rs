@@ -1,6 +1,7 @@
 //! `everseen man`: manual pages.
 
 use std::fs;
+use std::io::ErrorKind;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -26,9 +27,14 @@ Examples:
 pub fn run(args: &Args, command: Command) -> Result<ExitCode, CliError> {
     let made = fs::create_dir_all(&args.folder);
     let written = made.and_then(|()| clap_mangen::generate_to(command, &args.folder));
-    written.map_err(|source| CliError::OutputFile {
-        path: args.folder.clone(),
-        source,
+    written.map_err(|source| match source.kind() {
+        ErrorKind::AlreadyExists | ErrorKind::NotADirectory => CliError::NotAFolder {
+            path: args.folder.clone(),
+        },
+        _ => CliError::OutputFile {
+            path: args.folder.clone(),
+            source,
+        },
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -42,7 +42,7 @@ fn open_both(
     side_files::refuse_items(store, items, false)?;
     let mut input = Input::open(items)?;
     let opened = policy.apply(memory.options()).open(store);
-    let opened = opened.map_err(CliError::of_first_argument)?;
+    let opened = opened.map_err(CliError::of_changed)?;
     input.follow(&opened, store)?;
     Ok((opened, input))
 }

@@ -4,13 +4,14 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::RepairReport;
+use everseen::{OnDamage, RepairReport};
 use serde::Serialize;
 
 use crate::commands::verify::{JsonDamage, pages};
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::on_damage::Repair;
+use crate::options::units as size;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 
@@ -23,6 +24,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// What the keys of a damaged page become
@@ -43,14 +45,16 @@ Examples:
   everseen repair --as seen sent.ever      never send twice, at the cost of some never sent";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let report = args
-        .memory
-        .options()
-        .repair(&args.store, args.policy.into())?;
+    let policy: OnDamage = args.policy.into();
+    let fate = match policy {
+        OnDamage::Seen => " count as seen",
+        _ => " lost",
+    };
+    let report = args.memory.options().repair(&args.store, policy)?;
     if args.json {
         print_json(&Json::from(&report))?;
     } else {
-        print(&text(&report))?;
+        print(&text(&report, fate))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -91,7 +95,7 @@ impl From<&RepairReport> for Json {
     }
 }
 
-fn text(report: &RepairReport) -> String {
+fn text(report: &RepairReport, fate: &str) -> String {
     if report.is_whole() {
         return "nothing is damaged\n".to_owned();
     }
@@ -139,7 +143,7 @@ fn text(report: &RepairReport) -> String {
             "{} repaired:",
             many(report.pages.len() as u64 + report.unlisted, "page")
         );
-        text += &pages(&report.pages, report.unlisted);
+        text += &pages(&report.pages, report.unlisted, fate);
     }
     text
 }

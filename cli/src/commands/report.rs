@@ -10,6 +10,7 @@ use everseen::Options;
 
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
+use crate::options::units as size;
 use crate::output::print;
 use crate::process::{openers, side_files};
 use crate::report::pages::Census;
@@ -25,10 +26,11 @@ use crate::report::{BEGINNING, Facts};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// Write to this file instead of standard output. Replaces an HTML page, and nothing else
-    #[arg(short, long, value_name = "FILE")]
+    #[arg(short, long, value_name = "FILE", value_parser = size::named())]
     output: Option<PathBuf>,
 
     #[command(flatten)]
@@ -69,10 +71,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let page = facts.page();
     match &args.output {
         None => print(&page)?,
-        Some(path) => fs::write(path, page).map_err(|source| CliError::OutputFile {
-            path: path.clone(),
-            source,
-        })?,
+        Some(path) => {
+            fs::write(path, page).map_err(|source| CliError::of_output(path, source))?;
+        }
     }
     Ok(ExitCode::from(u8::from(!facts.verified.is_ok())))
 }
@@ -89,10 +90,7 @@ fn check_replaceable(path: &Path) -> Result<(), CliError> {
         Ok(_) => Err(CliError::NotAReport {
             path: path.to_owned(),
         }),
-        Err(source) => Err(CliError::OutputFile {
-            path: path.to_owned(),
-            source,
-        }),
+        Err(source) => Err(CliError::of_output(path, source)),
     }
 }
 

@@ -9,6 +9,7 @@ use serde::Serialize;
 use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::summary::Summing;
+use crate::options::units as size;
 use crate::output::format::{bytes, many};
 use crate::output::progress::Progress;
 use crate::output::tell;
@@ -30,13 +31,15 @@ use crate::process::signals::Signals;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// The copy, or with --since the delta; must not exist
+    #[arg(value_parser = size::named())]
     dest: PathBuf,
 
     /// Write only what has changed since this copy
-    #[arg(long, value_name = "PREVIOUS")]
+    #[arg(long, value_name = "PREVIOUS", value_parser = size::named())]
     since: Option<PathBuf>,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ use everseen::Merge;
 use crate::commands::merge_command::{self, Terms};
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::units as size;
 use crate::process::side_files;
 
 /// Merge stores into one that holds all of their keys
@@ -20,10 +21,11 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The new store; never overwritten
+    #[arg(value_parser = size::named())]
     out: PathBuf,
 
     /// The stores to merge
-    #[arg(required = true, value_name = "STORE")]
+    #[arg(required = true, value_name = "STORE", value_parser = size::named())]
     stores: Vec<PathBuf>,
 
     #[command(flatten)]

@@ -9,6 +9,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::timeout::Timeout;
+use crate::options::units as size;
 use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
 
@@ -19,6 +20,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
+    #[arg(value_parser = size::named())]
     store: PathBuf,
 
     /// Print JSON
@@ -115,16 +117,16 @@ fn text(report: &VerifyReport) -> String {
     }
     let damaged = thousands(report.damaged.len() as u64 + report.unlisted);
     text += &format!("{pages}, {damaged} damaged:\n");
-    text += &self::pages(&report.damaged, report.unlisted);
+    text += &self::pages(&report.damaged, report.unlisted, "");
     text + "`everseen repair` makes the store usable again, without the keys that are lost\n"
 }
 
-/// Returns a line for each page, and one for the pages that are not listed.
-pub fn pages(damaged: &[Damage], unlisted: u64) -> String {
+/// Returns a line for each page, which ends with what its keys have become, and one for the pages that are not listed.
+pub fn pages(damaged: &[Damage], unlisted: u64, fate: &str) -> String {
     let line = |damage: &Damage| {
         let keys = many(damage.keys, "key");
         let (layer, page) = (damage.layer, damage.page);
-        format!("  layer {layer}, page {page}: about {keys}\n")
+        format!("  layer {layer}, page {page}: about {keys}{fate}\n")
     };
     let mut text: String = damaged.iter().map(line).collect();
     if unlisted > 0 {

@@ -8,7 +8,7 @@ pub(crate) mod record_blocks;
 pub(crate) mod urls;
 
 use std::fs::{File, Metadata};
-use std::io::{self, ErrorKind, Seek};
+use std::io::{self, ErrorKind, IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
@@ -25,10 +25,14 @@ use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
 use crate::options::units as size;
 use crate::output::format as human;
-use crate::process::handle;
+use crate::output::tell;
+use crate::process::{handle, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 3;
+
+/// What messages call the input that has no name.
+const STDIN: &str = "standard input";
 
 /// The part of the command line that says what to read.
 #[derive(clap::Args)]
@@ -111,7 +115,7 @@ impl Input {
     fn add(&mut self, path: &Path) -> Result<(), CliError> {
         let is_stdin = path == Path::new("-");
         let name = if is_stdin {
-            "standard input".to_owned()
+            STDIN.to_owned()
         } else {
             path.display().to_string()
         };
@@ -147,8 +151,15 @@ impl Input {
         Ok(())
     }
 
-    /// Reads lines as the store at `path` keeps it, and refuses options that contradict that.
+    /// Reads lines as the store at `path` keeps it, and refuses options that contradict that. Refuses to read the
+    /// store's own files as well.
     pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
+        let is_own = |source: &&Source| side_files::owns(path, &source.metadata);
+        if let Some(source) = self.sources.iter().find(is_own) {
+            return Err(CliError::InputIsStore {
+                name: source.name.clone(),
+            });
+        }
         self.reading = Reading::of_store(&self.urls, store.label(), path)?;
         Ok(())
     }
@@ -210,6 +221,10 @@ impl Input {
                 Origin::Open(file) => file,
                 Origin::Path(path) => File::open(path).map_err(fail)?,
             };
+            // The next call reads already, and would wait without a word.
+            if name == STDIN && !self.quiet && file.is_terminal() {
+                tell("everseen: reading standard input; end it with Ctrl-D");
+            }
             let mut stream = compressed::open(file, self.decompress, &self.meter).map_err(fail)?;
             let origin: Arc<str> = name.as_str().into();
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);

@@ -7,6 +7,7 @@ use everseen::{Kind, Options, Stats};
 use crate::error::CliError;
 use crate::options::units as size;
 use crate::output::format::{rate, thousands};
+use crate::output::tell;
 
 /// The false positive rate, unless the command line says otherwise.
 const RATE: f64 = 1e-6;
@@ -17,15 +18,18 @@ const TOLERANCE: f64 = 1.001;
 /// The part of the command line that describes the store to create.
 #[derive(clap::Args)]
 pub struct NewStore {
-    /// Create the store for this many keys, such as 50M or 5e7: a fixed size, and smaller and faster than one that grows
+    /// Create the store for this many keys, such as 50M or 5e7: a fixed size, and smaller and faster than one that grows.
+    /// A store that exists stays as it is: more keys than it was created for are an error, fewer a warning
     #[arg(long, value_name = "N", value_parser = size::positive_count, help_heading = "A new store")]
     capacity: Option<u64>,
 
-    /// Create the store with this false positive rate [default: 1e-6]
+    /// Create the store with this false positive rate [default: 1e-6]. A store that exists stays as it is: a lower rate
+    /// than it was created with is an error, a higher one a warning
     #[arg(long, value_name = "P", value_parser = size::rate, help_heading = "A new store")]
     fpr: Option<f64>,
 
-    /// Create a store of this kind [default: bloom with a capacity, else scalable]
+    /// Create a store of this kind [default: bloom with a capacity, else scalable]. If the store exists and is of another
+    /// kind, that is an error
     #[arg(long, help_heading = "A new store")]
     kind: Option<Kind>,
 }
@@ -44,6 +48,11 @@ impl NewStore {
             Some(capacity) => options.capacity(capacity),
             None => options,
         }
+    }
+
+    /// Refuses a kind that needs a capacity without one: for a store that is to be created.
+    pub fn ensure_capacity(&self) -> Result<(), CliError> {
+        ensure_capacity(self.kind, self.capacity)
     }
 
     /// Refuses a store that existed before and is less than what the command line asks for.
@@ -72,5 +81,50 @@ impl NewStore {
             return Err(wrong(format!("--fpr {}", rate(fpr)), has));
         }
         Ok(())
+    }
+
+    /// Warns of what has no effect, since the store existed before and is more than the command line asks for.
+    pub fn warn(&self, stats: &Stats, path: &Path) {
+        for warning in self.warnings(stats) {
+            let path = path.display();
+            tell(format_args!(
+                "everseen: warning: {path} was created {warning} has no effect"
+            ));
+        }
+    }
+
+    fn warnings(&self, stats: &Stats) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let Some(asked) = self.capacity {
+            // Of a store that grows, the first layer keeps the capacity that it was created with. Until there is one,
+            // who names the kind may have asked for just this store.
+            let first = stats.layers.first().map(|layer| layer.capacity);
+            match (stats.capacity, first) {
+                (Some(has), _) if asked != has => {
+                    warnings.push(format!("with --capacity {has}; --capacity {asked}"))
+                }
+                (None, None) if self.kind.is_some() => {}
+                (None, first) if first != Some(asked) => {
+                    warnings.push(format!("to grow as needed; --capacity {asked}"));
+                }
+                _ => {}
+            }
+        }
+        let has = stats.fpr_target;
+        if let Some(asked) = self.fpr
+            && asked > has * TOLERANCE
+        {
+            let (asked, has) = (rate(asked), rate(has));
+            warnings.push(format!("with --fpr {has}; --fpr {asked}"));
+        }
+        warnings
+    }
+}
+
+/// Refuses a kind of fixed capacity without a capacity.
+pub fn ensure_capacity(kind: Option<Kind>, capacity: Option<u64>) -> Result<(), CliError> {
+    match (kind, capacity) {
+        (Some(kind), None) if kind != Kind::Scalable => Err(CliError::NeedsCapacity(kind)),
+        _ => Ok(()),
     }
 }

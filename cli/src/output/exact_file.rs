@@ -347,10 +347,7 @@ fn sum(bytes: &[u8]) -> u64 {
 }
 
 fn failure(path: &Path, source: io::Error) -> CliError {
-    CliError::OutputFile {
-        path: path.to_owned(),
-        source,
-    }
+    CliError::of_output(path, source)
 }
 
 /// Returns the path, without links, of a file that may be missing.

@@ -178,10 +178,7 @@ fn print_run(
 
 fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
     match sink {
-        Some(sink) => CliError::OutputFile {
-            path: sink.path().to_owned(),
-            source,
-        },
+        Some(sink) => CliError::of_output(sink.path(), source),
         None => CliError::Output(source),
     }
 }

@@ -1,12 +1,12 @@
 //! Names of files that a store may create, replace and remove: no input or output may have one of them.
 
 use std::ffi::OsStr;
-use std::fs;
+use std::fs::{self, Metadata};
 use std::path::{Path, PathBuf};
 
 use crate::error::CliError;
 use crate::input::Items;
-use crate::process::handle::is_same_file;
+use crate::process::handle::{is_same_file, links};
 
 /// The suffixes that a store's files add to its name; a number follows a dot.
 const SIDE_ENDINGS: [&str; 8] = [
@@ -41,6 +41,24 @@ pub fn refuse_items(store: &Path, items: &Items, prints: bool) -> Result<(), Cli
         }
     }
     Ok(())
+}
+
+/// Returns whether an input is the store itself or, under whatever name, another file of its own.
+pub fn owns(store: &Path, input: &Metadata) -> bool {
+    let is_input = |path: &Path| fs::metadata(path).is_ok_and(|file| is_same_file(&file, input));
+    if is_input(store) {
+        return true;
+    }
+    // A file with a single name is known by that.
+    if links(input) <= 1 {
+        return false;
+    }
+    places(store).iter().any(|place| {
+        let entries = fs::read_dir(&place.folder).into_iter().flatten().flatten();
+        entries
+            .filter(|entry| is_side_name(bytes(&entry.file_name()), &place.name))
+            .any(|entry| is_input(&entry.path()))
+    })
 }
 
 fn refuse_named<'a>(

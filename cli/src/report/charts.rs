@@ -84,6 +84,8 @@ pub fn growth(stats: &Stats, cell: Cell) -> String {
         None => most,
     };
     let end = most.min(layers.max(stats.keys)).max(1);
+    // No store takes more keys than it keeps its rate with: there the curve ends.
+    let last = end;
     let end = end + end / 10;
     let highest = stats.fpr_target.max(stats.fpr_now).max(1e-300) * 4.0;
     // A store that is nearly empty is right nearly always; its point is shown as far down as a curve still makes sense.
@@ -115,8 +117,12 @@ pub fn growth(stats: &Stats, cell: Cell) -> String {
         let target = [(0.0, stats.fpr_target), (end as f64, stats.fpr_target)];
         chart.draw_series(DashedLineSeries::new(target, 6, 5, TARGET.stroke_width(2)))?;
         let points = (0..=POINTS)
-            .map(|step| point((u128::from(end) * u128::from(step) / u128::from(POINTS)) as u64));
-        let shown = points.filter(|(_, rate)| (lowest..highest).contains(rate));
+            .map(|step| point((u128::from(last) * u128::from(step) / u128::from(POINTS)) as u64));
+        let (limit, has) = (stats.fpr_target.max(stats.fpr_now), stats.keys as f64);
+        let within = |(keys, rate): &(f64, f64)| *keys <= has || *rate <= limit;
+        let shown = points
+            .take_while(within)
+            .filter(|(_, rate)| (lowest..highest).contains(rate));
         chart.draw_series(LineSeries::new(shown, LINE.stroke_width(3)))?;
         let (keys, rate) = point(stats.keys);
         let place = (keys, rate.clamp(lowest, highest));

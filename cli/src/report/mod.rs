@@ -5,7 +5,7 @@ pub(crate) mod pages;
 
 use everseen::{Measured, Stats, VerifyReport};
 
-use crate::output::format::{bits_per_key, bytes, hex, plural, rate, thousands, utc};
+use crate::output::format::{bits_per_key, bytes, hex, many, plural, rate, thousands, utc};
 use crate::process::openers::Opener;
 use crate::report::pages::{Census, cell};
 
@@ -140,10 +140,13 @@ impl Facts {
             _ => format!(" of layer {number}, the largest"),
         };
         let said = format!(
-            "How full the {} pages{which} are. The line shows what chance makes of {} keys: {:.1} % on average. Keys in \
+            "How full the {}. The line shows what chance makes of {}: {:.1} % on average. Keys in \
              the log are in no page yet.",
-            thousands(layer.pages),
-            thousands(layer.keys),
+            match layer.pages {
+                1 => format!("only page{which} is"),
+                more => format!("{} pages{which} are", thousands(more)),
+            },
+            many(layer.keys, "key"),
             100.0 * pages.expected.mean,
         );
         figure("Fill of pages", &said, &charts::histogram(pages))
@@ -157,13 +160,17 @@ impl Facts {
             1 => "Each square is a page".to_owned(),
             pages => format!("Each square is {} pages", thousands(pages)),
         };
-        let said = format!(
-            "{each}, in the order of the file. {} {} fuller and {} {} emptier than chance would make them.",
-            thousands(hot),
-            is_are(hot),
-            thousands(cold),
-            is_are(cold),
-        );
+        let odd = match (hot, cold) {
+            (0, 0) => "None is fuller or emptier than chance would make it".to_owned(),
+            _ => format!(
+                "{} {} fuller and {} {} emptier than chance would make them",
+                thousands(hot),
+                is_are(hot),
+                thousands(cold),
+                is_are(cold),
+            ),
+        };
+        let said = format!("{each}, in the order of the file. {odd}.");
         let key = [
             ("empty", "never written"),
             ("fill1", "below 20 % set"),

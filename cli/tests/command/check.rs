@@ -71,9 +71,14 @@ fn what_dedup_printed_is_known_and_what_add_was_given_too() {
 #[test]
 fn add_and_check_want_a_store_that_exists() {
     let lab = Lab::new();
-    for command in ["add", "check"] {
-        lab.run(&[command, "none"])
-            .expect_error("create one with `everseen create none`");
+    for (command, advice) in [
+        (
+            "add",
+            "none: no such store; create one with `everseen create none`",
+        ),
+        ("check", "none: no such store; check the name"),
+    ] {
+        lab.run(&[command, "none"]).expect_error(advice);
         assert!(!lab.path("none").exists());
     }
 }

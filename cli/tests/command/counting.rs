@@ -87,7 +87,9 @@ fn what_can_not_be_is_refused_with_the_reason() {
         "only a store of kind counting can remove keys; this one is of kind scalable",
     );
     lab.run(&["create", "no", "--kind", "counting"])
-        .expect_error("which can't grow: removing a key from the wrong layer would damage others");
+        .expect_error(
+        "--kind counting needs --capacity N, since it can't grow: removing a key from the wrong layer would damage others",
+    );
     lab.run(&[
         "create",
         "no",

@@ -70,6 +70,23 @@ fn info_tells_of_damage_and_recovery() {
 }
 
 #[test]
+fn repair_says_what_became_of_the_keys() {
+    for (policy, fate) in [
+        ("never-seen", " keys lost\n"),
+        ("seen", " keys count as seen\n"),
+    ] {
+        let lab = damaged();
+        let text = lab.run(&["repair", "--as", policy, "store"]).expect(0);
+        let text = String::from_utf8(text).expect("text");
+        assert!(
+            text.starts_with("1 page repaired:\n  layer 0, page "),
+            "{text}"
+        );
+        assert!(text.contains(": about ") && text.ends_with(fate), "{text}");
+    }
+}
+
+#[test]
 fn repair_makes_a_store_whole() {
     for (policy, all) in [("never-seen", false), ("seen", true)] {
         let lab = damaged();

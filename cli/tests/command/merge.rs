@@ -128,8 +128,8 @@ fn a_store_that_was_made_too_large_is_folded() {
     assert_eq!(names(&lab, "one"), [""; 0]);
     let report = json(&fold("more", &["--factor", "8", "--fpr", "0.5"]).expect(0));
     assert_eq!(report["fpr_target"], 0.5);
-    fold("no", &["--pages", "7"]).expect_error("7 does not divide the");
-    fold("no", &["--factor", "1"]).expect_error("option `factor`: got 1");
+    fold("no", &["--pages", "7"]).expect_error("7 does not divide 96, the number of pages");
+    fold("no", &["--factor", "1"]).expect_error("--factor: got 1, expected 2 or more");
     fold("eighth", &["--factor", "2"]).expect_error("already exists");
     lab.run(&["fold", "none", "no", "--factor", "2"])
         .expect_error("no such store");

@@ -13,6 +13,7 @@ fn lab() -> Lab {
     let lab = Lab::new();
     lab.write("urls.txt", &distinct_lines(60));
     lab.write("short", b"hi\n");
+    lab.write("one", b"1");
     lab.write("empty", b"");
     for (name, options) in [
         ("small", &["--capacity", "50"][..]),
@@ -63,7 +64,19 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["dedup", "empty", "urls.txt"],
-        "HERE/empty: not an Everseen store: the file is empty",
+        "HERE/empty: not an Everseen store: the file is empty (did you forget the STORE argument?)",
+    ),
+    (
+        &["add", "short"],
+        "HERE/short: not an Everseen store: the file has 3 bytes (did you forget the STORE argument?)",
+    ),
+    (
+        &["check", "one"],
+        "HERE/one: not an Everseen store: the file has 1 byte (did you forget the STORE argument?)",
+    ),
+    (
+        &["dedup", "cut"],
+        "HERE/cut: the file is cut short: 131000 bytes, expected at least 131072; restore it from a copy",
     ),
     (
         &["repair", "empty"],
@@ -77,9 +90,20 @@ const TABLE: &[(&[&str], &str)] = &[
         &["info", "cut"],
         "HERE/cut: the file is cut short: 131000 bytes, expected at least 131072; restore it from a copy",
     ),
+    (&["info", "none"], "none: no such store; check the name"),
+    (&["verify", "none"], WRONG_NAME),
+    (&["check", "none", "urls.txt"], WRONG_NAME),
+    (&["snapshot", "none", "new"], WRONG_NAME),
+    (&["report", "none"], WRONG_NAME),
+    (&["repair", "none"], WRONG_NAME),
+    (&["union", "new", "none"], WRONG_NAME),
     (
-        &["info", "none"],
+        &["add", "none", "urls.txt"],
         "none: no such store; create one with `everseen create none`",
+    ),
+    (
+        &["dedup", "/dev/null", "urls.txt"],
+        "/dev/null: is not a regular file; give the store another name",
     ),
     (
         &["info", "folder"],
@@ -87,7 +111,71 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["create", "small"],
-        "small: already exists; open it, or choose another name",
+        "small: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["union", "other", "small"],
+        "other: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["snapshot", "small", "other"],
+        "other: already exists; choose another name, or remove it first",
+    ),
+    (
+        &["info", "small/new"],
+        "small: is not a folder; name another one",
+    ),
+    // Options.
+    (
+        &["create", "new", "--kind", "counting"],
+        "--kind counting needs --capacity N, since it can't grow: removing a key from the wrong layer would damage others",
+    ),
+    (
+        &["dedup", "new", "--kind", "bloom", "urls.txt"],
+        "--kind bloom needs --capacity N; --kind scalable grows without one",
+    ),
+    (
+        &["add", "small", "urls.txt", "--buffer", "1"],
+        "--buffer: got 1, expected at least 131072 bytes",
+    ),
+    (
+        &["create", "new", "--kind", "scalable", "--bits-per-key", "8"],
+        "--bits-per-key: got 8, expected a rate for kind scalable, whose layers differ in bits a key",
+    ),
+    (
+        &["fold", "small", "new", "--factor", "7"],
+        "--factor: got 7, expected 2 or more, and a divisor of 1, the number of pages of the store",
+    ),
+    (
+        &["plan", "--capacity", "1e14", "--fpr", "1e-9"],
+        "a rate of 1e-9 is out of reach with 100000000000000 keys: a key is known by its 64-bit hash, and that alone is \
+         wrong at a rate of 5.42e-6 when the filter is full; ask for at least twice that rate, or for fewer keys",
+    ),
+    // Inputs and outputs.
+    (&["dedup", "small", "none"], "none: no such file"),
+    (
+        &["check", "small", "short/none"],
+        "short/none: no such file, since part of its path is not a folder",
+    ),
+    (
+        &["dedup", "grows", "urls.txt", "-o", "none/new"],
+        "none: no such folder; create it first",
+    ),
+    (
+        &["dedup", "grows", "urls.txt", "-o", "short/new"],
+        "short: is not a folder; name another one",
+    ),
+    (
+        &["report", "small", "-o", "none/new"],
+        "none: no such folder; create it first",
+    ),
+    (
+        &["man", "short"],
+        "short: is not a folder; name another one",
+    ),
+    (
+        &["man", "short/new"],
+        "short/new: is not a folder; name another one",
     ),
     (
         &["create", "none/new"],
@@ -147,12 +235,28 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["repair", "link"], LINK),
     (&["union", "link", "small"], LINK),
     (&["snapshot", "small", "link"], LINK),
+    // The store as its own input.
+    (&["dedup", "small", "urls.txt", "small"], INPUT),
+    (&["add", "small", "small"], INPUT),
+    (
+        &["check", "small", "./small"],
+        "./small: is the store itself, or a file of its own; name another file to read",
+    ),
+    (
+        &["remove", "counts", "urls.txt", "counts"],
+        "counts: is the store itself, or a file of its own; name another file to read",
+    ),
+    (&["exempt", "small", "small"], INPUT),
     // Names of a store's own files.
     (
         &["dedup", "small", "small-new"],
         "small-new: is a name that the store small uses for files of its own; choose another name",
     ),
 ];
+
+const WRONG_NAME: &str = "none: no such store; check the name";
+
+const INPUT: &str = "small: is the store itself, or a file of its own; name another file to read";
 
 const LINK: &str = "link: is a link that leads nowhere; remove it, or choose another name";
 
@@ -339,4 +443,38 @@ impl Message for crate::support::Ran {
         assert_eq!(self.err, format!("everseen: {expected}\n"));
         assert_eq!(self.code, Some(2));
     }
+}
+
+/// A log under a second name, and a store on standard input.
+#[test]
+fn a_file_of_the_store_is_no_input_whatever_its_name() {
+    let lab = lab();
+    let expected = |name| {
+        format!("{name}: is the store itself, or a file of its own; name another file to read")
+    };
+    let mut store = lab.start(&["dedup", "grows", "--commit-every", "1"]);
+    let mut lines = crate::support::feed(&mut store, b"a\n".to_vec())
+        .join()
+        .expect("written");
+    let log = lab.path("grows-log.1");
+    while fs::metadata(&log).is_err() {
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    fs::hard_link(log, lab.path("other-name")).expect("a second name");
+    lab.run(&["dedup", "grows", "other-name"])
+        .expect_message(&expected("other-name"));
+    std::io::Write::write_all(&mut lines, b"b\n").expect("it reads");
+    drop(lines);
+    assert_eq!(store.wait_with_output().expect("it ran").stdout, b"a\nb\n");
+
+    let ran = lab
+        .command(&["check", "small"])
+        .stdin(fs::File::open(lab.path("small")).expect("a store"))
+        .output()
+        .expect("it runs");
+    assert_eq!(
+        String::from_utf8_lossy(&ran.stderr),
+        format!("everseen: {}\n", expected("standard input"))
+    );
+    assert_eq!(ran.status.code(), Some(2));
 }

@@ -34,8 +34,10 @@ fn the_options_describe_the_store_that_dedup_creates() {
         assert_eq!(info["kind"], kind, "{options:?}");
         assert_eq!(info["capacity"].as_u64(), capacity, "{options:?}");
         assert_eq!(info["transactional"], transactional, "{options:?}");
-        // The same words do no harm the next time, whether they were needed or not.
-        assert_eq!(lab.run_on(&args, &input).expect(0), b"", "{options:?}");
+        // The same words do no harm the next time, whether they were needed or not, and nobody complains of them.
+        let again = lab.run_on(&args, &input);
+        assert_eq!(again.err, "", "{options:?}");
+        assert_eq!(again.expect(0), b"", "{options:?}");
     }
 }
 
@@ -55,7 +57,7 @@ fn a_store_that_is_less_than_was_asked_for_is_refused_and_left_alone() {
         ran.expect_error(&format!("leave out {asked}, or name another store"));
         assert_eq!(ran.out, b"");
     }
-    // What asks for less is content.
+    // What asks for less is told that it gets more.
     let args = [
         "dedup",
         "store",
@@ -66,5 +68,53 @@ fn a_store_that_is_less_than_was_asked_for_is_refused_and_left_alone() {
         "--kind",
         "bloom",
     ];
-    assert_eq!(lab.run_on(&args, b"a\n").expect(0), b"a\n");
+    let ran = lab.run_on(&args, b"a\n");
+    assert_eq!(
+        ran.err,
+        "everseen: warning: store was created with --capacity 5000; --capacity 10 has no effect\n\
+         everseen: warning: store was created with --fpr 1e-4; --fpr 1e-3 has no effect\n"
+    );
+    assert_eq!(ran.expect(0), b"a\n");
+    let quiet = lab.run_on(&[&args[..], &["-q"]].concat(), b"b\n");
+    assert_eq!(quiet.err, "");
+    assert_eq!(quiet.expect(0), b"b\n");
+}
+
+/// Elsewhere the dash is a stream; a file of that name would be taken for one.
+#[test]
+fn a_dash_names_no_store_and_no_output() {
+    let lab = Lab::new();
+    for (args, argument) in [
+        (&["dedup", "-"][..], "<STORE>"),
+        (&["create", "-"], "<STORE>"),
+        (&["info", "-"], "<STORE>"),
+        (&["union", "-", "store"], "<OUT>"),
+        (&["union", "store", "-"], "<STORE>..."),
+        (&["dedup", "-o", "-", "store"], "--output <FILE>"),
+        (&["report", "-o", "-", "store"], "--output <FILE>"),
+    ] {
+        let ran = lab.run(args);
+        assert_eq!(
+            ran.err,
+            format!(
+                "error: invalid value '-' for '{argument}': `-` is standard input or output, and this must be a file; for \
+                 a file of that name say ./-\n\nFor more information, try '--help'.\n"
+            ),
+            "{args:?}"
+        );
+        assert_eq!(ran.code, Some(2), "{args:?}");
+    }
+    lab.run(&["create", "./-"]).expect(0);
+}
+
+#[test]
+fn a_capacity_has_no_effect_on_a_store_that_grows() {
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--transactional"]).expect(0);
+    let ran = lab.run_on(&["dedup", "store", "--capacity", "5"], b"a\n");
+    assert_eq!(
+        ran.err,
+        "everseen: warning: store was created to grow as needed; --capacity 5 has no effect\n"
+    );
+    assert_eq!(ran.expect(0), b"a\n");
 }

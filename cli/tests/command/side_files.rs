@@ -2,6 +2,8 @@
 //! replaced or removed.
 #![cfg(target_os = "linux")]
 
+mod moved;
+
 use std::ffi::OsStr;
 use std::fs::{self, File};
 use std::os::unix::ffi::OsStrExt;

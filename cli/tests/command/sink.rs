@@ -190,10 +190,13 @@ fn what_can_not_be_an_output_is_refused() {
     refused("input", "input: is also the output");
     refused("store", "is the store itself");
     refused("/dev/null", "is not a regular file");
-    refused("none/out", "none/out: No such file");
-    refused(".", "irectory");
+    refused("none/out", "none: no such folder; create it first");
+    refused(".", "is a folder; name a file");
     std::os::unix::fs::symlink("nothing", lab.path("link")).expect("a new link");
-    refused("link", "link: No such file");
+    refused(
+        "link",
+        "link: is a link that leads nowhere; remove it, or choose another name",
+    );
     let made = std::process::Command::new("mkfifo")
         .arg(lab.path("fifo"))
         .status();

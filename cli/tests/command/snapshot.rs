@@ -40,7 +40,7 @@ fn a_copy_is_made_kept_up_to_date_and_refused_when_it_must_be() {
         .expect(1);
 
     lab.run(&["snapshot", "none", "copy2"])
-        .expect_error("create");
+        .expect_error("none: no such store; check the name");
     lab.run(&["snapshot", "store", "copy"])
         .expect_error("already exists");
     lab.run(&["snapshot", "store", "delta2", "--since", "store"])

@@ -3,7 +3,7 @@
 
 use std::ffi::OsStr;
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::process::{Command, Stdio};
 
@@ -11,8 +11,8 @@ use rustix::pty::{OpenptFlags, openpt, ptsname, unlockpt};
 
 use crate::support::Lab;
 
-/// Runs a command with standard error on a terminal, and returns what it said there.
-fn on_terminal(mut command: Command) -> (Option<i32>, String) {
+/// A terminal: the side of the screen and the keyboard, and the one of programs.
+fn terminal() -> (File, File) {
     let terminal = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
     unlockpt(&terminal).expect("it is ours");
     let name = ptsname(&terminal, Vec::new()).expect("it has a name");
@@ -21,6 +21,12 @@ fn on_terminal(mut command: Command) -> (Option<i32>, String) {
         .write(true)
         .open(OsStr::from_bytes(name.to_bytes()))
         .expect("the other end");
+    (File::from(terminal), end)
+}
+
+/// Runs a command with standard error on a terminal, and returns what it said there.
+fn on_terminal(mut command: Command) -> (Option<i32>, String) {
+    let (mut terminal, end) = terminal();
     let mut child = command
         .env("TERM", "xterm-256color")
         .stdout(Stdio::null())
@@ -29,7 +35,7 @@ fn on_terminal(mut command: Command) -> (Option<i32>, String) {
         .expect("it runs");
     // It holds the other end, too.
     drop(command);
-    let (mut said, mut terminal) = (Vec::new(), File::from(terminal));
+    let mut said = Vec::new();
     let mut part = [0; 4096];
     // Fails once nobody holds the other end.
     while let Ok(length @ 1..) = terminal.read(&mut part) {
@@ -70,4 +76,40 @@ fn colours_are_for_terminals_that_want_them() {
     );
     let ran = lab.run(&["dedup", "--no-such-option"]);
     assert!(!ran.err.contains(coloured), "{}", ran.err);
+}
+
+/// Somebody who forgot the file would wait for a program that waits for him.
+#[test]
+fn who_is_to_type_the_lines_is_told_so_unless_it_is_quiet() {
+    let lab = Lab::new();
+    lab.run(&["create", "store", "--kind", "counting", "--capacity", "9"])
+        .expect(0);
+    let asked = "everseen: reading standard input; end it with Ctrl-D\n";
+    for (args, expected) in [
+        (&["dedup", "store"][..], asked),
+        (&["dedup", "store", "-"], asked),
+        (&["dedup", "-q", "store"], ""),
+        (&["add", "store"], asked),
+        (&["add", "-q", "store"], ""),
+        (&["check", "store"], asked),
+        (&["check", "-q", "store"], ""),
+        (&["remove", "-q", "store"], ""),
+        (&["exempt", "-q", "store"], ""),
+    ] {
+        let (mut keyboard, end) = terminal();
+        let mut command = lab.command(args);
+        command
+            .stdin(end)
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        let child = command.spawn().expect("it runs");
+        // Ctrl-D at the begin of a line ends the input, also if it is typed before anybody reads.
+        keyboard.write_all(b"a\n\x04").expect("it is read");
+        let ran = child.wait_with_output().expect("it was started");
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), expected, "{args:?}");
+    }
+    // A file as input is no reason to ask.
+    lab.write("list", b"a\n");
+    let ran = lab.run(&["dedup", "store", "list"]);
+    assert_eq!(ran.err, "");
 }

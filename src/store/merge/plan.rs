@@ -58,7 +58,9 @@ impl Design {
         if factor < 2 || !pages.is_multiple_of(factor) {
             return Err(Error::InvalidOption {
                 option: "factor",
-                expected: format!("2 or more, and a divisor of the {pages} pages of the store"),
+                expected: format!(
+                    "2 or more, and a divisor of {pages}, the number of pages of the store"
+                ),
                 got: factor.to_string(),
             });
         }
