@@ -129,7 +129,7 @@ fn nonsense_is_refused() {
     for factor in [0, 1, 5, 13, u64::MAX] {
         let outcome = merge().fold(&one, bench.path("out"), factor);
         let got = factor.to_string();
-        let expected = "2 or more, and a divisor of the 12 pages of the store";
+        let expected = "2 or more, and a divisor of 12, the number of pages of the store";
         let wanted = ("factor", expected, &*got);
         invalid(nothing_left(&bench, outcome), wanted);
     }
