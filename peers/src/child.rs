@@ -56,12 +56,14 @@ pub fn work(task: &Task) -> Result<()> {
     };
     wait_for_start()?;
     let before = system::reset_peak();
+    let written_before = system::written();
     let mut peer = (task.variant.make)(&task.setup)?;
     let longest = Duration::from_secs(task.longest);
     let mut outcome = Outcome {
         insert: time(peer.as_mut(), &inserted, longest, Phase::Insert)?,
         ..Outcome::default()
     };
+    outcome.written = system::written().saturating_sub(written_before);
     outcome.disk = system::used_disk(&task.setup.folder)?;
     if !outcome.insert.stopped() {
         outcome.present = time(peer.as_mut(), &present, longest, Phase::LookUp)?;

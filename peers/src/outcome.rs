@@ -39,6 +39,8 @@ pub struct Outcome {
     pub disk: u64,
     /// Bytes on disk when it was closed.
     pub closed: u64,
+    /// Bytes of files' pages that it made dirty while it inserted, by writes and by maps: each is written once or more.
+    pub written: u64,
 }
 
 /// A thing that is timed: its name in the csv, and where its figures are.
@@ -59,15 +61,17 @@ impl Outcome {
             let timed = phase(&self);
             numbers.extend([timed.asked, timed.done, timed.nanoseconds, timed.present]);
         }
-        numbers.extend([self.peak, self.disk, self.closed]);
+        numbers.extend([self.peak, self.disk, self.closed, self.written]);
         let numbers: Vec<_> = numbers.iter().map(u64::to_string).collect();
         numbers.join(" ")
     }
 
     /// Such a line.
     pub fn of(numbers: &[u64]) -> Result<Self> {
-        let (phases, rest) = numbers.as_chunks::<4>();
-        let ([insert, present, absent], [peak, disk, closed]) = (phases, rest) else {
+        let (chunks, &[]) = numbers.as_chunks::<4>() else {
+            bail!("a child told {numbers:?}");
+        };
+        let [insert, present, absent, [peak, disk, closed, written]] = chunks else {
             bail!("a child told {numbers:?}");
         };
         let timed = |told: &[u64; 4]| Timed {
@@ -83,6 +87,7 @@ impl Outcome {
             peak: *peak,
             disk: *disk,
             closed: *closed,
+            written: *written,
         })
     }
 
@@ -102,12 +107,12 @@ mod tests {
 
     #[test]
     fn a_line_tells_all() {
-        let numbers: Vec<u64> = (1..=15).collect();
+        let numbers: Vec<u64> = (1..=16).collect();
         let outcome = Outcome::of(&numbers).unwrap();
         assert_eq!(outcome.absent.nanoseconds, 11);
-        assert_eq!(outcome.closed, 15);
+        assert_eq!((outcome.closed, outcome.written), (15, 16));
         let line = outcome.to_line();
-        assert_eq!(line, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15");
+        assert_eq!(line, "1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16");
         assert!(Outcome::of(&numbers[1..]).is_err());
     }
 }

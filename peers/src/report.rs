@@ -49,9 +49,9 @@ pub fn table(rows: &[Row], against: &str, longest: u64) {
     }
     println!();
     println!(
-        "| variant | durable | insert, ns | × | present, ns | × | absent, ns | × | peak MiB | MiB on disk | closed | false, inserting | false, absent |"
+        "| variant | durable | insert, ns | × | present, ns | × | absent, ns | × | peak MiB | MiB on disk | closed | written, bytes a key | false, inserting | false, absent |"
     );
-    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|");
+    println!("|---|---|---|---|---|---|---|---|---|---|---|---|---|---|");
     for row in rows.iter().filter(|row| !row.rounds.is_empty()) {
         let rounds = &row.rounds;
         let mut cells = vec![row.variant.title.to_owned(), row.variant.durable.to_owned()];
@@ -84,6 +84,11 @@ pub fn table(rows: &[Row], against: &str, longest: u64) {
         cells.push(room(|round| round.peak));
         cells.push(room(|round| round.disk));
         cells.push(room(|round| round.closed));
+        let written = |round: &Outcome| round.written as f64 / round.insert.done.max(1) as f64;
+        cells.push(match median(rounds.iter().map(written)) {
+            0.0 => String::new(),
+            bytes => format!("{bytes:.0}"),
+        });
         cells.push(of(|round| round.insert.present).to_string());
         cells.push(if rounds.iter().any(|round| round.absent.done == 0) {
             String::new()
