@@ -19,10 +19,7 @@ impl Machine {
         Self {
             cores: std::thread::available_parallelism().map_or(1, usize::from),
             processor: field("/proc/cpuinfo", "model name"),
-            memory_gib: field("/proc/meminfo", "MemTotal").and_then(|text| {
-                let kib: u64 = text.split_whitespace().next()?.parse().ok()?;
-                Some((kib + (1 << 19)) >> 20)
-            }),
+            memory_gib: number("/proc/meminfo", "MemTotal").map(|kib| (kib + (1 << 19)) >> 20),
             file_system: file_system(folder),
             load: std::fs::read_to_string("/proc/loadavg")
                 .ok()
@@ -48,6 +45,11 @@ impl fmt::Display for Machine {
         }
         Ok(())
     }
+}
+
+/// The number at the begin of the first line `name: number` of a file, whatever its unit.
+pub fn number(path: &str, name: &str) -> Option<u64> {
+    field(path, name)?.split_whitespace().next()?.parse().ok()
 }
 
 /// The value of the first line `name: value` of a file.

@@ -4,6 +4,8 @@ use std::io;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
+use everseen_benches::machine::number;
+
 use crate::sys;
 
 /// Takes what this process has in memory now for its peak from here on, and answers it in bytes;
@@ -23,11 +25,7 @@ pub fn peak() -> Option<u64> {
 
 /// The bytes of files' pages that this process has made dirty so far; 0 if the system doesn't tell.
 pub fn written() -> u64 {
-    let text = std::fs::read_to_string("/proc/self/io").unwrap_or_default();
-    let told = text
-        .lines()
-        .find_map(|line| line.strip_prefix("write_bytes: "));
-    told.and_then(|number| number.parse().ok()).unwrap_or(0)
+    number("/proc/self/io", "write_bytes").unwrap_or(0)
 }
 
 fn status(name: &str) -> Option<u64> {
@@ -36,10 +34,7 @@ fn status(name: &str) -> Option<u64> {
 
 /// A line such as `VmRSS:   1234 kB`, in bytes.
 fn kib_field(path: &str, name: &str) -> Option<u64> {
-    let text = std::fs::read_to_string(path).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix(name))?;
-    let number = line.strip_prefix(':')?.split_whitespace().next()?;
-    Some(number.parse::<u64>().ok()? << 10)
+    Some(number(path, name)? << 10)
 }
 
 /// Bytes of memory that this process and the page cache under it may have: the machine's, or less

@@ -8,9 +8,9 @@ use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
-use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::Output;
 use crate::output::format::counted;
@@ -25,7 +25,7 @@ use crate::pipeline::pending::Wait;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store; `everseen create` creates one
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     #[command(flatten)]

@@ -7,8 +7,8 @@ use everseen::Options;
 
 use crate::commands::snapshot::finish;
 use crate::error::CliError;
+use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::options::units as size;
 use crate::output::format::many;
 use crate::output::progress::Progress;
 use crate::output::tell;
@@ -27,11 +27,11 @@ use crate::process::signals::Signals;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The delta, written by `everseen snapshot --since`
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     delta: PathBuf,
 
     /// The copy to bring up to date
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     copy: PathBuf,
 
     #[command(flatten)]

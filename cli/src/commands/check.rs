@@ -9,9 +9,9 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::{Input, Items};
+use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::options::timeout::Timeout;
-use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::{Numbers, Output, print, tell_json};
 use crate::pipeline::window::Gather;
@@ -25,7 +25,7 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     #[command(flatten)]

@@ -5,15 +5,15 @@ use std::process::ExitCode;
 
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
-use crate::options::units as size;
 
 /// Move everything from the log into the filter file, which is then the whole store
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     #[command(flatten)]

@@ -8,6 +8,7 @@ use everseen::{Hash, Kind, Options};
 use crate::error::CliError;
 use crate::input::reading::Reading;
 use crate::input::urls::Urls;
+use crate::options::named_file::named_file;
 use crate::options::new_store::ensure_capacity;
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
@@ -22,7 +23,7 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store's file
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows: the keys of its first layer
@@ -52,7 +53,7 @@ pub struct Args {
 
     /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
     /// size and rate, and compares lines in the same way. It is transactional, and keeps a sample, if that one does
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = size::named())]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = named_file())]
     like: Option<PathBuf>,
 
     /// With --like: this many times its pages, and room for as many more keys

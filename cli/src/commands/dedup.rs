@@ -8,6 +8,7 @@ use everseen::{Options, Store};
 use crate::error::CliError;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::new_store::NewStore;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
@@ -43,7 +44,7 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store; created if it does not exist
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     #[command(flatten)]
@@ -56,7 +57,7 @@ pub struct Args {
     /// Everything that was there before a run, or was appended after a run that ended (by itself, by a signal or with
     /// an error), stays. Until then, let nothing else write to the file. The store must be transactional; it has room
     /// for some 400 such files.
-    #[arg(short, long, value_name = "FILE", value_parser = size::named())]
+    #[arg(short, long, value_name = "FILE", value_parser = named_file())]
     output: Option<PathBuf>,
 
     /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second

@@ -11,9 +11,9 @@ use crate::commands::open_both;
 use crate::error::CliError;
 use crate::input::Items;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
-use crate::options::units as size;
 use crate::output::Output;
 use crate::output::format::{plural, thousands};
 use crate::pipeline::window::Window;
@@ -30,7 +30,7 @@ const MAX_BATCH_KEYS: usize = 1 << 20;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     #[command(flatten)]

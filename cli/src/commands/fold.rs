@@ -8,6 +8,7 @@ use everseen::{Merge, Options};
 use crate::commands::merge_command::{self, Terms};
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::units as size;
 use crate::process::side_files;
 
@@ -19,11 +20,11 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store, of fixed capacity; stays as it is
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// The new store; never overwritten
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     out: PathBuf,
 
     /// Divide the number of pages by this

@@ -10,8 +10,8 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::reading::{JsonReading, Kept};
+use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::options::units as size;
 use crate::output::format::{
     bits_per_key, bytes, hex, many, rate, table as columns, thousands, utc,
 };
@@ -22,7 +22,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that

@@ -10,8 +10,8 @@ use serde::Serialize;
 use crate::commands::verify::{JsonDamage, pages};
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::on_damage::Repair;
-use crate::options::units as size;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 
@@ -24,7 +24,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// What the keys of a damaged page become

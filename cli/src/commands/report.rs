@@ -9,8 +9,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use everseen::Options;
 
 use crate::error::CliError;
+use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::options::units as size;
 use crate::output::print;
 use crate::process::{openers, side_files};
 use crate::report::pages::Census;
@@ -26,11 +26,11 @@ use crate::report::{BEGINNING, Facts};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// Write to this file instead of standard output. Replaces an HTML page, and nothing else
-    #[arg(short, long, value_name = "FILE", value_parser = size::named())]
+    #[arg(short, long, value_name = "FILE", value_parser = named_file())]
     output: Option<PathBuf>,
 
     #[command(flatten)]

@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::memory::Memory;
+use crate::options::named_file::named_file;
 use crate::options::summary::Summing;
-use crate::options::units as size;
 use crate::output::format::{bytes, many};
 use crate::output::progress::Progress;
 use crate::output::tell;
@@ -31,15 +31,15 @@ use crate::process::signals::Signals;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// The copy, or with --since the delta; must not exist
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     dest: PathBuf,
 
     /// Write only what has changed since this copy
-    #[arg(long, value_name = "PREVIOUS", value_parser = size::named())]
+    #[arg(long, value_name = "PREVIOUS", value_parser = named_file())]
     since: Option<PathBuf>,
 
     #[command(flatten)]

@@ -8,7 +8,7 @@ use everseen::Merge;
 use crate::commands::merge_command::{self, Terms};
 use crate::error::CliError;
 use crate::options::memory::Memory;
-use crate::options::units as size;
+use crate::options::named_file::named_file;
 use crate::process::side_files;
 
 /// Merge stores into one that holds all of their keys
@@ -21,11 +21,11 @@ use crate::process::side_files;
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The new store; never overwritten
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     out: PathBuf,
 
     /// The stores to merge
-    #[arg(required = true, value_name = "STORE", value_parser = size::named())]
+    #[arg(required = true, value_name = "STORE", value_parser = named_file())]
     stores: Vec<PathBuf>,
 
     #[command(flatten)]

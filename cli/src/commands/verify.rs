@@ -8,8 +8,8 @@ use everseen::{Damage, Options, VerifyReport};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::options::units as size;
 use crate::output::format::{many, thousands};
 use crate::output::{print, print_json};
 
@@ -20,7 +20,7 @@ use crate::output::{print, print_json};
 #[command(after_help = EXAMPLES)]
 pub struct Args {
     /// The store
-    #[arg(value_parser = size::named())]
+    #[arg(value_parser = named_file())]
     store: PathBuf,
 
     /// Print JSON

@@ -1,6 +1,7 @@
 //! Arguments that several subcommands share, and the units that users type.
 
 pub(crate) mod memory;
+pub(crate) mod named_file;
 pub(crate) mod new_store;
 pub(crate) mod on_damage;
 pub(crate) mod summary;

@@ -4,23 +4,10 @@
 //! Counts and sizes are parsed in whole-number arithmetic: `1e7` is exactly ten million, and a number that doesn't fit
 //! is refused.
 
-use std::path::PathBuf;
 use std::time::Duration;
-
-use clap::builder::{PathBufValueParser, TypedValueParser};
 
 /// Adding a longer time to an instant could overflow.
 const LONGEST_TIME: Duration = Duration::from_secs(366 * 24 * 3600);
-
-/// Takes the name of a file, but not `-`, which stands for standard input where files are read.
-pub fn named() -> impl TypedValueParser<Value = PathBuf> {
-    PathBufValueParser::new().try_map(|path| match path.as_os_str() == "-" {
-        true => {
-            Err("`-` is standard input or output, and this must be a file; for a file of that name say ./-")
-        }
-        false => Ok(path),
-    })
-}
 
 /// Parses a number of things: digits with optional `_`, fraction, exponent, and a decimal suffix K, M, G (or B), T.
 pub fn count(text: &str) -> Result<u64, String> {

@@ -37,7 +37,7 @@ pub struct Target {
 
 impl Target {
     pub fn new(path: &Path) -> Result<Self, CliError> {
-        let path = resolve(path).map_err(|source| failure(path, source))?;
+        let path = resolve(path).map_err(|source| CliError::of_output(path, source))?;
         Ok(Target { path })
     }
 
@@ -79,14 +79,14 @@ impl Target {
         let file = self.lock(unfinished.as_ref())?;
         let metadata = file
             .metadata()
-            .map_err(|error| failure(&self.path, error))?;
+            .map_err(|error| CliError::of_output(&self.path, error))?;
         if fs::metadata(store_path).is_ok_and(|store| handle::is_same_file(&store, &metadata)) {
             return Err(CliError::OutputIsStore { path: self.path });
         }
         if let Some(tag) = &unfinished {
             self.cut(&file, tag)?;
         }
-        let failed = |error| failure(&self.path, error);
+        let failed = |error| CliError::of_output(&self.path, error);
         let series = match &unfinished {
             Some(tag) => tag.series,
             None => RandomState::new().hash_one(&own),
@@ -141,7 +141,7 @@ impl Target {
     }
 
     fn lock(&self, unfinished: Option<&Tag>) -> Result<File, CliError> {
-        let failed = |error| failure(&self.path, error);
+        let failed = |error| CliError::of_output(&self.path, error);
         // A file without committed lines can be lost without harm.
         let make = unfinished.is_none_or(|tag| tag.standing.length == 0);
         let mut options = OpenOptions::new();
@@ -181,7 +181,7 @@ impl Target {
 
     /// Cuts off what a run that did not end has not committed.
     fn cut(&self, file: &File, tag: &Tag) -> Result<(), CliError> {
-        let failed = |error| failure(&self.path, error);
+        let failed = |error| CliError::of_output(&self.path, error);
         let then = &tag.standing;
         let length = file.metadata().map_err(failed)?.len();
         if length < then.length {
@@ -344,10 +344,6 @@ impl Tag {
 /// Returns a sum that is the same in every build.
 fn sum(bytes: &[u8]) -> u64 {
     KeyHasher::new(Hash::Xxh3, &[0; 32]).key(bytes).bits()
-}
-
-fn failure(path: &Path, source: io::Error) -> CliError {
-    CliError::of_output(path, source)
 }
 
 /// Returns the path, without links, of a file that may be missing.

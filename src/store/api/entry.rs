@@ -57,9 +57,8 @@ impl Options {
     /// Opens a store to read what it holds at this moment, logs included. Writes nothing.
     ///
     /// # Errors
-    /// The same as [`open`](Self::open). If a log holds
-    /// more keys than the buffer takes, the error is [`Error::InvalidOption`]: a read-only handle can't move them into
-    /// the filter.
+    /// The same as [`open`](Self::open). If a log holds more keys than the buffer takes, the error is
+    /// [`Error::InvalidOption`]: a read-only handle can't move them into the filter.
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(handle::open_read_only(self, path.as_ref())?))

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 
 use everseen::Store;
 use everseen_benches::keys::hash;
+use everseen_benches::machine::number;
 use everseen_benches::mapped::MappedFilter;
 use everseen_benches::raw::{drop_from_cache, read_through};
 use everseen_benches::worker::{tell, wait_for_start, wait_to_go_on};
@@ -155,17 +156,16 @@ struct Usage {
 impl Usage {
     fn now() -> io::Result<Self> {
         let missing = || io::Error::other("the system does not tell what was read");
-        let io = fs::read_to_string("/proc/self/io")?;
-        let told = |name| io.lines().find_map(|line| line.strip_prefix(name));
+        let io = |name| number("/proc/self/io", name).ok_or_else(missing);
         let stat = fs::read_to_string("/proc/self/stat")?;
         // The twelfth field; the second is a name in parentheses, which may have spaces in it.
         let rest = stat.rsplit(')').next().unwrap_or_default();
         let faults = rest.split_whitespace().nth(9);
-        let number = |text: Option<&str>| text?.trim().parse::<u64>().ok();
+        let faults = faults.and_then(|text| text.parse().ok());
         Ok(Self {
-            bytes: number(told("read_bytes: ")).ok_or_else(missing)?,
-            written: number(told("write_bytes: ")).ok_or_else(missing)?,
-            faults: number(faults).ok_or_else(missing)?,
+            bytes: io("read_bytes")?,
+            written: io("write_bytes")?,
+            faults: faults.ok_or_else(missing)?,
         })
     }
 

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::keys;
+use everseen_benches::machine::number;
 
 use crate::report::Row;
 
@@ -79,7 +80,7 @@ pub fn dedup(
     });
     let seconds = begun.elapsed().as_secs_f64();
     // It is not waited for before this: what it did can then no longer be read.
-    let dirtied = field(&format!("/proc/{}/io", child.id()), "write_bytes:");
+    let dirtied = number(&format!("/proc/{}/io", child.id()), "write_bytes");
     let status = child.wait()?;
     if !status.success() {
         return Err(io::Error::other(format!("dedup ended with {status}")));
@@ -149,18 +150,11 @@ fn count_lines(pipe: Option<impl Read>) -> io::Result<u64> {
 fn watch(process: u32, is_over: &AtomicBool) -> u64 {
     let mut most = 0;
     while !is_over.load(Ordering::Relaxed) {
-        let kib = field(&format!("/proc/{process}/status"), "VmHWM:");
+        let kib = number(&format!("/proc/{process}/status"), "VmHWM");
         most = most.max(kib.unwrap_or(0) << 10);
         thread::sleep(INTERVAL);
     }
     most
-}
-
-/// The number behind a name in a file of the system's.
-fn field(path: &str, name: &str) -> Option<u64> {
-    let text = fs::read_to_string(path).ok()?;
-    let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
-    rest.split_whitespace().next()?.parse().ok()
 }
 
 /// The bytes that the disk under a folder has written so far.
