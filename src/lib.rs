@@ -74,11 +74,7 @@ pub mod fuzzing;
 pub mod hash;
 mod log;
 mod page;
-#[cfg(any(test, feature = "stages"))]
-#[cfg_attr(
-    not(test),
-    expect(dead_code, reason = "no kind of store has segments yet")
-)]
+#[cfg_attr(not(test), expect(dead_code, reason = "`verify` will need it"))]
 mod segment;
 pub mod sizing;
 #[cfg(feature = "stages")]
@@ -95,11 +91,11 @@ pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use store::{
-    ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWTH,
-    DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport, Fullness, LEAST_BUFFER,
-    LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured, Merge, MergeReport, OnDamage, Options,
-    PageState, Progress, RecoveryReport, Removal, RepairReport, Sieve, SnapshotReport, Stats,
-    Store, StoreLock, Sweep, Verdict, VerifyReport,
+    ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO,
+    DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport,
+    Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured, Merge,
+    MergeReport, OnDamage, Options, PageState, Progress, RecoveryReport, Removal, RepairReport,
+    Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

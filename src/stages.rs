@@ -4,6 +4,7 @@
 use crate::buffer::{Buffer, COMMITTED, Claim};
 use crate::file::pages::WriteWindow;
 use crate::file::{Layer, LayerPages};
+use crate::page::space::Space;
 use crate::page::{self, bloom, fingerprint};
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
@@ -12,7 +13,6 @@ use crate::segment::lookup::{Lookup, PageWords};
 use crate::segment::merge::Changes;
 use crate::segment::packer::Packer;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
-use crate::segment::space::Space;
 use crate::sizing::Plan;
 use crate::sys::cpu_dispatch::Work;
 use crate::sys::sync::AtomicU64;
@@ -185,7 +185,7 @@ impl Work for Count<'_> {
     }
 }
 
-/// Segments of fingerprints in memory, which no kind uses yet.
+/// Segments of fingerprints in memory.
 #[derive(Debug)]
 pub struct Segments {
     space: Space,
@@ -247,7 +247,11 @@ impl Segments {
             pages: &self.pages[..],
         };
         let mut count = 0;
-        lookup.contains_all(numbers, |found| count += u64::from(found));
+        let first_hash = |one: &u64| *self.space.hashes(*one..*one + 1).start();
+        for some in numbers.chunks(1024) {
+            let hashes: Vec<u64> = some.iter().map(first_hash).collect();
+            lookup.contains_all(&hashes, |found| count += u64::from(found == Some(true)));
+        }
         count
     }
 }
@@ -269,6 +273,16 @@ impl PageWords for &[[u8; PAGE_BYTES]] {
         if let Some(page) = self.get(number as usize) {
             crate::sys::prefetch(&page[index % page::PAGE_WORDS * 8]);
         }
+    }
+
+    #[inline(always)]
+    fn check_fences(self, _segment: usize, _page: u64) -> Result<(), SegmentFault> {
+        Ok(())
+    }
+
+    #[inline(always)]
+    fn check_list(self, _segment: usize, _number: u64, _fence: u64) -> Result<(), SegmentFault> {
+        Ok(())
     }
 }
 
@@ -301,5 +315,9 @@ impl PassIo for Memory<'_> {
 
     fn write(&mut self, draft: Draft) -> Result<Segment, SegmentFault> {
         Ok(draft.place(0, 2).0)
+    }
+
+    fn fault(&self, fault: SegmentFault) -> SegmentFault {
+        fault
     }
 }

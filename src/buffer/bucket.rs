@@ -3,7 +3,7 @@
 //! It holds six hashes (words 0 to 5), six 16-bit states and 32 marks (words 6 and 7). Word 6 holds four states. The
 //! lower half of word 7 holds two states and its upper half the marks.
 
-use super::transactions::EMPTY;
+use super::state::EMPTY;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 pub(super) const BUCKET_WORDS: usize = 8;

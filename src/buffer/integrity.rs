@@ -119,6 +119,44 @@ impl Digest {
     }
 }
 
+/// What a handle has changed and not committed yet.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct OpenKeys {
+    pub(crate) inserted: Vec<u64>,
+    pub(crate) removed: Vec<u64>,
+}
+
+impl OpenKeys {
+    /// Returns the keys of a handle's open transaction, as they are in the table.
+    pub(crate) fn of(buffer: &Buffer, handle: u64) -> Self {
+        let mut open = Self::default();
+        buffer.for_each_in(&(0..=u64::MAX), |hash, state| {
+            match buffer.presence(state) {
+                Presence::Open(owner) if owner == handle => open.inserted.push(hash),
+                Presence::Removing(owner) if owner == handle => open.removed.push(hash),
+                _ => {}
+            }
+        });
+        open
+    }
+
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digest = Digest::of(&self.inserted);
+        digest.merge(Digest::of(&self.removed), -1);
+        digest
+    }
+
+    /// Returns the number of keys.
+    pub(crate) fn count(&self) -> u64 {
+        (self.inserted.len() + self.removed.len()) as u64
+    }
+
+    /// Returns by how much the number of keys in the store changes with them.
+    pub(crate) fn net(&self) -> i64 {
+        self.inserted.len() as i64 - self.removed.len() as i64
+    }
+}
+
 /// Mixes a hash non-linearly, so that differences between hashes are not preserved.
 #[inline]
 fn mixed(hash: u64) -> u64 {
@@ -163,7 +201,14 @@ impl Buffer {
         sum.add(load(Word::Applied as usize));
         let allocated = load(Word::Allocated as usize);
         sum.add(allocated);
-        for word in [Word::Sealed, Word::Used, Word::Keys, Word::Room, Word::Net] {
+        for word in [
+            Word::Sealed,
+            Word::Used,
+            Word::Keys,
+            Word::Room,
+            Word::Net,
+            Word::Removals,
+        ] {
             sum.add(load(word as usize));
         }
         let at = 1 + 2 * (turn_and_tails[0] % 2) as usize;
@@ -191,12 +236,17 @@ impl Buffer {
         }
     }
 
-    /// Returns the digest of the committed keys.
+    /// Returns the digest of the committed keys, less that of the removed ones.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         self.for_each_in(&(0..=u64::MAX), |hash, state| {
-            if state == COMMITTED || self.presence(state) == Presence::Settled {
-                digest.add(hash, 1);
+            match if state == COMMITTED {
+                1
+            } else {
+                self.change(state)
+            } {
+                0 => {}
+                change => digest.add(hash, change),
             }
         });
         digest

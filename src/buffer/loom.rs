@@ -239,7 +239,7 @@ fn a_transaction_used_again_is_not_taken_for_the_one_before() {
 }
 
 /// A holder of the writer lock dies between claims, record and publishing. The next holder continues with
-/// [`Buffer::publish_claimed`] and [`Buffer::retract_claimed`].
+/// [`Buffer::publish_logged`] and [`Buffer::retract_claimed`].
 #[test]
 fn who_goes_on_after_a_death_shows_what_is_logged_and_no_more() {
     explore(3, || {
@@ -261,7 +261,7 @@ fn who_goes_on_after_a_death_shows_what_is_logged_and_no_more() {
         };
         let lock = dead.lock().unwrap();
         if *lock {
-            scene.buffer.publish_claimed(KEY, COMMITTED);
+            scene.buffer.publish_logged(KEY, true, COMMITTED);
             scene.buffer.retract_claimed();
             scene.done.store(true, Ordering::Release);
             assert!(scene.buffer.contains(KEY) && !scene.buffer.contains(OTHER));

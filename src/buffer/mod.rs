@@ -10,23 +10,27 @@ mod integrity;
 mod loom;
 #[cfg(test)]
 mod model;
+mod removal;
 mod slot;
+mod state;
 mod table;
 mod transactions;
 
 use std::io;
 use std::path::Path;
 
+use crate::page::space::Space;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
-pub(crate) use integrity::{Digest, Sum, Wrong};
+pub(crate) use integrity::{Digest, OpenKeys, Sum, Wrong};
+pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;
+pub(crate) use state::COMMITTED;
 pub(crate) use table::{Claim, Presence};
-pub(crate) use transactions::COMMITTED;
 
-const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF2");
+const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF3");
 const HEADER_WORDS: u64 = 64;
-const MOST_TRANSACTIONS: u64 = 32_768;
+const MOST_TRANSACTIONS: u64 = 16_376;
 
 /// The meanings of the words at the front.
 #[derive(Debug, Clone, Copy)]
@@ -50,14 +54,17 @@ enum Word {
     Failures,
     Mended,
     NextTransaction,
-    /// In a counting store: inserts minus removes, signed.
+    /// Where keys can be removed: inserts minus removes, signed.
     Net,
+    /// How many removals were ever claimed.
+    Removals,
 }
 
 /// The words that hold the magic.
 const MAGIC_WORDS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
 
-const _: () = assert!((Word::Net as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
+const _: () =
+    assert!((Word::Removals as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
 /// The end of a generation's log, and the CRC of the log's last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -77,6 +84,8 @@ pub(crate) struct Buffer {
     generation: u64,
     transactions: u64,
     homes: u64,
+    /// In a store of fingerprints: keys with one fingerprint are one key.
+    space: Option<Space>,
     /// An impossible state that this handle found in the table; 0 if it found none.
     nonsense: AtomicU64,
 }
@@ -156,6 +165,7 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
+            space: None,
             nonsense: AtomicU64::new(0),
         };
         buffer.set(Word::Generation, generation);
@@ -184,8 +194,24 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
+            space: None,
             nonsense: AtomicU64::new(0),
         })
+    }
+
+    /// Takes all keys with one fingerprint for one key from now on.
+    pub(crate) fn of_fingerprints(mut self, space: Option<Space>) -> Self {
+        self.space = space;
+        self
+    }
+
+    /// Returns the hash under which a key is in the table.
+    #[inline]
+    pub(crate) fn rounded(&self, hash: u64) -> u64 {
+        match self.space {
+            None => hash,
+            Some(space) => space.rounded(hash),
+        }
     }
 
     /// Returns the buffer's generation.
@@ -288,6 +314,12 @@ impl Buffer {
 
     pub(crate) fn set_keys(&self, keys: u64) {
         self.set(Word::Keys, keys);
+    }
+
+    /// Returns whether a key was ever removed in the buffer.
+    #[inline]
+    pub(crate) fn has_removals(&self) -> bool {
+        self.get(Word::Removals) != 0
     }
 
     /// Returns how many committed keys the buffer accepts before rotation, so that they fill a layer exactly.

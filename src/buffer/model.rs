@@ -95,14 +95,14 @@ impl Twin {
                 self.fates.insert(key, Fate::Claimed);
                 self.claims.push((key, slot));
             }
-            Claim::NoRoom => prop_assert!(false, "there is room for all keys there are"),
+            other => prop_assert!(false, "{:?}", other),
         }
         Ok(())
     }
 
     fn mend(&mut self, buffer: &Buffer, logged: &[u64]) -> Result<(), TestCaseError> {
         for key in logged {
-            buffer.publish_claimed(*key, COMMITTED);
+            buffer.publish_logged(*key, true, COMMITTED);
         }
         buffer.retract_claimed();
         for (key, _) in self.claims.drain(..) {

@@ -11,7 +11,7 @@ use super::bucket::{
     Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
 };
 use super::slot::Slot;
-use super::transactions::{CLAIMED, DROPPED, EMPTY, Transaction};
+use super::state::{CLAIMED, EMPTY, UNREMOVING, is_mark, published, retracted};
 use super::{Buffer, COMMITTED, HEADER_WORDS, Word};
 use crate::page::place::page_of;
 use crate::sys;
@@ -28,19 +28,26 @@ pub(crate) enum Claim {
     Settled,
     /// The key was present, in the open transaction of this handle.
     Open(u64),
+    /// The open transaction of this handle removes the key.
+    Removing(u64),
     /// The key is claimed. The caller publishes or retracts it.
     Claimed(Slot),
     /// The table is full.
     NoRoom,
 }
 
-/// Whether a key is present.
+/// What a buffer says of a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Presence {
+    /// Nothing: the key is as it is below.
     Absent,
     Settled,
     /// Part of the open transaction of this handle.
     Open(u64),
+    /// Removed: absent, whatever is below.
+    Removed,
+    /// Present, and removed by the open transaction of this handle.
+    Removing(u64),
 }
 
 impl Buffer {
@@ -74,10 +81,20 @@ impl Buffer {
     /// Returns whether the key is present, including in an open transaction.
     #[inline]
     pub(crate) fn contains(&self, hash: u64) -> bool {
-        self.lookup(hash) != Presence::Absent
+        !matches!(self.lookup(hash), Presence::Absent | Presence::Removed)
     }
 
-    /// Returns whether the key is present, and the handle of its transaction while that is open.
+    /// Returns what the buffer says of a key once it is sealed: all but what is in open transactions.
+    #[inline]
+    pub(crate) fn lookup_closed(&self, hash: u64) -> Presence {
+        match self.find(hash) {
+            None => Presence::Absent,
+            Some((_, COMMITTED)) => Presence::Settled,
+            Some((_, state)) => self.closed_presence(state),
+        }
+    }
+
+    /// Returns what the buffer says of a key, and the handle of its transaction while that is open.
     pub(crate) fn lookup(&self, hash: u64) -> Presence {
         loop {
             match self.find(hash) {
@@ -99,26 +116,17 @@ impl Buffer {
     pub(crate) fn is_held(&self, hash: u64) -> bool {
         match self.find(hash) {
             None => false,
-            Some((_, CLAIMED)) => true,
-            Some((_, state)) => self.presence(state) != Presence::Absent,
-        }
-    }
-
-    pub(super) fn presence(&self, state: u16) -> Presence {
-        match state {
-            EMPTY | DROPPED | CLAIMED => Presence::Absent,
-            COMMITTED => Presence::Settled,
-            _ => match self.transaction(state) {
-                Transaction::Open(handle) => Presence::Open(handle),
-                Transaction::Committed => Presence::Settled,
-                Transaction::Aborted => Presence::Absent,
-            },
+            Some((_, CLAIMED | UNREMOVING)) => true,
+            Some((_, state)) => {
+                !matches!(self.presence(state), Presence::Absent | Presence::Removed)
+            }
         }
     }
 
     /// Returns the key's slot and state.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<(Slot, u16)> {
+        let hash = self.rounded(hash);
         let home = self.home(hash);
         for (bucket, words) in self.buckets().iter().enumerate().skip(home) {
             let states = load_states(words);
@@ -137,6 +145,7 @@ impl Buffer {
     /// Claims a slot for the key unless the key is present. Readers don't see it before [`publish`](Self::publish).
     #[inline]
     pub(crate) fn claim(&self, hash: u64) -> Claim {
+        let hash = self.rounded(hash);
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
         for (bucket, words) in (home..).zip(reach) {
@@ -156,6 +165,7 @@ impl Buffer {
 
     /// Takes a slot for an absent key; returns `None` if there is no room.
     pub(super) fn take_slot(&self, hash: u64, state: u16) -> Option<Slot> {
+        let hash = self.rounded(hash);
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
         let mut used = (home..).zip(reach.iter().map(|words| used_places(load_states(words))));
@@ -182,17 +192,26 @@ impl Buffer {
     }
 
     fn claim_again(&self, slot: Slot, state: u16) -> Claim {
-        if state == CLAIMED {
+        if is_mark(state) {
             return Claim::Settled;
         }
-        match self.presence(state) {
-            Presence::Settled => Claim::Settled,
-            Presence::Open(handle) => Claim::Open(handle),
-            Presence::Absent => {
-                self.publish(slot, CLAIMED);
-                Claim::Claimed(slot)
-            }
-        }
+        let mark = match self.presence(state) {
+            Presence::Settled => return Claim::Settled,
+            Presence::Open(handle) => return Claim::Open(handle),
+            Presence::Removing(handle) => return Claim::Removing(handle),
+            Presence::Removed => UNREMOVING,
+            Presence::Absent => CLAIMED,
+        };
+        self.publish(slot, mark);
+        Claim::Claimed(slot)
+    }
+
+    /// Shows readers what was claimed of a key, in state `base`: [`COMMITTED`], or that of the transaction that claims.
+    /// A key of that transaction gets back the state that it had without it.
+    #[inline]
+    pub(crate) fn publish_claim(&self, slot: Slot, base: u16) {
+        let state = state_of(self.states(slot), slot.place());
+        self.publish(slot, published(state, base));
     }
 
     /// Makes a claimed key visible to readers, in state `state`. The store is a release: a reader that sees the state
@@ -208,30 +227,35 @@ impl Buffer {
 
     /// Retracts a claim.
     pub(crate) fn retract(&self, slot: Slot) {
-        self.publish(slot, DROPPED);
+        let state = state_of(self.states(slot), slot.place());
+        self.publish(slot, retracted(state));
     }
 
-    /// Publishes the key in state `state` if it is claimed. The next holder of the writer lock calls this after a
-    /// holder that died between the record and the publishing.
-    pub(crate) fn publish_claimed(&self, hash: u64, state: u16) {
-        if let Some((slot, CLAIMED)) = self.find(hash) {
+    /// Shows readers what a record of the log inserts or removes, in state `base`, if it is claimed. The next holder of
+    /// the writer lock calls this after a holder that died between the record and the publishing.
+    pub(crate) fn publish_logged(&self, hash: u64, is_insert: bool, base: u16) {
+        if let Some((slot, state)) = self.find(hash)
+            && let Some(state) = self.replayed(state, is_insert, base)
+        {
             self.publish(slot, state);
         }
     }
 
     /// Retracts all claims that a dead holder of the writer lock left, and counts the keys that are present.
     pub(crate) fn retract_claimed(&self) {
-        let (mut used, mut keys) = (0, 0);
+        let (mut used, mut keys, mut net) = (0, 0, 0);
         self.for_each_key(|slot, state| {
             used += 1;
-            if state == CLAIMED {
+            if is_mark(state) {
                 self.retract(slot);
-            } else if self.presence(state) != Presence::Absent {
-                keys += 1;
             }
+            let state = retracted(state);
+            keys += u64::from(self.presence(state) != Presence::Absent);
+            net += self.open_change(state);
         });
         self.set(Word::Used, used);
         self.set_keys(keys);
+        self.set_net_keys(net);
     }
 
     /// Appends all keys in a range of hashes whose presence `keep` accepts, nearly sorted.
@@ -374,7 +398,7 @@ mod tests {
         for hash in [2, 3] {
             assert!(matches!(table.claim(hash), Claim::Claimed(_)));
         }
-        table.publish_claimed(2, COMMITTED);
+        table.publish_logged(2, true, COMMITTED);
         table.retract_claimed();
         assert_eq!(
             [1, 2, 3].map(|hash| table.contains(hash)),
@@ -408,7 +432,7 @@ mod tests {
                     }
                     Claim::Open(handle) => prop_assert_eq!(held, Some(handle)),
                     Claim::NoRoom => prop_assert_eq!(held, None),
-                    Claim::Settled => prop_assert!(false, "nothing is settled"),
+                    other => prop_assert!(false, "{other:?}"),
                 }
             }
             table.commit_transaction(states[0]);

@@ -3,19 +3,9 @@
 //! A commit is thus one store for any number of keys, and a death between two stores leaves it either done or not done.
 //! A transaction belongs to one handle and one buffer.
 
+use super::state::{FIRST_SEAT_STATE, VARIANTS};
 use super::{Buffer, HEADER_WORDS, Word};
 use crate::sys::sync::{AtomicU64, Ordering};
-
-/// State of a slot without a key.
-pub(super) const EMPTY: u16 = 0;
-/// State of a committed key.
-pub(crate) const COMMITTED: u16 = 1;
-/// State of a dropped key.
-pub(super) const DROPPED: u16 = 2;
-/// State of a key that is not in the log yet. Readers skip it.
-pub(super) const CLAIMED: u16 = 3;
-/// States from here on name transactions.
-pub(super) const FIRST_SEAT_STATE: u16 = 4;
 
 /// The status of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -24,6 +14,13 @@ pub(crate) enum Transaction {
     Open(u64),
     Committed,
     Aborted,
+    /// No writer gives this state to a key.
+    None,
+}
+
+/// Returns the first of the states that name a transaction.
+fn state_at(index: u64) -> u16 {
+    FIRST_SEAT_STATE + index as u16 * VARIANTS
 }
 
 const FREE: u64 = 0;
@@ -39,14 +36,15 @@ impl Buffer {
         if state < FIRST_SEAT_STATE || u64::from(state) >= self.states_end() {
             return None;
         }
+        let index = (state - FIRST_SEAT_STATE) / VARIANTS;
         self.region
             .words()
-            .get(HEADER_WORDS as usize + usize::from(state - FIRST_SEAT_STATE))
+            .get(HEADER_WORDS as usize + usize::from(index))
     }
 
     /// Returns the end of the valid states: no key has this state or a higher one.
     pub(super) fn states_end(&self) -> u64 {
-        u64::from(FIRST_SEAT_STATE) + self.transactions
+        u64::from(FIRST_SEAT_STATE) + self.transactions * u64::from(VARIANTS)
     }
 
     fn load_transaction(&self, state: u16) -> Option<u64> {
@@ -71,12 +69,12 @@ impl Buffer {
     fn take_transaction(&self, handle: u64) -> Option<u16> {
         let next = self.get(Word::NextTransaction);
         let state = (next..self.transactions)
-            .map(|index| FIRST_SEAT_STATE + index as u16)
+            .map(state_at)
             .find(|state| self.load_transaction(*state) == Some(FREE))?;
         self.store_transaction(state, handle << 3 | OPEN_BIT);
         self.set(
             Word::NextTransaction,
-            u64::from(state - FIRST_SEAT_STATE) + 1,
+            u64::from((state - FIRST_SEAT_STATE) / VARIANTS) + 1,
         );
         Some(state)
     }
@@ -90,7 +88,7 @@ impl Buffer {
             Some(_) => Transaction::Aborted,
             None => {
                 self.note_nonsense(state);
-                Transaction::Aborted
+                Transaction::None
             }
         }
     }
@@ -113,7 +111,7 @@ impl Buffer {
     /// Returns all open transactions with their handles.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (0..self.transactions).filter_map(|index| {
-            let state = FIRST_SEAT_STATE + index as u16;
+            let state = state_at(index);
             match self.transaction(state) {
                 Transaction::Open(handle) => Some((state, handle)),
                 _ => None,
@@ -127,16 +125,12 @@ impl Buffer {
     /// another one. A reader's "pending" is therefore a hint, and the holder of the writer lock decides.
     fn sweep_transactions(&self) {
         self.for_each_key(|slot, state| {
-            if state >= FIRST_SEAT_STATE {
-                match self.transaction(state) {
-                    Transaction::Open(_) => {}
-                    Transaction::Committed => self.publish(slot, COMMITTED),
-                    Transaction::Aborted => self.retract(slot),
-                }
+            if let Some(settled) = self.settled_state(state) {
+                self.publish(slot, settled);
             }
         });
         for index in 0..self.transactions {
-            let state = FIRST_SEAT_STATE + index as u16;
+            let state = state_at(index);
             if self
                 .load_transaction(state)
                 .is_some_and(|word| word & OPEN_BIT == 0)
@@ -191,7 +185,7 @@ mod tests {
             begun += 1;
         }
         assert_eq!(begun, 64);
-        buffer.abort_transaction(FIRST_SEAT_STATE + 9);
-        assert_eq!(buffer.begin_transaction(5), Some(FIRST_SEAT_STATE + 9));
+        buffer.abort_transaction(state_at(9));
+        assert_eq!(buffer.begin_transaction(5), Some(state_at(9)));
     }
 }

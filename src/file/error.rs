@@ -104,6 +104,17 @@ pub enum FormatError {
         got: u32,
     },
 
+    /// A page of fingerprints, of their fences or of the directory does not hold what was written.
+    #[error(
+        "{reason}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"
+    )]
+    SegmentDamaged {
+        /// The page, by its number in the file.
+        page: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+
     /// A section (hashes that are kept exactly) does not hold what was written.
     #[error(
         "the section `{section}` is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` gives up its {hashes} hashes"

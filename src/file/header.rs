@@ -4,6 +4,7 @@ use super::FormatError;
 use super::layout::{HEADER_BYTES, PAGES_OFFSET};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
+use crate::page::space::{MOST_FINGERPRINTS, Space};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
@@ -15,6 +16,8 @@ const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
 /// Incompatible feature: the locks are on the store file itself. Builds without this feature lock separate files, and
 /// would not notice the handles that have the store open.
 pub(crate) const FEATURE_LOCKS: u64 = 1;
+/// Incompatible feature: the store has segments, and no layers. Only stores of fingerprints have it.
+pub(crate) const FEATURE_SEGMENTS: u64 = 2;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const HEADER_LENGTH_OFFSET: usize = 12;
@@ -33,7 +36,8 @@ pub(crate) struct Header {
     pub(crate) capacity: u64,
     /// Upper bound of the false-positive rate over all layers together.
     pub(crate) fpr: f64,
-    /// Filter bits of a fixed store, four for each counter; 0 where each layer has its own number.
+    /// Filter bits of a fixed store, four for each counter; 0 where each layer has its own number. In a store of
+    /// fingerprints, how many of them there may be.
     pub(crate) bits: u64,
     pub(crate) seed: [u8; 32],
     pub(crate) store_id: [u8; 16],
@@ -73,7 +77,7 @@ impl Header {
             .u32(HEADER_BYTES as u32)
             .u64(self.compatible)
             .u64(self.read_only_compatible)
-            .u64(if self.locks_itself { FEATURE_LOCKS } else { 0 })
+            .u64(self.incompatible())
             .u32(PAGE_BYTES as u32)
             .u16(self.kind.id())
             .u16(self.hash.id())
@@ -156,8 +160,7 @@ impl Header {
         let growth = decoder.u32()?;
         let reserved = decoder.u32()?;
         let tightening = decoder.f64()?;
-        if incompatible & !FEATURE_LOCKS != 0 {
-            let unknown = incompatible & !FEATURE_LOCKS;
+        if let unknown @ 1.. = incompatible & !(FEATURE_LOCKS | FEATURE_SEGMENTS) {
             return Some(Err(FormatError::IncompatibleFeatures { unknown }));
         }
         if length as usize != HEADER_BYTES {
@@ -167,7 +170,7 @@ impl Header {
             return Some(Err(field("page_size", "4096", page_bytes)));
         }
         let Some(kind) = Kind::from_id(kind_id) else {
-            return Some(Err(field("kind", "1, 2 or 3", kind_id)));
+            return Some(Err(field("kind", "1 to 4", kind_id)));
         };
         let Some(hash) = Hash::from_id(hash_id) else {
             return Some(Err(field("hash", "1, 2 or 3", hash_id)));
@@ -195,15 +198,22 @@ impl Header {
             read_only_compatible,
             locks_itself: incompatible & FEATURE_LOCKS != 0,
         };
-        Some(header.check_sizes().map(|()| header))
+        Some(header.check(incompatible).map(|()| header))
     }
 
-    fn check_sizes(&self) -> Result<(), FormatError> {
+    fn check(&self, incompatible: u64) -> Result<(), FormatError> {
+        if self.incompatible() != incompatible {
+            let expected = "bit 1 in a store of fingerprints alone";
+            return Err(field("incompatible", expected, incompatible));
+        }
         if !(self.fpr > 0.0 && self.fpr < 1.0) {
             return Err(field("fpr", "above 0 and below 1", self.fpr));
         }
         if self.capacity == 0 {
             return Err(field("capacity", "at least 1", self.capacity));
+        }
+        if self.kind == Kind::Fingerprint {
+            return self.check_space();
         }
         if self.kind == Kind::Scalable {
             if self.probes != 0 {
@@ -231,6 +241,37 @@ impl Header {
             return Err(field("growth", "0 in a fixed store", self.growth));
         }
         Ok(())
+    }
+
+    /// Checks what a store of fingerprints says of its sizes.
+    fn check_space(&self) -> Result<(), FormatError> {
+        if self.probes != 0 {
+            return Err(field("probes", "0 in a store of fingerprints", self.probes));
+        }
+        if !(1..=MOST_FINGERPRINTS).contains(&self.bits) {
+            return Err(field("bits", "1 to 2^63 fingerprints", self.bits));
+        }
+        if self.growth != 0 || self.tightening != 0.0 {
+            return Err(field("growth", "0 in a store of fingerprints", self.growth));
+        }
+        Ok(())
+    }
+
+    /// Returns the incompatible features.
+    fn incompatible(&self) -> u64 {
+        let locks = if self.locks_itself { FEATURE_LOCKS } else { 0 };
+        match self.kind {
+            Kind::Fingerprint => locks | FEATURE_SEGMENTS,
+            _ => locks,
+        }
+    }
+
+    /// Returns the fingerprints that there may be in a store of them; `None` for any other store.
+    pub(crate) fn space(&self) -> Option<Space> {
+        match self.kind {
+            Kind::Fingerprint => Space::new(self.bits),
+            _ => None,
+        }
     }
 
     /// Returns whether these are the bytes of this header, even if a writer has set the bit for locks since.

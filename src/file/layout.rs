@@ -8,6 +8,8 @@ pub(crate) const HEADER_OFFSET: u64 = 0;
 pub(crate) const HEADER_BYTES: usize = 256;
 /// Offsets of the two intents.
 pub(crate) const INTENT_OFFSETS: [u64; 2] = [4_096, 8_192];
+/// Offset of the word `reused`, in a store of fingerprints, which has no intents.
+pub(crate) const REUSED_OFFSET: u64 = INTENT_OFFSETS[0];
 /// Offsets of the two superblocks.
 pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [16_384, 73_728];
 /// Maximum bytes of a superblock.

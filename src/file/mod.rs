@@ -3,6 +3,7 @@
 pub(crate) mod copy;
 pub(crate) mod delta;
 mod delta_error;
+pub(crate) mod directory_ref;
 mod error;
 pub(crate) mod header;
 pub(crate) mod intent;
@@ -19,6 +20,7 @@ pub(crate) mod superblock;
 mod tests;
 
 pub use delta_error::DeltaError;
+pub(crate) use directory_ref::DirectoryRef;
 pub use error::{FormatError, SuperblockFault};
 pub(crate) use header::Header;
 pub(crate) use intent::Intent;

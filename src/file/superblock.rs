@@ -8,7 +8,7 @@ use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::section::{MAX_SECTIONS, SECTION_BYTES};
-use super::{Header, Journal, Layer, Section, SectionKind, SuperblockFault};
+use super::{DirectoryRef, Header, Journal, Layer, Section, SectionKind, SuperblockFault};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::MAX_LAYERS;
@@ -54,6 +54,8 @@ pub(crate) struct Superblock {
     /// The highest commit sequence assigned so far.
     pub(crate) commit_sequence: u64,
     pub(crate) layers: Vec<Layer>,
+    /// Only in a store of fingerprints, which has no layers.
+    pub(crate) directory: Option<DirectoryRef>,
     /// Ordered by kind.
     pub(crate) sections: Vec<Section>,
     pub(crate) commits: Commits,
@@ -75,21 +77,33 @@ pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
 impl Superblock {
     /// Returns the number of keys in the pages of all layers.
     pub(crate) fn keys(&self) -> u64 {
+        let directory = self.directory.map_or(0, |directory| directory.keys);
         self.layers
             .iter()
-            .fold(0, |sum: u64, layer| sum.saturating_add(layer.keys))
+            .fold(directory, |sum: u64, layer| sum.saturating_add(layer.keys))
     }
 
     /// Returns the bytes a file needs to hold all layers and sections.
     pub(crate) fn end_offset(&self) -> u64 {
         let ends = self.named().into_iter().map(|pages| pages.end);
-        page_offset(ends.max().unwrap_or(FIRST_PAGE))
+        let directory = self.directory.map_or(FIRST_PAGE, |found| found.end_page);
+        page_offset(ends.fold(directory, u64::max))
     }
 
-    /// Returns the page numbers of all layers and sections.
+    /// Returns the bytes that hold the filter.
+    pub(crate) fn filter_bytes(&self) -> u64 {
+        match self.directory {
+            Some(directory) => directory.pages * PAGE_BYTES as u64,
+            None => self.end_offset(),
+        }
+    }
+
+    /// Returns the page numbers of all layers and sections, and of a directory, but not of its segments.
     pub(crate) fn named(&self) -> Vec<Range<u64>> {
         let layers = self.layers.iter().map(Layer::numbers);
+        let directory = self.directory.iter().flat_map(DirectoryRef::copies);
         layers
+            .chain(directory)
             .chain(self.sections.iter().map(Section::numbers))
             .filter(|pages| !pages.is_empty())
             .collect()
@@ -142,6 +156,9 @@ impl Superblock {
             .u32(self.sections.len() as u32);
         for layer in &self.layers {
             layer.encode(&mut out);
+        }
+        if let Some(directory) = &self.directory {
+            directory.encode(&mut out);
         }
         for section in &self.sections {
             section.encode(&mut out);
@@ -225,14 +242,8 @@ impl Superblock {
         if flags & !FLAG_LOG_EXPECTED != 0 {
             return wrong("flags", "bit 0 alone", flags.into());
         }
-        if generation == 0 || generation > MAX_COUNTER {
-            return wrong("generation", "1 to 2^60", generation);
-        }
-        if sequence > MAX_COUNTER {
-            return wrong("sequence", "at most 2^60", sequence);
-        }
-        if commit_sequence > MAX_COUNTER {
-            return wrong("commit_sequence", "at most 2^60", commit_sequence);
+        if let Err(fault) = check_counters(sequence, generation, commit_sequence) {
+            return Some(Err(fault));
         }
         if layer_count as usize > MAX_LAYERS as usize {
             return wrong("layer_count", "at most 64", layer_count.into());
@@ -244,7 +255,13 @@ impl Superblock {
             Ok(layers) => layers,
             Err(fault) => return Some(Err(fault)),
         };
-        let sections = match take_sections(input, section_count, &layers)? {
+        let directory = match take_directory(input, header.kind, (sequence, generation))? {
+            Ok(directory) => directory,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
+        taken.extend(directory.iter().flat_map(DirectoryRef::copies));
+        let sections = match take_sections(input, section_count, taken)? {
             Ok(sections) => sections,
             Err(fault) => return Some(Err(fault)),
         };
@@ -258,6 +275,7 @@ impl Superblock {
             log_expected: flags & FLAG_LOG_EXPECTED != 0,
             commit_sequence,
             layers,
+            directory,
             sections,
             commits,
         };
@@ -279,8 +297,17 @@ impl Superblock {
                 got: 0,
             });
         }
-        if header.kind == Kind::Scalable {
-            return Ok(());
+        match header.kind {
+            Kind::Scalable => return Ok(()),
+            Kind::Fingerprint if self.layers.is_empty() => return Ok(()),
+            Kind::Fingerprint => {
+                return Err(SuperblockFault::Field {
+                    field: "layers",
+                    expected: "none in a store of fingerprints",
+                    got: self.layers.len() as u64,
+                });
+            }
+            _ => {}
         }
         let fits = |layer: &Layer| {
             layer.pages.checked_mul(PAYLOAD_BITS) == Some(header.bits)
@@ -296,6 +323,30 @@ impl Superblock {
                 got: layers.len() as u64,
             }),
         }
+    }
+}
+
+fn check_counters(
+    sequence: u64,
+    generation: u64,
+    commit_sequence: u64,
+) -> Result<(), SuperblockFault> {
+    let wrong = |field, expected, got| {
+        Err(SuperblockFault::Field {
+            field,
+            expected,
+            got,
+        })
+    };
+    if generation == 0 || generation > MAX_COUNTER {
+        return wrong("generation", "1 to 2^60", generation);
+    }
+    if sequence > MAX_COUNTER {
+        return wrong("sequence", "at most 2^60", sequence);
+    }
+    match commit_sequence > MAX_COUNTER {
+        true => wrong("commit_sequence", "at most 2^60", commit_sequence),
+        false => Ok(()),
     }
 }
 
@@ -319,13 +370,26 @@ fn take_layers(
     Some(Ok(layers))
 }
 
+fn take_directory(
+    input: &mut Decoder<'_>,
+    kind: Kind,
+    (sequence, generation): (u64, u64),
+) -> Option<Result<Option<DirectoryRef>, SuperblockFault>> {
+    match kind {
+        Kind::Fingerprint => {
+            let directory = DirectoryRef::decode(input, sequence, generation)?;
+            Some(directory.map(Some))
+        }
+        _ => Some(Ok(None)),
+    }
+}
+
 fn take_sections(
     input: &mut Decoder<'_>,
     count: u32,
-    layers: &[Layer],
+    mut taken: Vec<Range<u64>>,
 ) -> Option<Result<Vec<Section>, SuperblockFault>> {
     let mut sections: Vec<Section> = Vec::with_capacity(count as usize);
-    let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
     for _ in 0..count {
         let last = sections.last().map(|section| section.kind);
         let section = match Section::decode(input, last)? {

@@ -19,7 +19,7 @@ fn rate() -> impl Strategy<Value = f64> {
 
 /// Generates any valid header. A growing store's rate must be in reach of its first layer.
 fn header() -> impl Strategy<Value = Header> {
-    let makes_sense = |header: &Header| header.kind == Kind::Bloom || header.growth().is_some();
+    let makes_sense = |header: &Header| header.kind != Kind::Scalable || header.growth().is_some();
     any_header().prop_filter("a rate in reach", makes_sense)
 }
 
@@ -31,25 +31,29 @@ prop_compose! {
     fn any_header()(
         hash in hash(),
         transactional in any::<bool>(),
-        grows in any::<bool>(),
+        kind in prop::sample::select(vec![Kind::Bloom, Kind::Scalable, Kind::Fingerprint]),
         (probes, capacity, pages) in (1_u32..65, 1_u64..1 << 40, 1_u64..1 << 40),
         (fpr, tightening, growth) in (rate(), 0.01..0.99, 2_u32..17),
         (seed, store_id, created) in any::<([u8; 32], [u8; 16], u64)>(),
         (compatible, read_only_compatible) in any::<(u64, u64)>(),
     ) -> Header {
         Header {
-            kind: if grows { Kind::Scalable } else { Kind::Bloom },
+            kind,
             hash,
             transactional,
-            probes: if grows { 0 } else { probes },
+            probes: if kind == Kind::Bloom { probes } else { 0 },
             capacity,
             fpr,
-            bits: if grows { 0 } else { pages * PAYLOAD_BITS },
+            bits: match kind {
+                Kind::Bloom => pages * PAYLOAD_BITS,
+                Kind::Fingerprint => pages,
+                _ => 0,
+            },
             seed,
             store_id,
             created,
-            growth: if grows { growth } else { 0 },
-            tightening: if grows { tightening } else { 0.0 },
+            growth: if kind == Kind::Scalable { growth } else { 0 },
+            tightening: if kind == Kind::Scalable { tightening } else { 0.0 },
             compatible,
             read_only_compatible,
             locks_itself: true,
@@ -108,6 +112,7 @@ prop_compose! {
         commit_sequence in 1000..=MAX_COUNTER,
         gaps in prop::collection::vec(gap_and_layer(), 1..65),
         (section, commits, label) in (section(), commits(), label()),
+        end_page in FIRST_PAGE + 200..1 << 40,
     ) -> (Header, Superblock) {
         let mut layers: Vec<Layer> = Vec::new();
         for layer in gaps {
@@ -115,13 +120,25 @@ prop_compose! {
             let first_page = least.next_multiple_of(LAYER_ALIGNMENT) + layer.first_page;
             layers.push(Layer { first_page, ..layer });
         }
-        if header.kind != Kind::Scalable {
+        let mut directory = None;
+        if header.kind == Kind::Fingerprint {
+            layers.clear();
+            directory = Some(DirectoryRef {
+                places: [end_page - 2, end_page - 1],
+                segments: 1 + end_page % 50,
+                pages: end_page - FIRST_PAGE - 2,
+                keys: end_page,
+                end_page,
+                version: sequence.max(1),
+                generation,
+            });
+        } else if header.kind != Kind::Scalable {
             layers.truncate(1);
             layers[0].pages = header.bits / PAYLOAD_BITS;
             layers[0].probes = header.probes;
             layers[0].capacity = header.capacity;
         }
-        let end = layers.last().map_or(FIRST_PAGE, Layer::end_page);
+        let end = layers.last().map_or(end_page, Layer::end_page);
         let sections = section.map(|section| Section {
             first_page: end.next_multiple_of(LAYER_ALIGNMENT) + section.first_page,
             ..section
@@ -133,6 +150,7 @@ prop_compose! {
             log_expected,
             commit_sequence,
             layers,
+            directory,
             sections,
             commits,
         };

@@ -2,7 +2,8 @@
 
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::file::Layer;
-use crate::file::layout::MAX_COUNTER;
+use crate::file::layer::LAYER_BYTES;
+use crate::file::layout::{FIRST_PAGE, MAX_COUNTER};
 use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
 
 pub(crate) const RECORD_CRC_OFFSET: usize = 0;
@@ -200,8 +201,8 @@ pub(crate) struct Cut {
     pub(crate) last: bool,
     /// The layer that receives the keys, counted from 0. It may not exist yet.
     pub(crate) layer_index: u32,
-    /// That layer before the checkpoint.
-    pub(crate) layer: Layer,
+    /// That layer before the checkpoint. A store of fingerprints has none.
+    pub(crate) layer: Option<Layer>,
 }
 
 impl Cut {
@@ -209,14 +210,23 @@ impl Cut {
         let mut out = Encoder::new(out);
         out.u32(if self.last { CUT_FLAG_LAST } else { 0 })
             .u32(self.layer_index);
-        self.layer.encode(&mut out);
+        match &self.layer {
+            Some(layer) => layer.encode(&mut out),
+            None => {
+                out.bytes(&[0; LAYER_BYTES]);
+            }
+        }
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
         let mut input = Decoder::new(payload);
         let flags = input.u32()?;
         let layer_index = input.u32()?;
-        let layer = Layer::decode(&mut input, crate::file::layout::FIRST_PAGE)?.ok()?;
+        let bytes = input.bytes(LAYER_BYTES)?;
+        let layer = match bytes.iter().all(|byte| *byte == 0) {
+            true => None,
+            false => Some(Layer::decode(&mut Decoder::new(bytes), FIRST_PAGE)?.ok()?),
+        };
         if flags & !CUT_FLAG_LAST != 0 {
             return None;
         }

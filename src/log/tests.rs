@@ -100,7 +100,7 @@ fn cut() -> impl Strategy<Value = Cut> {
         |(last, layer_index, pages, capacity)| Cut {
             last,
             layer_index,
-            layer: Layer {
+            layer: (layer_index > 9).then_some(Layer {
                 cell: Cell::Bit,
                 first_page: FIRST_PAGE,
                 pages,
@@ -109,7 +109,7 @@ fn cut() -> impl Strategy<Value = Cut> {
                 fpr: 1.0 / capacity.max(2) as f64,
                 probes: 1 + layer_index % 64,
                 all_written: !last,
-            },
+            }),
         },
     )
 }

@@ -6,12 +6,13 @@
 mod blocked_probes;
 pub(crate) mod bloom;
 pub(crate) mod counting;
-#[cfg(any(test, fuzzing, feature = "stages"))]
+#[cfg_attr(not(test), expect(dead_code, reason = "`verify` will need it"))]
 pub(crate) mod fingerprint;
 mod kind;
 pub(crate) mod merge;
 pub(crate) mod place;
 pub(crate) mod probe_batch;
+pub(crate) mod space;
 mod uniform_probes;
 
 pub use kind::{Kind, UnknownKind};

@@ -5,22 +5,17 @@ use std::ops::Range;
 use super::entry::{SEGMENT_BYTES, Segment};
 use super::fault::{SegmentFault, check_entries, check_sealed};
 use super::search::last_at_most;
-use super::space::Space;
 use crate::codec::{Decoder, Encoder};
+use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
+use crate::page::space::Space;
 use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET, seal};
 
-/// Segments in a page of the directory.
-pub(crate) const SEGMENTS_IN_PAGE: usize = (PAGE_BYTES - PAYLOAD_OFFSET) / SEGMENT_BYTES;
-
-/// Returns how many pages a directory of this many segments takes.
-pub(crate) fn directory_pages(segments: u64) -> u64 {
-    segments.div_ceil(SEGMENTS_IN_PAGE as u64)
-}
+const _: () = assert!(SEGMENTS_IN_PAGE as usize == (PAGE_BYTES - PAYLOAD_OFFSET) / SEGMENT_BYTES);
 
 /// Returns the pages of a directory, the first of which gets this number.
 pub(crate) fn encode(segments: &[Segment], mut number: u64, generation: u64) -> Vec<u8> {
     let mut out = Vec::with_capacity(directory_pages(segments.len() as u64) as usize * PAGE_BYTES);
-    for some in segments.chunks(SEGMENTS_IN_PAGE) {
+    for some in segments.chunks(SEGMENTS_IN_PAGE as usize) {
         let begin = out.len();
         out.resize(begin + PAYLOAD_OFFSET, 0);
         let mut entries = Encoder::new(&mut out);
@@ -153,7 +148,7 @@ mod tests {
     fn decoded(bytes: &[u8], count: usize) -> Result<Vec<Segment>, SegmentFault> {
         let mut found = Vec::new();
         for (number, page) in (500..).zip(bytes.as_chunks().0) {
-            let own = (count - found.len()).min(SEGMENTS_IN_PAGE);
+            let own = (count - found.len()).min((SEGMENTS_IN_PAGE as usize));
             found.extend(decode_page(page, number, 6, own, END_PAGE)?);
         }
         Ok(found)

@@ -1,5 +1,6 @@
 //! What can be wrong with the bytes of segments and of their directory.
 
+use crate::file::FormatError;
 use crate::page::fingerprint::read::FingerprintFault;
 use crate::page::{self, Content, PAGE_BYTES};
 
@@ -51,6 +52,30 @@ pub(crate) enum SegmentFault {
     /// Two segments share pages.
     #[error("two segments share page {number}")]
     Shared { number: u64 },
+}
+
+impl SegmentFault {
+    /// Returns the page that is wrong; 0 if it is more than one.
+    pub(crate) fn page(&self) -> u64 {
+        match *self {
+            Self::Checksum { number, .. }
+            | Self::Generation { number, .. }
+            | Self::List { number, .. }
+            | Self::Entries { number, .. }
+            | Self::Fences { number }
+            | Self::Shared { number } => number,
+            Self::Field { .. } | Self::Keys { .. } => 0,
+        }
+    }
+}
+
+impl From<SegmentFault> for FormatError {
+    fn from(fault: SegmentFault) -> Self {
+        FormatError::SegmentDamaged {
+            page: fault.page(),
+            reason: fault.to_string(),
+        }
+    }
 }
 
 /// Checks the header of a page that a checkpoint of this generation wrote; returns its occupancy.

@@ -2,17 +2,19 @@
 
 use super::directory::{range, segment_of};
 use super::entry::Segment;
-use super::fences;
-use super::space::Space;
+use super::fault::SegmentFault;
+use super::fences::{self, FENCES_IN_PAGE};
 use crate::page::PAGE_WORDS;
 use crate::page::fingerprint::contains;
 use crate::page::fingerprint::read::likely_words;
+use crate::page::space::Space;
 use crate::sys::cpu_dispatch::{self, Work};
 
 /// Fingerprints that are looked for together: enough to keep the memory busy, and few enough for the nearest cache.
 pub(crate) const AT_ONCE: usize = 48;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
+const FENCES: u64 = FENCES_IN_PAGE as u64;
 
 /// The pages of a store file as words.
 pub(crate) trait PageWords: Copy {
@@ -21,10 +23,15 @@ pub(crate) trait PageWords: Copy {
 
     /// Asks for the line of the processor's cache in which a word lies.
     fn prefetch(self, number: u64, index: usize);
+
+    /// Checks the page of fences on which the fence of a page lies, counted within a segment of the directory.
+    fn check_fences(self, segment: usize, page: u64) -> Result<(), SegmentFault>;
+
+    /// Checks a page, by its number in the file, that begins with a fence.
+    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault>;
 }
 
-/// The directory of a store and its pages. All pages that are looked into were checked before, or the answers are worth
-/// nothing.
+/// The directory of a store and its pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup<'a, P> {
     pub(crate) segments: &'a [Segment],
@@ -36,27 +43,56 @@ pub(crate) struct Lookup<'a, P> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Look {
     fingerprint: u64,
+    /// The first fingerprint of its page, once that is known.
+    first: u64,
     segment: usize,
     /// Within the segment, and once it is found for certain within the file.
     page: u64,
     offset: u64,
+    /// A page that the look needs is damaged.
+    failed: bool,
 }
 
 impl<P: PageWords> Lookup<'_, P> {
-    /// Calls `each` with the answer for each fingerprint, in their order.
-    pub(crate) fn contains_all(&self, fingerprints: &[u64], mut each: impl FnMut(bool)) {
-        for some in fingerprints.chunks(AT_ONCE) {
+    /// Calls `each` with the answer for each hash, in their order; `None` if a page on the way is damaged.
+    pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
+        for some in hashes.chunks(AT_ONCE) {
             cpu_dispatch::run(Group {
                 lookup: *self,
-                fingerprints: some,
+                hashes: some,
                 each: &mut each,
             });
         }
     }
 
-    /// Finds a fingerprint's segment and asks for its fence.
+    /// Asks for the fence of a hash.
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if !self.segments.is_empty() {
+            self.begin(hash);
+        }
+    }
+
+    /// Returns the page of the file on which a hash most likely lies; `None` without segments.
+    pub(crate) fn likely_page(&self, hash: u64) -> Option<u64> {
+        if self.segments.is_empty() {
+            return None;
+        }
+        let look = self.begin(hash);
+        Some(self.segments[look.segment].first_page + look.page)
+    }
+
+    /// Checks the pages on the way of a hash.
+    pub(crate) fn check_way(&self, hash: u64) -> Result<(), SegmentFault> {
+        if self.segments.is_empty() {
+            return Ok(());
+        }
+        self.try_find_page(&mut self.begin(hash))
+    }
+
+    /// Finds a hash's segment and asks for its fence.
     #[inline(always)]
-    fn begin(&self, fingerprint: u64) -> Look {
+    fn begin(&self, hash: u64) -> Look {
+        let fingerprint = self.space.fingerprint(hash);
         let first = |index: u64| self.segments[index as usize].first;
         let count = self.segments.len() as u64;
         let segment = segment_of(count, self.space, first, fingerprint) as usize;
@@ -67,9 +103,11 @@ impl<P: PageWords> Lookup<'_, P> {
         self.pages.prefetch(number, index);
         Look {
             fingerprint,
+            first: 0,
             segment,
             page,
             offset: 0,
+            failed: false,
         }
     }
 
@@ -77,18 +115,69 @@ impl<P: PageWords> Lookup<'_, P> {
     #[inline(always)]
     fn find_page(&self, look: &mut Look) {
         let own = &self.segments[look.segment];
+        // Nearly always all fences that the search reads are on one page.
+        if self.pages.check_fences(look.segment, look.page).is_err() {
+            look.failed = true;
+            return;
+        }
+        let page = self.page_by_fences(look);
+        if page / FENCES != look.page / FENCES && self.check_both(look, page).is_err() {
+            look.failed = true;
+            return;
+        }
+        look.first = self.fence(own, page);
+        look.page = own.first_page + page;
+        self.pages.prefetch(look.page, FRONT);
+    }
+
+    #[inline(always)]
+    fn fence(&self, segment: &Segment, page: u64) -> u64 {
+        let (number, index) = split(segment.first_fence_page(), fences::place(page));
+        self.pages.page(number)(index)
+    }
+
+    #[inline(always)]
+    fn page_by_fences(&self, look: &Look) -> u64 {
+        let own = &self.segments[look.segment];
         let fence = |place: u64| {
             let (number, index) = split(own.first_fence_page(), place);
             self.pages.page(number)(index)
         };
-        let page = fences::page_of(fence, own.pages, look.page, look.fingerprint);
-        look.page = own.first_page + page;
-        self.pages.prefetch(look.page, FRONT);
+        fences::page_of(fence, own.pages, look.page, look.fingerprint)
+    }
+
+    /// Checks all pages of fences that a search from the likely page to the one it found may have read.
+    #[cold]
+    fn check_both(&self, look: &Look, found: u64) -> Result<(), SegmentFault> {
+        let pages = look.page.min(found) / FENCES..=look.page.max(found) / FENCES;
+        pages
+            .map(|page| page * FENCES)
+            .try_for_each(|page| self.pages.check_fences(look.segment, page))
+    }
+
+    /// Does the same as [`find_page`](Self::find_page) and the check of the page found, with the fault.
+    fn try_find_page(&self, look: &mut Look) -> Result<(), SegmentFault> {
+        let own = &self.segments[look.segment];
+        for page in (0..u64::from(own.pages)).step_by(FENCES as usize) {
+            self.pages.check_fences(look.segment, page)?;
+        }
+        let page = self.page_by_fences(look);
+        let fence = self.fence(own, page);
+        self.pages
+            .check_list(look.segment, own.first_page + page, fence)
     }
 
     /// Asks for the bits that the look will probably need.
     #[inline(always)]
     fn find_bits(&self, look: &mut Look) {
+        if look.failed {
+            return;
+        }
+        let checked = self.pages.check_list(look.segment, look.page, look.first);
+        if checked.is_err() {
+            look.failed = true;
+            return;
+        }
         let word = self.pages.page(look.page);
         look.offset = look.fingerprint.wrapping_sub(word(FRONT));
         if let Some(words) = likely_words(word, look.offset) {
@@ -99,8 +188,11 @@ impl<P: PageWords> Lookup<'_, P> {
     }
 
     #[inline(always)]
-    fn end(&self, look: &Look) -> bool {
-        contains(self.pages.page(look.page), look.offset)
+    fn end(&self, look: &Look) -> Option<bool> {
+        if look.failed {
+            return None;
+        }
+        Some(contains(self.pages.page(look.page), look.offset))
     }
 }
 
@@ -114,25 +206,25 @@ fn split(page: u64, word: u64) -> (u64, usize) {
 /// Some looks, compiled for this processor.
 struct Group<'a, P, E> {
     lookup: Lookup<'a, P>,
-    fingerprints: &'a [u64],
+    hashes: &'a [u64],
     each: &'a mut E,
 }
 
-impl<P: PageWords, E: FnMut(bool)> Work for Group<'_, P, E> {
+impl<P: PageWords, E: FnMut(Option<bool>)> Work for Group<'_, P, E> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let lookup = &self.lookup;
         if lookup.segments.is_empty() {
-            self.fingerprints.iter().for_each(|_| (self.each)(false));
+            self.hashes.iter().for_each(|_| (self.each)(Some(false)));
             return;
         }
         let mut looks = [Look::default(); AT_ONCE];
-        let looks = &mut looks[..self.fingerprints.len()];
+        let looks = &mut looks[..self.hashes.len()];
         // Plain loops: what goes through the iterators' own functions is compiled for every processor.
-        for (look, fingerprint) in looks.iter_mut().zip(self.fingerprints) {
-            *look = lookup.begin(*fingerprint);
+        for (look, hash) in looks.iter_mut().zip(self.hashes) {
+            *look = lookup.begin(*hash);
         }
         for look in &mut *looks {
             lookup.find_page(look);

@@ -17,10 +17,10 @@ pub(crate) mod lookup;
 mod loom;
 pub(crate) mod merge;
 pub(crate) mod packer;
+pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod reuse;
 mod search;
-pub(crate) mod space;
 #[cfg(test)]
 mod tests;

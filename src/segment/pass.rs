@@ -9,14 +9,14 @@ use super::fault::SegmentFault;
 use super::image::Image;
 use super::merge::Changes;
 use super::packer::Packer;
-use super::space::Space;
+use crate::page::space::Space;
 
 /// Changes that are asked for at once, about: 8 MiB of them.
 const CHANGES_AT_ONCE: u64 = 1 << 20;
 
 /// Where a pass gets what it merges, and what becomes of the result.
 pub(crate) trait PassIo {
-    type Error: From<SegmentFault>;
+    type Error;
 
     /// Replaces what `changes` holds by the changes of a range. Ranges are asked for in order, and each once.
     fn changes(&mut self, range: Range<u64>, changes: &mut OwnedChanges)
@@ -27,6 +27,9 @@ pub(crate) trait PassIo {
 
     /// Writes a segment where nothing is named.
     fn write(&mut self, draft: Draft) -> Result<Segment, Self::Error>;
+
+    /// Returns the error of a segment that is not what was written.
+    fn fault(&self, fault: SegmentFault) -> Self::Error;
 }
 
 /// Changes of a range: both lists rise, and no fingerprint is in both.
@@ -124,8 +127,9 @@ impl<'a, I: PassIo> Pass<'a, I> {
             field: "extent",
             expected: "as many bytes as its pages have",
             got: bytes.len() as u64,
-        })?;
-        image.check_fences()?;
+        });
+        let image = image.and_then(|image| image.check_fences().map(|()| image));
+        let image = image.map_err(|fault| self.io.fault(fault))?;
         self.packer.get_or_insert_with(|| Packer::begin(own.start));
         let mut keys = 0;
         let at_once = (segment.pages as usize).div_ceil(parts.max(1));
@@ -137,7 +141,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             }
             keys += self.merge_pages(&image, pages)?;
         }
-        Ok(image.check_keys(keys)?)
+        image.check_keys(keys).map_err(|fault| self.io.fault(fault))
     }
 
     /// Returns how many fingerprints the pages had.
@@ -147,7 +151,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
             let Some(packer) = &mut self.packer else {
                 break;
             };
-            keys += u64::from(image.merge(index, &mut changes, packer)?);
+            let merged = image.merge(index, &mut changes, packer);
+            keys += u64::from(merged.map_err(|fault| self.io.fault(fault))?);
             while let Some(draft) = packer.take_full() {
                 self.new.push(self.io.write(draft)?);
             }

@@ -1,12 +1,12 @@
 //! How many fingerprints there must be for a rate, and how much room they take; pure arithmetic.
 
-use super::directory::directory_pages;
 use super::entry::TARGET_PAGES;
 use super::fences::fence_pages;
-use super::space::{MOST_FINGERPRINTS, Space};
+use crate::file::directory_ref::directory_pages;
 use crate::page::PAGE_BYTES;
 use crate::page::fingerprint::MOST_IN_PAGE;
 use crate::page::fingerprint::encode::fits;
+use crate::page::space::{MOST_FINGERPRINTS, Space};
 use crate::sizing::{SizingError, hash_floor};
 
 /// A store of fingerprints that keeps a rate up to a limit of keys.

@@ -31,8 +31,8 @@ pub use check::stats::{LayerStats, Stats};
 pub use check::verify::{PageState, VerifyReport};
 pub use config::damage_policy::OnDamage;
 pub use config::options::{
-    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWTH, DEFAULT_TIGHTENING,
-    DEFAULT_TIMEOUT, LEAST_BUFFER, MOST_FIRST_BUFFER, Options,
+    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, DEFAULT_GROWTH,
+    DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, LEAST_BUFFER, MOST_FIRST_BUFFER, Options,
 };
 pub use engine::damage::Damage;
 pub use engine::recovery_report::RecoveryReport;

@@ -10,6 +10,7 @@ mod basics;
 mod counting;
 mod exempt;
 mod faults;
+mod fingerprint;
 mod format;
 mod growth;
 mod hash;

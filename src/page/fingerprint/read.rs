@@ -147,7 +147,6 @@ pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool 
 
 /// Returns the words in which a look-up for an offset will probably find its unary bits and its low parts, for prefetches;
 /// `None` if the page has no such high part.
-#[cfg(any(test, feature = "stages"))]
 #[inline(always)]
 pub(crate) fn likely_words(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> Option<[usize; 2]> {
     let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));

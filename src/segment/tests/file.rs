@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use crate::codec::u64_at;
 use crate::page::fingerprint::{decode, first};
+use crate::page::space::Space;
 use crate::page::{GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy, seal};
 use crate::segment::directory;
 use crate::segment::draft::Draft;
@@ -14,7 +15,6 @@ use crate::segment::image::Image;
 use crate::segment::lookup::PageWords;
 use crate::segment::merge::Changes;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
-use crate::segment::space::Space;
 
 /// Its bytes, and the directory of its newest checkpoint.
 #[derive(Clone)]
@@ -156,6 +156,10 @@ impl PassIo for Disk<'_> {
         self.file.bytes[begin..end].copy_from_slice(&bytes);
         Ok(segment)
     }
+
+    fn fault(&self, fault: SegmentFault) -> SegmentFault {
+        fault
+    }
 }
 
 impl PageWords for &File {
@@ -167,5 +171,15 @@ impl PageWords for &File {
     fn prefetch(self, number: u64, index: usize) {
         // What is not there can't be asked for.
         self.page(number)(index);
+    }
+
+    // Checked after each checkpoint.
+    fn check_fences(self, _segment: usize, _page: u64) -> Result<(), SegmentFault> {
+        Ok(())
+    }
+
+    fn check_list(self, _segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+        assert_eq!(self.page(number)(2), fence);
+        Ok(())
     }
 }

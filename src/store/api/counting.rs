@@ -64,10 +64,12 @@ impl Store {
     }
 
     fn remove_bits(&self, bits: u64) -> Result<bool> {
+        let writer = Writer::of(&self.engine);
+        if self.engine.file.header.space().is_some() {
+            return writer.remove_single(bits);
+        }
         self.engine.file.check_counting("remove keys")?;
-        Ok(Writer::of(&self.engine)
-            .count_single(Operation::Remove, bits)?
-            .done)
+        Ok(writer.count_single(Operation::Remove, bits)?.done)
     }
 
     /// Removes each key once, in order, and appends to `removed` whether it was present.
@@ -99,6 +101,11 @@ impl Store {
         bits: impl Fn([&K; 2]) -> [u64; 2],
         removed: &mut Vec<bool>,
     ) -> Result<()> {
+        if self.engine.file.header.space().is_some() {
+            return self.in_parts(keys, bits, |keys| {
+                Writer::of(&self.engine).remove_each(keys, removed)
+            });
+        }
         self.engine.file.check_counting("remove keys")?;
         let mut counted = Vec::with_capacity(keys.len());
         let outcome = self.in_parts(keys, bits, |keys| {

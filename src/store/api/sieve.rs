@@ -191,8 +191,8 @@ impl<'s, T> Sieve<'s, T> {
         }
         if self.sweeps_for(self.len())? {
             let reader = Reader::of(&self.store.engine);
-            let counts = |presence| reader.is_seen(presence);
-            self.ahead = reader.look_ahead(&SourceTail::all(&self.keys), Some(counts))?;
+            let says = |presence| reader.says_seen(presence);
+            self.ahead = reader.look_ahead(&SourceTail::all(&self.keys), Some(says))?;
             self.sweeps += 1;
         }
         self.closed = self.keys.len();

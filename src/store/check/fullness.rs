@@ -150,9 +150,7 @@ impl<'a> KeyCounter<'a> {
         Fullness {
             keys: match self.file.is_counting() {
                 true => view.net_keys(),
-                false => view
-                    .settled_keys()
-                    .saturating_add(view.active.buffer.keys()),
+                false => view.keys(),
             },
             limit: self.file.key_limit,
         }

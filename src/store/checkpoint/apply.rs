@@ -1,21 +1,26 @@
 //! Moves the keys of a closed log into the pages, up to the superblock that records it.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Digest};
 use crate::error::{Error, Result};
+use crate::file::layout::FIRST_PAGE;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
-use crate::file::{Layer, LayerPages, SectionKind, Superblock};
+use crate::file::{FormatError, Layer, LayerPages, SectionKind, Superblock};
 use crate::log::{Cut, LogError, LogFile, RecordKind};
 use crate::store::checkpoint::bloom_pass::BloomPass;
 use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess, Workers};
 use crate::store::checkpoint::counting_pass::CountingPass;
+use crate::store::checkpoint::fingerprint_pass::FingerprintPass;
 use crate::store::checkpoint::section_rewrite::{Inserted, SectionRewrite};
+use crate::store::generation::change_stream::ChangeSource;
 use crate::store::generation::count_stream::NetSource;
 use crate::store::generation::hash_stream::KeySource;
 use crate::store::generation::log_summary::{LogSummary, scan_sampling};
 use crate::store::generation::sampling::Sampling;
 use crate::store::storefile::meta::Meta;
+use crate::store::storefile::segment_directory::expect_directory;
 use crate::store::view::ViewCell;
 
 /// Moves the keys of one closed log into the pages.
@@ -37,20 +42,32 @@ impl LogApplier<'_> {
         buffer: Option<&Buffer>,
         workers: Workers,
     ) -> Result<Superblock> {
+        let (found, cut) = read_closed(log, meta)?;
+        match self.access.file.header.space() {
+            Some(_) => self.apply_changes(meta, log, buffer, (found, cut)),
+            None => self.apply_keys(meta, log, buffer, (found, cut), workers),
+        }
+    }
+
+    fn apply_keys(
+        &self,
+        meta: &Meta,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+        (mut found, cut): (LogSummary, Cut),
+        workers: Workers,
+    ) -> Result<Superblock> {
         let file = self.access.file;
         let old = &meta.superblock;
-        let (mut found, cut) = read_closed(log, meta)?;
-        let log_keys = match buffer {
-            Some(_) => 0,
-            None => self.access.options.log_keys(),
-        };
+        let log_keys = buffer.map_or_else(|| self.access.options.log_keys(), |_| 0);
         let buffer = self.believed(buffer, log, &found, old)?;
         let mut layers = old.layers.clone();
+        let target = self.target(&cut)?;
         let count = found.committed_keys + found.removed;
         if count > 0 {
             layers.truncate(cut.layer_index as usize);
-            layers.push(cut.layer);
-            self.make_room(cut.layer.end_offset())?;
+            layers.push(target);
+            self.make_room(target.end_offset())?;
         }
         let keys = key_source(log, buffer, &found);
         let inserted = match (file.is_counting(), buffer) {
@@ -64,11 +81,12 @@ impl LogApplier<'_> {
             file,
             meta,
             generation: log.generation + 1,
-            layers: &layers,
+            taken: &self.taken(&layers),
         };
         let sections = rewrite.after(log, &mut found, inserted)?;
         if count > 0 {
-            let task = CheckpointTask::new(meta, log.generation, cut.clone(), count, workers);
+            let layer = (cut.layer_index, target);
+            let task = CheckpointTask::new(meta, log.generation, layer, count, workers);
             let task = task.with_log_keys(log_keys);
             let layer = self.write_pages(&task, inserted, log, &found)?;
             layers.pop();
@@ -83,11 +101,93 @@ impl LogApplier<'_> {
             commit_sequence: old.commit_sequence.max(found.commit_sequence),
             commits: commits_after(old, found.commits)?,
             layers,
+            directory: None,
             sections,
         };
         self.try_mapping(&superblock)?;
         file.write_superblock(&superblock)?;
         Ok(superblock)
+    }
+
+    /// Returns the layer that a cut names. That there is one was checked when the log was read.
+    fn target(&self, cut: &Cut) -> Result<Layer> {
+        cut.layer.ok_or_else(|| {
+            self.access.file.format_error(FormatError::HeaderField {
+                field: "kind",
+                expected: "a log that is closed for a layer",
+                got: self.access.file.header.kind.to_string(),
+            })
+        })
+    }
+
+    /// Returns the pages of layers and journal.
+    fn taken(&self, layers: &[Layer]) -> Vec<Range<u64>> {
+        let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
+        if self.access.file.is_counting()
+            && let Some(layer) = layers.first()
+        {
+            taken.push(FIRST_PAGE..layer.first_page);
+        }
+        taken
+    }
+
+    /// Does what [`apply`](Self::apply) does in a store of fingerprints.
+    fn apply_changes(
+        &self,
+        meta: &Meta,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+        (mut found, cut): (LogSummary, Cut),
+    ) -> Result<Superblock> {
+        let file = self.access.file;
+        let old = &meta.superblock;
+        let buffer = self.believed(buffer, log, &found, old)?;
+        let (directory, space) = expect_directory(&file.place, old, file.header.space())?;
+        let mut pass = FingerprintPass::begin(self.access, meta, directory, space)?;
+        let keys = key_source(log, buffer, &found);
+        let rewrite = SectionRewrite {
+            options: self.access.options,
+            file,
+            meta,
+            generation: log.generation + 1,
+            taken: &pass.named(),
+        };
+        let sections = rewrite.after(log, &mut found, Inserted::Keys(&keys))?;
+        pass.spare(&sections);
+        let count = found.committed_keys;
+        let directory = match count {
+            0 => directory,
+            _ => {
+                let source = match buffer {
+                    Some(buffer) => ChangeSource::Buffer(buffer),
+                    None => ChangeSource::Log {
+                        log: Arc::clone(log),
+                        committed: found.committed.clone(),
+                        count,
+                    },
+                };
+                pass.run(source, count, log.generation + 1)?
+            }
+        };
+        let superblock = Superblock {
+            sequence: pass.sequence(),
+            generation: log.generation + 1,
+            log_expected: !cut.last,
+            commit_sequence: old.commit_sequence.max(found.commit_sequence),
+            commits: commits_after(old, found.commits)?,
+            layers: Vec::new(),
+            directory: Some(directory),
+            sections,
+        };
+        file.sync("sync the pages of")?;
+        file.write_superblock(&superblock)?;
+        // From here on the room of the old segments is free: no superblock names it.
+        let again = Superblock {
+            sequence: superblock.sequence + 1,
+            ..superblock
+        };
+        file.write_superblock(&again)?;
+        Ok(again)
     }
 
     /// Returns the buffer, if it holds what its log does, as far as that must be known now. The log is the record of
@@ -118,7 +218,9 @@ impl LogApplier<'_> {
             true => buffer.net_digest(0..=u64::MAX),
             false => buffer.digest(),
         };
-        buffer.tail().end == found.end.end && (!has_exemptions || digest() == found.digest)
+        // A segment can't be merged again from the log if the buffer turns out to differ.
+        let must_agree = has_exemptions || self.access.file.header.space().is_some();
+        buffer.tail().end == found.end.end && (!must_agree || digest() == found.digest)
     }
 
     /// Extends the file for a new layer.
@@ -140,7 +242,7 @@ impl LogApplier<'_> {
         found: &LogSummary,
     ) -> Result<Layer> {
         let PageAccess { file, shared, .. } = self.access;
-        let mut layer = task.cut.layer;
+        let mut layer = task.layer;
         shared.set_torn(task.torn.clone());
         match inserted {
             Inserted::Nets(nets) => self.count(task, nets, log, found, &mut layer)?,
@@ -171,8 +273,8 @@ impl LogApplier<'_> {
         // Bits are only ever added, so the pass can run again, as after an interruption.
         *layer = before;
         let meta = self.access.file.read_meta()?;
-        let (cut, workers) = (task.cut.clone(), task.workers);
-        let task = CheckpointTask::new(&meta, task.generation, cut, task.count, workers);
+        let (target, workers) = ((task.layer_index, task.layer), task.workers);
+        let task = CheckpointTask::new(&meta, task.generation, target, task.count, workers);
         self.run_bloom_pass(&task, &key_source(log, None, found), layer)?;
         Ok(())
     }

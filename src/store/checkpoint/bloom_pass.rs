@@ -82,7 +82,7 @@ impl<'a> BloomPass<'a> {
         task: &'a CheckpointTask,
         keys: &'a KeySource<'a>,
     ) -> Self {
-        let layer = task.cut.layer;
+        let layer = task.layer;
         let options = access.options;
         let keys_a_page = task.count as f64 / layer.pages as f64;
         // The share of pages that get a key when keys are spread at random: Poisson.

@@ -5,7 +5,6 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::file::layout::INTENT_OFFSETS;
 use crate::file::{FormatError, Intent, Layer};
-use crate::log::Cut;
 use crate::page::{self, Content, PageFault};
 use crate::store::config::options::Options;
 use crate::store::coordination::shm::Coordination;
@@ -38,7 +37,9 @@ impl Workers {
 pub(crate) struct CheckpointTask {
     /// The generation whose keys go into the pages.
     pub(crate) generation: u64,
-    pub(crate) cut: Cut,
+    /// The layer that takes them, and its index.
+    pub(crate) layer: Layer,
+    pub(crate) layer_index: u32,
     /// The number of those keys.
     pub(crate) count: u64,
     /// The sequence of the first intent. The intents of a repeated checkpoint follow those of the interrupted one.
@@ -54,7 +55,7 @@ impl CheckpointTask {
     pub(crate) fn new(
         meta: &Meta,
         generation: u64,
-        cut: Cut,
+        (layer_index, layer): (u32, Layer),
         count: u64,
         workers: Workers,
     ) -> Self {
@@ -62,7 +63,8 @@ impl CheckpointTask {
         let interrupted = intent.filter(|intent| intent.generation == generation);
         Self {
             generation,
-            cut,
+            layer,
+            layer_index,
             count,
             first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
             torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
@@ -103,7 +105,7 @@ impl<'a> ChunkWriter<'a> {
         Self {
             access,
             task,
-            layer: task.cut.layer,
+            layer: task.layer,
             next_intent: task.first_intent,
             named: task.torn.clone(),
         }
@@ -173,14 +175,14 @@ impl<'a> ChunkWriter<'a> {
             return Err(self.damaged(page, fault));
         }
         let keys = self.layer.keys_a_page();
-        let layer = self.task.cut.layer_index;
+        let layer = self.task.layer_index;
         self.access.state.note_repair(layer, page, keys);
         Ok(())
     }
 
     pub(crate) fn damaged(&self, page: u64, fault: PageFault) -> Error {
         self.access.file.format_error(FormatError::PageDamaged {
-            layer: self.task.cut.layer_index,
+            layer: self.task.layer_index,
             page,
             expected: fault.expected,
             got: fault.got,

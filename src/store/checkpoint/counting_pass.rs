@@ -65,7 +65,7 @@ pub(crate) struct CountingPass<'a> {
 
 impl<'a> CountingPass<'a> {
     pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Result<Self> {
-        let layer = task.cut.layer;
+        let layer = task.layer;
         // The superblock was checked, and the cut against it.
         let journal = Journal::of(&layer).ok_or_else(|| {
             access.file.format_error(FormatError::HeaderField {

@@ -7,5 +7,6 @@ pub(crate) mod apply;
 pub(crate) mod bloom_pass;
 pub(crate) mod chunk_writer;
 pub(crate) mod counting_pass;
+pub(crate) mod fingerprint_pass;
 pub(crate) mod run;
 pub(crate) mod section_rewrite;

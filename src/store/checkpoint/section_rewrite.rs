@@ -1,17 +1,18 @@
 //! How a checkpoint rewrites the sections, and where it puts them.
 
 use std::io::ErrorKind;
-use std::ops::RangeInclusive;
+use std::ops::{Range, RangeInclusive};
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Presence};
 use crate::error::{Error, Result};
-use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT};
+use crate::file::layout::PAGE_LIMIT;
 use crate::file::section::{Gone, Hashes, pages_for, place_for};
-use crate::file::{Layer, Section, SectionKind};
+use crate::file::{Section, SectionKind};
 use crate::log::{LogFile, RecordKind};
 use crate::page::place::{first_hash_of, last_hash_below};
+use crate::page::space::Space;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::generation::count_stream::{NetSource, NetStream};
@@ -47,6 +48,8 @@ struct Remade<'a> {
     old: Option<Hashes>,
     added: &'a KeySource<'a>,
     without: Option<Inserted<'a>>,
+    /// In a store of fingerprints: a key leaves with every other one that has its fingerprint.
+    space: Option<Space>,
     /// The approximate number of hashes in memory at a time.
     most: u64,
     /// The number of ranges of hashes, which are processed one after another.
@@ -79,7 +82,7 @@ impl Remade<'_> {
             same &= hashes.len() == before;
             let united = hashes.len();
             if let Some(leaving) = &mut leaving {
-                leaving.leave_out(range, &mut hashes)?;
+                leaving.leave_out(range, self.space, &mut hashes)?;
             }
             same &= hashes.len() == united;
             each(&hashes)?;
@@ -107,7 +110,12 @@ impl<'a> Leaving<'a> {
         }
     }
 
-    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
+    fn leave_out(
+        &mut self,
+        range: RangeInclusive<u64>,
+        space: Option<Space>,
+        hashes: &mut Vec<u64>,
+    ) -> Result<()> {
         match self {
             Leaving::Keys(buffer) => {
                 hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
@@ -115,8 +123,17 @@ impl<'a> Leaving<'a> {
             Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
             Leaving::KeysOf(stream) => {
                 let mut keys = Vec::new();
-                stream.load(range, &mut keys)?;
-                hashes.retain(|hash| keys.binary_search(hash).is_err());
+                let Some(space) = space else {
+                    stream.load(range, &mut keys)?;
+                    hashes.retain(|hash| keys.binary_search(hash).is_err());
+                    return Ok(());
+                };
+                // All hashes of the fingerprints at both ends.
+                let first = space.fingerprint(*range.start());
+                let last = space.fingerprint(*range.end());
+                stream.load(space.hashes(first..last + 1), &mut keys)?;
+                let of = |hash: &u64| space.fingerprint(*hash);
+                hashes.retain(|hash| keys.binary_search_by_key(&of(hash), of).is_err());
             }
             Leaving::NetsOf(stream) => {
                 let mut nets = Vec::new();
@@ -139,8 +156,8 @@ pub(crate) struct SectionRewrite<'a> {
     pub(crate) meta: &'a Meta,
     /// The generation of the next superblock.
     pub(crate) generation: u64,
-    /// The layers, including the one that takes the keys.
-    pub(crate) layers: &'a [Layer],
+    /// The pages that hold anything but sections.
+    pub(crate) taken: &'a [Range<u64>],
 }
 
 impl SectionRewrite<'_> {
@@ -215,6 +232,7 @@ impl SectionRewrite<'_> {
             old: held,
             added,
             without,
+            space: self.file.header.space(),
             most,
             parts: total.div_ceil(most).max(1),
         };
@@ -250,16 +268,10 @@ impl SectionRewrite<'_> {
     /// Returns the first of the pages for `count` hashes, in space that neither superblock names.
     fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
         let superblock = &self.meta.superblock;
-        let named = superblock.sections.iter().chain(&self.meta.other_sections);
+        let named = superblock.sections.iter().chain(self.meta.other_sections());
         let named = named.chain(sections).map(Section::numbers);
         let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
-        taken.extend(self.layers.iter().map(Layer::numbers));
-        if self.file.is_counting()
-            && let Some(layer) = self.layers.first()
-        {
-            // The layer's journal.
-            taken.push(FIRST_PAGE..layer.first_page);
-        }
+        taken.extend_from_slice(self.taken);
         let pages = pages_for(count);
         let start = place_for(pages, &mut taken);
         match start.checked_add(pages).filter(|end| *end <= PAGE_LIMIT) {

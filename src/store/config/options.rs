@@ -30,6 +30,8 @@ pub const DEFAULT_GROWTH: u32 = 2;
 pub const DEFAULT_TIGHTENING: f64 = 0.85;
 /// The default false-positive rate.
 pub const DEFAULT_FPR: f64 = 1e-6;
+/// The default number of keys that a store of [`Kind::Fingerprint`] may grow to: 2^36.
+pub const DEFAULT_GROWS_TO: u64 = 1 << 36;
 
 /// How a store is created and opened.
 ///
@@ -52,6 +54,7 @@ pub const DEFAULT_FPR: f64 = 1e-6;
 pub struct Options {
     pub(crate) kind: Option<Kind>,
     pub(crate) capacity: Option<u64>,
+    pub(crate) grows_to: Option<u64>,
     pub(crate) fpr: Option<f64>,
     pub(crate) bits_per_key: Option<f64>,
     pub(crate) growth: u32,
@@ -82,6 +85,7 @@ impl Default for Options {
         Self {
             kind: None,
             capacity: None,
+            grows_to: None,
             fpr: None,
             bits_per_key: None,
             growth: DEFAULT_GROWTH,
@@ -124,6 +128,13 @@ impl Options {
     /// (1,048,576 by default).
     pub fn capacity(mut self, keys: u64) -> Self {
         self.capacity = Some(keys);
+        self
+    }
+
+    /// Sets how many keys a new store of [`Kind::Fingerprint`] may grow to. Defaults to 2^36, or to as many as keep the
+    /// rate among 2^63 fingerprints. The more there may be, the more bits each key takes: one for each doubling.
+    pub fn grows_to(mut self, keys: u64) -> Self {
+        self.grows_to = Some(keys);
         self
     }
 

@@ -198,13 +198,12 @@ impl Handle {
     }
 
     /// Checks a handle's uncommitted keys as the table has them: a key missing there would be lost with the log.
-    pub(crate) fn expect_keys(
+    pub(crate) fn expect_digest(
         &self,
         handle: u64,
         expected: Digest,
-        keys: &[u64],
+        found: Digest,
     ) -> Result<(), Error> {
-        let found = Digest::of(keys);
         if found == expected {
             return Ok(());
         }

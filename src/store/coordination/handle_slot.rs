@@ -43,20 +43,22 @@ impl<'a> HandleSlot<'a> {
         self.words[2].store(u64::from(state), Ordering::Release);
     }
 
-    /// Returns the number of the handle's keys since its last commit.
+    /// Returns the number of keys that the handle has changed since its last commit.
     pub(crate) fn uncommitted(self) -> u64 {
-        self.words[3].load(Ordering::Acquire)
+        self.words[5].load(Ordering::Acquire)
     }
 
-    /// Returns the same with a digest of the keys.
+    /// Returns a digest of the keys that it has inserted since then, less that of the removed ones.
     pub(crate) fn digest(self) -> Digest {
         Digest {
-            keys: self.uncommitted(),
+            keys: self.words[3].load(Ordering::Acquire),
             sum: self.words[4].load(Ordering::Acquire),
         }
     }
 
-    pub(crate) fn set_digest(self, digest: Digest) {
+    /// Sets the digest and the number of changed keys.
+    pub(crate) fn set_uncommitted(self, digest: Digest, changed: u64) {
+        self.words[5].store(changed, Ordering::Release);
         self.words[3].store(digest.keys, Ordering::Release);
         self.words[4].store(digest.sum, Ordering::Release);
     }

@@ -371,7 +371,7 @@ impl HandleSlotLease {
     fn take(&self, shared: &Coordination, handle: u64) {
         let slot = shared.slot(self.index);
         slot.set_transaction(0);
-        slot.set_digest(Digest::default());
+        slot.set_uncommitted(Digest::default(), 0);
         slot.set_process(u64::from(std::process::id()));
         slot.set_handle(handle);
     }

@@ -100,6 +100,7 @@ impl Engine {
                 access,
                 shared: Arc::clone(&shared),
                 rule: SizeRule::of(&parts.options),
+                space: file.header.space(),
                 makes_ahead: parts.options.background,
                 spare: Mutex::default(),
             },

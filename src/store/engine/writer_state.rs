@@ -36,6 +36,8 @@ pub(crate) struct Claims {
     pub(crate) slots: Vec<Slot>,
     /// The place of each key in the batch.
     pub(crate) places: Vec<usize>,
+    /// The keys among them that the handle itself has removed before, in the same transaction.
+    pub(crate) taken_back: Vec<u64>,
     /// The other handles that were alive after the writer lock was taken. Finding out takes longer than claiming dozens
     /// of keys, and the answer may be outdated at once.
     pub(crate) alive: Vec<u64>,
@@ -48,6 +50,7 @@ impl Claims {
         self.hashes.clear();
         self.slots.clear();
         self.places.clear();
+        self.taken_back.clear();
     }
 }
 

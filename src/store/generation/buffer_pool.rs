@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use crate::buffer::{Buffer, limit_of};
 use crate::error::{Error, Result};
+use crate::page::space::Space;
 use crate::store::config::memory_budget::{SizeRule, default_share, room_for};
 use crate::store::coordination::handle::Access;
 use crate::store::coordination::place::Place;
@@ -37,6 +38,8 @@ pub(crate) struct BufferPool {
     pub(crate) access: Access,
     pub(crate) shared: Arc<Coordination>,
     pub(crate) rule: SizeRule,
+    /// In a store of fingerprints.
+    pub(crate) space: Option<Space>,
     /// Whether a thread of its own runs checkpoints, and makes buffers ahead.
     pub(crate) makes_ahead: bool,
     /// The next buffer of an exclusive handle, created ahead.
@@ -115,7 +118,8 @@ impl BufferPool {
     }
 
     fn make_new(&self, number: u64, bytes: u64) -> Result<Buffer> {
-        make_buffer(&self.place, self.access == Access::Shared, bytes, number)
+        let made = make_buffer(&self.place, self.access == Access::Shared, bytes, number);
+        made.map(|made| made.of_fingerprints(self.space))
     }
 
     /// Prepares a buffer without a key for many keys.
@@ -182,11 +186,12 @@ impl BufferPool {
         let bound = self.rule.most_of(self.shared.buffer_sizes());
         let most = bytes.saturating_add(bytes / SPARE_EXCESS).min(bound);
         let serves = limit_of(bytes / 2)..=limit_of(most.max(bytes));
-        spare.filter(|spare| {
+        let spare = spare.filter(|spare| {
             spare.generation() == number
                 && serves.contains(&spare.limit())
                 && demand.fits(spare.bytes())
-        })
+        });
+        spare.map(|spare| spare.of_fingerprints(self.space))
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use crate::buffer::{Buffer, Presence};
 use crate::error::Result;
-use crate::log::{LogFile, LogReader, RecordKind};
+use crate::log::{LogFile, LogReader, Record, RecordKind};
 use crate::store::generation::log_window::{LogWindow, within};
 
 /// The offset in the log up to which each handle's records are committed. `None` where every record counts.
@@ -128,12 +128,41 @@ pub(crate) fn for_each_committed(
     for_each_hash(log, RecordKind::Insert, committed, each)
 }
 
-/// Does the same for the records of one kind.
+/// Calls `each` for the committed inserts (`true`) and removes (`false`) of a log, in their order.
+pub(crate) fn for_each_change(
+    log: &LogFile,
+    committed: &CommittedTo,
+    mut each: impl FnMut(u64, bool),
+) -> Result<()> {
+    for_each_counting(log, committed, |record| {
+        let is_insert = match record.kind {
+            RecordKind::Insert => true,
+            RecordKind::Remove => false,
+            _ => return,
+        };
+        record.hashes().for_each(|hash| each(hash, is_insert));
+    })
+}
+
+/// Calls `each` for the committed hashes in the records of one kind.
 fn for_each_hash(
     log: &LogFile,
     kind: RecordKind,
     committed: &CommittedTo,
     mut each: impl FnMut(u64),
+) -> Result<()> {
+    for_each_counting(log, committed, |record| {
+        if record.kind == kind {
+            record.hashes().for_each(&mut each);
+        }
+    })
+}
+
+/// Calls `each` for the records that count, up to the one that closes the log.
+fn for_each_counting(
+    log: &LogFile,
+    committed: &CommittedTo,
+    mut each: impl FnMut(&Record<'_>),
 ) -> Result<()> {
     let mut reader = LogReader::new(log)?;
     while let Some(record) = reader.next()? {
@@ -146,8 +175,8 @@ fn for_each_hash(
                 .get(&record.handle)
                 .is_some_and(|end| record.offset < *end),
         };
-        if record.kind == kind && counts {
-            record.hashes().for_each(&mut each);
+        if counts {
+            each(&record);
         }
     }
     Ok(())

@@ -8,6 +8,7 @@ use crate::file::superblock::Commits;
 use crate::file::{CommitEntry, Header, Layer};
 use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};
 use crate::page::Kind;
+use crate::page::space::Space;
 use crate::sizing::MAX_LAYERS;
 use crate::store::generation::hash_stream::CommittedTo;
 use crate::store::generation::sampling::Sampling;
@@ -18,7 +19,7 @@ use crate::store::storefile::meta::Meta;
 pub(crate) struct LogSummary {
     /// The end of the valid records.
     pub(crate) end: LogEnd,
-    /// The number of keys in the log, committed or not.
+    /// The number of keys in the log, committed or not. In a store of fingerprints, of inserts and removes.
     pub(crate) keys: u64,
     /// The number of committed keys. In a store that is not transactional, this is the number of all keys.
     pub(crate) committed_keys: u64,
@@ -69,16 +70,22 @@ impl LogSummary {
     pub(crate) fn fits(&self, cut: &Cut, meta: &Meta) -> bool {
         let layers = &meta.superblock.layers;
         let index = cut.layer_index as usize;
+        let Some(target) = &cut.layer else {
+            return index == 0 && meta.superblock.directory.is_some();
+        };
+        if meta.superblock.directory.is_some() {
+            return false;
+        }
         let named = meta.superblock.named();
         let end = named.iter().map(|pages| pages.end).max().unwrap_or(0);
         match layers.get(index) {
-            Some(layer) => index + 1 == layers.len() && *layer == cut.layer,
+            Some(layer) => index + 1 == layers.len() && layer == target,
             None => {
                 index == layers.len()
                     && index < MAX_LAYERS as usize
-                    && self.is_planned(&cut.layer, meta)
-                    && cut.layer.keys == 0
-                    && end <= cut.layer.first_page
+                    && self.is_planned(target, meta)
+                    && target.keys == 0
+                    && end <= target.first_page
             }
         }
     }
@@ -121,6 +128,7 @@ pub(crate) fn scan_sampling(
         log,
         header,
         sampling,
+        space: header.space(),
         found: LogSummary::empty(LogEnd::begin(log)?),
         committed: BTreeMap::new(),
         pending: BTreeMap::new(),
@@ -145,6 +153,8 @@ struct LogScanner<'a> {
     log: &'a LogFile,
     header: &'a Header,
     sampling: Option<Sampling>,
+    /// In a store of fingerprints.
+    space: Option<Space>,
     found: LogSummary,
     committed: BTreeMap<u64, u64>,
     /// Each handle's keys since its last mark.
@@ -166,6 +176,7 @@ impl LogScanner<'_> {
                 found.removed += record.hashes().len() as u64;
                 found.digest.add_all(record.hashes(), -1);
             }
+            RecordKind::Remove if self.space.is_some() => self.take_changes(record, -1),
             RecordKind::Remove => {
                 let reason = "keys are removed from a filter without counters";
                 return Err(self.nonsense(record, reason));
@@ -189,16 +200,27 @@ impl LogScanner<'_> {
     }
 
     fn take_insert(&mut self, record: &Record<'_>) {
-        let count = record.hashes().len() as u64;
         if let Some(sampling) = self.sampling {
             let hashes = record.hashes().filter(|hash| sampling.has(*hash));
             let placed = hashes.map(|hash| (record.handle, record.offset, hash));
             self.sampled.extend(placed);
         }
+        self.take_changes(record, 1);
+    }
+
+    /// Notes keys that come, or with `times` of -1 go.
+    fn take_changes(&mut self, record: &Record<'_>, times: i64) {
+        let count = record.hashes().len() as u64;
         self.found.keys += count;
         let (keys, digest) = self.pending.entry(record.handle).or_default();
         *keys += count;
-        digest.add_all(record.hashes(), 1);
+        match self.space {
+            None => digest.add_all(record.hashes(), times),
+            Some(space) => {
+                let rounded = record.hashes().map(|hash| space.rounded(hash));
+                digest.add_all(rounded, times);
+            }
+        }
     }
 
     fn take_mark(&mut self, record: &Record<'_>, mark: Mark) {

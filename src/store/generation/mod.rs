@@ -1,6 +1,7 @@
 //! A generation: a write buffer and the log of the same operations.
 
 pub(crate) mod buffer_pool;
+pub(crate) mod change_stream;
 pub(crate) mod count_stream;
 pub(crate) mod hash_stream;
 pub(crate) mod log_files;
@@ -15,6 +16,7 @@ use crate::buffer::{Buffer, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::{LogEnd, LogError, LogFile, LogReader, LogWriter};
+use crate::page::space::Space;
 use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::store::coordination::place::Place;
@@ -49,13 +51,14 @@ impl Generation {
         store: &Place,
         number: u64,
         sizes: BufferSizes,
+        space: Option<Space>,
         write: bool,
     ) -> Result<Self> {
         let path = buffer_path(store, number);
         let opened = Buffer::open(store.folder(), &path, number, write);
         let buffer = opened.map_err(|error| Error::io("open the write buffer", &path, error))?;
         sizes.expect(&buffer).map_err(|wrong| wrong.at(store))?;
-        Ok(Self::new(buffer))
+        Ok(Self::new(buffer.of_fingerprints(space)))
     }
 
     pub(crate) fn number(&self) -> u64 {

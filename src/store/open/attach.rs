@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use crate::error::{Error, Result};
+use crate::page::space::Space;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{DYING, OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::store::coordination::place::Place;
@@ -111,12 +112,13 @@ pub(crate) fn attach_all(
     path: &Place,
     file: &dyn StorageFile,
     shared: &Coordination,
+    space: Option<Space>,
     write: bool,
 ) -> Result<(Generation, Option<Generation>, Meta)> {
     // A rotation or the end of a checkpoint may intervene: then look again.
     for _ in 0..1000 {
         let (active, settled) = (shared.active(), shared.settled());
-        let open = |number| Generation::attach(path, number, shared.buffer_sizes(), write);
+        let open = |number| Generation::attach(path, number, shared.buffer_sizes(), space, write);
         let opened = open(active).and_then(|active_one| {
             let sealed = (settled < active).then(|| open(settled)).transpose()?;
             // Read this last: its layers hold everything that is settled.

@@ -8,13 +8,14 @@ use crate::file::journal::layer_behind;
 use crate::file::label::set_label;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
 use crate::file::superblock::Commits;
-use crate::file::{Header, Layer, Section, Superblock};
+use crate::file::{DirectoryRef, Header, Layer, Section, Superblock};
 use crate::log::file::RECORDS_OFFSET;
 use crate::log::log_path;
 use crate::page::{Kind, PAGE_BYTES};
+use crate::segment::plan::FingerprintPlan;
 use crate::sizing::{Growth, Plan};
 use crate::store::config::options::Options;
-use crate::store::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR};
+use crate::store::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::coordination::shm_files::refuse_used;
@@ -160,8 +161,16 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
             header.growth = growth.factor;
             header.tightening = growth.tightening;
         }
+        Kind::Fingerprint => {
+            let plan = plan_fingerprints(options)?;
+            header.capacity = plan.limit;
+            header.fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+            header.bits = plan.space.count();
+        }
     }
-    Ok((header, first_superblock(layers)))
+    let mut superblock = first_superblock(layers);
+    superblock.directory = header.space().map(|_| DirectoryRef::empty());
+    Ok((header, superblock))
 }
 
 /// Returns the sample that a measured store begins with.
@@ -172,7 +181,7 @@ fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
             (plan.capacity, plan.pages)
         }
         (None, Some(layer)) => (layer.capacity, layer.pages),
-        (None, None) => (header.capacity, 1),
+        (None, None) => (header.capacity, fingerprint_pages(header)),
     };
     let rarity = rarity_for(capacity, pages.saturating_mul(PAGE_BYTES as u64));
     Ok(Section::empty_sample(rarity))
@@ -186,6 +195,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         log_expected: false,
         commit_sequence: 0,
         layers,
+        directory: None,
         sections: Vec::new(),
         commits: Commits::new(),
     }
@@ -201,7 +211,7 @@ pub(crate) fn now() -> u64 {
 pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
     match kind {
         Kind::Counting => layer_behind(plan),
-        Kind::Bloom | Kind::Scalable => Layer::after(None, plan),
+        _ => Layer::after(None, plan),
     }
 }
 
@@ -273,6 +283,43 @@ fn plan_growing(options: &Options) -> Result<Growth> {
     // A store that could not even create its first layer is refused now, not at its first key.
     growth.layer(0, growth.first)?;
     Ok(growth)
+}
+
+/// Returns the limit and the space of a new store of fingerprints.
+fn plan_fingerprints(options: &Options) -> Result<FingerprintPlan> {
+    let wrong = |option, expected: &str, got: String| Error::InvalidOption {
+        option,
+        expected: expected.to_owned(),
+        got,
+    };
+    if options.foldable > 0 {
+        let expected = "none for kind fingerprint, which follows its keys";
+        return Err(wrong("foldable", expected, options.foldable.to_string()));
+    }
+    if let Some(bits) = options.bits_per_key {
+        let expected = "a rate for kind fingerprint, from which bits a key follow";
+        return Err(wrong("bits_per_key", expected, bits.to_string()));
+    }
+    let fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+    let limit = match (options.capacity, options.grows_to) {
+        (Some(capacity), None) => capacity,
+        (None, Some(limit)) => limit,
+        (None, None) => DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr)),
+        (Some(capacity), Some(limit)) => {
+            let expected = format!("none beside a limit of {limit}: they are the same");
+            return Err(wrong("capacity", &expected, capacity.to_string()));
+        }
+    };
+    Ok(FingerprintPlan::for_rate(limit, fpr)?)
+}
+
+/// Returns how many pages a full store of fingerprints has.
+fn fingerprint_pages(header: &Header) -> u64 {
+    let plan = header.space().map(|space| FingerprintPlan {
+        limit: header.capacity,
+        space,
+    });
+    plan.map_or(1, |plan| plan.pages(plan.limit))
 }
 
 pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {

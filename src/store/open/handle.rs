@@ -7,6 +7,7 @@ use crate::buffer;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::log::file::sync_parent;
+use crate::page::space::Space;
 use crate::store::config::memory_budget::{bytes_for_log, room_for};
 use crate::store::config::options::Options;
 use crate::store::coordination::buffer_sizes::BufferSizes;
@@ -71,7 +72,7 @@ pub(crate) fn open_inside(
         take_over(&place, &*file, &mut meta.header)?;
     }
     let opening = Opening {
-        options: &options.fit(&place, meta.superblock.end_offset()),
+        options: &options.fit(&place, meta.superblock.filter_bytes()),
         place: &place,
         locks: &locks,
         file,
@@ -99,7 +100,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
     let (file, meta) = identify(&options, &place, false)?;
     expect_same(&*file, &place, &gate)?;
     let opening = Opening {
-        options: &options.fit_for_reading(meta.superblock.end_offset()),
+        options: &options.fit_for_reading(meta.superblock.filter_bytes()),
         place: &place,
         locks: &locks,
         file,
@@ -182,7 +183,7 @@ impl Opening<'_> {
             Some(found) => self.load(found, is_shared, sizes)?,
             None => {
                 let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
-                Some(Generation::new(memory))
+                Some(Generation::new(memory.of_fingerprints(self.space())))
             }
         };
         self.begin_words(&shared, &recovered, sizes);
@@ -213,6 +214,10 @@ impl Opening<'_> {
         Resumption::of(&engine).resume(recovered, overflow)?;
         engine.shared.set_ready();
         Ok(Session::of(engine))
+    }
+
+    fn space(&self) -> Option<Space> {
+        self.meta.header.space()
     }
 
     /// Returns a generation with the keys of a log in its buffer; `None` if there is no memory for one that is large
@@ -266,7 +271,7 @@ impl Opening<'_> {
         checked.map_err(|wrong| wrong.at(path))?;
         let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
         let writer_file = shared.writer_file().map_err(lock_error(&words))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, true)?;
+        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.space(), true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
@@ -301,7 +306,7 @@ impl Opening<'_> {
         }
         let shared = Coordination::open(path, id, self.locks.id(), false)
             .map_err(|unfit| unfit.error(path))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, false)?;
+        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.space(), false)?;
         let again = Opening {
             options: self.options,
             place: path,
@@ -347,7 +352,7 @@ impl Opening<'_> {
             Some(active) => active,
             None => {
                 let memory = make_buffer(path, false, sizes.least, recovered.number)?;
-                Generation::new(memory)
+                Generation::new(memory.of_fingerprints(self.space()))
             }
         };
         let recovery = recovered.report(&self.meta);
@@ -397,7 +402,7 @@ impl Opening<'_> {
         bytes: u64,
     ) -> Result<Generation> {
         let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
-        let generation = Generation::new(memory);
+        let generation = Generation::new(memory.of_fingerprints(self.space()));
         if let Some(found) = &recovered.active {
             let end = found.scan.end;
             generation.buffer.set_durable(end.end);
@@ -412,7 +417,8 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.meta.superblock;
-        let (layers, sections) = map_all(&self.file, self.place, &superblock, None)?;
+        let space = self.meta.header.space();
+        let mapped = map_all(&self.file, self.place, (&superblock, space), None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?
@@ -428,8 +434,9 @@ impl Opening<'_> {
             view: View {
                 active: Arc::new(arrival.active),
                 sealed: arrival.sealed.map(Arc::new),
-                layers,
-                sections,
+                layers: mapped.layers,
+                segments: mapped.segments,
+                sections: mapped.sections,
                 superblock,
             },
             file: self.file,

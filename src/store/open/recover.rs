@@ -21,7 +21,7 @@ use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
-use crate::store::generation::hash_stream::for_each_committed;
+use crate::store::generation::hash_stream::{for_each_change, for_each_committed};
 use crate::store::generation::log_summary::{LogSummary, scan};
 use crate::store::storefile::meta::{Meta, room_after};
 use crate::store::storefile::store_file::{StoreFile, write_superblock};
@@ -379,8 +379,10 @@ impl RecoveredLog {
             return Ok(None);
         }
         let memory = make_buffer(path, shared, bytes, self.log.generation)?;
+        let memory = memory.of_fingerprints(meta.header.space());
         let has_room = match counts {
             true => fill_nets(&memory, self)?,
+            false if meta.header.space().is_some() => fill_changes(&memory, self)?,
             false => fill(&memory, self)?,
         };
         if !has_room {
@@ -444,6 +446,25 @@ fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     Ok(fits)
 }
 
+/// Does the same as `fill` for a store of fingerprints, with removes.
+fn fill_changes(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
+    let (mut keys, mut net, mut fits) = (0, 0, true);
+    for_each_change(
+        &found.log,
+        &found.scan.committed,
+        |hash, is_insert| match memory.apply(hash, is_insert) {
+            Some(change) => {
+                keys += change.unsigned_abs();
+                net += change;
+            }
+            None => fits = false,
+        },
+    )?;
+    memory.set_keys(keys);
+    memory.set_net_keys(net);
+    Ok(fits)
+}
+
 /// Fills the buffer with the log's committed keys, and returns whether all had room.
 fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
     let mut keys = 0;
@@ -455,7 +476,7 @@ fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
         }
         // The keys crowd into a few buckets, which does not happen with an honest hash.
         Claim::NoRoom => fits = false,
-        Claim::Settled | Claim::Open(_) => {}
+        _ => {}
     };
     // Prefetch each key some keys before claiming it: the table is larger than any cache.
     let mut ahead = [0; APPEND_AHEAD];

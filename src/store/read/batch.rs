@@ -52,8 +52,8 @@ struct PartLookup<'a, C> {
     reader: Reader<'a>,
     order: &'a LookupOrder<'a>,
     context: ProbeContext<'a>,
-    /// Decides whether a key in the active buffer is present; `None` skips that buffer.
-    counts: Option<C>,
+    /// Tells whether a key is present from what the active buffer says of it; `None` skips that buffer.
+    says: Option<C>,
 }
 
 impl Reader<'_> {
@@ -83,7 +83,7 @@ impl Reader<'_> {
     /// Looks up many keys together. Returns `false` if other handles kept rotating, or if a page is damaged or seems
     /// so. Keys found before that are present.
     fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
-        let there = |presence| presence != Presence::Absent;
+        let there = |presence| self.says_there(presence);
         for _ in 0..MAX_VIEW_ATTEMPTS {
             match self.probe_part(keys, Some(there), found) {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
@@ -98,26 +98,28 @@ impl Reader<'_> {
         false
     }
 
-    /// Looks up the keys of a part and sets `found` for each that is present. `counts` decides whether a key in the
-    /// active buffer is present; `None` skips that buffer. Returns what that proves about the other keys.
+    /// Looks up the keys of a part and sets `found` for each that is present. `says` tells whether a key is present from
+    /// what the active buffer says of it; `None` skips that buffer. Returns what that proves about the other keys.
     ///
     /// # Errors
     /// After the inner error `found` is meaningless.
-    pub(crate) fn probe_part<C: Fn(Presence) -> bool>(
+    pub(crate) fn probe_part<C: Fn(Presence) -> Option<bool>>(
         self,
         keys: &SourceTail<'_>,
-        counts: Option<C>,
+        says: Option<C>,
         found: &mut [bool],
     ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
         let view = Arc::clone(&*self.views.current()?);
         let absent = AbsentSince::of(&view);
         let order = LookupOrder::of(keys);
         let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());
+        let segments = view.segments.clone();
         let lookup = PartLookup {
             reader: self,
             order: &order,
             context: ProbeContext {
                 layers: &layers,
+                segments: segments.as_deref(),
                 exempt: exempt.as_deref(),
                 window: self.shared.window(),
                 order: match order.is_by_page() {
@@ -127,9 +129,11 @@ impl Reader<'_> {
                     false => KeyOrder::Given,
                 },
             },
-            counts,
+            says,
         };
-        let walked = if order.is_by_page() && self.hints.residency.asks() {
+        // Between two walks, it would be forgotten which keys the buffers have removed.
+        let may_split = segments.is_none() && order.is_by_page();
+        let walked = if may_split && self.hints.residency.asks() {
             lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
                 // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
                 drop(view);
@@ -143,7 +147,7 @@ impl Reader<'_> {
     }
 }
 
-impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
+impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
     /// Looks up all keys, batch by batch.
     fn walk(&self, walk: Walk<'_>, found: &mut [bool]) -> Result<(), NeedsPointLookup> {
         let count = self.order.count();
@@ -204,7 +208,7 @@ impl<C: Fn(Presence) -> bool> PartLookup<'_, C> {
         let mut rest = SelectionVector::all(hashes.len());
         match walk {
             Walk::Buffers(view) | Walk::Both(view) => {
-                probe_buffers(view, hashes, self.counts.as_ref(), &mut rest, there);
+                probe_buffers(view, hashes, self.says.as_ref(), &mut rest, there);
             }
             Walk::Pages { some_found: true } => {
                 rest.drop_if(|turn| found[order.place(first + turn)]);

@@ -41,15 +41,15 @@ impl LookAhead {
 }
 
 impl Reader<'_> {
-    /// Looks up many keys together. `counts` decides whether a key in the active buffer is present; `None` skips that
-    /// buffer. Returns `None` if the look met a damaged page: each key is then looked up in its turn.
-    pub(crate) fn look_ahead<C: Fn(Presence) -> bool>(
+    /// Looks up many keys together. `says` tells whether a key is present from what the active buffer says of it; `None`
+    /// skips that buffer. Returns `None` if the look met a damaged page: each key is then looked up in its turn.
+    pub(crate) fn look_ahead<C: Fn(Presence) -> Option<bool>>(
         self,
         keys: &SourceTail<'_>,
-        counts: Option<C>,
+        says: Option<C>,
     ) -> Result<Option<LookAhead>> {
         let mut seen = vec![false; keys.count()];
-        let probed = self.probe_part(keys, counts, &mut seen)?;
+        let probed = self.probe_part(keys, says, &mut seen)?;
         Ok(probed.ok().map(|absent| LookAhead {
             first: keys.first,
             absent,
@@ -78,7 +78,7 @@ impl Reader<'_> {
             let found = &mut ahead.seen[at - ahead.first..][..hashes.len()];
             let mut rest = SelectionVector::all(hashes.len());
             rest.drop_if(|turn| found[turn]);
-            let sealed_alone = None::<fn(Presence) -> bool>;
+            let sealed_alone = None::<fn(Presence) -> Option<bool>>;
             probe_buffers(&view, hashes, sealed_alone, &mut rest, found);
         }
         ahead.absent = AbsentSince::of(&view);
@@ -107,8 +107,8 @@ impl Reader<'_> {
                     source: keys,
                     first: at,
                 };
-                let counts = |presence| self.is_seen(presence);
-                *ahead = self.look_ahead(&rest, Some(counts))?;
+                let says = |presence| self.says_seen(presence);
+                *ahead = self.look_ahead(&rest, Some(says))?;
             }
             let first = out.len();
             if let Some(look) = ahead {
@@ -126,7 +126,7 @@ impl Reader<'_> {
     /// Sets `found` for each key that was inserted since a look ahead. Returns `false` if that look is too old, or if
     /// other handles kept rotating.
     fn find_since(self, ahead: &LookAhead, hashes: &[u64], found: &mut [bool]) -> Result<bool> {
-        let there = |presence| presence != Presence::Absent;
+        let there = |presence| self.says_there(presence);
         for _ in 0..MAX_VIEW_ATTEMPTS {
             let view = Arc::clone(&*self.views.current()?);
             if !ahead.is_fresh_in(&view) {

@@ -87,6 +87,7 @@ impl Store {
                 log_expected: true,
                 commit_sequence: 0,
                 layers,
+                directory: None,
                 sections: Vec::new(),
                 commits: Default::default(),
             }
@@ -200,7 +201,7 @@ impl<'a> Reader<'a> {
         let shared = &self.store.shared;
         let settled =
             |view: &View| view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
-        look_up(key, shared, || self.view(), settled)
+        look_up(key, shared, || self.view(), there, settled)
             .unwrap()
             .unwrap()
     }

@@ -11,6 +11,7 @@ pub(crate) mod look_ahead;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
 pub(crate) mod point;
+pub(crate) mod segments;
 pub(crate) mod staged;
 
 use crate::buffer::Presence;
@@ -47,14 +48,28 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Returns whether a key in the active buffer is present for good, as far as this handle can tell without the
-    /// writer lock.
+    /// Returns whether a key is present for good, by what the active buffer says of it, as far as this handle can tell
+    /// without the writer lock; `None` if what lies below decides.
     #[inline]
-    pub(crate) fn is_seen(self, presence: Presence) -> bool {
+    pub(crate) fn says_seen(self, presence: Presence) -> Option<bool> {
         match presence {
-            Presence::Settled => true,
-            Presence::Open(handle) => handle == self.handle.number,
-            Presence::Absent => false,
+            Presence::Settled => Some(true),
+            // Whether what another handle has not committed counts, only claiming the key finds out.
+            Presence::Open(handle) => Some(handle == self.handle.number),
+            Presence::Removed | Presence::Removing(_) => Some(false),
+            Presence::Absent => None,
+        }
+    }
+
+    /// Returns whether a key is there for this handle, by what the active buffer says of it; `None` if what lies below
+    /// decides. What other handles have not committed counts where they insert, and not where they remove.
+    #[inline]
+    pub(crate) fn says_there(self, presence: Presence) -> Option<bool> {
+        match presence {
+            Presence::Settled | Presence::Open(_) => Some(true),
+            Presence::Removed => Some(false),
+            Presence::Removing(handle) => Some(handle != self.handle.number),
+            Presence::Absent => None,
         }
     }
 

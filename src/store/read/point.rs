@@ -3,6 +3,7 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use crate::buffer::Presence;
 use crate::error::Result;
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
@@ -36,19 +37,28 @@ impl PageLookup for Membership<'_> {
     }
 }
 
-/// Looks up one key. `view` returns the current view, and `settled` searches all of it but the active buffer. Returns
-/// `None` if the shared memory has ended.
+/// Looks up one key. `view` returns the current view, `says` whether the key is there by what the active buffer says of
+/// it, and `settled` searches the rest of the view. Returns `None` if the shared memory has ended.
 #[inline]
 pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
     hash: u64,
     shared: &Coordination,
     view: impl Fn() -> Result<V>,
+    says: impl Fn(Presence) -> Option<bool>,
     settled: impl Fn(&View) -> Result<bool>,
 ) -> Result<Option<bool>> {
     loop {
         let view = view()?;
         let active = &view.active.buffer;
-        if !active.is_unused() && active.contains(hash) || settled(&view)? {
+        let said = match active.is_unused() {
+            true => None,
+            false => says(active.lookup(hash)),
+        };
+        let found = match said {
+            Some(found) => found,
+            None => settled(&view)?,
+        };
+        if found {
             return Ok(Some(true));
         }
         if AbsentSince::of(&view).still_holds(shared) {
@@ -70,7 +80,8 @@ impl Reader<'_> {
         self.check_readable()?;
         let view = || self.views.current().inspect(|view| view.prefetch(hash));
         let settled = |view: &View| self.probe_settled(view, hash);
-        match look_up(hash, self.shared, view, settled)? {
+        let says = |presence| self.says_there(presence);
+        match look_up(hash, self.shared, view, says, settled)? {
             Some(found) => Ok(found),
             // Keys that the view does not show can no longer be looked up.
             None => Err(self.ended()),
@@ -80,6 +91,9 @@ impl Reader<'_> {
     /// Returns whether the sealed buffer or the pages hold the key.
     #[inline]
     pub(crate) fn probe_settled(self, view: &View, hash: u64) -> Result<bool> {
+        if let Some(segments) = &view.segments {
+            return self.probe_segments(view, segments, hash);
+        }
         let window = self.shared.window();
         let probed = view.probe_settled(hash, window, |layer, source| {
             let lookup = Membership {
@@ -95,9 +109,12 @@ impl Reader<'_> {
         }
     }
 
-    /// Returns whether the key is [seen](Self::is_seen) in the active buffer, or is anywhere else.
+    /// Returns whether the key is [seen](Self::says_seen) in the active buffer, or is anywhere else.
     #[inline]
     pub(crate) fn probe_seen(self, view: &View, hash: u64) -> Result<bool> {
-        Ok(self.is_seen(view.active.buffer.lookup(hash)) || self.probe_settled(view, hash)?)
+        match self.says_seen(view.active.buffer.lookup(hash)) {
+            Some(seen) => Ok(seen),
+            None => self.probe_settled(view, hash),
+        }
     }
 }

@@ -9,9 +9,11 @@ use crate::buffer::{Buffer, Presence};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
 use crate::page::probe_batch::EIGHT;
+use crate::segment::pages::SegmentPages;
 use crate::store::prefetch::{BATCH, GROUP};
+use crate::store::read::segments::probe_segments;
 use crate::store::view::View;
-use crate::store::view::lookup::with_keys;
+use crate::store::view::lookup::{closed_says, with_keys};
 use crate::store::view::section_set::SectionReader;
 
 /// Like [`GROUP`], if all lines of a key are prefetched.
@@ -49,6 +51,12 @@ impl SelectionVector {
         let Ok(()) = self.retain(BATCH, |_| {}, keep);
     }
 
+    /// Calls `each` with the places, in order.
+    pub(crate) fn for_each(&self, mut each: impl FnMut(usize)) {
+        let places = self.places[..self.count].iter();
+        places.for_each(|place| each(usize::from(*place)));
+    }
+
     /// Looks up the key of each place, and keeps the places whose keys are not found.
     fn find<E>(
         &mut self,
@@ -58,10 +66,24 @@ impl SelectionVector {
         fetch: impl Fn(u64),
         look: impl Fn(u64) -> Result<bool, E>,
     ) -> Result<(), E> {
+        let look = |hash| Ok(look(hash)?.then_some(true));
+        self.decide(hashes, found, group, fetch, look)
+    }
+
+    /// Looks up the key of each place, and keeps the places of which `look` says nothing.
+    fn decide<E>(
+        &mut self,
+        hashes: &[u64],
+        found: &mut [bool],
+        group: usize,
+        fetch: impl Fn(u64),
+        look: impl Fn(u64) -> Result<Option<bool>, E>,
+    ) -> Result<(), E> {
         let fetch = |place: usize| fetch(hashes[place]);
         self.retain(group, fetch, |place| {
-            found[place] = look(hashes[place])?;
-            Ok(!found[place])
+            let said = look(hashes[place])?;
+            found[place] = said == Some(true);
+            Ok(said.is_none())
         })
     }
 
@@ -129,6 +151,8 @@ pub(crate) enum KeyOrder {
 #[derive(Clone, Copy)]
 pub(crate) struct ProbeContext<'a> {
     pub(crate) layers: &'a [Arc<LayerPages>],
+    /// Only in a store of fingerprints, which has no layers.
+    pub(crate) segments: Option<&'a SegmentPages>,
     pub(crate) exempt: Option<&'a SectionReader>,
     pub(crate) window: WriteWindow<'a>,
     pub(crate) order: KeyOrder,
@@ -139,6 +163,7 @@ impl<'a> ProbeContext<'a> {
     pub(crate) fn of(view: &'a View, window: WriteWindow<'a>) -> Self {
         Self {
             layers: &view.layers,
+            segments: view.segments.as_deref(),
             exempt: view.sections.exempt.as_deref(),
             window,
             order: KeyOrder::Given,
@@ -161,7 +186,7 @@ impl<'a> ProbeContext<'a> {
 
     /// Returns whether a key is present, given whether it tests positive.
     #[inline]
-    fn is_key(&self, hash: u64, positive: bool) -> Result<bool, NeedsPointLookup> {
+    pub(crate) fn is_key(&self, hash: u64, positive: bool) -> Result<bool, NeedsPointLookup> {
         match (positive, self.exempt) {
             (true, Some(exempt)) => match exempt.try_contains(hash) {
                 Some(is_exempt) => Ok(!is_exempt),
@@ -172,26 +197,28 @@ impl<'a> ProbeContext<'a> {
     }
 }
 
-/// Looks for keys in the buffers, at most [`BATCH`] of them. Sets `found` for each that is present, and drops it from
-/// `rest`. `counts` decides whether a key in the active buffer is present; `None` skips that buffer.
+/// Looks for keys in the buffers, at most [`BATCH`] of them. Sets `found` for each that is present, and drops from
+/// `rest` each of which a buffer says whether it is. `says` tells that from what the active buffer says of a key; `None`
+/// skips that buffer.
 pub(crate) fn probe_buffers(
     view: &View,
     hashes: &[u64],
-    counts: Option<impl Fn(Presence) -> bool>,
+    says: Option<impl Fn(Presence) -> Option<bool>>,
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) {
     let active = &view.active.buffer;
-    if let Some(counts) = counts.filter(|_| !active.is_unused()) {
-        probe_buffer(active, hashes, counts, rest, found);
+    if let Some(says) = says.filter(|_| !active.is_unused()) {
+        let look = |hash| says(active.lookup(hash));
+        probe_buffer(active, hashes, look, rest, found);
     }
     if let Some(sealed) = &view.sealed {
-        let settled = |presence| presence == Presence::Settled;
-        probe_buffer(&sealed.buffer, hashes, settled, rest, found);
+        let look = |hash| closed_says(sealed.buffer.lookup_closed(hash));
+        probe_buffer(&sealed.buffer, hashes, look, rest, found);
     }
 }
 
-/// Looks for keys in the pages, as [`probe_buffers`] does in the buffers.
+/// Looks for keys in the pages, of layers or of segments, as [`probe_buffers`] does in the buffers.
 ///
 /// # Errors
 /// After an error `found` is meaningless.
@@ -201,6 +228,9 @@ pub(crate) fn probe_layers(
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) -> Result<(), NeedsPointLookup> {
+    if let Some(segments) = context.segments {
+        return probe_segments(segments, context, hashes, rest, found);
+    }
     for layer in with_keys(context.layers) {
         if context.is_dense(layer) {
             let look = |hash| context.look(layer, hash);
@@ -215,13 +245,13 @@ pub(crate) fn probe_layers(
 fn probe_buffer(
     buffer: &Buffer,
     hashes: &[u64],
-    counts: impl Fn(Presence) -> bool,
+    look: impl Fn(u64) -> Option<bool>,
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) {
     let fetch = |hash| buffer.prefetch(hash);
-    let look = |hash| Ok::<_, Infallible>(counts(buffer.lookup(hash)));
-    let Ok(()) = rest.find(hashes, found, GROUP, fetch, look);
+    let look = |hash| Ok::<_, Infallible>(look(hash));
+    let Ok(()) = rest.decide(hashes, found, GROUP, fetch, look);
 }
 
 /// Looks up keys in one layer. The first run of bits rules out most absent keys. If it ruled out most keys, the second

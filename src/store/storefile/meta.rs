@@ -18,8 +18,8 @@ use crate::sys::storage::{StorageFile, read_exact_at};
 pub(crate) struct Meta {
     pub(crate) header: Header,
     pub(crate) superblock: Superblock,
-    /// The sections that the other superblock names, if it is valid.
-    pub(crate) other_sections: Vec<Section>,
+    /// The other superblock, if it is valid.
+    pub(crate) other: Option<Superblock>,
     /// What is wrong with the other superblock, if it is damaged.
     pub(crate) damaged: Option<SuperblockFault>,
     /// The newest intent, if any.
@@ -58,15 +58,14 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
         read_exact_at(file, &mut bytes, SUPERBLOCK_OFFSETS[slot]).map_err(failed)?;
         Ok::<_, Error>(Superblock::decode(&bytes, &header))
     };
-    let none = Vec::new;
-    let (superblock, other_sections, damaged) = match (read(0)?, read(1)?) {
-        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, b.sections, None),
-        (Ok(a), Ok(b)) => (b, a.sections, None),
+    let (superblock, other, damaged) = match (read(0)?, read(1)?) {
+        (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, Some(b), None),
+        (Ok(a), Ok(b)) => (b, Some(a), None),
         // The other one has not been written yet.
         (Ok(good), Err(SuperblockFault::Blank)) | (Err(SuperblockFault::Blank), Ok(good)) => {
-            (good, none(), None)
+            (good, None, None)
         }
-        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, none(), Some(bad)),
+        (Ok(good), Err(bad)) | (Err(bad), Ok(good)) => (good, None, Some(bad)),
         (Err(a), Err(b)) => {
             let mark = read_mark(file, path, &header)?;
             let half = mark.and_then(|mark| mark.half_applied(None));
@@ -89,9 +88,16 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
         intent: newest_intent(file, path, &header)?,
         header,
         superblock,
-        other_sections,
+        other,
         damaged,
     })
+}
+
+impl Meta {
+    /// Returns the sections that the other superblock names.
+    pub(crate) fn other_sections(&self) -> &[Section] {
+        self.other.as_ref().map_or(&[], |other| &other.sections)
+    }
 }
 
 /// Reads the mark of a copy, if the file has one of this store.

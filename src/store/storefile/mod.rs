@@ -7,4 +7,5 @@ pub(crate) mod meta;
 pub(crate) mod page_scan;
 pub(crate) mod section_check;
 pub(crate) mod section_writer;
+pub(crate) mod segment_directory;
 pub(crate) mod store_file;

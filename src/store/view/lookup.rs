@@ -48,6 +48,16 @@ impl AbsentSince {
     }
 }
 
+/// Returns whether a key is there, by what a sealed buffer says of it; `None` if it is as it is in the pages.
+#[inline]
+pub(crate) fn closed_says(presence: Presence) -> Option<bool> {
+    match presence {
+        Presence::Settled => Some(true),
+        Presence::Removed => Some(false),
+        Presence::Absent | Presence::Open(_) | Presence::Removing(_) => None,
+    }
+}
+
 impl View {
     /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer
     /// that most likely holds a present key, and the first line of each other place.
@@ -59,6 +69,9 @@ impl View {
         if let Some(sealed) = &self.sealed {
             sealed.buffer.prefetch(hash);
         }
+        if let Some(segments) = &self.segments {
+            segments.prefetch(hash);
+        }
         let mut layers = with_keys(&self.layers);
         if let Some(largest) = layers.next() {
             largest.prefetch_all(hash);
@@ -68,17 +81,17 @@ impl View {
         }
     }
 
-    /// Returns whether the key is in the sealed buffer. Keys of open transactions have moved on to the active buffer,
-    /// which decides their fate.
+    /// Returns what the sealed buffer says of a key: whether it is there, or `None` if it is as it is in the pages. Keys
+    /// of open transactions have moved on to the active buffer, which decides their fate.
     #[inline]
-    pub(crate) fn is_in_sealed(&self, hash: u64) -> bool {
-        let sealed = self.sealed.as_ref();
-        sealed.is_some_and(|sealed| sealed.buffer.lookup(hash) == Presence::Settled)
+    pub(crate) fn sealed_says(&self, hash: u64) -> Option<bool> {
+        let sealed = self.sealed.as_ref()?;
+        closed_says(sealed.buffer.lookup_closed(hash))
     }
 
     /// Returns whether a buffer has the key. The answer is exact, but the key may be uncommitted.
     pub(crate) fn is_buffered(&self, hash: u64) -> bool {
-        self.active.buffer.contains(hash) || self.is_in_sealed(hash)
+        self.active.buffer.contains(hash) || self.sealed_says(hash) == Some(true)
     }
 
     /// Returns whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
@@ -90,8 +103,8 @@ impl View {
         window: WriteWindow<'_>,
         on_damage: impl Fn(&LayerPages, FormatError) -> Result<bool>,
     ) -> Result<bool> {
-        if self.is_in_sealed(hash) {
-            return Ok(true);
+        if let Some(found) = self.sealed_says(hash) {
+            return Ok(found);
         }
         for layer in with_keys(&self.layers) {
             let found = match layer.contains(hash, window) {
@@ -108,7 +121,17 @@ impl View {
         Ok(false)
     }
 
-    /// Returns the number of keys of a counting store: inserts minus removes, at least 0.
+    /// Returns the number of keys, those of open transactions included.
+    pub(crate) fn keys(&self) -> u64 {
+        match self.segments {
+            Some(_) => self.net_keys(),
+            None => self
+                .settled_keys()
+                .saturating_add(self.active.buffer.keys()),
+        }
+    }
+
+    /// Returns the number of keys of a store that can remove some: inserts minus removes, at least 0.
     pub(crate) fn net_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());

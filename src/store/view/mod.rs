@@ -13,13 +13,17 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::buffer::{Sum, Wrong};
 use crate::error::{Error, Result};
-use crate::file::layout::MAX_COUNTER;
-use crate::file::{LayerPages, Superblock};
+use crate::file::layout::{MAX_COUNTER, page_offset};
+use crate::file::{DirectoryRef, LayerPages, Superblock};
 use crate::log::LogEnd;
+use crate::page::PAGE_BYTES;
+use crate::page::space::Space;
+use crate::segment::pages::SegmentPages;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::Demand;
+use crate::store::storefile::segment_directory::read_directory;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
@@ -28,8 +32,14 @@ use crate::sys::storage::StorageFile;
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
 
-/// What a view maps of a store file: its layers and its sections.
-pub(crate) type Mapped = (Vec<Arc<LayerPages>>, SectionSet);
+/// What a view maps of a store file.
+#[derive(Debug)]
+pub(crate) struct Mapped {
+    pub(crate) layers: Vec<Arc<LayerPages>>,
+    /// Only in a store of fingerprints, which has no layers.
+    pub(crate) segments: Option<Arc<SegmentPages>>,
+    pub(crate) sections: SectionSet,
+}
 
 /// How often a renewal starts over because other handles made progress meanwhile.
 const MOST_RENEWALS: usize = 1000;
@@ -43,6 +53,8 @@ pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) sealed: Option<Arc<Generation>>,
     pub(crate) layers: Vec<Arc<LayerPages>>,
+    /// Only in a store of fingerprints, which has no layers.
+    pub(crate) segments: Option<Arc<SegmentPages>>,
     pub(crate) sections: SectionSet,
     /// The newest superblock when the view was created.
     pub(crate) superblock: Superblock,
@@ -67,7 +79,7 @@ impl View {
     /// Returns what the buffer after the active one is for, except for what is carried over into it.
     pub(crate) fn demand(&self) -> Demand {
         Demand {
-            filter: self.superblock.end_offset(),
+            filter: self.superblock.filter_bytes(),
             current: self.active.buffer.bytes(),
             carried: 0,
             waits: false,
@@ -117,12 +129,13 @@ impl View {
             None
         };
         let active = find(active)?;
-        let (layers, sections) = map(&superblock)?;
+        let mapped = map(&superblock)?;
         Ok(Some(Self {
             active,
             sealed,
-            layers,
-            sections,
+            layers: mapped.layers,
+            segments: mapped.segments,
+            sections: mapped.sections,
             superblock,
         }))
     }
@@ -276,11 +289,19 @@ impl ViewCell {
             None => {
                 let write = self.handle.access == Access::Shared;
                 let sizes = self.shared.buffer_sizes();
-                Generation::attach(&self.file.place, number, sizes, write).map(Arc::new)
+                let space = self.file.header.space();
+                let opened = Generation::attach(&self.file.place, number, sizes, space, write);
+                opened.map(Arc::new)
             }
         };
         let map = |superblock: &Superblock| {
-            map_all(&self.file.raw, &self.file.place, superblock, Some(old))
+            let space = self.file.header.space();
+            map_all(
+                &self.file.raw,
+                &self.file.place,
+                (superblock, space),
+                Some(old),
+            )
         };
         old.next(turn, superblock, find, map)
     }
@@ -290,13 +311,51 @@ impl ViewCell {
 pub(crate) fn map_all(
     file: &Arc<dyn StorageFile>,
     path: &Path,
-    superblock: &Superblock,
+    (superblock, space): (&Superblock, Option<Space>),
     old: Option<&View>,
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
+    let segments = match (space, superblock.directory) {
+        (Some(space), Some(directory)) => {
+            let held = old.and_then(|old| old.segments.as_ref());
+            Some(map_segments(&**file, path, &directory, space, held)?)
+        }
+        _ => None,
+    };
     let held = old.map(|old| &old.sections);
-    Ok((layers, SectionSet::of(file, path, superblock, held)?))
+    Ok(Mapped {
+        layers,
+        segments,
+        sections: SectionSet::of(file, path, superblock, held)?,
+    })
+}
+
+/// Reads a directory and maps its segments. The map reaches to the end of the file, and serves later directories too.
+fn map_segments(
+    file: &dyn StorageFile,
+    path: &Path,
+    directory: &DirectoryRef,
+    space: Space,
+    held: Option<&Arc<SegmentPages>>,
+) -> Result<Arc<SegmentPages>> {
+    if let Some(held) = held.filter(|held| held.version() == directory.version) {
+        return Ok(Arc::clone(held));
+    }
+    let failed = |error| Error::io("map the segments of", path, error);
+    let found = read_directory(file, path, directory, space)?;
+    let end = page_offset(directory.end_page);
+    let map = match held.filter(|held| held.map().len() as u64 * 8 >= end) {
+        Some(held) => Arc::clone(held.map()),
+        None => {
+            let length = file.length().map_err(failed)?.max(end);
+            let whole = length - length % PAGE_BYTES as u64;
+            Arc::new(file.map(0, whole).map_err(failed)?)
+        }
+    };
+    let held = held.map(Arc::as_ref);
+    let pages = SegmentPages::new(found.segments, space, directory, map, held);
+    Ok(Arc::new(pages.map_err(failed)?))
 }
 
 fn map_layers(

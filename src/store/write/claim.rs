@@ -1,6 +1,6 @@
 //! Claiming keys under the writer lock.
 
-use crate::buffer::{Claim, Digest, Slot};
+use crate::buffer::{Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 use crate::store::coordination::handle::Handle;
 use crate::store::engine::writer_state::Claims;
@@ -97,17 +97,13 @@ impl BatchOperation for ClaimBatch<'_> {
         let claims = &mut *self.claims;
         let active = &guard.view.active.buffer;
         for (slot, place) in claims.slots.iter().zip(&claims.places) {
-            active.publish(*slot, self.state);
+            active.publish_claim(*slot, self.state);
             self.verdicts[*place] = Verdict::New;
         }
         let count = claims.slots.len() as u64;
         active.set_keys(active.keys().saturating_add(count));
-        if guard.writer.file.header.transactional {
-            let slot = guard.slot();
-            let mut digest = slot.digest();
-            digest.merge(Digest::of(&claims.hashes), 1);
-            slot.set_digest(digest);
-        }
+        active.set_net_keys(active.net_keys().saturating_add_unsigned(count));
+        guard.note_changes(&claims.hashes, 1);
         claims.clear();
     }
 
@@ -140,6 +136,24 @@ impl ClaimBatch<'_> {
 }
 
 impl WriteGuard<'_> {
+    /// Notes for a transaction that keys were inserted, or with `times` of -1 removed.
+    #[inline]
+    pub(crate) fn note_changes(&self, hashes: &[u64], times: i64) {
+        if !self.writer.file.header.transactional {
+            return;
+        }
+        let slot = self.slot();
+        let mut changes = Digest::default();
+        let rounded = hashes
+            .iter()
+            .map(|hash| self.view.active.buffer.rounded(*hash));
+        changes.add_all(rounded, times);
+        let mut digest = slot.digest();
+        digest.merge(changes, 1);
+        let count = slot.uncommitted().saturating_add(hashes.len() as u64);
+        slot.set_uncommitted(digest, count);
+    }
+
     /// Claims the candidates of a batch, appends them to the log, and updates their verdicts.
     pub(crate) fn claim(
         &mut self,
@@ -177,7 +191,7 @@ impl WriteGuard<'_> {
     }
 
     /// Returns where keys that were absent may be now.
-    fn freshness(&self, absent: AbsentSince) -> Freshness {
+    pub(crate) fn freshness(&self, absent: AbsentSince) -> Freshness {
         let sealed = self.view.sealed.as_ref().map(|sealed| sealed.number());
         Freshness::of(absent, self.view.active.number(), sealed)
     }
@@ -191,15 +205,16 @@ impl WriteGuard<'_> {
         claims: &mut Claims,
     ) -> Result<Outcome> {
         let pending = claims.slots.len() as u64;
-        let is_there = match freshness {
+        let is_below = match freshness {
             Freshness::Active => false,
-            Freshness::Sealed => self.view.is_in_sealed(hash),
+            Freshness::Sealed => self.view.sealed_says(hash) == Some(true),
             Freshness::Checkpointed => self.writer.reader().probe_settled(&self.view, hash)?,
         };
-        if is_there {
+        let buffer = &self.view.active.buffer;
+        // The buffer decides first: it may have removed what is below.
+        if is_below && buffer.lookup(hash) == Presence::Absent {
             return Ok(Outcome::Verdict(Verdict::Seen));
         }
-        let buffer = &self.view.active.buffer;
         // A key that is present still gets its answer, and a refused key takes no slot.
         if pending >= claims.allowance
             && let Some(refusal) = self.refusal(pending)
@@ -213,8 +228,24 @@ impl WriteGuard<'_> {
             Claim::Open(handle) if handle == self.writer.handle.number => {
                 Ok(Outcome::Verdict(Verdict::Seen))
             }
-            Claim::Open(handle) => self.claim_from(handle, hash, claims),
+            Claim::Removing(handle) if handle == self.writer.handle.number => {
+                Ok(self.take_back(hash, claims))
+            }
+            Claim::Open(handle) | Claim::Removing(handle) => self.claim_from(handle, hash, claims),
             Claim::NoRoom => Ok(Outcome::NoRoom),
+        }
+    }
+
+    /// Claims a key that this handle itself has removed in its open transaction.
+    fn take_back(&self, hash: u64, claims: &mut Claims) -> Outcome {
+        let buffer = &self.view.active.buffer;
+        let rounded = buffer.rounded(hash);
+        match buffer.slot_of(hash) {
+            Some(slot) if !claims.taken_back.contains(&rounded) => {
+                claims.taken_back.push(rounded);
+                Outcome::Claimed(slot)
+            }
+            _ => Outcome::Verdict(Verdict::Seen),
         }
     }
 
@@ -231,6 +262,7 @@ impl WriteGuard<'_> {
         self.reap_dead_handles()?;
         Ok(match self.view.active.buffer.claim(hash) {
             Claim::Claimed(slot) => Outcome::Claimed(slot),
+            Claim::Settled => Outcome::Verdict(Verdict::Seen),
             _ => Outcome::Verdict(Verdict::Pending),
         })
     }
@@ -254,7 +286,7 @@ impl WriteGuard<'_> {
         }
         let file = self.writer.file;
         let buffer = &self.view.active.buffer;
-        let held = self.view.settled_keys().saturating_add(buffer.keys());
+        let held = self.view.keys();
         let room = match file.header.transactional {
             // Pending keys are not committed, so they make no difference.
             true => u64::MAX,
@@ -267,8 +299,7 @@ impl WriteGuard<'_> {
 
     /// Returns whether the store, including `pending` keys that are being claimed, holds all it may.
     fn is_full(&self, pending: u64) -> bool {
-        let buffered = self.view.active.buffer.keys().saturating_add(pending);
-        self.view.settled_keys().saturating_add(buffered) >= self.writer.file.key_limit
+        self.view.keys().saturating_add(pending) >= self.writer.file.key_limit
     }
 
     pub(crate) fn full(&self) -> Error {

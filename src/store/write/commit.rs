@@ -199,5 +199,5 @@ pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
         active.buffer.commit_transaction(state);
         slot.set_transaction(0);
     }
-    slot.set_digest(Digest::default());
+    slot.set_uncommitted(Digest::default(), 0);
 }

@@ -148,11 +148,12 @@ impl Writer<'_> {
     }
 
     /// Returns how the precheck searches the active buffer. It skips that buffer if the last batch was mostly new,
-    /// because claiming searches it anyway.
-    fn active_search(&self) -> Option<impl Fn(Presence) -> bool> {
+    /// because claiming searches it anyway. A key that this buffer has removed must not be taken for one below.
+    fn active_search(&self) -> Option<impl Fn(Presence) -> Option<bool>> {
         let reader = self.reader();
-        let searches = !self.hints.mostly_new.load(Ordering::Relaxed);
-        searches.then_some(move |presence| reader.is_seen(presence))
+        let searches = !self.hints.mostly_new.load(Ordering::Relaxed)
+            || self.views.cell.load().active.buffer.has_removals();
+        searches.then_some(move |presence| reader.says_seen(presence))
     }
 
     /// Claims a batch, prechecked or not.
@@ -229,10 +230,10 @@ impl Writer<'_> {
         let mut seen = [false; BATCH];
         let seen = &mut seen[..batch.len()];
         let reader = self.reader();
-        let counts = Some(|presence| reader.is_seen(presence));
+        let says = Some(|presence| reader.says_seen(presence));
         let context = ProbeContext::of(view, self.shared.window());
         let mut rest = SelectionVector::all(batch.len());
-        probe_buffers(view, batch, counts, &mut rest, seen);
+        probe_buffers(view, batch, says, &mut rest, seen);
         let probed = probe_layers(&context, batch, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {

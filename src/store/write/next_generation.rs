@@ -1,8 +1,9 @@
 //! The next generation and its log. It begins empty, or with the uncommitted keys of the previous one.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Claim, Presence, Wrong};
+use crate::buffer::{Buffer, Claim, OpenKeys, RemovalClaim, Wrong};
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::log::file::sync_parent;
@@ -10,6 +11,7 @@ use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path}
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::engine::writer_state::Local;
 use crate::store::generation::Generation;
+use crate::store::generation::hash_stream::for_each_change;
 use crate::store::storefile::meta::room_after;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
@@ -20,10 +22,10 @@ const LEAST_LOG_BYTES: u64 = 64 << 10;
 /// The most bytes reserved for a new log.
 const MOST_LOG_BYTES: u64 = 64 << 20;
 
-/// A handle's uncommitted keys.
+/// A handle's uncommitted keys, as its records have them.
 pub(crate) struct Carried {
     handle: u64,
-    pub(crate) keys: Vec<u64>,
+    pub(crate) keys: OpenKeys,
 }
 
 impl Writer<'_> {
@@ -155,6 +157,7 @@ impl WriteGuard<'_> {
     /// Carries all keys of open transactions over into the next buffer.
     pub(crate) fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
         let Writer { shared, file, .. } = *self.writer;
+        let mut whole = None;
         if !file.header.transactional {
             return Ok(Vec::new());
         }
@@ -168,24 +171,49 @@ impl WriteGuard<'_> {
                     got: handle,
                 }));
             };
-            let mut keys = Vec::new();
-            let own = |found| found == Presence::Open(handle);
-            old.collect(0..=u64::MAX, own, &mut keys);
+            let mut keys = OpenKeys::of(old, handle);
             let logged = shared.slot(slot).digest();
-            self.writer.handle.expect_keys(handle, logged, &keys)?;
-            let quota = keys.len() as u64;
+            let handles = self.writer.handle;
+            handles.expect_digest(handle, logged, keys.digest())?;
+            let quota = keys.count();
             let too_large = || Error::TransactionTooLarge { quota };
             let state = next.begin_transaction(handle).ok_or_else(too_large)?;
-            for hash in &keys {
+            for hash in &keys.inserted {
                 match next.claim(*hash) {
-                    Claim::Claimed(slot) => next.publish(slot, state),
+                    Claim::Claimed(slot) => next.publish_claim(slot, state),
                     Claim::NoRoom => return Err(too_large()),
-                    Claim::Settled | Claim::Open(_) => {}
+                    _ => {}
+                }
+            }
+            for hash in &keys.removed {
+                match next.claim_removal(*hash, true) {
+                    RemovalClaim::Claimed(slot) => next.publish_claim(slot, state),
+                    RemovalClaim::NoRoom => return Err(too_large()),
+                    _ => {}
+                }
+            }
+            if file.header.space().is_some() {
+                let whole = match &whole {
+                    Some(whole) => whole,
+                    None => whole.insert(self.whole_hashes(old)?),
+                };
+                for hash in keys.inserted.iter_mut().chain(&mut keys.removed) {
+                    *hash = whole.get(hash).copied().unwrap_or(*hash);
                 }
             }
             all.push(Carried { handle, keys });
         }
         Ok(all)
+    }
+
+    /// Returns the hashes that the active log has for rounded ones: the table of a store of fingerprints has only these.
+    fn whole_hashes(&self, old: &Buffer) -> Result<HashMap<u64, u64>> {
+        let log = self.writer.logs.of(&self.view.active)?;
+        let mut whole = HashMap::new();
+        for_each_change(log, &None, |hash, _| {
+            whole.insert(old.rounded(hash), hash);
+        })?;
+        Ok(whole)
     }
 
     /// Creates the next log with the keys carried over, and then closes the active one. In this order, a lack of room
@@ -240,7 +268,12 @@ impl WriteGuard<'_> {
             log.open(own)?;
             carried
                 .iter()
-                .try_for_each(|open| log.insert(open.handle, &open.keys))
+                .filter(|open| !open.keys.inserted.is_empty())
+                .try_for_each(|open| log.insert(open.handle, &open.keys.inserted))?;
+            carried
+                .iter()
+                .filter(|open| !open.keys.removed.is_empty())
+                .try_for_each(|open| log.remove(open.handle, &open.keys.removed))
         })?;
         made.buffer.set_applied(end.end);
         made.set_log(log);

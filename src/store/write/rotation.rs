@@ -91,14 +91,17 @@ impl WriteGuard<'_> {
             false => self.writer.buffers.make(next, self.demand(waits))?,
         };
         let carried = self.carry(&old.buffer, &buffer)?;
-        let moved: u64 = carried.iter().map(|open| open.keys.len() as u64).sum();
+        let moved: u64 = carried.iter().map(|open| open.keys.count()).sum();
+        let net: i64 = carried.iter().map(|open| open.keys.net()).sum();
         let count = old.buffer.keys().saturating_sub(moved);
         // A logged key takes at least its hash: recovery would reject a layer for more keys.
         let count = count.min(self.local.end.end / 8);
-        let (layer_index, layer) = self.target_layer(count)?;
+        let (layer_index, layer) = self.target(count)?;
         let (header, superblock) = (&self.writer.file.header, &self.view.superblock);
-        buffer.set_room(room_after(header, superblock, Some((count, &layer))));
+        let target = layer.as_ref().map(|layer| (count, layer));
+        buffer.set_room(room_after(header, superblock, target));
         buffer.set_keys(moved);
+        buffer.set_net_keys(net);
         let made = Arc::new(Generation::new(buffer));
         let cut = Cut {
             last,
@@ -109,6 +112,8 @@ impl WriteGuard<'_> {
         // From here on the rotation counts. After a death the next holder completes it.
         self.sound = false;
         old.buffer.set_keys(count);
+        let net = old.buffer.net_keys().saturating_sub(net);
+        old.buffer.set_net_keys(net);
         old.buffer.set_sealed();
         self.writer.begin_next(&old, Some(made))?;
         self.refresh()?;
@@ -139,6 +144,15 @@ impl WriteGuard<'_> {
         let timeout = self.writer.options.timeout;
         self.writer.checkpointer().settle_all(timeout)?;
         self.refresh()
+    }
+
+    /// Returns the layer that takes `count` more keys; none in a store of fingerprints.
+    fn target(&self, count: u64) -> Result<(u32, Option<Layer>)> {
+        if self.writer.file.header.space().is_some() {
+            return Ok((0, None));
+        }
+        let (index, layer) = self.target_layer(count)?;
+        Ok((index, Some(layer)))
     }
 
     /// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind

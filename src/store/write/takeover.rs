@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffer::{Buffer, COMMITTED, Digest, Presence, Wrong};
+use crate::buffer::{Buffer, COMMITTED, Digest, OpenKeys, Wrong};
 use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
 use crate::log::{LogEnd, LogReader, Mark, Record, RecordKind, log_path};
@@ -110,11 +110,13 @@ impl Writer<'_> {
                 }
             }
             RecordKind::Insert | RecordKind::Remove => {
+                let is_insert = record.kind == RecordKind::Insert;
+                let rounded = record.hashes().map(|hash| active.buffer.rounded(hash));
                 let pending = logged.pending.entry(record.handle).or_default();
-                pending.add_all(record.hashes(), 1);
+                pending.add_all(rounded, if is_insert { 1 } else { -1 });
                 if !is_applied && let Some(state) = self.state_of(record.handle) {
                     for hash in record.hashes() {
-                        active.buffer.publish_claimed(hash, state);
+                        active.buffer.publish_logged(hash, is_insert, state);
                     }
                 }
             }
@@ -131,18 +133,16 @@ impl Writer<'_> {
 
     /// Recounts each handle's uncommitted keys, and checks them against those in the log.
     fn recount_uncommitted(&self, active: &Buffer, pending: &BTreeMap<u64, Digest>) -> Result<()> {
-        let mut keys = Vec::new();
         for index in 0..MAX_HANDLES {
             let slot = self.shared.slot(index);
             let handle = slot.handle();
-            keys.clear();
+            let mut open = OpenKeys::default();
             if slot.transaction() != 0 {
-                let own = |found| found == Presence::Open(handle);
-                active.collect(0..=u64::MAX, own, &mut keys);
+                open = OpenKeys::of(active, handle);
                 let logged = pending.get(&handle).copied().unwrap_or_default();
-                self.handle.expect_keys(handle, logged, &keys)?;
+                self.handle.expect_digest(handle, logged, open.digest())?;
             }
-            slot.set_digest(Digest::of(&keys));
+            slot.set_uncommitted(open.digest(), open.count());
         }
         Ok(())
     }
@@ -191,9 +191,11 @@ fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) {
     if state != 0 && active.is_open(state, handle) {
         active.abort_transaction(state);
         active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
+        let net = slot.digest().keys.cast_signed();
+        active.set_net_keys(active.net_keys().saturating_sub(net));
     }
     slot.set_transaction(0);
-    slot.set_digest(Digest::default());
+    slot.set_uncommitted(Digest::default(), 0);
 }
 
 impl WriteGuard<'_> {

@@ -126,7 +126,7 @@ fn fields_out_of_their_range_with_a_right_checksum() {
     };
     let rate = "above 0 and below 1";
     let bits = "a multiple of 32640, not 0";
-    let kind = "1, 2 or 3";
+    let kind = "1 to 4";
     let zeros = "zeros";
     let table: Vec<(usize, Vec<u8>, FormatError)> = vec![
         (
@@ -157,7 +157,7 @@ fn fields_out_of_their_range_with_a_right_checksum() {
         ),
         (40, vec![0, 32, 0, 0], field("page_size", "4096", "8192")),
         (40, vec![0xFF; 4], field("page_size", "4096", "4294967295")),
-        (44, vec![4, 0], field("kind", kind, "4")),
+        (44, vec![5, 0], field("kind", kind, "5")),
         (44, vec![0xFF; 2], field("kind", kind, "65535")),
         (46, vec![4, 0], field("hash", "1, 2 or 3", "4")),
         (48, vec![2, 0, 0, 0], field("flags", "bit 0 alone", "2")),

@@ -2,7 +2,7 @@
 
 use std::ops::{Range, RangeInclusive};
 
-use crate::page::place::{first_hash_of, last_hash_below, page_of};
+use super::place::{first_hash_of, last_hash_below, page_of};
 
 /// The most fingerprints that there may be: half of the hashes, so that hashes alone are not wrong more often.
 pub(crate) const MOST_FINGERPRINTS: u64 = 1 << 63;

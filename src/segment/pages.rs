@@ -1,0 +1,227 @@
+//! The segments of one directory as a reader has them: mapped, and each page checked at its first use.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::directory::range;
+use super::entry::Segment;
+use super::fault::{SegmentFault, check_sealed};
+use super::fences::{self, FENCES_IN_PAGE};
+use super::lookup::{Lookup, PageWords};
+use super::reuse::has_passed;
+use crate::file::DirectoryRef;
+use crate::file::layout::REUSED_OFFSET;
+use crate::page::fingerprint::{self, read::FingerprintFault};
+use crate::page::space::Space;
+use crate::page::{PAGE_BYTES, PAGE_WORDS};
+use crate::sys::sync::Ordering;
+use crate::sys::{Map, Region};
+
+/// The directory that a superblock names, and a map of the file.
+#[derive(Debug)]
+pub(crate) struct SegmentPages {
+    segments: Vec<Segment>,
+    space: Space,
+    /// The version of the directory.
+    version: u64,
+    /// The whole file, at least up to the last page of a segment.
+    map: Arc<Map>,
+    /// One bit for each page of the file: it was checked as a page of these segments.
+    checked: Region,
+}
+
+/// Why there is no answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum NoAnswer {
+    /// The room of these segments may hold others by now. Look in a newer directory.
+    Passed,
+    Damaged(SegmentFault),
+}
+
+impl SegmentPages {
+    /// Returns the segments of a directory. `map` covers the file up to the directory's last page. Pages that `held` has
+    /// checked are not checked again.
+    pub(crate) fn new(
+        segments: Vec<Segment>,
+        space: Space,
+        directory: &DirectoryRef,
+        map: Arc<Map>,
+        held: Option<&Self>,
+    ) -> std::io::Result<Self> {
+        let words = directory.end_page.div_ceil(64);
+        let pages = Self {
+            segments,
+            space,
+            version: directory.version,
+            map,
+            checked: Region::private(words)?,
+        };
+        if let Some(held) = held {
+            pages.take_over(held);
+        }
+        Ok(pages)
+    }
+
+    /// Marks the pages that are those of an older directory as checked, if they were.
+    fn take_over(&self, held: &Self) {
+        for segment in &self.segments {
+            let place = held
+                .segments
+                .binary_search_by_key(&segment.first, |old| old.first);
+            if place.is_ok_and(|place| held.segments[place] == *segment) {
+                for page in segment.extent().filter(|page| held.is_checked(*page)) {
+                    self.set_checked(page);
+                }
+            }
+        }
+    }
+
+    /// Returns the map, for the next directory.
+    pub(crate) fn map(&self) -> &Arc<Map> {
+        &self.map
+    }
+
+    pub(crate) fn segments(&self) -> &[Segment] {
+        &self.segments
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// Returns whether what was read up to now may be of later segments.
+    #[inline]
+    pub(crate) fn has_passed(&self) -> bool {
+        has_passed(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
+    }
+
+    fn is_checked(&self, page: u64) -> bool {
+        let word = &self.checked.words()[page as usize / 64];
+        word.load(Ordering::Relaxed) >> (page % 64) & 1 != 0
+    }
+
+    fn set_checked(&self, page: u64) {
+        let word = &self.checked.words()[page as usize / 64];
+        word.fetch_or(1 << (page % 64), Ordering::Relaxed);
+    }
+
+    fn copy(&self, page: u64) -> [u8; PAGE_BYTES] {
+        let mut bytes = [0; PAGE_BYTES];
+        self.map.copy(page as usize * PAGE_WORDS, &mut bytes);
+        bytes
+    }
+
+    /// Checks the page of fences that has the fence of a page, counted within the segment.
+    fn check_fences(&self, index: usize, page: u64) -> Result<(), SegmentFault> {
+        let segment = &self.segments[index];
+        let passed = page / FENCES_IN_PAGE as u64;
+        let number = segment.first_fence_page() + passed;
+        if self.is_checked(number) {
+            return Ok(());
+        }
+        let before = passed * FENCES_IN_PAGE as u64;
+        let count = (u64::from(segment.pages) - before).min(FENCES_IN_PAGE as u64);
+        let range = range(&self.segments, index, self.space);
+        let bytes = self.copy(number);
+        fences::check(&bytes, number, segment.generation, count as usize, range)?;
+        self.set_checked(number);
+        Ok(())
+    }
+
+    /// Checks a page whose range begins with a fence.
+    fn check_list(&self, index: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+        let bytes = self.copy(number);
+        check_sealed(number, self.segments[index].generation, &bytes)?;
+        let got = fingerprint::first(&bytes);
+        if got != fence {
+            let expected = fence;
+            let fault = FingerprintFault::First { expected, got };
+            return Err(SegmentFault::List { number, fault });
+        }
+        self.set_checked(number);
+        Ok(())
+    }
+
+    fn lookup(&self) -> Lookup<'_, &Self> {
+        Lookup {
+            segments: &self.segments,
+            space: self.space,
+            pages: self,
+        }
+    }
+
+    /// Calls `each` with the answer for each hash, in their order; `None` if there was none.
+    pub(crate) fn contains_all(&self, hashes: &[u64], each: impl FnMut(Option<bool>)) {
+        self.lookup().contains_all(hashes, each);
+    }
+
+    /// Returns whether a key is there.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
+        let mut found = None;
+        self.contains_all(&[hash], |answer| found = answer);
+        if self.has_passed() {
+            return Err(NoAnswer::Passed);
+        }
+        match found {
+            Some(found) => Ok(found),
+            None => Err(self.fault(hash)),
+        }
+    }
+
+    /// Returns why there is no answer for a key.
+    #[cold]
+    fn fault(&self, hash: u64) -> NoAnswer {
+        let fault = self.lookup().check_way(hash);
+        match fault {
+            Err(fault) if !self.has_passed() => NoAnswer::Damaged(fault),
+            // Whatever was wrong has been written again since.
+            _ => NoAnswer::Passed,
+        }
+    }
+
+    /// Asks for the lines that a look-up of a key begins with.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        self.lookup().prefetch(hash);
+    }
+
+    /// Returns the pages of the file that look-ups of keys in a range of hashes read, without those of fences.
+    pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
+        self.lookup().likely_page(hash)
+    }
+
+    /// Asks the system for some pages of the file, without waiting for them.
+    pub(crate) fn will_need(&self, pages: Range<u64>) {
+        let count = pages.end - pages.start;
+        self.map.will_need(
+            pages.start as usize * PAGE_WORDS,
+            count as usize * PAGE_WORDS,
+        );
+    }
+}
+
+impl PageWords for &SegmentPages {
+    #[inline(always)]
+    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
+        let words = self.map.words::<PAGE_WORDS>(number as usize * PAGE_WORDS);
+        move |index| words.get(index)
+    }
+
+    #[inline(always)]
+    fn prefetch(self, number: u64, index: usize) {
+        self.map.prefetch(number as usize * PAGE_WORDS + index);
+    }
+
+    #[inline(always)]
+    fn check_fences(self, segment: usize, page: u64) -> Result<(), SegmentFault> {
+        SegmentPages::check_fences(self, segment, page)
+    }
+
+    #[inline(always)]
+    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+        if self.is_checked(number) {
+            return Ok(());
+        }
+        SegmentPages::check_list(self, segment, number, fence)
+    }
+}

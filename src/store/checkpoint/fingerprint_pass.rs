@@ -1,0 +1,191 @@
+//! The pass of a checkpoint over the segments of a store of fingerprints. It writes where nobody looks: to pages that no
+//! superblock names.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::directory_ref::directory_pages;
+use crate::file::layout::{REUSED_OFFSET, page_offset};
+use crate::file::{DirectoryRef, Section, Superblock};
+use crate::page::PAGE_BYTES;
+use crate::page::space::Space;
+use crate::segment::draft::Draft;
+use crate::segment::entry::Segment;
+use crate::segment::fault::SegmentFault;
+use crate::segment::free_room::FreeRoom;
+use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::segment::reuse::before_writing;
+use crate::store::checkpoint::chunk_writer::PageAccess;
+use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
+use crate::store::storefile::meta::Meta;
+use crate::store::storefile::segment_directory::{named, read_directory, write_directory};
+use crate::sys::storage::{read_exact_at, write_all_at};
+
+/// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
+pub(crate) struct FingerprintPass<'a> {
+    access: PageAccess<'a>,
+    space: Space,
+    directory: DirectoryRef,
+    old: Vec<Segment>,
+    /// The sequence of the superblock that ends the checkpoint.
+    sequence: u64,
+    room: FreeRoom,
+    named: Vec<Range<u64>>,
+}
+
+impl<'a> FingerprintPass<'a> {
+    /// Reads the directory, and makes sure that nothing but it is named, so that all other room is free.
+    pub(crate) fn begin(
+        access: PageAccess<'a>,
+        meta: &Meta,
+        directory: DirectoryRef,
+        space: Space,
+    ) -> Result<Self> {
+        let file = access.file;
+        let found = read_directory(&*file.raw, &file.place, &directory, space)?;
+        let mut sequence = meta.superblock.sequence + 1;
+        let other = meta.other.as_ref();
+        if other.is_none_or(|other| other.directory != Some(directory)) {
+            // A process died, or the disk failed, between the two superblocks of a checkpoint.
+            file.write_superblock(&Superblock {
+                sequence,
+                ..meta.superblock.clone()
+            })?;
+            sequence += 1;
+        }
+        raise_reused(access, &directory)?;
+        let mut named: Vec<_> = named(&meta.superblock, &found.segments).collect();
+        named.extend(meta.other_sections().iter().map(Section::numbers));
+        Ok(Self {
+            access,
+            space,
+            directory,
+            old: found.segments,
+            sequence,
+            room: FreeRoom::around(named.clone()),
+            named,
+        })
+    }
+
+    /// Returns the pages that are named.
+    pub(crate) fn named(&self) -> Vec<Range<u64>> {
+        self.named.clone()
+    }
+
+    /// Spares sections that this checkpoint has written.
+    pub(crate) fn spare(&mut self, sections: &[Section]) {
+        self.named.extend(sections.iter().map(Section::numbers));
+        self.room = FreeRoom::around(self.named.clone());
+    }
+
+    /// Returns the sequence of the superblock that ends the checkpoint.
+    pub(crate) fn sequence(&self) -> u64 {
+        self.sequence
+    }
+
+    /// Merges changes, about `count` of them, and writes the segments and the directory that result. Syncs nothing.
+    pub(crate) fn run(
+        &mut self,
+        source: ChangeSource<'_>,
+        count: u64,
+        generation: u64,
+    ) -> Result<DirectoryRef> {
+        let most = self.access.options.chunk_keys();
+        let mut io = SegmentIo {
+            access: self.access,
+            room: &mut self.room,
+            changes: ChangeStream::new(source, self.space, most),
+            generation,
+        };
+        let pass = Pass::new(&mut io, self.space, &self.old, count);
+        let segments = pass.run().map_err(|failure| failure.0)?;
+        if segments == self.old {
+            return Ok(self.directory);
+        }
+        self.write_directory(&segments, generation)
+    }
+
+    fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
+        let pages = directory_pages(segments.len() as u64);
+        let file = self.access.file;
+        let places = [
+            take(self.access, &mut self.room, pages)?,
+            take(self.access, &mut self.room, pages)?,
+        ];
+        let (version, path) = (self.sequence, &*file.place);
+        write_directory(&*file.raw, path, segments, places, (version, generation))
+    }
+}
+
+/// Announces to readers that all room which this directory does not name may be written from here on.
+fn raise_reused(access: PageAccess<'_>, directory: &DirectoryRef) -> Result<()> {
+    let file = access.file;
+    write_all_at(&*file.raw, &directory.version.to_le_bytes(), REUSED_OFFSET)
+        .map_err(|error| Error::io("write", &file.place, error))?;
+    before_writing();
+    Ok(())
+}
+
+fn take(access: PageAccess<'_>, room: &mut FreeRoom, pages: u64) -> Result<u64> {
+    room.take(pages).ok_or_else(|| Error::NoSpace {
+        action: "find room in",
+        path: access.file.place.to_path_buf(),
+    })
+}
+
+/// The store file, as a pass sees it.
+struct SegmentIo<'a, 'p> {
+    access: PageAccess<'a>,
+    room: &'p mut FreeRoom,
+    changes: ChangeStream<'p>,
+    generation: u64,
+}
+
+/// Why a pass ended.
+struct PassFailure(Error);
+
+impl From<Error> for PassFailure {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl SegmentIo<'_, '_> {
+    fn damaged(&self, fault: SegmentFault) -> PassFailure {
+        PassFailure(self.access.file.format_error(fault.into()))
+    }
+}
+
+impl PassIo for SegmentIo<'_, '_> {
+    type Error = PassFailure;
+
+    fn changes(
+        &mut self,
+        range: Range<u64>,
+        changes: &mut OwnedChanges,
+    ) -> Result<(), PassFailure> {
+        Ok(self.changes.load(range, changes)?)
+    }
+
+    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, PassFailure> {
+        let file = self.access.file;
+        let extent = segment.extent();
+        let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
+        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
+            .map_err(|error| Error::io("read pages of", &file.place, error))?;
+        Ok(bytes)
+    }
+
+    fn write(&mut self, draft: Draft) -> Result<Segment, PassFailure> {
+        let file = self.access.file;
+        let first_page = take(self.access, self.room, draft.pages_in_file())?;
+        let (segment, bytes) = draft.place(first_page, self.generation);
+        write_all_at(&*file.raw, &bytes, page_offset(first_page))
+            .map_err(|error| Error::io("write pages of", &file.place, error))?;
+        Ok(segment)
+    }
+
+    fn fault(&self, fault: SegmentFault) -> PassFailure {
+        self.damaged(fault)
+    }
+}

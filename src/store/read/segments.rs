@@ -1,0 +1,131 @@
+//! Looking keys up in segments of fingerprints.
+//!
+//! A look-up reads whatever its directory leads to, and then asks whether the room may have been written again since. If
+//! so, it looks in a newer directory.
+
+use std::sync::Arc;
+
+use crate::error::{Error, Result};
+use crate::segment::pages::{NoAnswer, SegmentPages};
+use crate::store::coordination::handle::Access;
+use crate::store::prefetch::BATCH;
+use crate::store::read::Reader;
+use crate::store::read::staged::{NeedsPointLookup, ProbeContext, SelectionVector};
+use crate::store::view::View;
+
+/// How often to look in a newer directory. Each was passed because two checkpoints went by during one look-up.
+const MAX_LOOKS: usize = 100;
+
+impl Reader<'_> {
+    /// Returns whether the sealed buffer or the segments hold the key.
+    pub(crate) fn probe_segments(
+        self,
+        view: &View,
+        segments: &SegmentPages,
+        hash: u64,
+    ) -> Result<bool> {
+        match self.try_probe(view, segments, hash)? {
+            Some(found) => Ok(found),
+            None => self.probe_newer(segments.version(), hash),
+        }
+    }
+
+    /// Does the same; `None` if the segments were passed.
+    fn try_probe(self, view: &View, segments: &SegmentPages, hash: u64) -> Result<Option<bool>> {
+        if let Some(found) = view.sealed_says(hash) {
+            return Ok(Some(found));
+        }
+        match segments.contains(hash) {
+            Ok(false) => Ok(Some(false)),
+            Ok(true) => {
+                let Some(exempt) = &view.sections.exempt else {
+                    return Ok(Some(true));
+                };
+                let is_exempt = exempt.contains(hash);
+                // The room of sections is written again as that of segments is.
+                if segments.has_passed() {
+                    return Ok(None);
+                }
+                match is_exempt {
+                    Ok(is_exempt) => Ok(Some(!is_exempt)),
+                    Err(error) => self.answer_without_exemptions(error).map(Some),
+                }
+            }
+            Err(NoAnswer::Passed) => Ok(None),
+            Err(NoAnswer::Damaged(fault)) => match self.on_damage.answer() {
+                Some(seen) => Ok(Some(seen)),
+                None => Err(self.file.format_error(fault.into())),
+            },
+        }
+    }
+
+    /// Looks the key up in a directory that is newer than `passed`, from the active buffer on.
+    #[cold]
+    fn probe_newer(self, mut passed: u64, hash: u64) -> Result<bool> {
+        for _ in 0..MAX_LOOKS {
+            let view = Arc::clone(&*self.views.current()?);
+            let Some(segments) = view.segments.as_ref().filter(|new| new.version() > passed) else {
+                break;
+            };
+            if let Some(seen) = self.says_seen(view.active.buffer.lookup(hash)) {
+                return Ok(seen);
+            }
+            if let Some(found) = self.try_probe(&view, segments, hash)? {
+                return Ok(found);
+            }
+            passed = segments.version();
+        }
+        Err(match self.handle.access {
+            // What this handle was opened with has been written over.
+            Access::Snapshot => Error::Ended,
+            _ => Error::Busy {
+                path: self.file.place.to_path_buf(),
+                what: "checkpoints that overtake each look-up",
+                process: None,
+            },
+        })
+    }
+}
+
+/// Looks for keys in segments, at most [`BATCH`] of them. Sets `found` for each that is present, and drops it from
+/// `rest`.
+///
+/// # Errors
+/// After an error `found` is meaningless.
+pub(crate) fn probe_segments(
+    segments: &SegmentPages,
+    context: &ProbeContext<'_>,
+    hashes: &[u64],
+    rest: &mut SelectionVector,
+    found: &mut [bool],
+) -> Result<(), NeedsPointLookup> {
+    let mut wanted = [0; BATCH];
+    let mut answers = [false; BATCH];
+    let (mut count, mut failed) = (0, false);
+    rest.for_each(|place| {
+        wanted[count] = hashes[place];
+        count += 1;
+    });
+    let mut answered = 0;
+    segments.contains_all(&wanted[..count], |answer| {
+        answers[answered] = answer == Some(true);
+        failed |= answer.is_none();
+        answered += 1;
+    });
+    if failed {
+        return Err(NeedsPointLookup);
+    }
+    for (hash, answer) in wanted[..count].iter().zip(&mut answers) {
+        *answer = *answer && context.is_key(*hash, true)?;
+    }
+    if segments.has_passed() {
+        return Err(NeedsPointLookup);
+    }
+    let mut turn = 0;
+    rest.for_each(|place| {
+        found[place] = answers[turn];
+        turn += 1;
+    });
+    rest.drop_if(|place| found[place]);
+    Ok(())
+}

@@ -1,0 +1,158 @@
+//! Reads and writes the directory of a store of fingerprints (FORMAT.md, "Segments").
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
+use crate::file::layout::page_offset;
+use crate::file::{DirectoryRef, FormatError, Superblock};
+use crate::page::PAGE_BYTES;
+use crate::page::space::Space;
+use crate::segment::directory::{check, decode_page, encode};
+use crate::segment::entry::Segment;
+use crate::segment::fault::SegmentFault;
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// The outcome of reading a directory.
+pub(crate) struct ReadDirectory {
+    pub(crate) segments: Vec<Segment>,
+    /// The pages of one copy or the other that are damaged, with what is wrong.
+    pub(crate) damaged: Vec<SegmentFault>,
+}
+
+/// Reads and checks the directory that a superblock names. A page that is damaged is read from the other copy.
+pub(crate) fn read_directory(
+    file: &dyn StorageFile,
+    path: &Path,
+    directory: &DirectoryRef,
+    space: Space,
+) -> Result<ReadDirectory> {
+    let failed = |fault: SegmentFault| Error::Format {
+        path: path.to_owned(),
+        source: fault.into(),
+    };
+    let pages = directory_pages(directory.segments);
+    let copies = directory.copies().map(|copy| read_pages(file, path, copy));
+    let [one, other] = copies;
+    let (one, other) = (one?, other?);
+    let mut found = ReadDirectory {
+        segments: Vec::with_capacity(directory.segments as usize),
+        damaged: Vec::new(),
+    };
+    for index in 0..pages {
+        let before = index * SEGMENTS_IN_PAGE;
+        let count = (directory.segments - before).min(SEGMENTS_IN_PAGE) as usize;
+        let decode = |bytes: &[[u8; PAGE_BYTES]], place: u64| {
+            let page = &bytes[index as usize];
+            let (number, end) = (place + index, directory.end_page);
+            decode_page(page, number, directory.generation, count, end)
+        };
+        let first = decode(&one, directory.places[0]);
+        let second = decode(&other, directory.places[1]);
+        let segments = match (first, second) {
+            (Ok(segments), Ok(_)) => segments,
+            (Ok(segments), Err(fault)) | (Err(fault), Ok(segments)) => {
+                found.damaged.push(fault);
+                segments
+            }
+            (Err(fault), Err(_)) => return Err(failed(fault)),
+        };
+        found.segments.extend(segments);
+    }
+    check(&found.segments, space).map_err(failed)?;
+    check_sums(directory, &found.segments).map_err(failed)?;
+    Ok(found)
+}
+
+/// Checks what a superblock says of all segments together.
+fn check_sums(directory: &DirectoryRef, segments: &[Segment]) -> Result<(), SegmentFault> {
+    let sums = sums_of(segments);
+    match sums == (directory.pages, directory.keys) {
+        true => Ok(()),
+        false => Err(SegmentFault::Keys {
+            expected: directory.keys,
+            got: sums.1,
+        }),
+    }
+}
+
+/// Returns the pages and the fingerprints of all segments.
+fn sums_of(segments: &[Segment]) -> (u64, u64) {
+    segments.iter().fold((0, 0), |(pages, keys), segment| {
+        let extent = segment.extent();
+        (pages + (extent.end - extent.start), keys + segment.keys)
+    })
+}
+
+fn read_pages(
+    file: &dyn StorageFile,
+    path: &Path,
+    pages: Range<u64>,
+) -> Result<Vec<[u8; PAGE_BYTES]>> {
+    let mut bytes = vec![[0; PAGE_BYTES]; (pages.end - pages.start) as usize];
+    read_exact_at(file, bytes.as_flattened_mut(), page_offset(pages.start))
+        .map_err(|error| Error::io("read the directory of", path, error))?;
+    Ok(bytes)
+}
+
+/// Writes both copies of a directory to pages that nothing names, without a sync, and returns what a superblock of this
+/// sequence says of it. `end_page` is the end of all pages of segments.
+pub(crate) fn write_directory(
+    file: &dyn StorageFile,
+    path: &Path,
+    segments: &[Segment],
+    places: [u64; 2],
+    (version, generation): (u64, u64),
+) -> Result<DirectoryRef> {
+    for place in places {
+        let bytes = encode(segments, place, generation);
+        write_all_at(file, &bytes, page_offset(place))
+            .map_err(|error| Error::io("write the directory of", path, error))?;
+    }
+    let (pages, keys) = sums_of(segments);
+    let mut directory = DirectoryRef {
+        places,
+        segments: segments.len() as u64,
+        pages,
+        keys,
+        end_page: 0,
+        version,
+        generation,
+    };
+    let ends = segments.iter().map(|segment| segment.extent().end);
+    let copies = directory.copies().map(|copy| copy.end);
+    directory.end_page = ends.chain(copies).fold(0, u64::max);
+    Ok(directory)
+}
+
+/// Returns the pages that a superblock and the segments of its directory name.
+pub(crate) fn named<'a>(
+    superblock: &'a Superblock,
+    segments: &'a [Segment],
+) -> impl Iterator<Item = Range<u64>> + 'a {
+    let segments = segments.iter().map(Segment::extent);
+    superblock.named().into_iter().chain(segments)
+}
+
+/// Returns the directory and the space of a store of fingerprints.
+///
+/// # Errors
+/// Fails for a superblock without a directory, which no store of fingerprints has.
+pub(crate) fn expect_directory(
+    path: &Path,
+    superblock: &Superblock,
+    space: Option<Space>,
+) -> Result<(DirectoryRef, Space)> {
+    superblock
+        .directory
+        .zip(space)
+        .ok_or_else(|| Error::Format {
+            path: path.to_owned(),
+            source: FormatError::HeaderField {
+                field: "kind",
+                expected: "a superblock with a directory",
+                got: "none".to_owned(),
+            },
+        })
+}

@@ -1,0 +1,263 @@
+//! Removing from a store of fingerprints. Removals go to the buffer and the log, under the writer lock. Segments change
+//! only in a checkpoint.
+
+use crate::buffer::{RemovalClaim, Slot};
+use crate::error::{Error, Result};
+use crate::store::prefetch::hash_source::{HashSource, SourceTail};
+use crate::store::prefetch::{BATCH, GROUP};
+use crate::store::read::look_ahead::LookAhead;
+use crate::store::view::lookup::AbsentSince;
+use crate::store::write::Writer;
+use crate::store::write::freshness::Freshness;
+use crate::store::write::guard::WriteGuard;
+use crate::store::write::verdict::Stop;
+use crate::store::write::write_batch::{BatchOperation, Decision, WriteBatch};
+
+/// The keys of a batch that are removed under the writer lock.
+struct RemoveBatch<'b> {
+    batch: &'b [u64],
+    /// Which of them were below the active buffer when they were looked up, and when that was.
+    below: &'b [bool],
+    looked: Option<AbsentSince>,
+    freshness: Freshness,
+    outcomes: &'b mut Vec<bool>,
+    slots: Vec<Slot>,
+    hashes: Vec<u64>,
+    /// The keys among them that this handle itself has inserted, in the same transaction.
+    taken_back: Vec<u64>,
+    /// The place of the first of the hashes in the batch.
+    first: usize,
+    state: u16,
+}
+
+impl Writer<'_> {
+    /// Removes one key.
+    pub(crate) fn remove_single(&self, hash: u64) -> Result<bool> {
+        let mut outcomes = Vec::with_capacity(1);
+        self.remove_each(&vec![hash], &mut outcomes)?;
+        // One key gives one answer.
+        Ok(outcomes[0])
+    }
+
+    /// Removes the keys of a part in order and appends the outcome of each. On an error the outcomes are those of the keys
+    /// before the one that failed, and those keys are done.
+    pub(crate) fn remove_each(&self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
+        self.handle.check_writable()?;
+        let mut ahead = self.look_below(&SourceTail::all(keys))?;
+        let mut hashes = [0; BATCH];
+        for at in (0..keys.count()).step_by(BATCH) {
+            let batch = &mut hashes[..BATCH.min(keys.count() - at)];
+            keys.hashes_from(at, batch);
+            let mut guard = self.lock()?;
+            let is_old = ahead
+                .as_ref()
+                .is_some_and(|look| guard.freshness(look.absent) == Freshness::Checkpointed);
+            if is_old {
+                drop(guard);
+                ahead = self.look_below(&SourceTail {
+                    source: keys,
+                    first: at,
+                })?;
+                guard = self.lock()?;
+            }
+            let first = out.len();
+            let below = ahead.as_ref().map(|look| (look.absent, look.seen_from(at)));
+            if let Err(stop) = guard.remove(batch, below, out) {
+                out.truncate(first + stop.done);
+                return Err(*stop.error);
+            }
+        }
+        Ok(())
+    }
+
+    /// Looks up many keys below the active buffer. Returns `None` if the look met a damaged page.
+    fn look_below(&self, keys: &SourceTail<'_>) -> Result<Option<LookAhead>> {
+        let none = None::<fn(crate::buffer::Presence) -> Option<bool>>;
+        self.reader().look_ahead(keys, none)
+    }
+}
+
+impl BatchOperation for RemoveBatch<'_> {
+    fn turns(&self) -> usize {
+        self.batch.len()
+    }
+
+    fn place(&self, turn: usize) -> usize {
+        turn
+    }
+
+    fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
+        if turn.is_multiple_of(GROUP) {
+            self.prefetch(guard, turn + GROUP);
+        }
+        let hash = self.batch[turn];
+        let is_below = self.is_below(guard, turn)?;
+        let quota = guard.writer.quota();
+        let changed = guard.slot().uncommitted();
+        if changed.saturating_add(self.hashes.len() as u64) >= quota {
+            return Err(Error::TransactionTooLarge { quota });
+        }
+        let own = guard.writer.handle.number;
+        let buffer = &guard.view.active.buffer;
+        let outcome = match buffer.claim_removal(hash, is_below) {
+            RemovalClaim::Claimed(slot) => return Ok(self.reserve(slot, turn)),
+            RemovalClaim::NoRoom => return Ok(Decision::NoRoom),
+            RemovalClaim::Open(handle) if handle == own => {
+                let rounded = buffer.rounded(hash);
+                match buffer.slot_of(hash) {
+                    Some(slot) if !self.taken_back.contains(&rounded) => {
+                        self.taken_back.push(rounded);
+                        return Ok(self.reserve(slot, turn));
+                    }
+                    _ => false,
+                }
+            }
+            RemovalClaim::Absent => false,
+            RemovalClaim::Removing(handle) if handle == own => false,
+            RemovalClaim::Open(handle) | RemovalClaim::Removing(handle) => {
+                guard.give_up_dead(handle)?;
+                match guard.view.active.buffer.claim_removal(hash, is_below) {
+                    RemovalClaim::Claimed(slot) => return Ok(self.reserve(slot, turn)),
+                    _ => false,
+                }
+            }
+        };
+        self.outcomes.push(outcome);
+        Ok(Decision::Unchanged)
+    }
+
+    fn first_reserved(&self) -> Option<usize> {
+        (!self.hashes.is_empty()).then_some(self.first)
+    }
+
+    fn append(&mut self, guard: &mut WriteGuard<'_>) -> Result<()> {
+        guard.check_table()?;
+        guard.announce()?;
+        let hashes = &self.hashes;
+        guard.append(|log, handle| log.remove(handle, hashes))
+    }
+
+    fn publish(&mut self, guard: &WriteGuard<'_>) {
+        let active = &guard.view.active.buffer;
+        for slot in &self.slots {
+            active.publish_claim(*slot, self.state);
+        }
+        let count = self.slots.len() as u64;
+        active.set_keys(active.keys().saturating_add(count));
+        active.set_net_keys(active.net_keys().saturating_sub_unsigned(count));
+        guard.note_changes(&self.hashes, -1);
+        self.clear();
+    }
+
+    fn abandon(&mut self, guard: &WriteGuard<'_>) {
+        for slot in &self.slots {
+            guard.view.active.buffer.retract(*slot);
+        }
+        self.clear();
+    }
+
+    fn resume(&mut self, guard: &WriteGuard<'_>, state: u16, turn: usize) {
+        self.state = state;
+        self.freshness = self.freshness_in(guard);
+        self.prefetch(guard, turn);
+        self.prefetch(guard, turn + GROUP);
+    }
+}
+
+impl RemoveBatch<'_> {
+    fn freshness_in(&self, guard: &WriteGuard<'_>) -> Freshness {
+        match self.looked {
+            Some(looked) => guard.freshness(looked),
+            None => Freshness::Checkpointed,
+        }
+    }
+
+    fn prefetch(&self, guard: &WriteGuard<'_>, first: usize) {
+        for hash in self.batch.iter().skip(first).take(GROUP) {
+            guard.view.active.buffer.prefetch(*hash);
+        }
+    }
+
+    /// Returns whether a key is present below the active buffer.
+    fn is_below(&self, guard: &WriteGuard<'_>, turn: usize) -> Result<bool> {
+        let hash = self.batch[turn];
+        match self.freshness {
+            Freshness::Active => Ok(self.below[turn]),
+            // What was the active buffer when the key was looked up decides first.
+            Freshness::Sealed => Ok(guard.view.sealed_says(hash).unwrap_or(self.below[turn])),
+            Freshness::Checkpointed => guard.writer.reader().probe_settled(&guard.view, hash),
+        }
+    }
+
+    fn reserve(&mut self, slot: Slot, turn: usize) -> Decision {
+        if self.hashes.is_empty() {
+            self.first = turn;
+        }
+        self.slots.push(slot);
+        self.hashes.push(self.batch[turn]);
+        self.outcomes.push(true);
+        Decision::Reserved
+    }
+
+    fn clear(&mut self) {
+        self.slots.clear();
+        self.hashes.clear();
+        self.taken_back.clear();
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Removes the keys of a batch in order and appends the outcome of each.
+    fn remove(
+        &mut self,
+        batch: &[u64],
+        below: Option<(AbsentSince, &[bool])>,
+        outcomes: &mut Vec<bool>,
+    ) -> Result<(), Stop> {
+        if self.log_is_long() {
+            self.rotate().map_err(Stop::at(0))?;
+        }
+        let state = self.begin_claims().map_err(Stop::at(0))?;
+        let mut operation = RemoveBatch {
+            batch,
+            below: below.map_or(&[], |(_, below)| below),
+            looked: below.map(|(looked, _)| looked),
+            freshness: Freshness::Checkpointed,
+            outcomes,
+            slots: Vec::new(),
+            hashes: Vec::new(),
+            taken_back: Vec::new(),
+            first: 0,
+            state,
+        };
+        operation.freshness = operation.freshness_in(self);
+        operation.prefetch(self, 0);
+        WriteBatch {
+            guard: self,
+            operation,
+        }
+        .run()
+    }
+
+    /// Gives up what a dead handle has not committed.
+    ///
+    /// # Errors
+    /// `Busy` if the handle lives: whether the key is there is not decided yet.
+    fn give_up_dead(&self, handle: u64) -> Result<()> {
+        let Writer {
+            shared,
+            handle: own,
+            file,
+            ..
+        } = *self.writer;
+        if !own.locks.is_alive(shared, handle)? {
+            return self.reap_dead_handles();
+        }
+        let seat = shared.slot_of(handle);
+        Err(Error::Busy {
+            path: file.place.to_path_buf(),
+            what: "the commit of a handle that has changed this key",
+            process: seat.map(|seat| shared.slot(seat).process()),
+        })
+    }
+}

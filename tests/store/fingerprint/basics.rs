@@ -1,0 +1,285 @@
+//! What a store of fingerprints answers, through checkpoints and reopening, compared with a set.
+
+use std::collections::HashSet;
+
+use everseen::hash::HashedKey;
+use everseen::{Kind, Options, Store, Verdict};
+use proptest::prelude::*;
+
+fn options() -> Options {
+    Options::new().kind(Kind::Fingerprint).buffer(256 << 10)
+}
+
+fn keys(range: std::ops::Range<u64>) -> Vec<u64> {
+    range.collect()
+}
+
+#[test]
+fn what_was_inserted_is_there_through_checkpoints_and_reopening() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = options().create(&path).unwrap();
+    for round in 0..20_u64 {
+        let some = keys(round * 5000..(round + 1) * 5000);
+        assert!(
+            store
+                .insert_hash_batch(&some)
+                .unwrap()
+                .iter()
+                .all(|new| *new)
+        );
+        assert!(
+            store
+                .insert_hash_batch(&some)
+                .unwrap()
+                .iter()
+                .all(|new| !*new)
+        );
+        if round % 3 == 0 {
+            store.checkpoint().unwrap();
+        }
+    }
+    let check = |store: &Store| {
+        assert!(
+            store
+                .contains_hash_batch(&keys(0..100_000))
+                .unwrap()
+                .iter()
+                .all(|found| *found)
+        );
+        let absent = store.contains_hash_batch(&keys(100_000..200_000)).unwrap();
+        assert!(absent.iter().all(|found| !*found));
+        assert_eq!(store.stats().unwrap().keys, 100_000);
+    };
+    check(&store);
+    store.close().unwrap();
+    let store = Store::open(&path).unwrap();
+    check(&store);
+    assert!(store.insert_hash(100_000).unwrap());
+    store.close().unwrap();
+    let store = Options::new().open_read_only(&path).unwrap();
+    assert!(store.contains_hash(100_000).unwrap());
+}
+
+#[test]
+fn what_was_removed_is_gone_and_comes_back_when_inserted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = options().create(&path).unwrap();
+    store.insert_hash_batch(&keys(0..50_000)).unwrap();
+    store.checkpoint().unwrap();
+    let mut removed = Vec::new();
+    let hashed: Vec<_> = (0..60_000_u64)
+        .map(|key| HashedKey::from_bits(store.hasher().mix(key)))
+        .collect();
+    store
+        .remove_hashed(&hashed[..20_000], &mut removed)
+        .unwrap();
+    assert!(removed.iter().all(|removed| *removed));
+    removed.clear();
+    store
+        .remove_hashed(&hashed[10_000..20_000], &mut removed)
+        .unwrap();
+    assert!(removed.iter().all(|removed| !*removed));
+    removed.clear();
+    store
+        .remove_hashed(&hashed[50_000..], &mut removed)
+        .unwrap();
+    assert!(removed.iter().all(|removed| !*removed));
+    let check = |store: &Store| {
+        let found = store.contains_hash_batch(&keys(0..50_000)).unwrap();
+        assert!(
+            found
+                .iter()
+                .enumerate()
+                .all(|(key, found)| *found == (key >= 20_000))
+        );
+        assert_eq!(store.stats().unwrap().keys, 30_000);
+    };
+    check(&store);
+    store.checkpoint().unwrap();
+    check(&store);
+    store.close().unwrap();
+    let store = options().open(&path).unwrap();
+    check(&store);
+    assert!(
+        store
+            .insert_hash_batch(&keys(0..20_000))
+            .unwrap()
+            .iter()
+            .all(|new| *new)
+    );
+    assert!(store.remove_hash(7).unwrap());
+    assert!(store.insert_hash(7).unwrap());
+    store.close().unwrap();
+    let store = options().open(&path).unwrap();
+    assert!(
+        store
+            .contains_hash_batch(&keys(0..50_000))
+            .unwrap()
+            .iter()
+            .all(|found| *found)
+    );
+    assert_eq!(store.stats().unwrap().keys, 50_000);
+}
+
+/// A step of one of two handles.
+#[derive(Debug, Clone)]
+enum Step {
+    Insert(usize, Vec<u64>),
+    Remove(usize, Vec<u64>),
+    Commit(usize),
+    /// The handle is dropped, with what it has not committed, and opened again.
+    Reopen(usize),
+    Checkpoint,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let some = || (0_usize..2, prop::collection::vec(0_u64..40, 1..12));
+    prop_oneof![
+        4 => some().prop_map(|(handle, keys)| Step::Insert(handle, keys)),
+        4 => some().prop_map(|(handle, keys)| Step::Remove(handle, keys)),
+        2 => (0_usize..2).prop_map(Step::Commit),
+        1 => (0_usize..2).prop_map(Step::Reopen),
+        2 => Just(Step::Checkpoint),
+    ]
+}
+
+/// The slow twin: what is committed, and what each handle has changed since.
+#[derive(Default)]
+struct Twin {
+    committed: HashSet<u64>,
+    open: [HashSet<u64>; 2],
+}
+
+impl Twin {
+    fn has(&self, handle: usize, key: u64) -> bool {
+        self.committed.contains(&key) ^ self.open[handle].contains(&key)
+    }
+
+    fn flip(&mut self, handle: usize, key: u64) {
+        if !self.open[handle].remove(&key) {
+            self.open[handle].insert(key);
+        }
+    }
+
+    fn commit(&mut self, handle: usize) {
+        for key in std::mem::take(&mut self.open[handle]) {
+            if !self.committed.remove(&key) {
+                self.committed.insert(key);
+            }
+        }
+    }
+}
+
+fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options().transactional(transactional).background(false);
+    let mut twin = Twin::default();
+    let first = options.create(&path).unwrap();
+    let mut stores = [Some(first), Some(options.open(&path).unwrap())];
+    for step in steps {
+        match step {
+            Step::Insert(handle, keys) => {
+                let store = stores[*handle].as_ref().unwrap();
+                let hashed: Vec<_> = keys
+                    .iter()
+                    .map(|key| HashedKey::from_bits(store.hasher().mix(*key)))
+                    .collect();
+                let mut verdicts = Vec::new();
+                store.claim_hashed(&hashed, &mut verdicts).unwrap();
+                for (key, verdict) in keys.iter().zip(verdicts) {
+                    let expected = match twin.open[1 - handle].contains(key) {
+                        true => Verdict::Pending,
+                        false if twin.has(*handle, *key) => Verdict::Seen,
+                        false => Verdict::New,
+                    };
+                    prop_assert_eq!(verdict, expected, "key {}", key);
+                    if verdict == Verdict::New {
+                        twin.flip(*handle, *key);
+                    }
+                }
+            }
+            Step::Remove(handle, keys) => {
+                let store = stores[*handle].as_ref().unwrap();
+                let hashed: Vec<_> = keys
+                    .iter()
+                    .map(|key| HashedKey::from_bits(store.hasher().mix(*key)))
+                    .collect();
+                let mut removed = Vec::new();
+                let outcome = store.remove_hashed(&hashed, &mut removed);
+                let pending = keys
+                    .iter()
+                    .position(|key| twin.open[1 - handle].contains(key));
+                prop_assert_eq!(outcome.is_err(), pending.is_some());
+                prop_assert_eq!(removed.len(), pending.unwrap_or(keys.len()));
+                for (key, removed) in keys.iter().zip(removed) {
+                    prop_assert_eq!(removed, twin.has(*handle, *key), "key {}", key);
+                    if removed {
+                        twin.flip(*handle, *key);
+                    }
+                }
+            }
+            Step::Commit(handle) => {
+                stores[*handle].as_ref().unwrap().commit().unwrap();
+                twin.commit(*handle);
+            }
+            Step::Reopen(handle) => {
+                drop(stores[*handle].take());
+                stores[*handle] = Some(options.open(&path).unwrap());
+                twin.open[*handle].clear();
+            }
+            Step::Checkpoint => stores[0].as_ref().unwrap().checkpoint().unwrap(),
+        }
+        if !transactional {
+            (0..2).for_each(|handle| twin.commit(handle));
+        }
+        for (handle, store) in stores.iter().enumerate() {
+            let all: Vec<u64> = (0..40).collect();
+            let store = store.as_ref().unwrap();
+            let found = store.contains_hash_batch(&all).unwrap();
+            let mut keys = twin.committed.len() as i64;
+            for key in all {
+                let own = twin.has(handle, key);
+                let other = twin.open[1 - handle].contains(&key);
+                let expected = own || other;
+                prop_assert_eq!(
+                    found[key as usize],
+                    expected,
+                    "handle {} key {}",
+                    handle,
+                    key
+                );
+                prop_assert_eq!(
+                    store.contains_hash(key).unwrap(),
+                    expected,
+                    "handle {} key {}",
+                    handle,
+                    key
+                );
+                for open in &twin.open {
+                    if open.contains(&key) {
+                        keys += if twin.committed.contains(&key) { -1 } else { 1 };
+                    }
+                }
+            }
+            prop_assert_eq!(store.stats().unwrap().keys as i64, keys);
+        }
+    }
+    Ok(())
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(40))]
+
+    #[test]
+    fn two_handles_answer_as_a_set(steps in prop::collection::vec(step(), 1..40)) {
+        run(&steps, false)?;
+    }
+
+    #[test]
+    fn two_transactional_handles_answer_as_a_set(steps in prop::collection::vec(step(), 1..40)) {
+        run(&steps, true)?;
+    }
+}

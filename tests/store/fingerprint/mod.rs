@@ -1,0 +1,3 @@
+//! Stores of fingerprints.
+
+mod basics;
