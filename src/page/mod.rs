@@ -6,7 +6,6 @@
 mod blocked_probes;
 pub(crate) mod bloom;
 pub(crate) mod counting;
-#[cfg_attr(not(test), expect(dead_code, reason = "`verify` will need it"))]
 pub(crate) mod fingerprint;
 mod kind;
 pub(crate) mod merge;
