@@ -74,7 +74,6 @@ pub mod fuzzing;
 pub mod hash;
 mod log;
 mod page;
-#[cfg_attr(not(test), expect(dead_code, reason = "`verify` will need it"))]
 mod segment;
 pub mod sizing;
 #[cfg(feature = "stages")]

@@ -148,7 +148,7 @@ mod tests {
     fn decoded(bytes: &[u8], count: usize) -> Result<Vec<Segment>, SegmentFault> {
         let mut found = Vec::new();
         for (number, page) in (500..).zip(bytes.as_chunks().0) {
-            let own = (count - found.len()).min((SEGMENTS_IN_PAGE as usize));
+            let own = (count - found.len()).min(SEGMENTS_IN_PAGE as usize);
             found.extend(decode_page(page, number, 6, own, END_PAGE)?);
         }
         Ok(found)

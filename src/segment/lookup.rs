@@ -72,13 +72,13 @@ impl<P: PageWords> Lookup<'_, P> {
         }
     }
 
-    /// Returns the page of the file on which a hash most likely lies; `None` without segments.
-    pub(crate) fn likely_page(&self, hash: u64) -> Option<u64> {
+    /// Returns the page of the file on which a hash lies, by fences that nobody has checked; `None` without segments.
+    pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
         if self.segments.is_empty() {
             return None;
         }
         let look = self.begin(hash);
-        Some(self.segments[look.segment].first_page + look.page)
+        Some(self.segments[look.segment].first_page + self.page_by_fences(&look))
     }
 
     /// Checks the pages on the way of a hash.

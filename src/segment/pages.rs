@@ -81,10 +81,6 @@ impl SegmentPages {
         &self.map
     }
 
-    pub(crate) fn segments(&self) -> &[Segment] {
-        &self.segments
-    }
-
     pub(crate) fn version(&self) -> u64 {
         self.version
     }
@@ -185,9 +181,15 @@ impl SegmentPages {
         self.lookup().prefetch(hash);
     }
 
-    /// Returns the pages of the file that look-ups of keys in a range of hashes read, without those of fences.
+    /// Returns the page of the file that a look-up of a hash reads; `None` without segments.
     pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
-        self.lookup().likely_page(hash)
+        self.lookup().page_of(hash)
+    }
+
+    /// Returns how many pages of fingerprints there are.
+    pub(crate) fn pages(&self) -> u64 {
+        let pages = self.segments.iter().map(|segment| u64::from(segment.pages));
+        pages.sum()
     }
 
     /// Asks the system for some pages of the file, without waiting for them.

@@ -7,7 +7,6 @@ use std::ops::Range;
 
 use proptest::prelude::*;
 
-use super::directory;
 use super::entry::{Segment, TARGET_PAGES};
 use super::fault::SegmentFault;
 use super::free_room::FreeRoom;

@@ -27,6 +27,7 @@ pub use backup::progress::Progress;
 pub use backup::snapshot::SnapshotReport;
 pub use check::fullness::{Fullness, LayerOccupancy};
 pub use check::repair::RepairReport;
+pub use check::segments::SegmentDamage;
 pub use check::stats::{LayerStats, Stats};
 pub use check::verify::{PageState, VerifyReport};
 pub use config::damage_policy::OnDamage;

@@ -303,7 +303,9 @@ impl<'s, T> Sieve<'s, T> {
     /// Returns how many pages a sweep reads.
     fn pages(&self) -> Result<u64> {
         let view = self.store.engine.views.current()?;
-        Ok(with_keys(&view.layers).map(LayerPages::pages).sum())
+        let layers: u64 = with_keys(&view.layers).map(LayerPages::pages).sum();
+        let segments = view.segments.as_ref();
+        Ok(layers + segments.map_or(0, |segments| segments.pages()))
     }
 }
 

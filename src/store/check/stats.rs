@@ -28,7 +28,8 @@ pub struct Stats {
     pub capacity: Option<u64>,
     /// The bound on the false-positive rate, set when the store was created.
     pub fpr_target: f64,
-    /// The false-positive rate expected of its pages at their current fill.
+    /// The false-positive rate expected of its pages at their current fill. In a store of
+    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) this is exact.
     pub fpr_now: f64,
     /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
     /// minus removes.
@@ -138,11 +139,19 @@ impl StatsCollector<'_> {
             .map(|layer| LayerStats::of(layer, header.kind.cell()))
             .collect();
         let settled = superblock.keys();
-        let bits: u64 = layers.iter().map(|layer| layer.bits).sum();
-        let over = if self.file.grows() {
+        let segments = header.space().zip(superblock.directory);
+        let bits: u64 = match segments {
+            Some(_) => superblock.filter_bytes() * 8,
+            None => layers.iter().map(|layer| layer.bits).sum(),
+        };
+        let over = if self.file.grows() || segments.is_some() {
             settled
         } else {
             header.capacity
+        };
+        let bits_per_key = match over {
+            0 => 0.0,
+            keys => bits as f64 / keys as f64,
         };
         let buffers = || view.sealed.iter().chain([&view.active]);
         let length = self.file.raw.length();
@@ -151,7 +160,10 @@ impl StatsCollector<'_> {
             hash: header.hash,
             capacity: (!self.file.grows()).then_some(header.capacity),
             fpr_target: header.fpr,
-            fpr_now: together(layers.iter().map(|layer| layer.fpr)),
+            fpr_now: match segments {
+                Some((space, _)) => settled as f64 / space.count() as f64,
+                None => together(layers.iter().map(|layer| layer.fpr)),
+            },
             keys: fullness.keys,
             key_limit: fullness.limit,
             keys_left: fullness.left(),
@@ -161,11 +173,7 @@ impl StatsCollector<'_> {
                 .as_ref()
                 .map_or(0, |exempt| exempt.count()),
             bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
-            bits_per_key: if over == 0 {
-                0.0
-            } else {
-                bits as f64 / over as f64
-            },
+            bits_per_key,
             generation: superblock.generation,
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)

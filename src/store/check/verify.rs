@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::file::{FormatError, SuperblockFault};
 use crate::page::{self, Content, PAGE_BYTES};
 use crate::store::check::fullness::{LayerOccupancy, Occupied, together};
+use crate::store::check::segments::{SegmentDamage, verify_segments};
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::coordination::handle::Handle;
 use crate::store::coordination::shm::Coordination;
@@ -34,6 +35,12 @@ pub struct VerifyReport {
     pub damaged: Vec<Damage>,
     /// The number of further bad pages.
     pub unlisted: u64,
+    /// In a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint), the fingerprints on all good pages.
+    pub fingerprints: u64,
+    /// In such a store, all bad pages; [`damaged`](Self::damaged) is empty.
+    pub segments: Vec<SegmentDamage>,
+    /// How many fingerprints there may be; 0 in a store of another kind.
+    pub(crate) space: u64,
     /// Faults in sections, which keep hashes exactly: a [`FormatError::SectionDamaged`] for each bad section.
     pub sections: Vec<FormatError>,
     /// The fault in one of the two superblocks, if there is one: a power cut may have struck while it was written. The
@@ -44,17 +51,23 @@ pub struct VerifyReport {
 impl VerifyReport {
     /// Returns whether no page and no section is damaged.
     pub fn is_ok(&self) -> bool {
-        self.damaged.is_empty() && self.sections.is_empty()
+        self.damaged.is_empty() && self.segments.is_empty() && self.sections.is_empty()
     }
 
     /// Estimates the distinct keys that the pages were offered, from the bits that are set. Keys wrongly taken for seen
-    /// are included; keys in the write buffer are not.
+    /// are included; keys in the write buffer are not. In a store of fingerprints this is exact: the fingerprints in good
+    /// pages.
     pub fn keys_estimate(&self) -> f64 {
-        self.layers.iter().map(|layer| layer.keys).sum()
+        let layers: f64 = self.layers.iter().map(|layer| layer.keys).sum();
+        layers + self.fingerprints as f64
     }
 
-    /// Returns the rate of wrong "seen" answers of all layers together, from the bits that are set.
+    /// Returns the rate of wrong "seen" answers of all layers together, from the bits that are set, or the share of all
+    /// possible fingerprints that the store has.
     pub fn fpr(&self) -> f64 {
+        if self.space > 0 {
+            return self.fingerprints as f64 / self.space as f64;
+        }
         together(self.layers.iter().map(|layer| layer.fpr))
     }
 }
@@ -137,13 +150,22 @@ impl<'a> Checker<'a> {
         let meta = self.file.read_meta()?;
         let view = Arc::clone(&*self.views.current()?);
         let mut report = VerifyReport {
-            superblock: meta.damaged,
+            superblock: meta.damaged.clone(),
             ..VerifyReport::default()
         };
         for section in &meta.superblock.sections {
             let checked = section.check(&*self.file.raw);
             let checked = checked.map_err(|error| section_error(&self.file.place, error))?;
             report.sections.extend(checked.err());
+        }
+        if let Some(space) = self.file.header.space() {
+            report.space = space.count();
+            let each = &mut |page, state| each(0, page..page + 1, state);
+            let found = verify_segments(self.file, &meta, each)?;
+            report.pages = found.pages;
+            report.fingerprints = found.keys;
+            report.segments = found.damaged;
+            return Ok(report);
         }
         let layers = view.superblock.layers.iter();
         let mut layers: Vec<_> = layers.map(Occupied::new).collect();

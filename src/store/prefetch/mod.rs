@@ -9,6 +9,7 @@ pub(crate) mod lookup_order;
 pub(crate) mod pace;
 pub(crate) mod readahead;
 pub(crate) mod residency;
+pub(crate) mod segment_readahead;
 
 /// The number of keys that are looked up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;

@@ -7,11 +7,13 @@ use std::time::{Duration, Instant};
 use crate::buffer::Presence;
 use crate::error::Result;
 use crate::file::LayerPages;
+use crate::segment::pages::SegmentPages;
 use crate::store::prefetch::BATCH;
 use crate::store::prefetch::hash_source::{HashSource, SourceTail};
 use crate::store::prefetch::lookup_order::LookupOrder;
 use crate::store::prefetch::readahead::{Passed, Readahead, is_sweep};
 use crate::store::prefetch::residency::CountedWalk;
+use crate::store::prefetch::segment_readahead::{self, SegmentReadahead};
 use crate::store::read::Reader;
 use crate::store::read::staged::{
     KeyOrder, NeedsPointLookup, ProbeContext, SelectionVector, probe_buffers, probe_layers,
@@ -43,6 +45,7 @@ impl Walk<'_> {
 struct WalkState<'a> {
     walk: Walk<'a>,
     readahead: Readahead<'a>,
+    of_segments: Option<SegmentReadahead<'a>>,
     /// Space for the hashes of one batch.
     hashes: [u64; BATCH],
 }
@@ -154,12 +157,18 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let (file, layers) = (&*self.reader.file.raw, self.context.layers);
         let residency = &self.reader.hints.residency;
         let begun = Instant::now();
-        let sweeps = walk.has_pages() && is_sweep(self.order, layers);
+        let segments = self.context.segments;
+        let sweeps = walk.has_pages()
+            && match segments {
+                Some(segments) => segment_readahead::is_sweep(self.order, segments),
+                None => is_sweep(self.order, layers),
+            };
         let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
         let passed = counted.as_ref().map_or(Passed::Kept, CountedWalk::passed);
         let mut state = WalkState {
             walk,
             readahead: Readahead::new(layers, file, count, passed),
+            of_segments: segments.map(SegmentReadahead::new),
             hashes: [0; BATCH],
         };
         let walked = (0..count)
@@ -182,8 +191,9 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             pace.note_keys(self.order.count(), taken);
         }
         if is_sweep {
-            let pages = with_keys(self.context.layers).map(LayerPages::pages).sum();
-            pace.note_sweep(pages, taken);
+            let layers: u64 = with_keys(self.context.layers).map(LayerPages::pages).sum();
+            let segments = self.context.segments.map_or(0, SegmentPages::pages);
+            pace.note_sweep(layers + segments, taken);
         }
     }
 
@@ -199,7 +209,10 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let end = order.count().min(first + BATCH);
         let asks = walk.has_pages() && residency.asks();
         if asks {
-            state.readahead.advance(order, first);
+            match &mut state.of_segments {
+                Some(readahead) => readahead.advance(order, first),
+                None => state.readahead.advance(order, first),
+            }
         }
         let hashes = &mut state.hashes[..end - first];
         order.hashes(first..end, hashes);

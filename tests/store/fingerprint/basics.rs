@@ -123,6 +123,42 @@ fn what_was_removed_is_gone_and_comes_back_when_inserted() {
     assert_eq!(store.stats().unwrap().keys, 50_000);
 }
 
+#[test]
+fn stats_and_verify_know_what_is_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options().capacity(200_000).fpr(1e-4);
+    let store = options.create(&path).unwrap();
+    store.insert_hash_batch(&keys(0..100_000)).unwrap();
+    store.close().unwrap();
+    let store = options.open(&path).unwrap();
+    let (stats, report) = (store.stats().unwrap(), store.verify().unwrap());
+    let distinct = report.fingerprints;
+    assert!((99_990..=100_000).contains(&distinct), "{distinct}");
+    assert_eq!((stats.keys, stats.key_limit), (distinct, 200_000));
+    assert!(report.is_ok());
+    assert!(
+        (stats.fpr_now / 5e-5 - 1.0).abs() < 0.001,
+        "{}",
+        stats.fpr_now
+    );
+    assert!((report.fpr() / stats.fpr_now - 1.0).abs() < 1e-9);
+    assert!(
+        (15.0..18.0).contains(&stats.bits_per_key),
+        "{}",
+        stats.bits_per_key
+    );
+    let mut bytes = std::fs::read(&path).unwrap();
+    let at = bytes.len() / 2;
+    bytes[at] ^= 1;
+    store.close().unwrap();
+    std::fs::write(&path, bytes).unwrap();
+    let store = options.open(&path).unwrap();
+    let report = store.verify().unwrap();
+    assert!(!report.is_ok());
+    assert_eq!(report.segments.len(), 1, "{:?}", report.segments);
+}
+
 /// A step of one of two handles.
 #[derive(Debug, Clone)]
 enum Step {
