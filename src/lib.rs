@@ -94,7 +94,7 @@ pub use store::{
     DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport,
     Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured, Merge,
     MergeReport, OnDamage, Options, PageState, Progress, RecoveryReport, Removal, RepairReport,
-    Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict, VerifyReport,
+    SegmentDamage, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

@@ -7,6 +7,7 @@ use super::fences::fence_pages;
 use crate::codec::{Decoder, Encoder};
 use crate::file::layout::{FIRST_PAGE, MAX_COUNTER, PAGE_LIMIT};
 use crate::page::fingerprint::MOST_IN_PAGE;
+use crate::page::{PAGE_BYTES, occupancy, seal};
 
 /// Pages of fingerprints that a segment has when it is cut from a larger one: two pages of fences, and 4 MiB.
 pub(crate) const TARGET_PAGES: usize = 1020;
@@ -41,6 +42,17 @@ impl Segment {
     /// Returns the number of its first page of fences.
     pub(crate) fn first_fence_page(&self) -> u64 {
         self.first_page + u64::from(self.pages)
+    }
+
+    /// Returns the entry of the same segment in another place, and seals its pages for there.
+    pub(crate) fn moved(&self, first_page: u64, bytes: &mut [u8]) -> Self {
+        for (number, page) in (first_page..).zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
+            seal(number, self.generation, occupancy(page), page);
+        }
+        Self {
+            first_page,
+            ..*self
+        }
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {

@@ -66,6 +66,19 @@ impl FreeRoom {
         Some(start)
     }
 
+    /// Takes this many pages from the first run that is long enough and begins before `end`.
+    pub(crate) fn take_before(&mut self, pages: u64, end: u64) -> Option<u64> {
+        let mut runs = self.ends.range(..end);
+        let (start, end) = runs.find(|(start, end)| **end - **start >= pages)?;
+        let (start, end) = (*start, *end);
+        self.ends.remove(&start);
+        self.lengths.remove(&(end - start, start));
+        if end - start > pages {
+            self.insert(start + pages..end);
+        }
+        Some(start)
+    }
+
     fn insert(&mut self, run: Range<u64>) {
         self.ends.insert(run.start, run.end);
         self.lengths.insert((run.end - run.start, run.start));
@@ -121,6 +134,19 @@ mod tests {
                 prop_assert_eq!(room.end(), marks.0.len() as u64);
             }
         }
+    }
+
+    #[test]
+    fn the_first_run_that_is_long_enough_is_taken_if_it_lies_before() {
+        let named = [40..50, 53..60, 70..80].map(|range| range.start..range.end);
+        let mut room = FreeRoom::around(named);
+        assert_eq!(room.take_before(9, 70), None);
+        assert_eq!(room.take_before(5, 32), None);
+        assert_eq!(room.take_before(9, 100), Some(60));
+        assert_eq!(room.take_before(3, 50), Some(32));
+        assert_eq!(room.take_before(3, 51), Some(35));
+        assert_eq!(room.take_before(3, 51), Some(50));
+        assert_eq!(room.runs().collect::<Vec<_>>(), [38..40, 69..70]);
     }
 
     #[test]

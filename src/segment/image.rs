@@ -59,6 +59,12 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
+    /// Checks the headers and CRCs of all pages, those of fences too.
+    pub(crate) fn check_headers(&self) -> Result<(), SegmentFault> {
+        self.check_fences()?;
+        (0..self.pages.len()).try_for_each(|index| self.check_header(index).map(drop))
+    }
+
     /// Checks a page's header and CRC alone.
     pub(crate) fn check_header(&self, index: usize) -> Result<u32, SegmentFault> {
         check_sealed(

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::file::Layer;
 use crate::file::superblock::Commits;
+use crate::file::{Layer, Superblock};
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
@@ -128,6 +128,23 @@ struct StatsCollector<'a> {
 }
 
 impl StatsCollector<'_> {
+    fn bits_per_key(&self, superblock: &Superblock, layers: &[LayerStats]) -> f64 {
+        let header = &self.file.header;
+        let has_segments = header.space().is_some();
+        let bits = match has_segments {
+            true => superblock.filter_bytes() * 8,
+            false => layers.iter().map(|layer| layer.bits).sum(),
+        };
+        let over = match self.file.grows() || has_segments {
+            true => superblock.keys(),
+            false => header.capacity,
+        };
+        match over {
+            0 => 0.0,
+            keys => bits as f64 / keys as f64,
+        }
+    }
+
     fn collect(&self, commits: Commits) -> Result<Stats> {
         let header = &self.file.header;
         let view = self.views.current()?;
@@ -138,21 +155,6 @@ impl StatsCollector<'_> {
             .iter()
             .map(|layer| LayerStats::of(layer, header.kind.cell()))
             .collect();
-        let settled = superblock.keys();
-        let segments = header.space().zip(superblock.directory);
-        let bits: u64 = match segments {
-            Some(_) => superblock.filter_bytes() * 8,
-            None => layers.iter().map(|layer| layer.bits).sum(),
-        };
-        let over = if self.file.grows() || segments.is_some() {
-            settled
-        } else {
-            header.capacity
-        };
-        let bits_per_key = match over {
-            0 => 0.0,
-            keys => bits as f64 / keys as f64,
-        };
         let buffers = || view.sealed.iter().chain([&view.active]);
         let length = self.file.raw.length();
         Ok(Stats {
@@ -160,8 +162,8 @@ impl StatsCollector<'_> {
             hash: header.hash,
             capacity: (!self.file.grows()).then_some(header.capacity),
             fpr_target: header.fpr,
-            fpr_now: match segments {
-                Some((space, _)) => settled as f64 / space.count() as f64,
+            fpr_now: match header.space() {
+                Some(space) => superblock.keys() as f64 / space.count() as f64,
                 None => together(layers.iter().map(|layer| layer.fpr)),
             },
             keys: fullness.keys,
@@ -173,7 +175,7 @@ impl StatsCollector<'_> {
                 .as_ref()
                 .map_or(0, |exempt| exempt.count()),
             bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
-            bits_per_key,
+            bits_per_key: self.bits_per_key(superblock, &layers),
             generation: superblock.generation,
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)

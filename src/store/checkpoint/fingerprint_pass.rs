@@ -118,7 +118,7 @@ impl<'a> FingerprintPass<'a> {
 }
 
 /// Announces to readers that all room which this directory does not name may be written from here on.
-fn raise_reused(access: PageAccess<'_>, directory: &DirectoryRef) -> Result<()> {
+pub(crate) fn raise_reused(access: PageAccess<'_>, directory: &DirectoryRef) -> Result<()> {
     let file = access.file;
     write_all_at(&*file.raw, &directory.version.to_le_bytes(), REUSED_OFFSET)
         .map_err(|error| Error::io("write", &file.place, error))?;

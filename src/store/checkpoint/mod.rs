@@ -6,6 +6,7 @@
 pub(crate) mod apply;
 pub(crate) mod bloom_pass;
 pub(crate) mod chunk_writer;
+pub(crate) mod compaction;
 pub(crate) mod counting_pass;
 pub(crate) mod fingerprint_pass;
 pub(crate) mod run;

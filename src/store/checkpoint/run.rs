@@ -10,6 +10,7 @@ use crate::log::file::sync_parent;
 use crate::log::{LogFile, log_path};
 use crate::store::checkpoint::apply::LogApplier;
 use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::checkpoint::compaction::Compaction;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::locks::Intention;
@@ -251,6 +252,27 @@ impl<'a> Checkpointer<'a> {
         self.shared.set_settled(log.generation + 1);
         self.views.renew()?;
         self.remove_generation(log.generation);
+        Ok(())
+    }
+
+    /// Makes the file of a store of fingerprints as short as it can be. The caller is the last handle and has checkpointed
+    /// everything. Room that can't be given back is no failure: the next session uses it.
+    pub(crate) fn compact(&self) -> Result<()> {
+        if self.file.header.space().is_none() {
+            return Ok(());
+        }
+        let held_off = self.hold_off()?;
+        let compaction = Compaction::new(self.applier().access);
+        let compacted = compaction.run();
+        match compacted {
+            Err(Error::NoSpace { .. }) => return Ok(()),
+            outcome => self.handle.poison_on_failure(outcome)?,
+        }
+        // A reader's map would end before the pages that its directory names.
+        if let Ok(Some(_no_readers)) = self.handle.locks.keep_readers_out() {
+            let _ = compaction.cut_off();
+        }
+        drop(held_off);
         Ok(())
     }
 

@@ -142,7 +142,8 @@ impl<'a> Closer<'a> {
         guard.seal_active(true)?;
         drop(guard);
         self.checkpoints.join_threads();
-        self.checkpointer.settle_all(self.options.timeout)
+        self.checkpointer.settle_all(self.options.timeout)?;
+        self.checkpointer.compact()
     }
 
     fn remove_shared_memory(&self) {

@@ -8,7 +8,7 @@ use crate::store::prefetch::lookup_order::LookupOrder;
 const KEYS_AHEAD: usize = 4 * BATCH;
 
 /// The maximum number of unneeded pages between two needed ones that are read along.
-const GAP: u64 = 2;
+const SEGMENT_GAP: u64 = 2;
 
 /// The pages that one walk over the keys of a part reads.
 pub(crate) struct SegmentReadahead<'a> {
@@ -42,7 +42,7 @@ impl<'a> SegmentReadahead<'a> {
                 .filter_map(|hash| self.segments.page_of(*hash));
             self.pages.extend(pages);
             self.pages.sort_unstable();
-            for run in self.pages.chunk_by(|one, next| next - one <= GAP) {
+            for run in self.pages.chunk_by(|one, next| next - one <= SEGMENT_GAP) {
                 if let [first, .., last] | [first @ last] = run {
                     self.segments.will_need(*first..*last + 1);
                 }

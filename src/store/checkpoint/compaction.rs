@@ -1,0 +1,159 @@
+//! Closing a store of fingerprints small: what lies at the end of the file moves into free room before it, and the rest
+//! is cut off.
+//!
+//! A checkpoint that rewrites all segments needs as much room again. As long as the store is open, the next checkpoint
+//! uses that room.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::directory_ref::directory_pages;
+use crate::file::layout::page_offset;
+use crate::file::{DirectoryRef, Section, Superblock};
+use crate::page::PAGE_BYTES;
+use crate::segment::directory::range;
+use crate::segment::entry::Segment;
+use crate::segment::free_room::FreeRoom;
+use crate::segment::image::Image;
+use crate::store::checkpoint::chunk_writer::PageAccess;
+use crate::store::checkpoint::fingerprint_pass::raise_reused;
+use crate::store::storefile::meta::Meta;
+use crate::store::storefile::segment_directory::{
+    expect_directory, named, read_directory, write_directory,
+};
+use crate::sys::storage::{read_exact_at, write_all_at};
+
+/// Free room of less than the file divided by this is not worth moving anything.
+const WORTH_SHARE: u64 = 32;
+/// How often what is left is moved: what was moved has left room behind.
+const MOST_ROUNDS: usize = 4;
+
+/// Moves the segments of a closing store together.
+pub(crate) struct Compaction<'a> {
+    access: PageAccess<'a>,
+}
+
+impl<'a> Compaction<'a> {
+    pub(crate) fn new(access: PageAccess<'a>) -> Self {
+        Self { access }
+    }
+
+    /// Moves segments to the front as long as it pays, and returns the superblock that names them then. The caller holds
+    /// the checkpoint lock, and no checkpoint is due.
+    pub(crate) fn run(&self) -> Result<()> {
+        for _ in 0..MOST_ROUNDS {
+            if !self.round()? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts off what nothing names behind the last page. The caller has made sure that nobody reads the store.
+    pub(crate) fn cut_off(&self) -> Result<()> {
+        let file = self.access.file;
+        let meta = file.read_meta()?;
+        let other = meta.other.as_ref().map_or(0, Superblock::end_offset);
+        let end = meta.superblock.end_offset().max(other);
+        let failed = |error| Error::io("cut off the free end of", &file.place, error);
+        if file.raw.length().map_err(failed)? > end {
+            file.raw.set_length(end).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what fits into free room before it. Returns whether anything was moved.
+    fn round(&self) -> Result<bool> {
+        let file = self.access.file;
+        let meta = file.read_meta()?;
+        let superblock = &meta.superblock;
+        let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
+        let both_name_it =
+            meta.other.as_ref().map(|other| other.directory) == Some(Some(directory));
+        let mut segments = read_directory(&*file.raw, &file.place, &directory, space)?.segments;
+        let mut room = free_room(&meta, &segments);
+        let free: u64 = room.runs().map(|run| run.end - run.start).sum();
+        if !both_name_it || free * WORTH_SHARE < room.end() {
+            return Ok(false);
+        }
+        raise_reused(self.access, &directory)?;
+        let mut order: Vec<usize> = (0..segments.len()).collect();
+        order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+        let mut moved = false;
+        for index in order {
+            let end = range(&segments, index, space).end;
+            if let Some(found) = self.move_down(segments[index], end, &mut room)? {
+                segments[index] = found;
+                moved = true;
+            }
+        }
+        let pages = directory_pages(segments.len() as u64);
+        if !moved || pages == 0 {
+            return Ok(false);
+        }
+        let version = superblock.sequence + 1;
+        let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
+        let numbers = (version, directory.generation);
+        let written = write_directory(&*file.raw, &file.place, &segments, places, numbers)?;
+        self.publish(superblock, written)?;
+        Ok(true)
+    }
+
+    /// Moves a segment into the first free room that has space for it and lies before it, if there is any and the segment
+    /// is whole.
+    fn move_down(
+        &self,
+        segment: Segment,
+        end: u64,
+        room: &mut FreeRoom,
+    ) -> Result<Option<Segment>> {
+        let file = self.access.file;
+        let extent = segment.extent();
+        let pages = extent.end - extent.start;
+        let Some(first_page) = room.take_before(pages, extent.start) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; pages as usize * PAGE_BYTES];
+        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
+            .map_err(|error| Error::io("read pages of", &file.place, error))?;
+        let image = Image::of(segment, end, &bytes);
+        let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
+        if !is_whole {
+            // What is damaged stays where it is, to be found there.
+            return Ok(None);
+        }
+        let moved = segment.moved(first_page, &mut bytes);
+        write_all_at(&*file.raw, &bytes, page_offset(first_page))
+            .map_err(|error| Error::io("write pages of", &file.place, error))?;
+        Ok(Some(moved))
+    }
+
+    fn take(&self, room: &mut FreeRoom, pages: u64) -> Result<u64> {
+        let first = room.take_before(pages, u64::MAX);
+        first
+            .or_else(|| room.take(pages))
+            .ok_or_else(|| Error::NoSpace {
+                action: "find room in",
+                path: self.access.file.place.to_path_buf(),
+            })
+    }
+
+    fn publish(&self, old: &Superblock, directory: DirectoryRef) -> Result<()> {
+        let file = self.access.file;
+        file.sync("sync the pages of")?;
+        let mut superblock = old.clone();
+        superblock.directory = Some(directory);
+        for _ in 0..2 {
+            superblock.sequence += 1;
+            file.write_superblock(&superblock)?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns what nothing names.
+fn free_room(meta: &Meta, segments: &[Segment]) -> FreeRoom {
+    let mut taken: Vec<Range<u64>> = named(&meta.superblock, segments).collect();
+    taken.extend(meta.other_sections().iter().map(Section::numbers));
+    FreeRoom::around(taken)
+}
