@@ -9,6 +9,7 @@ use crate::page::{self, bloom, fingerprint};
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
+use crate::segment::index::SegmentIndex;
 use crate::segment::lookup::{Lookup, PageWords};
 use crate::segment::merge::Changes;
 use crate::segment::packer::Packer;
@@ -241,8 +242,10 @@ impl Segments {
 
     /// How many of these numbers there are.
     pub fn count(&self, numbers: &[u64]) -> u64 {
+        let index = SegmentIndex::of(&self.segments, self.space);
         let lookup = Lookup {
             segments: &self.segments,
+            index: &index,
             space: self.space,
             pages: &self.pages[..],
         };

@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::entry::{SEGMENT_BYTES, Segment};
 use super::fault::{SegmentFault, check_entries, check_sealed};
-use super::search::last_at_most;
 use crate::codec::{Decoder, Encoder};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
 use crate::page::space::Space;
@@ -101,7 +100,7 @@ fn check_order(segments: &[Segment]) -> Result<(), SegmentFault> {
 
 /// Returns the segment of a directory to which a fingerprint belongs; there is at least one. `first` returns the first
 /// fingerprint of a segment.
-#[inline(always)]
+#[cfg(test)]
 pub(crate) fn segment_of(
     segments: u64,
     space: Space,
@@ -110,7 +109,7 @@ pub(crate) fn segment_of(
 ) -> u64 {
     let share = fingerprint as i64 as f64 / space.count() as f64;
     let guess = (share * segments as f64) as i64 as u64;
-    last_at_most(segments, guess, first, fingerprint)
+    super::search::last_at_most(segments, guess, first, fingerprint)
 }
 
 /// Returns the range of a segment.

@@ -1,12 +1,12 @@
 //! Looking for fingerprints, several at once: what one look needs is fetched while others are looked for.
 
-use super::directory::{range, segment_of};
+use super::directory::range;
 use super::entry::Segment;
 use super::fault::SegmentFault;
 use super::fences::{self, FENCES_IN_PAGE};
+use super::index::SegmentIndex;
 use crate::page::PAGE_WORDS;
-use crate::page::fingerprint::contains;
-use crate::page::fingerprint::read::likely_words;
+use crate::page::fingerprint::read::{Candidates, Unary};
 use crate::page::space::Space;
 use crate::sys::cpu_dispatch::{self, Work};
 
@@ -15,6 +15,8 @@ pub(crate) const AT_ONCE: usize = 48;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
 const FENCES: u64 = FENCES_IN_PAGE as u64;
+/// Pages among which a fingerprint nearly always lies: a line of fences.
+const NEAR: u64 = 8;
 
 /// The pages of a store file as words.
 pub(crate) trait PageWords: Copy {
@@ -35,6 +37,7 @@ pub(crate) trait PageWords: Copy {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup<'a, P> {
     pub(crate) segments: &'a [Segment],
+    pub(crate) index: &'a SegmentIndex,
     pub(crate) space: Space,
     pub(crate) pages: P,
 }
@@ -48,9 +51,20 @@ struct Look {
     segment: usize,
     /// Within the segment, and once it is found for certain within the file.
     page: u64,
-    offset: u64,
+    state: State,
+}
+
+/// What the page has said so far.
+#[derive(Debug, Clone, Copy, Default)]
+enum State {
+    /// Nothing.
+    #[default]
+    Begun,
+    Unary(Unary),
+    Candidates(Candidates),
+    Absent,
     /// A page that the look needs is damaged.
-    failed: bool,
+    Failed,
 }
 
 impl<P: PageWords> Lookup<'_, P> {
@@ -63,6 +77,14 @@ impl<P: PageWords> Lookup<'_, P> {
                 each: &mut each,
             });
         }
+    }
+
+    /// Returns the answer for one hash.
+    pub(crate) fn contains(&self, hash: u64) -> Option<bool> {
+        cpu_dispatch::run(One {
+            lookup: *self,
+            hash,
+        })
     }
 
     /// Asks for the fence of a hash.
@@ -93,9 +115,7 @@ impl<P: PageWords> Lookup<'_, P> {
     #[inline(always)]
     fn begin(&self, hash: u64) -> Look {
         let fingerprint = self.space.fingerprint(hash);
-        let first = |index: u64| self.segments[index as usize].first;
-        let count = self.segments.len() as u64;
-        let segment = segment_of(count, self.space, first, fingerprint) as usize;
+        let segment = self.index.segment_of(hash, fingerprint);
         let own = &self.segments[segment];
         let range = range(self.segments, segment, self.space);
         let page = fences::likely_page(own.pages, range, fingerprint);
@@ -106,8 +126,7 @@ impl<P: PageWords> Lookup<'_, P> {
             first: 0,
             segment,
             page,
-            offset: 0,
-            failed: false,
+            state: State::Begun,
         }
     }
 
@@ -117,12 +136,15 @@ impl<P: PageWords> Lookup<'_, P> {
         let own = &self.segments[look.segment];
         // Nearly always all fences that the search reads are on one page.
         if self.pages.check_fences(look.segment, look.page).is_err() {
-            look.failed = true;
+            look.state = State::Failed;
             return;
         }
-        let page = self.page_by_fences(look);
+        let page = match self.page_near(look) {
+            Some(page) => page,
+            None => self.page_by_fences(look),
+        };
         if page / FENCES != look.page / FENCES && self.check_both(look, page).is_err() {
-            look.failed = true;
+            look.state = State::Failed;
             return;
         }
         look.first = self.fence(own, page);
@@ -134,6 +156,24 @@ impl<P: PageWords> Lookup<'_, P> {
     fn fence(&self, segment: &Segment, page: u64) -> u64 {
         let (number, index) = split(segment.first_fence_page(), fences::place(page));
         self.pages.page(number)(index)
+    }
+
+    /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
+    /// search would not know where to go. `None` if it is not, or if those fences are on two pages.
+    #[inline(always)]
+    fn page_near(&self, look: &Look) -> Option<u64> {
+        let own = &self.segments[look.segment];
+        let start = look.page.saturating_sub(NEAR / 2);
+        if start % FENCES + NEAR > FENCES || start + NEAR > u64::from(own.pages) {
+            return None;
+        }
+        let (number, index) = split(own.first_fence_page(), fences::place(start));
+        let fence = self.pages.page(number);
+        let mut passed = 0;
+        for near in 0..NEAR as usize {
+            passed += u64::from(fence(index + near) <= look.fingerprint);
+        }
+        (1..NEAR).contains(&passed).then(|| start + passed - 1)
     }
 
     #[inline(always)]
@@ -167,32 +207,53 @@ impl<P: PageWords> Lookup<'_, P> {
             .check_list(look.segment, own.first_page + page, fence)
     }
 
-    /// Asks for the bits that the look will probably need.
+    /// Reads the page's front and asks for its unary bits.
     #[inline(always)]
-    fn find_bits(&self, look: &mut Look) {
-        if look.failed {
+    fn find_unary(&self, look: &mut Look) {
+        if matches!(look.state, State::Failed) {
             return;
         }
         let checked = self.pages.check_list(look.segment, look.page, look.first);
         if checked.is_err() {
-            look.failed = true;
+            look.state = State::Failed;
             return;
         }
         let word = self.pages.page(look.page);
-        look.offset = look.fingerprint.wrapping_sub(word(FRONT));
-        if let Some(words) = likely_words(word, look.offset) {
-            for index in words {
-                self.pages.prefetch(look.page, index % PAGE_WORDS);
+        let offset = look.fingerprint.wrapping_sub(word(FRONT));
+        look.state = match Unary::of(word, offset) {
+            Some(unary) => {
+                for index in unary.words() {
+                    self.pages.prefetch(look.page, index % PAGE_WORDS);
+                }
+                State::Unary(unary)
             }
-        }
+            None => State::Absent,
+        };
+    }
+
+    /// Reads the unary bits and asks for the low parts.
+    #[inline(always)]
+    fn find_candidates(&self, look: &mut Look) {
+        let State::Unary(unary) = look.state else {
+            return;
+        };
+        look.state = match unary.candidates(self.pages.page(look.page)) {
+            Some(candidates) => {
+                self.pages
+                    .prefetch(look.page, candidates.word() % PAGE_WORDS);
+                State::Candidates(candidates)
+            }
+            None => State::Absent,
+        };
     }
 
     #[inline(always)]
     fn end(&self, look: &Look) -> Option<bool> {
-        if look.failed {
-            return None;
+        match look.state {
+            State::Candidates(candidates) => Some(candidates.contain(self.pages.page(look.page))),
+            State::Failed => None,
+            _ => Some(false),
         }
-        Some(contains(self.pages.page(look.page), look.offset))
     }
 }
 
@@ -230,10 +291,36 @@ impl<P: PageWords, E: FnMut(Option<bool>)> Work for Group<'_, P, E> {
             lookup.find_page(look);
         }
         for look in &mut *looks {
-            lookup.find_bits(look);
+            lookup.find_unary(look);
+        }
+        for look in &mut *looks {
+            lookup.find_candidates(look);
         }
         for look in looks {
             (self.each)(lookup.end(look));
         }
+    }
+}
+
+/// One look, compiled for this processor.
+struct One<'a, P> {
+    lookup: Lookup<'a, P>,
+    hash: u64,
+}
+
+impl<P: PageWords> Work for One<'_, P> {
+    type Output = Option<bool>;
+
+    #[inline(always)]
+    fn run(self) -> Option<bool> {
+        let lookup = &self.lookup;
+        if lookup.segments.is_empty() {
+            return Some(false);
+        }
+        let mut look = lookup.begin(self.hash);
+        lookup.find_page(&mut look);
+        lookup.find_unary(&mut look);
+        lookup.find_candidates(&mut look);
+        lookup.end(&look)
     }
 }

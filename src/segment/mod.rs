@@ -12,6 +12,7 @@ pub(crate) mod fault;
 pub(crate) mod fences;
 pub(crate) mod free_room;
 pub(crate) mod image;
+pub(crate) mod index;
 pub(crate) mod lookup;
 #[cfg(all(test, loom))]
 mod loom;

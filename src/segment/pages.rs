@@ -7,6 +7,7 @@ use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fences::{self, FENCES_IN_PAGE};
+use super::index::SegmentIndex;
 use super::lookup::{Lookup, PageWords};
 use super::reuse::has_passed;
 use crate::file::DirectoryRef;
@@ -21,6 +22,7 @@ use crate::sys::{Map, Region};
 #[derive(Debug)]
 pub(crate) struct SegmentPages {
     segments: Vec<Segment>,
+    index: SegmentIndex,
     space: Space,
     /// The version of the directory.
     version: u64,
@@ -50,6 +52,7 @@ impl SegmentPages {
     ) -> std::io::Result<Self> {
         let words = directory.end_page.div_ceil(64);
         let pages = Self {
+            index: SegmentIndex::of(&segments, space),
             segments,
             space,
             version: directory.version,
@@ -141,6 +144,7 @@ impl SegmentPages {
     fn lookup(&self) -> Lookup<'_, &Self> {
         Lookup {
             segments: &self.segments,
+            index: &self.index,
             space: self.space,
             pages: self,
         }
@@ -153,8 +157,7 @@ impl SegmentPages {
 
     /// Returns whether a key is there.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
-        let mut found = None;
-        self.contains_all(&[hash], |answer| found = answer);
+        let found = self.lookup().contains(hash);
         if self.has_passed() {
             return Err(NoAnswer::Passed);
         }

@@ -11,6 +11,7 @@ use super::entry::{Segment, TARGET_PAGES};
 use super::fault::SegmentFault;
 use super::free_room::FreeRoom;
 use super::image::Image;
+use super::index::SegmentIndex;
 use super::lookup::Lookup;
 use super::plan::FingerprintPlan;
 use crate::file::directory_ref::directory_pages;
@@ -56,7 +57,8 @@ proptest! {
             let one_by_one: Vec<bool> = asked.iter().map(|one| file.contains(*one)).collect();
             prop_assert_eq!(&one_by_one, &expected);
             let mut answers = Vec::new();
-            let lookup = Lookup { segments: &file.segments, space, pages: &file };
+            let index = SegmentIndex::of(&file.segments, space);
+            let lookup = Lookup { segments: &file.segments, index: &index, space, pages: &file };
             let first_hash = |one: &u64| *space.hashes(*one..*one + 1).start();
             let hashes: Vec<u64> = asked.iter().map(first_hash).collect();
             lookup.contains_all(&hashes, |answer| answers.push(answer.unwrap()));

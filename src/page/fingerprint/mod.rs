@@ -18,7 +18,9 @@ mod tests;
 mod vectors;
 
 pub(crate) use encode::{encode, longest};
-pub(crate) use read::{check, contains, decode, first};
+#[cfg(any(test, fuzzing))]
+pub(crate) use read::contains;
+pub(crate) use read::{check, decode, first};
 
 use super::{PAGE_BYTES, PAYLOAD_OFFSET};
 

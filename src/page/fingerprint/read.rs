@@ -103,63 +103,119 @@ fn after_zeros(
 }
 
 /// Returns whether a page holds an offset, where `word` returns the page's words and anything beyond them.
+#[cfg(any(test, fuzzing))]
 #[inline(always)]
 pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
-    let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));
-    let high = offset >> low_bits;
-    if high >= high_count as u64 {
-        return false;
+    let found = Unary::of(word, offset).and_then(|unary| unary.candidates(word));
+    found.is_some_and(|candidates| candidates.contain(word))
+}
+
+/// A look-up on its way, once the front of the page was read: what unary bits it needs.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Unary {
+    begin: usize,
+    lows: usize,
+    /// The zeros before the offset's ones.
+    zeros: usize,
+    count: usize,
+    low_bits: u32,
+    low: u64,
+}
+
+/// A look-up on its way, once the unary bits were read: the low parts of all offsets with the same high part.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Candidates {
+    unary: Unary,
+    /// Where the next of the ones is.
+    bit: usize,
+    /// Which of the group's offsets belongs to it.
+    place: usize,
+}
+
+impl Unary {
+    /// Returns `None` if the page can't hold the offset.
+    #[inline(always)]
+    pub(crate) fn of(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> Option<Self> {
+        let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));
+        let high = offset >> low_bits;
+        if high >= high_count as u64 {
+            return None;
+        }
+        let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
+        let found = Group::of(load_words(word, directory_bit(group)), low_bits)?;
+        Some(Self {
+            begin: found.begin,
+            lows: found.lows(),
+            zeros,
+            count: found.count,
+            low_bits,
+            low: offset & ((1 << low_bits) - 1),
+        })
     }
-    let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
-    let Some(found) = Group::of(load_words(word, directory_bit(group)), low_bits) else {
-        return false;
-    };
-    let begin = match zeros {
-        0 => Some(found.begin),
-        _ => after_zeros(word, found.begin, found.lows(), zeros as u32 - 1),
-    };
-    let Some(mut bit) = begin else {
-        return false;
-    };
-    let mask = (1 << low_bits) - 1;
-    let low = offset & mask;
-    // Each zero before belongs to no offset, each one to one.
-    let mut place = bit - found.begin - zeros;
-    loop {
-        let ones = load_words(word, bit).trailing_ones() as usize;
-        for _ in 0..ones {
-            if place >= found.count {
-                return false;
-            }
-            let at = found.lows() + place * low_bits as usize;
-            let one = load_words(word, at) & mask;
-            if one >= low {
-                return one == low;
-            }
-            place += 1;
-        }
-        if ones < 64 {
-            return false;
-        }
-        bit += ones;
+
+    /// Returns the words between which the bits lie, for prefetches.
+    #[inline(always)]
+    pub(crate) fn words(&self) -> [usize; 2] {
+        let before = self.count * self.zeros / GROUP_PARTS;
+        [self.begin / 64, (self.begin + self.zeros + before) / 64]
+    }
+
+    /// Returns `None` if no offset has the same high part.
+    #[inline(always)]
+    pub(crate) fn candidates(self, word: impl Fn(usize) -> u64 + Copy) -> Option<Candidates> {
+        let bit = match self.zeros {
+            0 => self.begin,
+            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1)?,
+        };
+        // Each zero before belongs to no offset, each one to one.
+        let place = bit - self.begin - self.zeros;
+        let is_one = load_words(word, bit) & 1 == 1;
+        (is_one && place < self.count).then_some(Candidates {
+            unary: self,
+            bit,
+            place,
+        })
     }
 }
 
-/// Returns the words in which a look-up for an offset will probably find its unary bits and its low parts, for prefetches;
-/// `None` if the page has no such high part.
-#[inline(always)]
-pub(crate) fn likely_words(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> Option<[usize; 2]> {
-    let (low_bits, high_count) = parts(word(HIGH_COUNT_OFFSET / 8));
-    let high = offset >> low_bits;
-    if high >= high_count as u64 {
-        return None;
+impl Candidates {
+    /// Returns the word with the first low part, for a prefetch.
+    #[inline(always)]
+    pub(crate) fn word(&self) -> usize {
+        (self.unary.lows + self.place * self.unary.low_bits as usize) / 64
     }
-    let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
-    let found = Group::of(load_words(word, directory_bit(group)), low_bits)?;
-    let before = found.count * zeros / GROUP_PARTS;
-    let unary = found.begin + zeros + before;
-    let low = found.lows() + before * low_bits as usize;
-    Some([unary / 64, low / 64])
+
+    /// Returns whether one of the low parts is that of the offset.
+    #[inline(always)]
+    pub(crate) fn contain(self, word: impl Fn(usize) -> u64 + Copy) -> bool {
+        let Unary {
+            lows,
+            count,
+            low_bits,
+            low,
+            ..
+        } = self.unary;
+        let mask = (1 << low_bits) - 1;
+        let (mut bit, mut place) = (self.bit, self.place);
+        loop {
+            let ones = load_words(word, bit).trailing_ones() as usize;
+            for _ in 0..ones {
+                if place >= count {
+                    return false;
+                }
+                let at = lows + place * low_bits as usize;
+                let one = load_words(word, at) & mask;
+                if one >= low {
+                    return one == low;
+                }
+                place += 1;
+            }
+            if ones < 64 {
+                return false;
+            }
+            bit += ones;
+        }
+    }
 }
 
 /// Appends the page's fingerprints to `out`: its offsets, to which `first` is added. Returns `None` if it finds that the

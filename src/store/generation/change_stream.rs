@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::log::LogFile;
 use crate::page::space::Space;
 use crate::segment::pass::OwnedChanges;
-use crate::store::generation::hash_stream::{CommittedTo, for_each_change};
+use crate::store::generation::hash_stream::{CommittedTo, for_each_change, sort_nearly_sorted};
 use crate::store::generation::log_window::LogWindow;
 
 /// Where a checkpoint finds its changes.
@@ -60,8 +60,7 @@ impl<'a> ChangeStream<'a> {
                     for hash in &mut *list {
                         *hash = space.fingerprint(*hash);
                     }
-                    // Nearly sorted: a table's keys lie near their places.
-                    list.sort();
+                    sort_nearly_sorted(list, |fingerprint| fingerprint);
                 }
             }
             ChangeSource::Log {

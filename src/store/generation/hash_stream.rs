@@ -95,7 +95,7 @@ impl KeyStream<'_> {
 
 /// Sorts keys that lie near their places already, as keys from a table do: moves each past the few greater ones before
 /// it. Falls back to an ordinary sort if there are many after all.
-fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
+pub(crate) fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
     let mut patience = keys.len().saturating_mul(32);
     let mut greatest = 0;
     for end in 0..keys.len() {
