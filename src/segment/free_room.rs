@@ -140,7 +140,7 @@ mod tests {
     fn the_first_run_that_is_long_enough_is_taken_if_it_lies_before() {
         let named = [40..50, 53..60, 70..80].map(|range| range.start..range.end);
         let mut room = FreeRoom::around(named);
-        assert_eq!(room.take_before(9, 70), None);
+        assert_eq!(room.take_before(9, 60), None);
         assert_eq!(room.take_before(5, 32), None);
         assert_eq!(room.take_before(9, 100), Some(60));
         assert_eq!(room.take_before(3, 50), Some(32));

@@ -59,6 +59,16 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
+    /// Appends the fingerprints of a page, in order, once it is checked.
+    pub(crate) fn list_page(&self, index: usize, out: &mut Vec<u64>) -> Result<(), SegmentFault> {
+        self.check_page(index)?;
+        let page = &self.pages[index];
+        let number = self.number(index);
+        let fault = FingerprintFault::Group;
+        let listed = fingerprint::decode(page, fingerprint::first(page), out);
+        listed.ok_or(SegmentFault::List { number, fault })
+    }
+
     /// Checks the headers and CRCs of all pages, those of fences too.
     pub(crate) fn check_headers(&self) -> Result<(), SegmentFault> {
         self.check_fences()?;

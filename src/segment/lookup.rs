@@ -16,7 +16,7 @@ pub(crate) const AT_ONCE: usize = 48;
 const FRONT: usize = 2;
 const FENCES: u64 = FENCES_IN_PAGE as u64;
 /// Pages among which a fingerprint nearly always lies: a line of fences.
-const NEAR: u64 = 8;
+const NEAR_FENCES: u64 = 8;
 
 /// The pages of a store file as words.
 pub(crate) trait PageWords: Copy {
@@ -163,17 +163,19 @@ impl<P: PageWords> Lookup<'_, P> {
     #[inline(always)]
     fn page_near(&self, look: &Look) -> Option<u64> {
         let own = &self.segments[look.segment];
-        let start = look.page.saturating_sub(NEAR / 2);
-        if start % FENCES + NEAR > FENCES || start + NEAR > u64::from(own.pages) {
+        let start = look.page.saturating_sub(NEAR_FENCES / 2);
+        if start % FENCES + NEAR_FENCES > FENCES || start + NEAR_FENCES > u64::from(own.pages) {
             return None;
         }
         let (number, index) = split(own.first_fence_page(), fences::place(start));
         let fence = self.pages.page(number);
         let mut passed = 0;
-        for near in 0..NEAR as usize {
+        for near in 0..NEAR_FENCES as usize {
             passed += u64::from(fence(index + near) <= look.fingerprint);
         }
-        (1..NEAR).contains(&passed).then(|| start + passed - 1)
+        (1..NEAR_FENCES)
+            .contains(&passed)
+            .then(|| start + passed - 1)
     }
 
     #[inline(always)]

@@ -107,6 +107,14 @@ pub(crate) fn write_delta(
 ) -> Result<DeltaReport> {
     let (options, file) = (&engine.options, &*engine.file);
     engine.handle.check_writable()?;
+    if file.header.space().is_some() {
+        return Err(Error::WrongKind {
+            path: file.place.to_path_buf(),
+            action: "copied by deltas",
+            expected: "stores of kind bloom, counting or scalable",
+            got: file.header.kind,
+        });
+    }
     let copy = Copy::open(options, previous)?;
     let of_copy = |source| delta_error(previous, source);
     let ids = (file.header.store_id, copy.meta.header.store_id);

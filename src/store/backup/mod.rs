@@ -7,4 +7,5 @@ pub(crate) mod copy_front;
 pub(crate) mod delta_reader;
 pub(crate) mod delta_writer;
 pub(crate) mod progress;
+pub(crate) mod segments;
 pub(crate) mod snapshot;

@@ -15,6 +15,7 @@ use crate::log::log_path;
 use crate::page::PAGE_BYTES;
 use crate::store::backup::copy_front::front;
 use crate::store::backup::progress::{Progress, Watched};
+use crate::store::backup::segments::CopiedSegments;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::storefile::atomic_file::{AtomicFile, COPY};
@@ -74,7 +75,8 @@ impl Snapshotter<'_> {
         self.refuse_logs(&draft.place, superblock.generation)?;
         let length = superblock.end_offset().max(PAGES_OFFSET);
         check_sections(&*self.file.raw, &self.file.place, &superblock.sections)?;
-        let pages = page_scan::count(&superblock.layers);
+        let segment_pages = superblock.directory.map_or(0, |directory| directory.pages);
+        let pages = page_scan::count(&superblock.layers) + segment_pages;
         let mut watched = Watched::new(watch, length.saturating_add(pages * PAGE_BYTES as u64));
         let mut ended = Ok(());
         let mut each = |done| {
@@ -89,9 +91,16 @@ impl Snapshotter<'_> {
         let shared = copied.map_err(|error| Error::io("copy to", dest, error))?;
         drop(quiesced);
         watched.at(length)?;
-        let digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
+        let mut digest = self.check_copy(&*draft.file, dest, &superblock, &mut watched)?;
         check_sections(&*draft.file, dest, &superblock.sections)?;
-        page_scan::clear_unnamed(&*draft.file, dest, &superblock)?;
+        match self.file.header.space() {
+            Some(space) => {
+                let copied = CopiedSegments::open(&*draft.file, dest, &superblock, space)?;
+                digest = copied.check(&mut watched)?;
+                copied.clear_unnamed()?;
+            }
+            None => page_scan::clear_unnamed(&*draft.file, dest, &superblock)?,
+        }
         let front = front(&self.file.header, &superblock, digest);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;

@@ -10,6 +10,7 @@ use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::{self, Content, PAGE_BYTES, PageFault};
+use crate::store::checkpoint::run::{Checkpointer, HeldOff};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
@@ -18,7 +19,7 @@ use crate::store::open::session::Session;
 use crate::store::read::Reader;
 use crate::store::write::Writer;
 use crate::sys::storage::Owner;
-use crate::sys::storage::read_exact_at;
+use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// A store whose pages hold everything that it had acknowledged when the merge began.
 pub(crate) struct Input {
@@ -78,6 +79,20 @@ impl Input {
 
     pub(crate) fn header(&self) -> &Header {
         &self.store.file.header
+    }
+
+    pub(crate) fn file(&self) -> &dyn StorageFile {
+        &*self.store.file.raw
+    }
+
+    /// Keeps checkpoints from running in the store.
+    pub(crate) fn hold_off(&self) -> Result<HeldOff<'_>> {
+        Checkpointer::of(&self.store).hold_off()
+    }
+
+    /// Returns the newest superblock.
+    pub(crate) fn newest(&self) -> Result<Superblock> {
+        Ok(self.store.file.read_meta()?.superblock)
     }
 
     pub(crate) fn label(&self) -> Option<&[u8]> {
@@ -216,7 +231,9 @@ fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
 /// Returns the number of keys that are in logs and buffers but not in the pages.
 fn waiting(store: &Engine) -> Result<u64> {
     let view = store.views.current()?;
-    let keys = view.settled_keys() - view.superblock.keys();
+    let sealed = view.sealed.as_ref();
+    let sealed = sealed.filter(|sealed| view.superblock.generation <= sealed.number());
+    let keys = sealed.map_or(0, |sealed| sealed.buffer.keys());
     Ok(keys.saturating_add(view.active.buffer.keys()))
 }
 

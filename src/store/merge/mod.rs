@@ -5,6 +5,7 @@
 //! is folding (FORMAT.md, "Folding and merging").
 
 mod exemptions;
+mod fingerprints;
 mod input;
 mod layer_packing;
 mod page_stream;
@@ -18,9 +19,10 @@ use crate::store::config::options::Options;
 use crate::store::coordination::place::Place;
 use crate::store::open::create::make;
 use crate::store::storefile::atomic_file::refuse_existing;
+use fingerprints::{SetMerge, SetOperation};
 use input::Input;
 use page_stream::Stream;
-use plan::Design;
+use plan::{Design, check_fit};
 
 /// Builds stores from other stores.
 ///
@@ -149,8 +151,82 @@ impl<'a> Merge<'a> {
     /// for the inputs; [`Error::InvalidOption`] without an input. After an error there is no store at `out`, and the
     /// inputs are unchanged.
     pub fn union<P: AsRef<Path>>(self, out: impl AsRef<Path>, inputs: &[P]) -> Result<MergeReport> {
-        let paths: Vec<_> = inputs.iter().map(|path| path.as_ref().to_owned()).collect();
-        self.merge(out.as_ref(), paths, Design::union)
+        let paths = owned(inputs);
+        self.merge(
+            out.as_ref(),
+            paths,
+            Some(SetOperation::Union),
+            Design::union,
+        )
+    }
+
+    /// Creates at `out` the intersection of the inputs: the keys that are in all of them, as exact as their fingerprints
+    /// are. Only for stores of [`Kind::Fingerprint`](crate::Kind::Fingerprint).
+    ///
+    /// # Errors
+    /// The same as [`union`](Self::union); [`Error::WrongKind`] for stores of another kind.
+    pub fn intersection<P: AsRef<Path>>(
+        self,
+        out: impl AsRef<Path>,
+        inputs: &[P],
+    ) -> Result<MergeReport> {
+        let paths = owned(inputs);
+        let operation = SetOperation::Intersection;
+        self.merge(out.as_ref(), paths, Some(operation), |inputs, _, _| {
+            Err(not_listed(&inputs[0], "intersected"))
+        })
+    }
+
+    /// Creates at `out` the difference of the inputs: the keys that are in the first and in no other, as exact as their
+    /// fingerprints are. Only for stores of [`Kind::Fingerprint`](crate::Kind::Fingerprint).
+    ///
+    /// # Errors
+    /// The same as [`union`](Self::union); [`Error::WrongKind`] for stores of another kind.
+    pub fn difference<P: AsRef<Path>>(
+        self,
+        out: impl AsRef<Path>,
+        inputs: &[P],
+    ) -> Result<MergeReport> {
+        let paths = owned(inputs);
+        let operation = SetOperation::Difference;
+        self.merge(out.as_ref(), paths, Some(operation), |inputs, _, _| {
+            Err(not_listed(&inputs[0], "subtracted"))
+        })
+    }
+
+    /// Returns how many keys the [union](Self::union) of the inputs would have, without creating it. Only for stores of
+    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint).
+    ///
+    /// # Errors
+    /// The same as [`intersection`](Self::intersection), but those about `out`.
+    pub fn count_union<P: AsRef<Path>>(self, inputs: &[P]) -> Result<u64> {
+        self.count(&owned(inputs), SetOperation::Union)
+    }
+
+    /// Does the same for the [intersection](Self::intersection).
+    ///
+    /// # Errors
+    /// The same as [`count_union`](Self::count_union).
+    pub fn count_intersection<P: AsRef<Path>>(self, inputs: &[P]) -> Result<u64> {
+        self.count(&owned(inputs), SetOperation::Intersection)
+    }
+
+    /// Does the same for the [difference](Self::difference).
+    ///
+    /// # Errors
+    /// The same as [`count_union`](Self::count_union).
+    pub fn count_difference<P: AsRef<Path>>(self, inputs: &[P]) -> Result<u64> {
+        self.count(&owned(inputs), SetOperation::Difference)
+    }
+
+    fn count(mut self, paths: &[PathBuf], operation: SetOperation) -> Result<u64> {
+        expect_some(paths)?;
+        let inputs = Input::open_all(&self.options, paths)?;
+        check_fit(&inputs)?;
+        if inputs[0].header().space().is_none() {
+            return Err(not_listed(&inputs[0], "counted together"));
+        }
+        SetMerge::new(&inputs, operation, &mut self.watch).count()
     }
 
     /// Creates at `out` the store at `path` with `factor` times fewer pages. Only for stores of fixed capacity. The
@@ -166,7 +242,7 @@ impl<'a> Merge<'a> {
         factor: u64,
     ) -> Result<MergeReport> {
         let paths = vec![path.as_ref().to_owned()];
-        self.merge(out.as_ref(), paths, |inputs, options, out| {
+        self.merge(out.as_ref(), paths, None, |inputs, options, out| {
             Design::fold(inputs, options, out, factor)
         })
     }
@@ -175,30 +251,64 @@ impl<'a> Merge<'a> {
         mut self,
         out: &Path,
         paths: Vec<PathBuf>,
+        operation: Option<SetOperation>,
         design: impl FnOnce(&[Input], &Options, &Path) -> Result<Design>,
     ) -> Result<MergeReport> {
-        if paths.is_empty() {
-            return Err(Error::InvalidOption {
-                option: "inputs",
-                expected: "at least one store".to_owned(),
-                got: "none".to_owned(),
-            });
-        }
+        expect_some(&paths)?;
         Place::of_new(out)?;
         refuse_existing(&self.options, out)?;
         let inputs = Input::open_all(&self.options, &paths)?;
-        let mut design = design(&inputs, &self.options, out)?;
+        // Fingerprints are merged as they are listed, pages and layers by a design.
+        let operation = operation.filter(|_| inputs[0].header().space().is_some());
+        let mut design = match operation {
+            Some(_) => check_fit(&inputs).map(|()| None)?,
+            None => Some(design(&inputs, &self.options, out)?),
+        };
         let mut report = None;
         // No other handle can have it before it is closed, and it has no keys to buffer.
         let options = self.options.clone().exclusive(true).background(false);
         let options = options.buffer(crate::store::config::options::LEAST_BUFFER);
         let owner = Input::common_owner(&inputs)?;
         let store = make(&options, out, owner, |draft| {
-            let stream = Stream::new(&inputs, &mut self.watch);
-            report = Some(stream.write(draft, out, &mut design)?);
+            report = match (&mut design, operation) {
+                (Some(design), _) => {
+                    let stream = Stream::new(&inputs, &mut self.watch);
+                    Some(stream.write(draft, out, design)?)
+                }
+                (None, Some(operation)) => {
+                    let merge = SetMerge::new(&inputs, operation, &mut self.watch);
+                    Some(merge.write(draft, out, &self.options)?)
+                }
+                (None, None) => None,
+            };
             Ok(())
         })?;
         store.close()?;
         report.ok_or(Error::Cancelled)
+    }
+}
+
+fn owned<P: AsRef<Path>>(paths: &[P]) -> Vec<PathBuf> {
+    paths.iter().map(|path| path.as_ref().to_owned()).collect()
+}
+
+fn expect_some(paths: &[PathBuf]) -> Result<()> {
+    match paths.is_empty() {
+        false => Ok(()),
+        true => Err(Error::InvalidOption {
+            option: "inputs",
+            expected: "at least one store".to_owned(),
+            got: "none".to_owned(),
+        }),
+    }
+}
+
+/// Returns the error for a store whose keys can't be listed.
+fn not_listed(input: &Input, action: &'static str) -> Error {
+    Error::WrongKind {
+        path: input.path.clone(),
+        action,
+        expected: "stores of kind fingerprint",
+        got: input.header().kind,
     }
 }

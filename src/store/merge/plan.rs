@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use super::fingerprints::check_comparable;
 use super::input::Input;
 use super::layer_packing::{Group, Part, pack};
 use crate::error::{Error, Result};
@@ -148,12 +149,7 @@ impl Design {
             let with_keys = group.parts.into_iter().filter(|part| part.layer.keys > 0);
             parts.push(with_keys.collect());
         }
-        let mut superblock = first_superblock(layers);
-        if let [input] = inputs {
-            superblock.commits = input.superblock.commits.clone();
-            superblock.commit_sequence = input.superblock.commit_sequence;
-        }
-        set_label(&mut header, &mut superblock, common_label(inputs));
+        let superblock = result_superblock(inputs, &mut header, layers);
         Self {
             header,
             superblock,
@@ -187,6 +183,21 @@ impl Design {
     }
 }
 
+/// Returns the superblock of a result with these layers, and gives it the label that all inputs have.
+pub(crate) fn result_superblock(
+    inputs: &[Input],
+    header: &mut Header,
+    layers: Vec<Layer>,
+) -> Superblock {
+    let mut superblock = first_superblock(layers);
+    if let [input] = inputs {
+        superblock.commits = input.superblock.commits.clone();
+        superblock.commit_sequence = input.superblock.commit_sequence;
+    }
+    set_label(header, &mut superblock, common_label(inputs));
+    superblock
+}
+
 /// Returns all layers of the inputs.
 fn parts_of(inputs: &[Input]) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -202,7 +213,7 @@ fn parts_of(inputs: &[Input]) -> Vec<Part> {
     parts
 }
 
-fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
+pub(crate) fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
     let all = inputs.iter().all(|input| input.header().transactional);
     Ok(Header {
         transactional: options.transactional == Some(true) || all,
@@ -215,7 +226,7 @@ fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Hea
 }
 
 /// Refuses inputs that have a key's bits in different places from the first one.
-fn check_fit(inputs: &[Input]) -> Result<()> {
+pub(crate) fn check_fit(inputs: &[Input]) -> Result<()> {
     let first = &inputs[0];
     let wrong =
         |input: &Input, other: &Input, field, expected: &dyn ToString, got: &dyn ToString| {
@@ -234,7 +245,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
             return Err(Error::WrongKind {
                 path: input.path.clone(),
                 action: "merged",
-                expected: "stores of kind bloom or scalable",
+                expected: "stores of kind bloom, scalable or fingerprint",
                 got: own.kind,
             });
         }
@@ -252,6 +263,9 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
             return wrong(input, first, "probes", &model.probes, &own.probes);
         }
     }
+    if model.kind == Kind::Fingerprint {
+        return check_comparable(inputs);
+    }
     let smallest = smallest(inputs);
     // Zero in a store that grows: each of its layers has its own page count.
     let fewest = smallest.header().bits / PAGE_BITS;
@@ -266,7 +280,7 @@ fn check_fit(inputs: &[Input]) -> Result<()> {
 }
 
 /// Refuses inputs of different labels, whose keys may mean different things. An input without a label fits all.
-fn check_labels(inputs: &[Input]) -> Result<()> {
+pub(crate) fn check_labels(inputs: &[Input]) -> Result<()> {
     let mut labelled = inputs.iter().filter(|input| input.label().is_some());
     let Some(first) = labelled.next() else {
         return Ok(());

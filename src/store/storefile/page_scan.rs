@@ -133,14 +133,23 @@ pub(crate) fn check(path: &Path, cell: Cell, place: PagePlace<'_>, bytes: &[u8])
 }
 
 /// Zeroes everything between layers and sections: the places of sections that no longer exist. So copies of the same
-/// moment agree in every byte. Pages that are zero already are not written.
+/// moment agree in every byte.
 pub(crate) fn clear_unnamed(
     file: &dyn StorageFile,
     path: &Path,
     superblock: &Superblock,
 ) -> Result<()> {
+    clear(file, path, superblock.unnamed())
+}
+
+/// Zeroes ranges of pages. Pages that are zero already are not written.
+pub(crate) fn clear(
+    file: &dyn StorageFile,
+    path: &Path,
+    pages: impl IntoIterator<Item = Range<u64>>,
+) -> Result<()> {
     let zeros = [0; PAGE_BYTES];
-    for run in superblock.unnamed() {
+    for run in pages {
         let mut pages = Pages::new(file, path);
         let mut number = run.start;
         while number < run.end {

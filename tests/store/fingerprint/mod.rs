@@ -1,3 +1,4 @@
 //! Stores of fingerprints.
 
+mod algebra;
 mod basics;
