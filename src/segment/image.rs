@@ -59,6 +59,35 @@ impl<'a> Image<'a> {
         Ok(count)
     }
 
+    /// Returns whether every page is what was written.
+    pub(crate) fn is_whole(&self) -> bool {
+        let counts = || (0..self.pages.len()).map(|page| self.check_page(page));
+        self.check_fences().is_ok()
+            && counts()
+                .sum::<Result<u32, _>>()
+                .is_ok_and(|keys| self.check_keys(keys.into()).is_ok())
+    }
+
+    /// Returns the fingerprints of all pages that are whole, in order, whatever the fences say.
+    pub(crate) fn salvage(&self) -> Vec<u64> {
+        let mut found: Vec<u64> = Vec::new();
+        let mut least = self.segment.first;
+        for (index, page) in self.pages.iter().enumerate() {
+            let before = found.len();
+            let is_listed = self.check_header(index).is_ok()
+                && fingerprint::decode(page, fingerprint::first(page), &mut found).is_some();
+            let own = &found[before..];
+            let rises = own.is_sorted_by(|one, next| one < next)
+                && own.first().is_none_or(|first| *first >= least)
+                && own.last().is_none_or(|last| *last < self.end);
+            if !is_listed || !rises {
+                found.truncate(before);
+            }
+            least = found.last().map_or(least, |last| last + 1);
+        }
+        found
+    }
+
     /// Appends the fingerprints of a page, in order, once it is checked.
     pub(crate) fn list_page(&self, index: usize, out: &mut Vec<u64>) -> Result<(), SegmentFault> {
         self.check_page(index)?;

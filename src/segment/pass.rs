@@ -7,7 +7,7 @@ use super::draft::Draft;
 use super::entry::{Segment, TARGET_PAGES};
 use super::fault::SegmentFault;
 use super::image::Image;
-use super::merge::Changes;
+use super::merge::{Changes, merge};
 use super::packer::Packer;
 use crate::page::space::Space;
 
@@ -27,6 +27,16 @@ pub(crate) trait PassIo {
 
     /// Writes a segment where nothing is named.
     fn write(&mut self, draft: Draft) -> Result<Segment, Self::Error>;
+
+    /// Returns whether a segment that is not what was written gives up what it has lost, instead of ending the pass.
+    fn salvages(&self) -> bool {
+        false
+    }
+
+    /// Returns whether segments without changes are read as well, to find those that are damaged.
+    fn reads_all(&self) -> bool {
+        false
+    }
 
     /// Returns the error of a segment that is not what was written.
     fn fault(&self, fault: SegmentFault) -> Self::Error;
@@ -117,7 +127,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let parts = (self.expected as f64 * share / CHANGES_AT_ONCE as f64).ceil() as usize;
         if parts <= 1 {
             self.io.changes(own.clone(), &mut self.changes)?;
-            if self.packer.is_none() && self.changes.borrowed().is_empty() {
+            if self.is_idle() && !self.io.reads_all() {
                 self.new.push(segment);
                 return Ok(());
             }
@@ -128,6 +138,18 @@ impl<'a, I: PassIo> Pass<'a, I> {
             expected: "as many bytes as its pages have",
             got: bytes.len() as u64,
         });
+        if self.io.salvages()
+            && let Ok(image) = &image
+        {
+            match image.is_whole() {
+                true if parts <= 1 && self.is_idle() => {
+                    self.new.push(segment);
+                    return Ok(());
+                }
+                true => {}
+                false => return self.salvage(image, own, parts > 1),
+            }
+        }
         let image = image.and_then(|image| image.check_fences().map(|()| image));
         let image = image.map_err(|fault| self.io.fault(fault))?;
         self.packer.get_or_insert_with(|| Packer::begin(own.start));
@@ -142,6 +164,30 @@ impl<'a, I: PassIo> Pass<'a, I> {
             keys += self.merge_pages(&image, pages)?;
         }
         image.check_keys(keys).map_err(|fault| self.io.fault(fault))
+    }
+
+    /// Returns whether the segment that comes next has nothing to take in.
+    fn is_idle(&self) -> bool {
+        self.packer.is_none() && self.changes.borrowed().is_empty()
+    }
+
+    /// Merges what is left of a damaged segment with its changes.
+    fn salvage(
+        &mut self,
+        image: &Image<'_>,
+        range: Range<u64>,
+        asks: bool,
+    ) -> Result<(), I::Error> {
+        if asks {
+            self.io.changes(range.clone(), &mut self.changes)?;
+        }
+        let mut merged = Vec::new();
+        merge(&image.salvage(), self.changes.borrowed(), &mut merged);
+        let packer = self
+            .packer
+            .get_or_insert_with(|| Packer::begin(range.start));
+        packer.put(&merged);
+        self.write_full()
     }
 
     /// Returns how many fingerprints the pages had.

@@ -54,9 +54,13 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     // Closing needs the open/close lock.
     drop(gate);
     let RepairReport {
-        pages, unlisted, ..
+        pages,
+        unlisted,
+        segments,
+        ..
     } = Repairer::of(&store).repair(on)?;
     (report.pages, report.unlisted) = (pages, unlisted);
+    report.segments = segments;
     store.close()?;
     report.pages.extend(store.checkpoints.take_repaired());
     report

@@ -6,6 +6,7 @@ use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
 use crate::page::PAGE_BYTES;
+use crate::store::check::segments::{SegmentDamage, verify_segments};
 use crate::store::check::verify::{Checker, Listed};
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::damage_policy::OnDamage;
@@ -15,6 +16,7 @@ use crate::store::engine::Engine;
 use crate::store::engine::damage::Damage;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
+use crate::store::write::Writer;
 use crate::sys::storage::write_all_at;
 
 /// The result of [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair).
@@ -43,6 +45,8 @@ pub struct RepairReport {
     pub pages: Vec<Damage>,
     /// The number of further damaged pages. They are also as the policy says.
     pub unlisted: u64,
+    /// The damaged pages of a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint). What they held alone is given up.
+    pub segments: Vec<SegmentDamage>,
     /// Pages of fully written layers that are holes now, in layers with more holes than are listed. They count as never
     /// written from here on, and take no space.
     pub blank: u64,
@@ -63,6 +67,7 @@ pub(crate) struct Repairer<'a> {
     shared: &'a Coordination,
     file: &'a StoreFile,
     views: &'a ViewCell,
+    writer: Writer<'a>,
 }
 
 impl<'a> Repairer<'a> {
@@ -74,6 +79,7 @@ impl<'a> Repairer<'a> {
             shared: &engine.shared,
             file: &engine.file,
             views: &engine.views,
+            writer: Writer::of(engine),
         }
     }
 
@@ -86,6 +92,9 @@ impl<'a> Repairer<'a> {
                 expected: "never seen or seen".to_owned(),
                 got: "error".to_owned(),
             });
+        }
+        if self.file.header.space().is_some() {
+            return self.repair_segments(on);
         }
         let _no_checkpoint = self.checkpointer.hold_off()?;
         let view = Arc::clone(&*self.views.current()?);
@@ -107,6 +116,33 @@ impl<'a> Repairer<'a> {
             unlisted: listed.unlisted,
             ..RepairReport::default()
         })
+    }
+
+    /// Gives up what damaged pages of segments have lost: a checkpoint writes anew what is left.
+    fn repair_segments(&self, on: OnDamage) -> Result<RepairReport> {
+        if on != OnDamage::NeverSeen {
+            return Err(Error::InvalidOption {
+                option: "repair",
+                expected: "never seen for kind fingerprint: no page can have all keys".to_owned(),
+                got: "seen".to_owned(),
+            });
+        }
+        let held_off = self.checkpointer.hold_off()?;
+        let meta = self.file.read_meta()?;
+        let found = verify_segments(self.file, &meta, &mut |_, _| {})?;
+        drop(held_off);
+        let report = RepairReport {
+            segments: found.damaged,
+            ..RepairReport::default()
+        };
+        if !report.segments.is_empty() {
+            self.checkpointer.state.set_repairing(true);
+            let options = self.checkpointer.options.clone().on_damage(on);
+            let rewritten = self.writer.checkpoint_with(&options);
+            self.checkpointer.state.set_repairing(false);
+            rewritten?;
+        }
+        Ok(report)
     }
 
     fn rewrite(&self, layer: &Layer, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {

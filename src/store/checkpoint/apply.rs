@@ -156,7 +156,7 @@ impl LogApplier<'_> {
         pass.spare(&sections);
         let count = found.committed_keys;
         let directory = match count {
-            0 => directory,
+            0 if !self.access.state.is_repairing() => directory,
             _ => {
                 let source = match buffer {
                     Some(buffer) => ChangeSource::Buffer(buffer),

@@ -16,6 +16,7 @@ use crate::segment::free_room::FreeRoom;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::segment::reuse::before_writing;
 use crate::store::checkpoint::chunk_writer::PageAccess;
+use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{named, read_directory, write_directory};
@@ -183,6 +184,14 @@ impl PassIo for SegmentIo<'_, '_> {
         write_all_at(&*file.raw, &bytes, page_offset(first_page))
             .map_err(|error| Error::io("write pages of", &file.place, error))?;
         Ok(segment)
+    }
+
+    fn salvages(&self) -> bool {
+        self.access.options.on_damage == OnDamage::NeverSeen
+    }
+
+    fn reads_all(&self) -> bool {
+        self.access.state.is_repairing()
     }
 
     fn fault(&self, fault: SegmentFault) -> PassFailure {

@@ -15,6 +15,8 @@ pub(crate) struct CheckpointState {
     /// A thread runs a checkpoint, rather than just holding checkpoints off.
     is_running: AtomicBool,
     threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether checkpoints look for damage everywhere.
+    is_repairing: AtomicBool,
     /// The damaged pages that checkpoints of this handle have rewritten.
     repaired: Mutex<Vec<Damage>>,
 }
@@ -36,6 +38,15 @@ impl CheckpointState {
         if self.is_running.load(Ordering::Acquire) {
             drop(self.exclude_threads());
         }
+    }
+
+    /// Returns whether checkpoints look for damaged segments, and not only merge those that change.
+    pub(crate) fn is_repairing(&self) -> bool {
+        self.is_repairing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_repairing(&self, is_repairing: bool) {
+        self.is_repairing.store(is_repairing, Ordering::Release);
     }
 
     /// Keeps a thread to join later, and forgets those that have finished.

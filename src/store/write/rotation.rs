@@ -7,6 +7,8 @@ use crate::file::Layer;
 use crate::file::layout::FIRST_PAGE;
 use crate::log::Cut;
 use crate::page::PAGE_BYTES;
+use crate::store::checkpoint::run::Checkpointer;
+use crate::store::config::options::Options;
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::Demand;
@@ -28,6 +30,23 @@ impl Writer<'_> {
         guard.seal_active(false)?;
         drop(guard);
         self.checkpointer().settle_all(self.options.timeout)
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Does the same with other options, even if there is nothing to move.
+    pub(crate) fn checkpoint_with(&self, options: &Options) -> Result<()> {
+        self.handle.check_writable()?;
+        let mut guard = self.lock()?;
+        // A closed log is what a checkpoint is made for.
+        guard.ensure_log_space()?;
+        guard.seal_active(false)?;
+        drop(guard);
+        let checkpointer = Checkpointer {
+            options,
+            ..self.checkpointer()
+        };
+        checkpointer.settle_all(self.options.timeout)
     }
 }
 

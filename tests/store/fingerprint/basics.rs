@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use everseen::hash::HashedKey;
-use everseen::{Kind, Options, Store, Verdict};
+use everseen::{Error, Kind, OnDamage, Options, Store, Verdict};
 use proptest::prelude::*;
 
 fn options() -> Options {
@@ -318,4 +318,54 @@ proptest! {
     fn two_transactional_handles_answer_as_a_set(steps in prop::collection::vec(step(), 1..40)) {
         run(&steps, true)?;
     }
+}
+
+/// Each kind of page of a store is damaged once, and repaired.
+#[test]
+fn what_is_damaged_is_given_up_and_nothing_else() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = options().create(&path).unwrap();
+    store.insert_hash_batch(&keys(0..50_000)).unwrap();
+    store.close().unwrap();
+    let good = std::fs::read(&path).unwrap();
+    let pages = good.len() / 4096 - 32;
+    let mut kinds = [0; 2];
+    for page in 0..pages {
+        let mut bytes = good.clone();
+        bytes[(32 + page) * 4096 + 100] ^= 1;
+        std::fs::write(&path, &bytes).unwrap();
+        let store = options().open(&path).unwrap();
+        let found = store.verify().unwrap().segments;
+        let Some(damage) = found.first() else {
+            // Free room.
+            store.close().unwrap();
+            continue;
+        };
+        let kind = usize::from(damage.keys > 0);
+        kinds[kind] += 1;
+        if kinds[kind] > 3 {
+            store.close().unwrap();
+            continue;
+        }
+        assert_eq!((found.len(), damage.page), (1, 32 + page as u64));
+        let seen = store.repair(OnDamage::Seen).unwrap_err();
+        assert!(matches!(seen, Error::InvalidOption { .. }), "{seen}");
+        assert_eq!(store.repair(OnDamage::NeverSeen).unwrap().segments, found);
+        assert!(store.verify().unwrap().is_ok());
+        let there = store.contains_hash_batch(&keys(0..50_000)).unwrap();
+        let lost = there.iter().filter(|found| !**found).count() as u64;
+        // Fences and directory are made anew from the rest.
+        let about = if damage.keys > 0 { 500 } else { 0 };
+        assert!(
+            lost.abs_diff(damage.keys) <= about,
+            "{lost} lost: {damage:?}"
+        );
+        assert_eq!(store.stats().unwrap().keys, 50_000 - lost);
+        let new = store.insert_hash_batch(&keys(0..50_000)).unwrap();
+        assert_eq!(new.iter().filter(|new| **new).count() as u64, lost);
+        store.close().unwrap();
+    }
+    // Pages of fences and of both copies of the directory, and of fingerprints.
+    assert!(kinds[0] == 3 && kinds[1] > 30, "{kinds:?}");
 }
