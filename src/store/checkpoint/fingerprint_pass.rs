@@ -100,7 +100,7 @@ impl<'a> FingerprintPass<'a> {
         };
         let pass = Pass::new(&mut io, self.space, &self.old, count);
         let segments = pass.run().map_err(|failure| failure.0)?;
-        if segments == self.old {
+        if segments == self.old && !self.access.state.is_repairing() {
             return Ok(self.directory);
         }
         self.write_directory(&segments, generation)
