@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::storage::Storage;
-use everseen::{Error, LEAST_BUFFER, Options, Store};
+use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
 
 use super::model::{Birth, Contents, Crash, Mark, Model, Recorder, Tape};
 use super::setup::Setup;
+use crate::support::forge::SUPERBLOCKS;
 use crate::support::numbers::{self, Random};
 use crate::support::recorded::Promises;
 use crate::support::recorded::disk::names_in;
@@ -440,9 +441,38 @@ impl<'a> Session<'a> {
     pub fn go_on(&mut self) -> Outcome {
         let count = 1 + self.random.below(8);
         let numbers = self.draw(count);
+        let before = self.model.done.clone();
         self.insert(numbers)?;
+        let changed = self.model.done != before;
         self.commit()?;
         self.close()?;
+        if changed && self.setup.kind == Kind::Fingerprint && self.random.below(8) == 0 {
+            self.lose_a_superblock()?;
+        }
         self.open(Crash::Kill)
+    }
+
+    /// The checkpoint that closed a store of fingerprints has named its directory in both superblocks, since the room of
+    /// the one before is free: whichever is lost, nothing else is. No power cut shows that.
+    fn lose_a_superblock(&self) -> Outcome {
+        let outcome = |error: std::io::Error| Stop::Wrong(error.to_string());
+        for place in SUPERBLOCKS {
+            let mut bytes = std::fs::read(&self.path).map_err(outcome)?;
+            bytes[place..place + 512].fill(0);
+            let path = self.path.with_file_name("copy");
+            std::fs::write(&path, bytes).map_err(outcome)?;
+            let options = Options::new().storage(Unsynced::new());
+            let store = options.open_read_only(&path);
+            let store = store.map_err(|error| {
+                Stop::Wrong(format!("without the superblock at {place}: {error}"))
+            })?;
+            let found = self.observe(&store)?;
+            self.model.check(&found, Crash::Kill).map_err(|text| {
+                Stop::Wrong(format!("without the superblock at {place}: {text}"))
+            })?;
+            drop(store);
+            std::fs::remove_file(&path).map_err(outcome)?;
+        }
+        Ok(())
     }
 }
