@@ -330,6 +330,9 @@ fn kill_often(kind: Kind, transactional: bool) {
             Task::new(kind, transactional, KEYS, &path),
             Random::new(own),
         );
+        if kind == Kind::Fingerprint {
+            rig.model.passing.watch(KEYS);
+        }
         rig.options().create(&path).unwrap().close().unwrap();
         for _ in 0..CHECKS_A_STORE {
             if all.kills + rig.counts.kills >= kills {
