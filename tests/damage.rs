@@ -11,6 +11,7 @@
 //! - `flips`: each byte that means something, one at a time.
 //! - `random`: one to four mutations at once. `EVERSEEN_MUTATIONS` sets how many images, `EVERSEEN_SEED` which;
 //!   `EVERSEEN_MUTATION` repeats a single one.
+//! - `segments`: stores of fingerprints, with a judge that knows less.
 //!
 //! Images are opened by children, this test binary started again, so that a signal or a hang is seen and told with the
 //! mutation that led to it. Their allocator refuses what is beyond the bound of [`memory`](damage::memory): a program has
@@ -33,5 +34,7 @@ mod damage {
     pub mod parent;
     pub mod random;
     pub mod scenarios;
+    pub mod segment_stores;
+    pub mod segments;
     pub mod trial;
 }

@@ -8,6 +8,7 @@ use super::memory;
 use super::mutation::Mutation;
 use super::random;
 use super::scenarios;
+use super::segments;
 use super::trial::{Bench, Outcome};
 
 /// Tells the child what to do.
@@ -28,6 +29,8 @@ pub enum Work {
     FlipSome = 1,
     /// Flips of all bytes that mean something, each both ways.
     FlipAll = 2,
+    /// Mutations of stores of fingerprints.
+    Segments = 3,
 }
 
 /// A child's share of a run.
@@ -57,7 +60,7 @@ impl Task {
         let [work, seed, first, end, step] = numbers[..] else {
             panic!("{text}");
         };
-        let all = [Work::Mutate, Work::FlipSome, Work::FlipAll];
+        let all = [Work::Mutate, Work::FlipSome, Work::FlipAll, Work::Segments];
         Self {
             work: all[work as usize],
             seed,
@@ -82,6 +85,9 @@ fn work() {
         return;
     };
     let task = Task::decode(&task);
+    if task.work == Work::Segments {
+        return segments::work(&task);
+    }
     let scenarios = scenarios::all();
     let images: Vec<_> = scenarios.iter().map(|one| one.image.clone()).collect();
     let readings: Vec<_> = images

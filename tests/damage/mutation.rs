@@ -136,16 +136,7 @@ impl Mutation {
 
     /// Makes the change; what lies beyond the end of its file changes nothing.
     pub fn apply(&self, image: &mut Image, others: &[Image]) {
-        let file = match self {
-            Self::Flip { file, .. }
-            | Self::Fill { file, .. }
-            | Self::Copy { file, .. }
-            | Self::Swap { file, .. }
-            | Self::Truncate { file, .. }
-            | Self::Extend { file, .. }
-            | Self::Replace { file, .. }
-            | Self::Remove { file } => file,
-        };
+        let file = self.file();
         let Some(bytes) = image.0.get_mut(file) else {
             return;
         };
@@ -197,6 +188,20 @@ impl Mutation {
             Self::Remove { .. } => {
                 image.0.remove(file);
             }
+        }
+    }
+
+    /// The name of the file that changes.
+    pub fn file(&self) -> &str {
+        match self {
+            Self::Flip { file, .. }
+            | Self::Fill { file, .. }
+            | Self::Copy { file, .. }
+            | Self::Swap { file, .. }
+            | Self::Truncate { file, .. }
+            | Self::Extend { file, .. }
+            | Self::Replace { file, .. }
+            | Self::Remove { file } => file,
         }
     }
 

@@ -78,6 +78,8 @@ impl Reader<'_> {
         Err(match self.handle.access {
             // What this handle was opened with has been written over.
             Access::Snapshot => Error::Ended,
+            // The last writer has closed the store: there is no newer view to look in.
+            _ if self.shared.is_ended() => self.ended(),
             _ => Error::Busy {
                 path: self.file.place.to_path_buf(),
                 what: "checkpoints that overtake each look-up",

@@ -155,7 +155,7 @@ fn the_disk_fills_up_in_the_sync_of_a_commit() {
 /// the same handle goes on, with a page that was written by half.
 #[test]
 fn the_disk_fills_up_in_the_middle_of_a_checkpoint() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             let mut nth = 1;
             while at_the_write(kind, transactional, nth) {

@@ -98,6 +98,17 @@ fn each(steps: &[Step], mut run: Run) -> Outcome<Vec<Event>> {
     Ok(events)
 }
 
+/// The steps, with removals before some of them if the kind can remove.
+fn with_removals(kind: Kind, steps: &[Step], removals: &[(usize, Range<u64>)]) -> Vec<Step> {
+    let mut all = steps.to_vec();
+    if kind == Kind::Fingerprint {
+        for (place, keys) in removals.iter().rev() {
+            all.insert(*place, Step::Remove(keys.clone()));
+        }
+    }
+    all
+}
+
 /// Making, inserting, committing, checkpoints asked for and not, growth, closing, opening, a kill.
 fn life(kind: Kind, transactional: bool) {
     use Step::{Checkpoint, Commit, Insert, Kill, Reopen};
@@ -123,6 +134,7 @@ fn life(kind: Kind, transactional: bool) {
         Commit,
         Insert(5600..5700),
     ];
+    let steps = with_removals(kind, &steps, &[(6, 100..250), (8, 700..900), (12, 40..60)]);
     let options = options(kind, transactional);
     sweep(|rule| each(&steps, Run::create(&options, transactional, rule)?));
 }
@@ -145,6 +157,16 @@ fn the_life_of_a_growing_store() {
 #[test]
 fn the_life_of_a_transactional_growing_store() {
     life(Kind::Scalable, true);
+}
+
+#[test]
+fn the_life_of_a_store_of_fingerprints() {
+    life(Kind::Fingerprint, false);
+}
+
+#[test]
+fn the_life_of_a_transactional_store_of_fingerprints() {
+    life(Kind::Fingerprint, true);
 }
 
 /// A store whose owner was killed in the middle of a checkpoint, with a second log begun. It holds
@@ -176,6 +198,7 @@ fn recovery(kind: Kind, transactional: bool) {
     let (folder, numbers) = killed_at_a_checkpoint(&options);
     let killed: &Path = &folder.path().join("store");
     let steps = [Insert(1000..1300), Commit, Kill, Insert(1300..1400), Reopen];
+    let steps = with_removals(kind, &steps, &[(1, 0..40), (2, 700..900), (4, 80..90)]);
     sweep(|rule| {
         let run = Run::recover(&options, transactional, killed, numbers.clone(), rule)?;
         each(&steps, run)
@@ -200,4 +223,14 @@ fn the_recovery_of_a_growing_store() {
 #[test]
 fn the_recovery_of_a_transactional_growing_store() {
     recovery(Kind::Scalable, true);
+}
+
+#[test]
+fn the_recovery_of_a_store_of_fingerprints() {
+    recovery(Kind::Fingerprint, false);
+}
+
+#[test]
+fn the_recovery_of_a_transactional_store_of_fingerprints() {
+    recovery(Kind::Fingerprint, true);
 }

@@ -5,4 +5,5 @@
 mod aimed;
 mod every_call;
 mod others;
+mod removing;
 mod run;

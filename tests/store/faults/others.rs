@@ -187,3 +187,13 @@ fn another_handle_of_a_transactional_store_goes_on() {
 fn another_handle_of_a_growing_store_goes_on() {
     sweep(Kind::Scalable, true);
 }
+
+#[test]
+fn another_handle_of_a_store_of_fingerprints_goes_on() {
+    sweep(Kind::Fingerprint, false);
+}
+
+#[test]
+fn another_handle_of_a_transactional_store_of_fingerprints_goes_on() {
+    sweep(Kind::Fingerprint, true);
+}

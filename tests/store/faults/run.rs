@@ -14,6 +14,8 @@ use crate::support::files::{held, image, key, place, ready_keys, small};
 #[derive(Debug, Clone)]
 pub enum Step {
     Insert(Range<u64>),
+    /// Of keys that are there.
+    Remove(Range<u64>),
     Commit,
     Checkpoint,
     /// Close and open.
@@ -24,12 +26,14 @@ pub enum Step {
 
 /// What the store must and what it may hold.
 #[derive(Debug, Default)]
-struct Model {
-    held: BTreeSet<u64>,
+pub(super) struct Model {
+    pub(super) held: BTreeSet<u64>,
     /// Not committed, in a transactional store.
-    pending: BTreeSet<u64>,
+    pub(super) pending: BTreeSet<u64>,
+    /// Removed and not committed, in a transactional store.
+    pub(super) gone: BTreeSet<u64>,
     /// Never acknowledged, and perhaps in a log whose handle could not go on.
-    maybe: BTreeSet<u64>,
+    pub(super) maybe: BTreeSet<u64>,
     commits: u64,
 }
 
@@ -37,11 +41,11 @@ struct Model {
 pub struct Run {
     storage: FaultStorage,
     options: Options,
-    transactional: bool,
+    pub(super) transactional: bool,
     folder: TempDir,
     path: PathBuf,
     store: Option<Store>,
-    model: Model,
+    pub(super) model: Model,
     /// Faults that have been judged.
     judged: usize,
     /// Faults after which all keys have been looked at.
@@ -54,7 +58,7 @@ pub type Outcome<T = ()> = Result<T, String>;
 /// The options of all runs.
 pub fn options(kind: Kind, transactional: bool) -> Options {
     let capacity = match kind {
-        Kind::Bloom => 8000,
+        Kind::Bloom | Kind::Fingerprint => 8000,
         _ => 1000,
     };
     small()
@@ -138,7 +142,7 @@ impl Run {
         self.storage.events()
     }
 
-    fn store(&self) -> &Store {
+    pub(super) fn store(&self) -> &Store {
         self.store.as_ref().unwrap()
     }
 
@@ -154,12 +158,13 @@ impl Run {
     pub fn step(&mut self, step: &Step) -> Outcome {
         match step {
             Step::Insert(numbers) => self.insert(numbers.clone()),
+            Step::Remove(numbers) => self.remove(numbers.clone()),
             Step::Commit => self.commit(),
             Step::Checkpoint => self.until_done("checkpoint", Store::checkpoint),
             Step::Reopen => {
                 self.until_done("close", Store::close)?;
                 self.store = None;
-                self.model.pending.clear();
+                self.model.drop_open();
                 self.open()
             }
             Step::Kill => {
@@ -169,7 +174,7 @@ impl Run {
                 self.store = None;
                 self.storage.resume(faults_to_come);
                 (self.folder, self.path) = (folder, path);
-                self.model.pending.clear();
+                self.model.drop_open();
                 self.open()
             }
         }
@@ -202,11 +207,7 @@ impl Run {
                     if !self.transactional && matches!(error, Error::Poisoned { .. }) {
                         self.model.maybe.extend(rest.clone());
                     }
-                    let pending = self.model.pending.clone();
-                    if self.judge_and_go_on("insert", &error)? {
-                        // What was not committed is gone with the handle.
-                        self.insert_all(&pending)?;
-                    }
+                    self.judge_and_redo("insert", &error)?;
                 }
             }
         }
@@ -222,11 +223,14 @@ impl Run {
                 Err(error) => {
                     let pending = self.model.pending.clone();
                     self.model.maybe.extend(&pending);
+                    let gone = self.model.doubt_removals();
                     let reopened = self.judge_and_go_on("commit", &error)?;
                     for number in &pending {
                         self.model.maybe.remove(number);
                     }
-                    if reopened && self.came_through(&pending, &next)? {
+                    let counts = reopened && self.came_through(&pending, &next)?;
+                    self.end_doubt(gone, (reopened, counts))?;
+                    if counts {
                         self.model.pending = pending;
                         break;
                     }
@@ -236,6 +240,8 @@ impl Run {
         self.model.commits += 1;
         let pending = std::mem::take(&mut self.model.pending);
         self.model.held.extend(pending);
+        let gone = std::mem::take(&mut self.model.gone);
+        self.model.held.retain(|number| !gone.contains(number));
         let last = self.last_tag();
         match last.as_deref() == Some(&next) {
             true => Ok(()),
@@ -254,11 +260,7 @@ impl Run {
     /// Whether a commit that failed counts after all; if not, its keys are inserted again.
     fn came_through(&mut self, pending: &BTreeSet<u64>, next: &[u8]) -> Outcome<bool> {
         let counts = self.last_tag().is_some_and(|last| last == next);
-        let faults_to_come = self.storage.pause();
-        let numbers: Vec<_> = pending.iter().map(|number| ready(*number)).collect();
-        let found = held(self.store(), &numbers);
-        self.storage.resume(faults_to_come);
-        match (counts, found) {
+        match (counts, self.found(pending)) {
             (true, found) if found == pending.len() => Ok(true),
             (false, 0) => {
                 self.insert_all(pending)?;
@@ -270,7 +272,16 @@ impl Run {
         }
     }
 
-    fn insert_all(&mut self, numbers: &BTreeSet<u64>) -> Outcome {
+    /// How many of these keys are there, by an honest disk.
+    pub(super) fn found(&self, numbers: &BTreeSet<u64>) -> usize {
+        let faults_to_come = self.storage.pause();
+        let numbers: Vec<_> = numbers.iter().map(|number| ready(*number)).collect();
+        let found = held(self.store(), &numbers);
+        self.storage.resume(faults_to_come);
+        found
+    }
+
+    pub(super) fn insert_all(&mut self, numbers: &BTreeSet<u64>) -> Outcome {
         for number in numbers {
             self.insert(*number..number + 1)?;
         }
@@ -279,10 +290,7 @@ impl Run {
 
     fn until_done(&mut self, what: &str, work: fn(&Store) -> everseen::Result<()>) -> Outcome {
         while let Err(error) = work(self.store()) {
-            let pending = self.model.pending.clone();
-            if self.judge_and_go_on(what, &error)? {
-                self.insert_all(&pending)?;
-            }
+            self.judge_and_redo(what, &error)?;
         }
         Ok(())
     }
@@ -309,7 +317,7 @@ impl Run {
 
     /// Judges an error of a handle, and reopens the store if that is what it takes; answers
     /// whether it was.
-    fn judge_and_go_on(&mut self, what: &str, error: &Error) -> Outcome<bool> {
+    pub(super) fn judge_and_go_on(&mut self, what: &str, error: &Error) -> Outcome<bool> {
         self.judge(what, error)?;
         if !matches!(error, Error::Poisoned { .. }) {
             return Ok(false);
@@ -319,7 +327,7 @@ impl Run {
             return Err(format!("{what}: was poisoned and answers {again:?}"));
         }
         self.store = None;
-        self.model.pending.clear();
+        self.model.drop_open();
         self.open()?;
         Ok(true)
     }
@@ -354,7 +362,7 @@ impl Run {
 
     fn check_honestly(&self) -> Outcome {
         let store = self.store();
-        let (must, may) = (&self.model.held, &self.model.maybe);
+        let (must, may) = (&self.model.there(), &self.model.maybe);
         for numbers in [must, &self.model.pending] {
             let numbers: Vec<_> = numbers.iter().map(|number| ready(*number)).collect();
             let (found, count) = (held(store, &numbers), numbers.len());
@@ -377,7 +385,7 @@ impl Run {
     pub fn finish(mut self) -> Outcome {
         self.until_done("close", Store::close)?;
         self.store = None;
-        self.model.pending.clear();
+        self.model.drop_open();
         self.storage.heal();
         self.open()?;
         self.check()?;

@@ -2,3 +2,4 @@
 
 mod algebra;
 mod basics;
+mod stopped_readers;

@@ -7,12 +7,20 @@ use super::survivor::Ledger;
 use super::task::{MOST_WORKERS, Task, Work};
 use crate::support::numbers::Random;
 
-/// Kills of each of the four tests here, unless this variable says how many all together.
+/// Kills of each of the six tests here, unless this variable says how many all together.
 const KILLS: u64 = 10;
 const VARIABLE: &str = "EVERSEEN_KILLS";
 
 fn kills() -> u64 {
-    std::env::var(VARIABLE).map_or(KILLS, |all| all.parse::<u64>().unwrap().div_ceil(4))
+    std::env::var(VARIABLE).map_or(KILLS, |all| all.parse::<u64>().unwrap().div_ceil(6))
+}
+
+fn kind_seed(kind: Kind) -> u64 {
+    match kind {
+        Kind::Scalable => 1,
+        Kind::Fingerprint => 4,
+        _ => 0,
+    }
 }
 
 fn moment(random: &mut Random) -> Moment {
@@ -36,7 +44,7 @@ fn moment(random: &mut Random) -> Moment {
 /// Kills children at work on stores of one kind.
 fn kill_often(kind: Kind, transactional: bool) {
     let kills = kills();
-    let mut random = Random::new(u64::from(transactional) * 2 + u64::from(kind == Kind::Scalable));
+    let mut random = Random::new(u64::from(transactional) * 2 + kind_seed(kind));
     let mut killed = 0;
     let (mut keys, mut stores, mut while_opening) = (0, 0, 0);
     while killed < kills {
@@ -101,4 +109,14 @@ fn kills_of_a_scalable_store() {
 #[test]
 fn kills_of_a_transactional_scalable_store() {
     kill_often(Kind::Scalable, true);
+}
+
+#[test]
+fn kills_of_a_store_of_fingerprints() {
+    kill_often(Kind::Fingerprint, false);
+}
+
+#[test]
+fn kills_of_a_transactional_store_of_fingerprints() {
+    kill_often(Kind::Fingerprint, true);
 }

@@ -94,9 +94,19 @@ fn kills_at_each_step_of_a_transactional_scalable_store() {
 }
 
 #[test]
+fn kills_at_each_step_of_a_store_of_fingerprints() {
+    kill_stepwise(Kind::Fingerprint, false, CI, Share::one_in(FEW));
+}
+
+#[test]
+fn kills_at_each_step_of_a_transactional_store_of_fingerprints() {
+    kill_stepwise(Kind::Fingerprint, true, CI, Share::one_in(FEW));
+}
+
+#[test]
 #[ignore = "minutes; cargo test --release --test store -- --ignored --nocapture long_each_step"]
 fn long_each_step_and_each_step_of_recoveries() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             kill_stepwise(kind, transactional, LONG, Share::one_in(1));
         }

@@ -33,6 +33,8 @@ pub struct Plan {
     pub threads: u64,
     /// One recording alone, to see a violation again.
     pub only: Option<u64>,
+    /// Stores of fingerprints, in place of the kinds that have layers.
+    pub of_fingerprints: bool,
     /// A sync that is left out.
     pub lie: Option<Site>,
     /// Whether checkpoints run on a thread of their own, if not as it comes.
@@ -48,6 +50,7 @@ impl Plan {
             images,
             threads: 2,
             only: None,
+            of_fingerprints: false,
             lie: None,
             background: None,
             first: false,
@@ -138,6 +141,9 @@ impl<'a> Run<'a> {
     fn new(plan: &'a Plan, folder: &'a Path, recording: u64) -> Self {
         let mut random = Random::new(finalise(plan.seed) ^ recording);
         let mut setup = Setup::draw(&mut random);
+        if plan.of_fingerprints {
+            setup.take_fingerprints();
+        }
         if let Some(background) = plan.background {
             setup.background = background;
         }

@@ -14,6 +14,7 @@
 //! That the rig can fail is shown by leaving syncs out, one class after the other: each must be missed. One class in four
 //! is drawn, with `EVERSEEN_ALL=1` each.
 
+mod changes;
 mod hunt;
 mod model;
 mod session;
@@ -64,8 +65,18 @@ fn tell(plan: &Plan, found: &Found) {
 
 #[test]
 fn no_power_cut_takes_what_was_promised() {
+    expect_none(IMAGES, false);
+}
+
+#[test]
+fn no_power_cut_takes_what_a_store_of_fingerprints_promised() {
+    expect_none(IMAGES, true);
+}
+
+fn expect_none(images: u64, of_fingerprints: bool) {
     let seed = number("EVERSEEN_SEED").unwrap_or(SEED);
-    let mut plan = Plan::new(seed, number("EVERSEEN_IMAGES").unwrap_or(IMAGES));
+    let mut plan = Plan::new(seed, number("EVERSEEN_IMAGES").unwrap_or(images));
+    plan.of_fingerprints = of_fingerprints;
     plan.only = number("EVERSEEN_RECORDING");
     let start = std::time::Instant::now();
     let found = hunt(&plan);
@@ -96,22 +107,44 @@ const NEEDED: [Site; 11] = [
     Site::FrozenAtCommit,
 ];
 
+/// The same of a store of fingerprints, whose checkpoints have no intents. Either superblock alone may be lost.
+const NEEDED_OF_FINGERPRINTS: [Site; 8] = [
+    Site::NewStore,
+    Site::StoreName,
+    Site::NewLog,
+    Site::LogName,
+    Site::Commit,
+    Site::CheckpointLog,
+    Site::Pages,
+    Site::Checkpoint,
+];
+
 #[test]
 fn a_sync_that_is_left_out_is_missed() {
+    expect_missed(&NEEDED, false);
+}
+
+#[test]
+fn a_sync_that_is_left_out_of_a_store_of_fingerprints_is_missed() {
+    expect_missed(&NEEDED_OF_FINGERPRINTS, true);
+}
+
+fn expect_missed(needed: &[Site], of_fingerprints: bool) {
     let seed = number("EVERSEEN_SEED").unwrap_or(SEED);
     let (mut share, mut missed) = (Share::one_in(4), 0);
-    for site in NEEDED {
+    for site in needed {
         if !share.takes() {
             continue;
         }
         // It ends with the first violation.
         let mut plan = Plan::new(seed, MOST_IMAGES);
-        plan.lie = Some(site);
+        plan.of_fingerprints = of_fingerprints;
+        plan.lie = Some(*site);
         plan.first = true;
         let found = hunt(&plan);
         missed += 1;
         println!("{site:?}: missed after {} images", found.images);
         assert!(!found.violations.is_empty(), "{site:?} can be left out");
     }
-    assert!(missed == NEEDED.len() || !share.is_all());
+    assert!(missed == needed.len() || !share.is_all());
 }

@@ -18,6 +18,12 @@ impl Keys {
         self.0[word] |= 1 << (number % 64);
     }
 
+    pub fn remove(&mut self, number: u32) {
+        if let Some(word) = self.0.get_mut(number as usize / 64) {
+            *word &= !(1 << (number % 64));
+        }
+    }
+
     pub fn contains(&self, number: u32) -> bool {
         let word = self.0.get(number as usize / 64);
         word.is_some_and(|word| word & (1 << (number % 64)) != 0)
@@ -29,8 +35,27 @@ impl Keys {
 
     /// One past the highest number.
     pub fn end(&self) -> u32 {
-        let last = self.0.last().map_or(64, |word| word.leading_zeros());
-        self.0.len() as u32 * 64 - if self.0.is_empty() { 0 } else { last }
+        let highest = self.0.iter().rposition(|word| *word != 0);
+        highest.map_or(0, |place| {
+            place as u32 * 64 + 64 - self.0[place].leading_zeros()
+        })
+    }
+
+    /// The numbers that are in `self` and in `other`, or in `self` and not in `other`.
+    fn and(&self, other: &Keys, wanted: bool) -> Keys {
+        let words = self.0.iter().enumerate().map(|(place, word)| {
+            let theirs = other.0.get(place).copied().unwrap_or(0);
+            word & if wanted { theirs } else { !theirs }
+        });
+        Keys(words.collect())
+    }
+
+    fn insert_all(&mut self, other: &Keys) {
+        let words = self.0.len().max(other.0.len());
+        self.0.resize(words, 0);
+        for (word, theirs) in self.0.iter_mut().zip(&other.0) {
+            *word |= theirs;
+        }
     }
 
     /// A number in `self` that is not in `other`.
@@ -61,6 +86,10 @@ pub enum Mark {
     Insert(Arc<[u32]>),
     /// `insert` has returned.
     Inserted(Arc<[u32]>),
+    /// These are about to be removed.
+    Remove(Arc<[u32]>),
+    /// `remove` has returned.
+    Removed(Arc<[u32]>),
     CommitBegun {
         writer: &'static str,
         sequence: u64,
@@ -84,6 +113,8 @@ impl Remark for Mark {
         match self {
             Mark::Insert(keys) => format!("-- insert {} keys from {}", keys.len(), keys[0]),
             Mark::Inserted(keys) => format!("-- inserted {} keys", keys.len()),
+            Mark::Remove(keys) => format!("-- remove {} keys from {}", keys.len(), keys[0]),
+            Mark::Removed(keys) => format!("-- removed {} keys", keys.len()),
             Mark::CommitBegun { sequence, tag, .. } => {
                 format!("-- commit {sequence} with {} bytes", tag.len())
             }
@@ -131,12 +162,17 @@ pub enum Crash {
 pub struct Model {
     pub transactional: bool,
     pub birth: Birth,
-    /// Keys whose insert has begun.
+    /// Keys that were there, or may have been, at any time since the last durable state.
     pub may: Keys,
-    /// Keys whose insert has returned.
+    /// Keys whose insert has begun, and whose removal has not returned.
+    now: Keys,
+    /// Keys whose insert has returned, and whose removal has not begun.
     pub done: Keys,
     /// Keys of a plain store that power loss may not take, whatever commit it goes back to.
     must: Keys,
+    /// Keys whose removal has begun since the last commit that has returned: in a plain store that commit does not
+    /// say that they are there.
+    unsure: Keys,
     /// The state at the last commit that has returned.
     pub last: Arc<Contents>,
     /// The state at a commit that has begun since.
@@ -155,10 +191,21 @@ impl Promises for Model {
             Mark::CreateBegun => self.birth = Birth::Begun,
             Mark::Created => self.birth = Birth::Done,
             Mark::Insert(keys) => {
-                keys.iter().for_each(|number| self.may.insert(*number));
+                for number in keys.iter() {
+                    self.may.insert(*number);
+                    self.now.insert(*number);
+                }
                 self.top = self.top.max(self.may.end());
             }
             Mark::Inserted(keys) => keys.iter().for_each(|number| self.done.insert(*number)),
+            Mark::Remove(keys) => {
+                for number in keys.iter() {
+                    self.done.remove(*number);
+                    self.must.remove(*number);
+                    self.unsure.insert(*number);
+                }
+            }
+            Mark::Removed(keys) => keys.iter().for_each(|number| self.now.remove(*number)),
             Mark::CommitBegun {
                 writer,
                 sequence,
@@ -174,7 +221,11 @@ impl Promises for Model {
                 writer,
                 sequence,
             } => {
+                // What the failed handle has removed may be back.
+                let back = self.may.and(&self.unsure, true);
                 self.may = found.keys.clone();
+                self.may.insert_all(&back);
+                self.now = found.keys.clone();
                 self.done = found.keys.clone();
                 let keys = found.keys.clone();
                 let mut commits = found.commits.clone();
@@ -188,11 +239,18 @@ impl Promises for Model {
                     self.must = begun.keys.clone();
                     self.last = begun;
                 }
+                self.may = self.now.clone();
+                self.unsure = Keys::default();
             }
-            Mark::Settled => self.must = self.done.clone(),
+            Mark::Settled => {
+                self.must = self.done.clone();
+                self.may = self.now.clone();
+            }
             Mark::Opened(contents) => {
                 self.birth = Birth::Done;
+                self.unsure = Keys::default();
                 self.may = contents.keys.clone();
+                self.now = contents.keys.clone();
                 self.done = contents.keys.clone();
                 self.must = contents.keys.clone();
                 self.last = Arc::clone(contents);
@@ -209,8 +267,10 @@ impl Model {
             transactional,
             birth: Birth::Unborn,
             may: Keys::default(),
+            now: Keys::default(),
             done: Keys::default(),
             must: Keys::default(),
+            unsure: Keys::default(),
             last: Arc::default(),
             begun: None,
             doubtful: None,
@@ -253,19 +313,27 @@ impl Model {
             Some(number) => Err(format!("key {number} is missing, which {why}")),
             None => Ok(()),
         };
-        missing(&named.keys, "the last commit covers")?;
         if self.transactional {
+            missing(&named.keys, "the last commit covers")?;
             return match got.keys.beyond(&named.keys) {
                 Some(number) => Err(format!("key {number} is there, and was not committed")),
                 None => Ok(()),
             };
         }
+        let covered = named.keys.and(&self.unsure, false);
+        missing(&covered, "the last commit covers")?;
         missing(&self.must, "was durable")?;
         if crash == Crash::Kill {
             missing(&self.done, "was inserted")?;
         }
-        match got.keys.beyond(&self.may) {
-            Some(number) => Err(format!("key {number} is there, and was not inserted")),
+        let may = match crash {
+            Crash::Kill => &self.now,
+            Crash::Power => &self.may,
+        };
+        match got.keys.beyond(may) {
+            Some(number) => Err(format!(
+                "key {number} is there, and was not inserted, or is removed"
+            )),
             None => Ok(()),
         }
     }

@@ -8,6 +8,7 @@ use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
 
 use super::model::{Birth, Contents, Crash, Mark, Model, Recorder, Tape};
 use super::setup::Setup;
+use crate::support::forge::SUPERBLOCKS;
 use crate::support::numbers::{self, Random};
 use crate::support::recorded::Promises;
 use crate::support::recorded::disk::names_in;
@@ -33,12 +34,12 @@ pub enum Stop {
 
 pub type Outcome<T = ()> = Result<T, Stop>;
 
-fn wrong<T>(text: impl Into<String>) -> Outcome<T> {
+pub fn wrong<T>(text: impl Into<String>) -> Outcome<T> {
     Err(Stop::Wrong(text.into()))
 }
 
 pub struct Session<'a> {
-    setup: &'a Setup,
+    pub(super) setup: &'a Setup,
     path: PathBuf,
     tape: Option<Arc<Tape>>,
     recorder: Option<Recorder>,
@@ -46,11 +47,11 @@ pub struct Session<'a> {
     store: Option<Store>,
     /// Another handle, which does nothing until the first one fails.
     other: Option<(Store, Recorder)>,
-    random: Random,
+    pub(super) random: Random,
     /// Handles opened so far: each commits under the other name than the one before it.
     handles: u64,
     first_handle: u64,
-    uncommitted: u64,
+    pub(super) uncommitted: u64,
     /// What the first open has found, unless there was nothing.
     pub found: Option<Arc<Contents>>,
 }
@@ -79,7 +80,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn mark(&mut self, mark: Mark) {
+    pub(super) fn mark(&mut self, mark: Mark) {
         self.model.take(&mark);
         if let Some(tape) = &self.tape {
             tape.mark(&mark);
@@ -182,7 +183,7 @@ impl<'a> Session<'a> {
     }
 
     /// An error is one of a killed process, or a broken promise.
-    fn failed(&self, what: &str, error: &Error) -> Stop {
+    pub(super) fn failed(&self, what: &str, error: &Error) -> Stop {
         match &self.recorder {
             Some(recorder) if recorder.is_dead() => Stop::Killed,
             // Its handle can't go on: no more than a killed process.
@@ -202,7 +203,7 @@ impl<'a> Session<'a> {
         tape.is_some_and(|tape| tape.has_failed(recorder))
     }
 
-    fn store(&self) -> Outcome<&Store> {
+    pub(super) fn store(&self) -> Outcome<&Store> {
         match &self.store {
             Some(store) => Ok(store),
             None => wrong("the session has no store"),
@@ -283,54 +284,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    /// Inserts keys with one call.
-    fn insert(&mut self, numbers: Vec<u32>) -> Outcome {
-        let count = numbers.len() as u64;
-        if count == 0 {
-            return Ok(());
-        }
-        let full = self.model.may.count() + count > self.setup.capacity;
-        if full && self.setup.kind == Kind::Bloom {
-            return Ok(());
-        }
-        let quota = self.store()?.transaction_quota();
-        if self.uncommitted + count > quota {
-            self.commit()?;
-        }
-        let hashes: Vec<_> = numbers
-            .iter()
-            .map(|number| numbers::key(u64::from(*number)))
-            .collect();
-        let numbers: Arc<[u32]> = numbers.into();
-        self.mark(Mark::Insert(Arc::clone(&numbers)));
-        let store = self.store()?;
-        let verdicts = match hashes.as_slice() {
-            [hash] => store.insert_hash(*hash).map(|new| vec![new]),
-            hashes => store.insert_hash_batch(hashes),
-        };
-        let verdicts = verdicts.map_err(|error| self.failed("insert", &error))?;
-        for (number, new) in numbers.iter().zip(verdicts) {
-            if new == self.model.done.contains(*number) {
-                return wrong(format!("insert of key {number} answered {new}"));
-            }
-        }
-        self.uncommitted += count;
-        self.mark(Mark::Inserted(numbers));
-        Ok(())
-    }
-
-    /// Keys to insert: new ones, and at times ones that a crash took or that are there.
-    fn draw(&mut self, count: u64) -> Vec<u32> {
-        let top = self.model.top;
-        let mut numbers: Vec<u32> = (top..top + count as u32).collect();
-        if top > 0 && self.random.below(3) == 0 {
-            let again = self.random.below(u64::from(top)) as u32;
-            numbers.extend(again..top.min(again + 5));
-        }
-        numbers
-    }
-
-    fn commit(&mut self) -> Outcome {
+    pub(super) fn commit(&mut self) -> Outcome {
         let sequence = self.model.next_sequence();
         let most = match self.random.below(10) {
             0..=5 => 1,
@@ -424,7 +378,7 @@ impl<'a> Session<'a> {
                 let numbers = self.draw(count);
                 numbers
                     .into_iter()
-                    .try_for_each(|number| self.insert(vec![number]))
+                    .try_for_each(|number| self.change(vec![number]))
             }
             35..=57 => {
                 let most = match self.setup.large && dice < 42 {
@@ -434,7 +388,7 @@ impl<'a> Session<'a> {
                 let count = 1 + self.random.below(most);
                 let quota = self.store()?.transaction_quota();
                 let numbers = self.draw(count.min(quota - 5));
-                self.insert(numbers)
+                self.change(numbers)
             }
             58..=80 => self.commit(),
             81..=88 => self.checkpoint(),
@@ -487,9 +441,38 @@ impl<'a> Session<'a> {
     pub fn go_on(&mut self) -> Outcome {
         let count = 1 + self.random.below(8);
         let numbers = self.draw(count);
+        let before = self.model.done.clone();
         self.insert(numbers)?;
+        let changed = self.model.done != before;
         self.commit()?;
         self.close()?;
+        if changed && self.setup.kind == Kind::Fingerprint && self.random.below(8) == 0 {
+            self.lose_a_superblock()?;
+        }
         self.open(Crash::Kill)
+    }
+
+    /// The checkpoint that closed a store of fingerprints has named its directory in both superblocks, since the room of
+    /// the one before is free: whichever is lost, nothing else is. No power cut shows that.
+    fn lose_a_superblock(&self) -> Outcome {
+        let outcome = |error: std::io::Error| Stop::Wrong(error.to_string());
+        for place in SUPERBLOCKS {
+            let mut bytes = std::fs::read(&self.path).map_err(outcome)?;
+            bytes[place..place + 512].fill(0);
+            let path = self.path.with_file_name("copy");
+            std::fs::write(&path, bytes).map_err(outcome)?;
+            let options = Options::new().storage(Unsynced::new());
+            let store = options.open_read_only(&path);
+            let store = store.map_err(|error| {
+                Stop::Wrong(format!("without the superblock at {place}: {error}"))
+            })?;
+            let found = self.observe(&store)?;
+            self.model.check(&found, Crash::Kill).map_err(|text| {
+                Stop::Wrong(format!("without the superblock at {place}: {text}"))
+            })?;
+            drop(store);
+            std::fs::remove_file(&path).map_err(outcome)?;
+        }
+        Ok(())
     }
 }

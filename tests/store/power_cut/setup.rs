@@ -45,4 +45,10 @@ impl Setup {
             faults: one_of(&[0, 0, 1]) == 1,
         }
     }
+
+    /// Makes it a store of fingerprints, of a size that is in use for the others too.
+    pub fn take_fingerprints(&mut self) {
+        self.kind = Kind::Fingerprint;
+        self.capacity = self.capacity.max(3000);
+    }
 }

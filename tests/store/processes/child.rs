@@ -1,15 +1,15 @@
 //! The child: works on the store, tells what it is about to do and what came of it, until it is killed or done.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
 use everseen::storage::{self, Storage};
-use everseen::{Error, Options, Store, Verdict};
+use everseen::{Error, Kind, Options, Store, Verdict};
 
 use super::hooked::Hooked;
-use super::task::{Pipe, Task, Told, VARIABLE, Work, key, keys, writer};
+use super::task::{Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
 use crate::support::numbers::Random;
 use crate::support::unsynced::Unsynced;
 
@@ -45,6 +45,7 @@ fn work() {
         counter: 0,
         known: HashSet::new(),
         own: HashSet::new(),
+        passing: HashMap::new(),
     };
     worker.counter = worker.last_commit();
     pipe.tell(&Told::Opened(worker.counter));
@@ -74,6 +75,8 @@ struct Worker<'a> {
     known: HashSet<u64>,
     /// Keys that this child has claimed and not committed.
     own: HashSet<u64>,
+    /// Whether keys that only this child changes are there, as far as it knows.
+    passing: HashMap<u64, bool>,
 }
 
 impl Worker<'_> {
@@ -99,6 +102,7 @@ impl Worker<'_> {
                 }
                 20..26 => self.commit(),
                 26..34 if self.task.transactional => self.commit(),
+                34..44 if self.task.kind == Kind::Fingerprint => self.pass(),
                 _ => {
                     let most = 1 << self.random.below(10);
                     let count = 1 + self.random.below(most).min(599);
@@ -211,6 +215,39 @@ impl Worker<'_> {
         again
     }
 
+    /// Inserts or removes some of the keys that come and go.
+    fn pass(&mut self) {
+        let insert = self.random.below(2) == 0;
+        let all = passing(self.task.keys, self.task.slot);
+        let count = 1 + self.random.below(16);
+        let first = all.start + self.random.below(all.end - all.start - count + 1);
+        let numbers: Vec<u64> = (first..first + count).collect();
+        self.pipe.tell(&Told::Changing(insert, numbers.clone()));
+        let bytes = keys(numbers.iter().copied());
+        let mut changed = Vec::new();
+        let outcome = match insert {
+            true => {
+                let mut verdicts = Vec::new();
+                let outcome = self.store.claim_batch(&bytes, &mut verdicts);
+                assert!(!verdicts.contains(&Verdict::Pending));
+                changed.extend(verdicts.iter().map(|verdict| *verdict == Verdict::New));
+                outcome
+            }
+            false => self.store.remove_batch(&bytes, &mut changed),
+        };
+        self.pipe.tell(&Told::Changed(changed.len() as u64));
+        for (number, changed) in numbers.into_iter().zip(changed) {
+            let before = self.passing.insert(number, insert);
+            let right = before.is_none_or(|there| changed == (there != insert));
+            assert!(right, "passing key {number}, insert {insert}: {changed}");
+        }
+        match outcome {
+            Ok(()) => {}
+            Err(Error::TransactionTooLarge { .. }) => self.commit(),
+            Err(error) => panic!("{error}"),
+        }
+    }
+
     fn commit(&mut self) {
         self.counter += 1;
         self.pipe.tell(&Told::Committing(self.counter));
@@ -244,6 +281,9 @@ impl Worker<'_> {
         self.pipe.tell(&Told::Closing);
         self.store.close().unwrap();
         self.own.clear();
+        if self.task.transactional {
+            self.passing.clear();
+        }
         self.store = self.options.open(&self.task.path).unwrap();
         let last = self.last_commit();
         assert_eq!(last, self.counter, "the last commit");

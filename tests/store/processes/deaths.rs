@@ -130,9 +130,11 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
             ..Task::new(kind, transactional, BEFORE, &path)
         };
         println!("{kind}, transactional {transactional}, {counted:?} {stop}");
-        let options = task
-            .options()
-            .capacity(if kind == Kind::Bloom { ALL + 100 } else { 1000 });
+        let options = task.options().capacity(if kind == Kind::Scalable {
+            1000
+        } else {
+            ALL + 100
+        });
         let care = Arc::new(Care::default());
         let storage = Hooked::new(Unsynced::new(), care.hook(&path));
         let options = options.writer("survivor").storage(storage);
@@ -192,8 +194,18 @@ fn a_death_at_each_call_at_a_transactional_scalable_store() {
 }
 
 #[test]
+fn a_death_at_each_call_at_a_store_of_fingerprints() {
+    die_stepwise(Kind::Fingerprint, false, Counted::All);
+}
+
+#[test]
+fn a_death_at_each_call_at_a_transactional_store_of_fingerprints() {
+    die_stepwise(Kind::Fingerprint, true, Counted::All);
+}
+
+#[test]
 fn a_death_at_each_write_of_a_checkpoint() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             die_stepwise(kind, transactional, Counted::Pages);
         }

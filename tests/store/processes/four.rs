@@ -20,7 +20,7 @@ fn round(kind: Kind, transactional: bool, stop: u64) -> bool {
     let path = folder.path().join("store");
     let task = Task::new(kind, transactional, KEYS, &path);
     let options = match kind {
-        Kind::Bloom => task.options().capacity(KEYS + KEYS / 4),
+        Kind::Bloom | Kind::Fingerprint => task.options().capacity(KEYS + KEYS / 4),
         _ => task.options(),
     };
     let options = options.writer("parent").storage(Unsynced::new());
@@ -75,7 +75,7 @@ fn round(kind: Kind, transactional: bool, stop: u64) -> bool {
 #[test]
 fn when_one_of_four_dies_at_a_checkpoint_the_others_finish_it_and_go_on() {
     let mut deaths = 0;
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             for stop in all_or(&[0, 1, 2, 3, 5, 8, 13][..], &[0, 3]) {
                 println!("{kind}, transactional {transactional}, point {stop}");

@@ -55,7 +55,7 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
         ..Task::new(kind, transactional, BEFORE, &path)
     };
     println!("{kind}, transactional {transactional}, halt {stop}");
-    let capacity = if kind == Kind::Bloom {
+    let capacity = if kind != Kind::Scalable {
         BEFORE + CHILDS + 2000
     } else {
         1000
@@ -119,7 +119,11 @@ const FEW: u64 = 8;
 
 #[test]
 fn who_joins_waits_for_the_one_that_was_alone_and_outlives_it() {
-    for (kind, transactional) in [(Kind::Bloom, false), (Kind::Scalable, true)] {
+    for (kind, transactional) in [
+        (Kind::Bloom, false),
+        (Kind::Scalable, true),
+        (Kind::Fingerprint, false),
+    ] {
         let mut met = Met::default();
         let mut share = Share::one_in(FEW);
         let halts = (0..)

@@ -26,6 +26,7 @@ mod hooked;
 mod joining;
 mod model;
 mod parent;
+mod passing;
 mod random;
 mod steps;
 mod task;

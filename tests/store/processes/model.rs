@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashSet};
 
 use everseen::Store;
 
+use super::passing::Passing;
 use super::task::{Told, keys, writer};
 
 #[derive(Debug, Clone, Copy, Default)]
@@ -35,6 +36,8 @@ pub struct Model {
     keys: Vec<Key>,
     writers: Vec<Writer>,
     sequences: HashSet<u64>,
+    /// Keys that come and go, where the kind can remove.
+    pub passing: Passing,
 }
 
 impl Model {
@@ -44,11 +47,13 @@ impl Model {
             keys: vec![Key::default(); keys as usize],
             writers: (0..writers).map(|_| Writer::default()).collect(),
             sequences: HashSet::new(),
+            passing: Passing::new(transactional, writers),
         }
     }
 
     /// Takes in what a child told.
     pub fn note(&mut self, slot: usize, told: Told) {
+        self.passing.note(slot, &told);
         let writer = &mut self.writers[slot];
         match told {
             Told::Opened(last) => self.resolve(slot, last),
@@ -77,6 +82,7 @@ impl Model {
                 self.resolve(slot, counter);
             }
             Told::Closing => writer.own.clear(),
+            Told::Changing(..) | Told::Changed(_) => {}
             Told::Starting | Told::Done | Told::End => {}
         }
     }
@@ -107,6 +113,7 @@ impl Model {
         };
         assert_eq!(last, counter, "the last commit of writer {slot}");
         writer.counter = counter;
+        self.passing.resolve(slot, counter);
         for number in covered {
             let key = &mut self.keys[number as usize];
             assert!(!key.won, "key {number} was committed twice");
@@ -116,6 +123,7 @@ impl Model {
 
     /// A child is gone, and all it told has been noted.
     pub fn gone(&mut self, slot: usize) {
+        self.passing.gone(slot);
         let writer = &mut self.writers[slot];
         writer.own.clear();
         for key in writer.claiming.take().into_iter().flatten() {
@@ -170,7 +178,12 @@ impl Model {
             };
             held += u64::from(found);
         }
-        assert_eq!(store.stats().unwrap().keys, held, "the count of keys");
+        let passing = self.passing.check(store);
+        assert_eq!(
+            store.stats().unwrap().keys,
+            held + passing,
+            "the count of keys"
+        );
         held
     }
 }

@@ -12,7 +12,7 @@ use super::task::{Task, Told, Work};
 use crate::support::numbers::Random;
 use crate::support::unsynced::Unsynced;
 
-/// Kills of all four tests here together, unless this variable says how many.
+/// Kills of all six tests here together, unless this variable says how many.
 const KILLS: u64 = 40;
 const VARIABLE: &str = "EVERSEEN_KILLS";
 const CHILDREN: usize = 4;
@@ -309,7 +309,7 @@ fn variable(name: &str) -> Option<u64> {
 }
 
 fn kill_often(kind: Kind, transactional: bool) {
-    let kills = variable(VARIABLE).unwrap_or(KILLS).div_ceil(4);
+    let kills = variable(VARIABLE).unwrap_or(KILLS).div_ceil(6);
     let seed = variable("EVERSEEN_SEED").unwrap_or(1);
     let begun = Instant::now();
     let mut all = Counts::default();
@@ -318,7 +318,11 @@ fn kill_often(kind: Kind, transactional: bool) {
         stores += 1;
         let own = seed.wrapping_add(stores * 4)
             + u64::from(transactional) * 2
-            + u64::from(kind == Kind::Scalable);
+            + match kind {
+                Kind::Scalable => 1,
+                Kind::Fingerprint => 1 << 32,
+                _ => 0,
+            };
         println!("{kind}, transactional {transactional}, seed {seed}, store {stores}");
         let folder = tempfile::tempdir().unwrap();
         let path: PathBuf = folder.path().join("store");
@@ -326,6 +330,9 @@ fn kill_often(kind: Kind, transactional: bool) {
             Task::new(kind, transactional, KEYS, &path),
             Random::new(own),
         );
+        if kind == Kind::Fingerprint {
+            rig.model.passing.watch(KEYS);
+        }
         rig.options().create(&path).unwrap().close().unwrap();
         for _ in 0..CHECKS_A_STORE {
             if all.kills + rig.counts.kills >= kills {
@@ -372,4 +379,14 @@ fn random_kills_of_many_at_a_scalable_store() {
 #[test]
 fn random_kills_of_many_at_a_transactional_scalable_store() {
     kill_often(Kind::Scalable, true);
+}
+
+#[test]
+fn random_kills_of_many_at_a_store_of_fingerprints() {
+    kill_often(Kind::Fingerprint, false);
+}
+
+#[test]
+fn random_kills_of_many_at_a_transactional_store_of_fingerprints() {
+    kill_often(Kind::Fingerprint, true);
 }

@@ -75,7 +75,7 @@ fn a_pending_key_is_never_seen_while_a_third_handle_rotates() {
 
 #[test]
 fn what_is_acknowledged_is_there_at_each_step_of_a_checkpoint() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let options = options(kind, false, &path);
@@ -99,7 +99,7 @@ fn what_is_acknowledged_is_there_at_each_step_of_a_checkpoint() {
 /// A reader is in the midst of looking for a key when the last writer closes the store.
 #[test]
 fn a_reader_does_not_take_the_end_for_an_absence() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let options = options(kind, false, &path);
@@ -172,7 +172,7 @@ fn who_looks_at_a_store_that_grows_finds_it_whole() {
 /// A reader opened the store when nobody wrote to it, and looks at it while somebody does.
 #[test]
 fn a_snapshot_finds_no_damage_while_a_later_writer_is_at_its_pages() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         let options = options(kind, false, &path);

@@ -10,6 +10,9 @@ use everseen::{Kind, LEAST_BUFFER, Options};
 /// Where a child finds its task.
 pub const VARIABLE: &str = "EVERSEEN_PROCESS_TASK";
 
+/// Keys of each child that come and go.
+const PASSING: u64 = 64;
+
 /// What the child does once the store is open.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Work {
@@ -170,6 +173,12 @@ pub fn writer(slot: usize) -> String {
     format!("w{slot}")
 }
 
+/// The numbers of the keys that come and go, which one child alone inserts and removes.
+pub fn passing(keys: u64, slot: usize) -> std::ops::Range<u64> {
+    let first = keys + slot as u64 * PASSING;
+    first..first + PASSING
+}
+
 /// The bytes of a key.
 pub fn key(number: u64) -> [u8; 8] {
     crate::support::numbers::key(number).to_le_bytes()
@@ -191,6 +200,10 @@ pub enum Told {
     Begin(Vec<u64>),
     /// What came of it, a letter a key, in their order: new, seen, pending. Keys beyond the last letter were refused.
     Answer(String),
+    /// It is about to insert these passing keys, or to remove them.
+    Changing(bool, Vec<u64>),
+    /// So many of them are done, the first ones.
+    Changed(u64),
     Committing(u64),
     Committed {
         counter: u64,
@@ -214,6 +227,11 @@ impl Told {
                 format!("B {}\n", keys.join(" "))
             }
             Told::Answer(letters) => format!("A {letters}\n"),
+            Told::Changing(insert, keys) => {
+                let keys: Vec<_> = keys.iter().map(u64::to_string).collect();
+                format!("P {} {}\n", u64::from(*insert), keys.join(" "))
+            }
+            Told::Changed(count) => format!("Q {count}\n"),
             Told::Committing(counter) => format!("C {counter}\n"),
             Told::Committed { counter, sequence } => format!("D {counter} {sequence}\n"),
             Told::Done => "X\n".to_owned(),
@@ -234,6 +252,11 @@ impl Told {
             "O" => Told::Opened(rest.parse().unwrap()),
             "B" => Told::Begin(numbers().collect()),
             "A" => Told::Answer(rest.to_owned()),
+            "P" => {
+                let mut words = numbers();
+                Told::Changing(words.next() == Some(1), words.collect())
+            }
+            "Q" => Told::Changed(rest.parse().unwrap()),
             "C" => Told::Committing(rest.parse().unwrap()),
             "D" => {
                 let both: Vec<_> = numbers().collect();

@@ -187,7 +187,7 @@ fn rounds(transactional: bool, with_other: bool) {
     let mut random = Random::new(u64::from(transactional) * 2 + u64::from(with_other));
     for number in 0..all_or(60, 8) {
         println!("transactional {transactional}, another handle {with_other}, round {number}");
-        let kind = [Kind::Bloom, Kind::Scalable][number % 2];
+        let kind = [Kind::Bloom, Kind::Scalable, Kind::Fingerprint][number % 3];
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
         round(kind, transactional, with_other, &path, &mut random);

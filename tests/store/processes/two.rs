@@ -37,7 +37,7 @@ fn claimed(store: &everseen::Store, numbers: std::ops::Range<u64>) -> Vec<Verdic
 
 #[test]
 fn of_two_that_insert_the_same_keys_one_wins_each() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             let (_folder, path) = place();
             let task = Task::new(kind, transactional, 1 << 15, &path);
@@ -138,7 +138,7 @@ fn what_one_has_not_committed_is_pending_until_it_is_killed() {
 
 #[test]
 fn a_reader_follows_a_writer_in_another_process_to_its_end() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         let (_folder, path) = place();
         // What it tells about so many keys is more than the pipe takes: it is still there when the reader comes.
         let task = Task::new(kind, false, 1 << 15, &path);

@@ -8,6 +8,8 @@ use super::disk::Inode;
 /// they moved.
 const INTENTS: std::ops::Range<u64> = 4_096..12_288;
 const SUPERBLOCKS: std::ops::Range<u64> = 16_384..131_072;
+/// The word `reused` of a store of fingerprints, which is no intent and waits for nothing.
+const WORD: usize = 8;
 const RECORDS: u64 = 4_096;
 const RECORD_KIND: usize = 12;
 const KIND_COMMIT: u8 = 3;
@@ -133,7 +135,7 @@ impl Watch {
             if kind == Some(KIND_CUT) {
                 self.fresh_log = false;
             }
-        } else if INTENTS.contains(&offset) {
+        } else if INTENTS.contains(&offset) && bytes.len() > WORD {
             self.intents = true;
         } else if SUPERBLOCKS.contains(&offset) {
             self.superblock = true;

@@ -1,0 +1,114 @@
+//! What a session inserts and removes.
+
+use std::sync::Arc;
+
+use everseen::Kind;
+use everseen::hash::HashedKey;
+
+use super::model::Mark;
+use super::session::{Outcome, Session, wrong};
+use crate::support::numbers;
+
+impl Session<'_> {
+    /// Inserts keys, or removes some where the kind can: mostly some that are there.
+    pub fn change(&mut self, numbers: Vec<u32>) -> Outcome {
+        if self.setup.kind != Kind::Fingerprint || self.random.below(5) < 3 {
+            return self.insert(numbers);
+        }
+        let count = numbers.len() as u64;
+        let top = u64::from(self.model.top);
+        let first = self.random.below(top + 1) as u32;
+        let mut numbers: Vec<u32> = (first..first + count as u32).collect();
+        // A key that is there twice is removed once.
+        if self.random.below(4) == 0 {
+            numbers.extend(first..first + 2);
+        }
+        self.remove(numbers)
+    }
+
+    /// Removes keys with one call.
+    fn remove(&mut self, numbers: Vec<u32>) -> Outcome {
+        let count = numbers.len() as u64;
+        if self.uncommitted + count > self.store()?.transaction_quota() {
+            self.commit()?;
+        }
+        let keys: Vec<_> = numbers
+            .iter()
+            .map(|number| numbers::key(u64::from(*number)))
+            .collect();
+        let mut expected = Vec::new();
+        let mut left = self.model.done.clone();
+        for number in &numbers {
+            expected.push(left.contains(*number));
+            left.remove(*number);
+        }
+        let numbers: Arc<[u32]> = numbers.into();
+        self.mark(Mark::Remove(Arc::clone(&numbers)));
+        let store = self.store()?;
+        let removed = match keys.as_slice() {
+            [key] => store.remove_hash(*key).map(|removed| vec![removed]),
+            keys => {
+                let hasher = store.hasher();
+                let keys = keys.iter().map(|key| hasher.mix(*key));
+                let keys: Vec<_> = keys.map(HashedKey::from_bits).collect();
+                let mut removed = Vec::new();
+                let outcome = store.remove_hashed(&keys, &mut removed);
+                outcome.map(|()| removed)
+            }
+        };
+        let removed = removed.map_err(|error| self.failed("remove", &error))?;
+        if removed != expected {
+            return wrong(format!("removing {numbers:?} answered {removed:?}"));
+        }
+        self.uncommitted += count;
+        self.mark(Mark::Removed(numbers));
+        Ok(())
+    }
+
+    /// Inserts keys with one call.
+    pub fn insert(&mut self, numbers: Vec<u32>) -> Outcome {
+        let count = numbers.len() as u64;
+        if count == 0 {
+            return Ok(());
+        }
+        let full = self.model.may.count() + count > self.setup.capacity;
+        if full && self.setup.kind != Kind::Scalable {
+            return Ok(());
+        }
+        let quota = self.store()?.transaction_quota();
+        if self.uncommitted + count > quota {
+            self.commit()?;
+        }
+        let hashes: Vec<_> = numbers
+            .iter()
+            .map(|number| numbers::key(u64::from(*number)))
+            .collect();
+        let numbers: Arc<[u32]> = numbers.into();
+        self.mark(Mark::Insert(Arc::clone(&numbers)));
+        let store = self.store()?;
+        let verdicts = match hashes.as_slice() {
+            [hash] => store.insert_hash(*hash).map(|new| vec![new]),
+            hashes => store.insert_hash_batch(hashes),
+        };
+        let verdicts = verdicts.map_err(|error| self.failed("insert", &error))?;
+        for (number, new) in numbers.iter().zip(verdicts) {
+            if new == self.model.done.contains(*number) {
+                return wrong(format!("insert of key {number} answered {new}"));
+            }
+        }
+        self.uncommitted += count;
+        self.mark(Mark::Inserted(numbers));
+        Ok(())
+    }
+
+    /// Keys to insert: new ones, and at times ones that a crash took or that are there.
+    pub fn draw(&mut self, count: u64) -> Vec<u32> {
+        let top = self.model.top;
+        let mut numbers: Vec<u32> = (top..top + count as u32).collect();
+        if top > 0 && self.random.below(3) == 0 {
+            let again = self.random.below(u64::from(top)) as u32;
+            numbers.extend(again..top.min(again + 5));
+        }
+        numbers
+    }
+}
