@@ -5,9 +5,11 @@ use std::path::{Path, PathBuf};
 use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
 use tempfile::TempDir;
 
+use super::bytes::crc32;
 use super::doc::Layout;
-use super::log::interrupted;
+use super::log::{chain, interrupted, log_path};
 use super::reader::{agree, random, run};
+use super::refused::put;
 use super::seed;
 use super::snapshot::copy;
 use super::store_file::{newest_superblock, superblock_places};
@@ -206,4 +208,87 @@ fn a_word_that_passes_every_directory_is_mended_by_the_first_writer() {
     assert!(found.iter().all(|found| *found));
     store.close().unwrap();
     agree(&path, &hashes);
+}
+
+/// "Header": what a fingerprint store says of itself, and bit 1 of `incompatible` in it and in no other.
+#[test]
+fn a_bad_header_field_of_a_store_of_fingerprints_has_the_error_of_its_line() {
+    let folder = TempDir::new().unwrap();
+    let (path, _) = closed(folder.path());
+    let bloom = folder.path().join("bloom");
+    Options::new().capacity(1000).create(&bloom).unwrap();
+    let most = (1_u64 << 63).to_le_bytes();
+    let mut beyond = most;
+    beyond[0] = 1;
+    let bad: [(&Path, &str, &[u8], &str); 9] = [
+        (&path, "incompatible", &[1], "incompatible"),
+        (&bloom, "incompatible", &[3], "incompatible"),
+        (&path, "kind", &[1], "incompatible"),
+        (&bloom, "kind", &[4], "incompatible"),
+        (&path, "probes", &[1], "probes"),
+        (&path, "bits", &[0; 8], "bits"),
+        (&path, "bits", &beyond, "bits"),
+        (&path, "growth", &[2], "growth"),
+        (&path, "tightening", &1_f64.to_le_bytes(), "growth"),
+    ];
+    let layout = Layout::of("Header");
+    for (path, name, value, field) in bad {
+        let sound = std::fs::read(path).unwrap();
+        let mut file = sound.clone();
+        put(&mut file, 0, layout.field(name), value);
+        let crc = crc32(&[&file[..252]]);
+        put(&mut file, 0, layout.field("crc"), &crc.to_le_bytes());
+        std::fs::write(path, file).unwrap();
+        let error = format!("{:?}", Options::new().open(path).unwrap_err());
+        let expected = format!("HeaderField {{ field: \"{field}\"");
+        assert!(error.contains(&expected), "{name}: {error}");
+        let output = run(path, &[]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "{name}");
+        assert!(told.contains(&format!("header: {field}")), "{name}: {told}");
+        std::fs::write(path, sound).unwrap();
+    }
+}
+
+/// "Cut payload": that of a fingerprint store chooses no layer.
+#[test]
+fn a_cut_of_a_store_of_fingerprints_names_no_layer() {
+    let copies = TempDir::new().unwrap();
+    let path = interrupted(Kind::Fingerprint, false, 1, copies.path());
+    let log = log_path(&path, 1);
+    let sound = std::fs::read(&log).unwrap();
+    let cut = chain(&sound).pop().unwrap();
+    let layout = Layout::of("Cut payload");
+    assert_eq!((cut.kind, cut.payload.len()), (4, layout.end()));
+    assert!(cut.payload.iter().all(|byte| *byte == 0));
+    let salt = Layout::of("The log").bytes(&sound, "salt");
+    // A layer that a scalable store could have.
+    let mut layer = Vec::new();
+    for number in [32_u64, 1, 1000, 0, 0.01_f64.to_bits(), 7, 3, 0] {
+        layer.extend(number.to_le_bytes());
+    }
+    let bad: [(&str, &[u8]); 4] = [
+        ("flags", &[2]),
+        ("layer_index", &[1]),
+        ("layer", &[1]),
+        ("layer", &layer),
+    ];
+    for (name, value) in bad {
+        let mut file = sound.clone();
+        let at = cut.offset;
+        put(&mut file, at + 24, layout.field(name), value);
+        let crc = crc32(&[salt, &(at as u64).to_le_bytes(), &file[at + 4..at + 96]]);
+        file[at..at + 4].copy_from_slice(&crc.to_le_bytes());
+        std::fs::write(&log, file).unwrap();
+        let error = Options::new().open(&path).unwrap_err();
+        assert!(
+            format!("{error:?}").contains("Nonsense"),
+            "{name}: {error:?}"
+        );
+        let output = run(&path, &[]);
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(told.contains("the cut makes no sense"), "{name}: {told}");
+    }
+    std::fs::write(&log, sound).unwrap();
+    agree(&path, &Vec::from_iter(0..3000));
 }
