@@ -323,7 +323,7 @@ fn a_bad_page_of_fences_or_fingerprints_has_the_error_of_its_line() {
         if name != "crc" {
             seal(&mut file, first_page);
         }
-        check_answers(&sound, &file, fences.field("crc"));
+        check_answers(&sound, &file, layout.field(name));
     }
     for name in ["occupancy", "high_count", "low_bits"] {
         let mut file = sound.file.clone();
@@ -369,4 +369,80 @@ fn a_bad_page_of_the_directory_is_read_from_the_other_copy() {
         check(&sound.path, &forge(&sound.places), layout.field(name));
         refuses(&sound.path, name);
     }
+}
+
+/// What is changed at random, its checksum mended: the first bytes of some place, and what mends it.
+fn mutate(sound: &Forged, random: &mut impl FnMut(u64) -> u64) -> Vec<u8> {
+    let mut file = sound.file.clone();
+    let (first_page, pages) = sound.extents[random(3) as usize];
+    let bit = 1 << random(8);
+    let mut change = |at: u64| file[at as usize] ^= bit;
+    match random(5) {
+        0 => {
+            change(sound.entry() as u64 + random(64));
+            mend_superblock(&mut file[sound.superblock..]);
+        }
+        1 => {
+            // In both copies alike, or in one alone.
+            let (at, both) = (4 + random(140), random(2) == 0);
+            for place in &sound.places[..1 + usize::from(both)] {
+                file[*place as usize * 4096 + at as usize] ^= bit;
+                seal(&mut file, *place);
+            }
+        }
+        2 => {
+            change((first_page + pages) * 4096 + 4 + random(50));
+            seal(&mut file, first_page + pages);
+        }
+        turn => {
+            let number = first_page + random(pages);
+            let room = if turn == 3 { 40 } else { 400 };
+            change(number * 4096 + 4 + random(room));
+            seal(&mut file, number);
+        }
+    }
+    file
+}
+
+/// Whatever a store holds, what the reader takes for sound the library answers alike; and it never ends but with an answer
+/// or an error.
+#[test]
+fn the_library_answers_for_whatever_the_reader_takes_for_sound() {
+    let (folder, sound) = small();
+    let mut asked: Vec<u64> = sound.fingerprints.iter().copied().collect();
+    asked.extend((0..200).map(|turn| finalise(turn) % sound.space));
+    let hashes: Vec<u64> = asked.iter().map(|one| hash_of(*one, sound.space)).collect();
+    let list = folder.path().join("hashes");
+    let lines: Vec<String> = hashes.iter().map(ToString::to_string).collect();
+    std::fs::write(&list, lines.join("\n")).unwrap();
+    let mut state = 0x5E6;
+    let mut random = |below: u64| {
+        state = finalise(state + 1);
+        state % below
+    };
+    let (mut taken, mut refused) = (0, 0);
+    for turn in 0..80 {
+        std::fs::write(&sound.path, mutate(&sound, &mut random)).unwrap();
+        let library = Options::new().open_read_only(&sound.path);
+        let library = library.and_then(|store| store.contains_hashed(&hashed(&hashes)));
+        let output = reader::run(&sound.path, &["--raw", "--hashes", list.to_str().unwrap()]);
+        if !output.status.success() {
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(!said.contains("Traceback"), "turn {turn}: {said}");
+            refused += 1;
+            continue;
+        }
+        let json = String::from_utf8(output.stdout).unwrap();
+        let library = library.unwrap_or_else(|error| panic!("turn {turn}: {error}, {json}"));
+        let bits: String = library
+            .iter()
+            .map(|found| ["0", "1"][usize::from(*found)])
+            .collect();
+        assert!(
+            json.contains(&format!("\"answers\": \"{bits}\"")),
+            "turn {turn}"
+        );
+        taken += 1;
+    }
+    assert!(taken > 10 && refused > 25, "{taken} {refused}");
 }
