@@ -2,11 +2,16 @@
 
 use std::path::Path;
 
-use crate::codec::u64_at;
+use crate::codec::{Decoder, Encoder, u64_at};
 use crate::error::{Error, Result};
+use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
 use crate::log::LogFile;
-use crate::page::{PAGE_BYTES, PAGE_WORDS, fingerprint};
+use crate::page::{PAGE_BYTES, PAGE_WORDS, fingerprint, occupancy};
+use crate::segment::directory::{decode_page, encode};
+use crate::segment::entry::Segment;
+use crate::segment::image::Image;
+use crate::segment::packer::Packer;
 use crate::storage::Storage;
 use crate::store::{LogSummary, scan};
 
@@ -109,4 +114,67 @@ pub fn fingerprints(page: &[u8; PAGE_BYTES], end: u64, asked: &[u64]) -> Option<
         assert_eq!(*answer, list.binary_search(one).is_ok(), "{one}");
     }
     Some(list)
+}
+
+/// Checks a page of a directory, with as many entries as it says, whose segments lie before `end_page`, and writes it again;
+/// `None` if it is refused.
+pub fn directory_page(
+    page: &[u8; PAGE_BYTES],
+    number: u64,
+    generation: u64,
+    end_page: u64,
+) -> Option<Vec<u8>> {
+    let count = occupancy(page).min(SEGMENTS_IN_PAGE as u32) as usize;
+    let segments = decode_page(page, number, generation, count, end_page).ok()?;
+    Some(encode(&segments, number, generation))
+}
+
+/// A segment as it lies in a file: its entry in the directory, and its pages with those of its fences.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct SegmentBytes {
+    /// The entry.
+    pub entry: Vec<u8>,
+    /// The pages.
+    pub pages: Vec<u8>,
+    /// The number of the first page.
+    pub first_page: u64,
+    /// Where its range ends.
+    pub end: u64,
+}
+
+/// Packs a sorted list, all of it in the range from `first` to `end`, into segments one behind the other.
+pub fn segments(list: &[u64], first: u64, end: u64) -> Vec<SegmentBytes> {
+    let mut packer = Packer::begin(first);
+    packer.put(list);
+    let mut first_page = 32;
+    let mut packed: Vec<SegmentBytes> = Vec::new();
+    for draft in packer.finish(end) {
+        let (segment, pages) = draft.place(first_page, 1);
+        if let Some(before) = packed.last_mut() {
+            before.end = segment.first;
+        }
+        let mut entry = Vec::new();
+        segment.encode(&mut Encoder::new(&mut entry));
+        packed.push(SegmentBytes {
+            entry,
+            pages,
+            first_page,
+            end,
+        });
+        first_page = segment.extent().end;
+    }
+    packed
+}
+
+/// Checks every byte of a segment; returns how many fingerprints it has, and whether it has each of those asked for that
+/// are in its range. `None` if it is refused.
+pub fn segment(bytes: &SegmentBytes, asked: &[u64]) -> Option<(u64, Vec<bool>)> {
+    let segment = Segment::decode(&mut Decoder::new(&bytes.entry), u64::MAX)?.ok()?;
+    let image = Image::of(segment, bytes.end, &bytes.pages)?;
+    let range = segment.first..bytes.end;
+    let inside = asked.iter().filter(|one| range.contains(one));
+    // Whatever the pages hold, a look-up ends.
+    let answers: Vec<bool> = inside.map(|one| image.contains(*one)).collect();
+    image.check().ok()?;
+    Some((segment.keys, answers))
 }

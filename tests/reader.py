@@ -15,6 +15,7 @@ sections of FORMAT.md.
 """
 
 import argparse
+import bisect
 import json
 import os
 import struct
@@ -23,7 +24,7 @@ import zlib
 
 PAGE = 4096
 MASK = (1 << 64) - 1
-PLAIN, COUNTING, SCALABLE = 1, 2, 3
+PLAIN, COUNTING, SCALABLE, FINGERPRINT = 1, 2, 3, 4
 OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT, LOST = 1, 2, 3, 4, 5, 6, 7
 STUCK = 15
 EXEMPT_SECTION, SAMPLE_SECTION, LOST_SECTION = 1, 2, 3
@@ -170,13 +171,14 @@ class Header:
         require(crc == crc32(page[:252]), "the header is damaged: CRC")
         require(version == 1, f"format version {version}")
         require(zeros(page[256:]), "header: padding")
-        require(incompatible & ~1 == 0, f"incompatible features {incompatible:#x}")
+        require(incompatible & ~3 == 0, f"incompatible features {incompatible:#x}")
         require(size == 256, "header: header_length")
         require(page_size == PAGE, "header: page_size")
-        require(self.kind in (PLAIN, COUNTING, SCALABLE), f"header: kind {self.kind}")
+        require(PLAIN <= self.kind <= FINGERPRINT, f"header: kind {self.kind}")
         require(self.hash in (1, 2, 3), "header: hash")
         require(flags & ~1 == 0, "header: flags")
         require(reserved == 0 and zeros(rest), "header: reserved")
+        require((incompatible & 2 != 0) == (self.kind == FINGERPRINT), "header: incompatible")
         require(0 < self.fpr < 1, "header: fpr")
         require(self.capacity >= 1, "header: capacity")
         self.has_label = compatible & 1 == 1
@@ -188,6 +190,10 @@ class Header:
             require(0 < self.tightening < 1, "header: tightening")
             most = self.fpr * (1 - self.tightening) * 2.0**63
             require(self.capacity <= most, "header: capacity")
+        elif self.kind == FINGERPRINT:
+            require(self.probes == 0, "header: probes")
+            require(1 <= self.bits <= 1 << 63, "header: bits")
+            require(self.growth == 0 and self.tightening == 0, "header: growth")
         else:
             require(1 <= self.probes <= 64, "header: probes")
             require(self.bits > 0 and self.bits % 32640 == 0, "header: bits")
@@ -203,6 +209,7 @@ FIXED = struct.Struct("<8sIIQQ256sQQIIII")
 LAYER = struct.Struct("<QQQQdIIIIQ")
 WRITER = struct.Struct("<QHHI")
 SECTION = struct.Struct("<IIQQII")
+DIRECTORY = struct.Struct("<8Q")
 assert (FIXED.size, LAYER.size, WRITER.size, SECTION.size) == (320, 64, 16, 32)
 
 
@@ -226,6 +233,36 @@ class Layer:
 
     def end(self):
         return self.first_page + self.pages
+
+
+class Directory:
+    """Where the directory of a fingerprint store lies. Directory entry."""
+
+    def __init__(self, data, sequence, generation):
+        require(len(data) == 64, "directory: cut short")
+        (*self.places, self.segments, self.segment_pages, self.keys, self.end_page, self.version,
+         self.generation) = DIRECTORY.unpack(data)
+        require(32 <= self.end_page <= 1 << 50, "directory: end_page")
+        require(self.segment_pages <= self.end_page - 32, "directory: segment_pages")
+        require(self.segments <= self.segment_pages, "directory: segments")
+        require(self.segments or zeros(data[:40]), "directory: segments")
+        if self.segments:
+            for start, end in self.copies():
+                require(32 <= start and end <= self.end_page, "directory: directory_page")
+            (a, end_a), (b, end_b) = self.copies()
+            require(end_a <= b or end_b <= a, "directory: directory_page")
+        require(self.keys <= 16384 * self.segment_pages, "directory: directory_keys")
+        require(1 <= self.version <= sequence, "directory: version")
+        require(1 <= self.generation <= generation, "directory: directory_generation")
+
+    def pages(self):
+        return (self.segments + 101) // 102
+
+    def copies(self):
+        return [(place, place + self.pages()) for place in self.places]
+
+    def end(self):
+        return self.end_page
 
 
 class Section:
@@ -294,6 +331,11 @@ class Superblock:
             at, least = at + 64, layer.end()
         self.sections, last = [], 0
         taken = [(layer.first_page, layer.end()) for layer in self.layers]
+        self.directory = None
+        if header.kind == FINGERPRINT:
+            self.directory = Directory(data[at:at + 64], self.sequence, self.generation)
+            taken += self.directory.copies()
+            at += 64
         for _ in range(section_count):
             section = Section(data[at:at + 32], last, taken)
             self.sections.append(section)
@@ -316,9 +358,12 @@ class Superblock:
         if header.has_label:
             require("everseen.label" in self.writers, "label")
             self.label = self.writers.pop("everseen.label")[1]
-        require(keys == min(MASK, sum(layer.keys for layer in self.layers)), "keys")
+        parts = self.layers + [self.directory] if self.directory else self.layers
+        require(keys == min(MASK, sum(part.keys for part in parts)), "keys")
         require(zeros(data[at:]), "length")
-        if header.kind != SCALABLE:
+        if header.kind == FINGERPRINT:
+            require(layer_count == 0, "layers")
+        elif header.kind != SCALABLE:
             require(layer_count == 1, "layers")
             layer = self.layers[0]
             require(layer.pages * 32640 == header.bits, "layers: bits")
@@ -337,6 +382,130 @@ def newest_superblock(store, header):
     require(good, f"both superblocks are damaged ({'; '.join(faults)})")
     # `max` takes the first of equals, and B is the one to take then.
     return max(reversed(good), key=lambda superblock: superblock.sequence), faults
+
+
+# Segments
+
+SEGMENT = struct.Struct("<QQQQII")
+assert SEGMENT.size == 40
+
+
+def check_sealed(page, number, generation, occupancy, used, what):
+    """Header of a page of fences or of the directory, and the zeros behind its entries."""
+    crc, found, made = struct.unpack("<IIQ", page[:16])
+    require(not zeros(page) and crc == crc32(struct.pack("<Q", number), page[4:]), f"{what}: CRC")
+    require(made == generation, f"{what}: generation")
+    require(found == occupancy and zeros(page[16 + used:]), f"{what}: occupancy")
+
+
+class Segment:
+    """A segment, as its entry in the directory says."""
+
+    def __init__(self, data, directory):
+        (self.first, self.first_page, self.keys, self.generation, self.pages,
+         reserved) = SEGMENT.unpack(data)
+        require(1 <= self.pages <= 2040, "a segment: pages")
+        require(32 <= self.first_page < 1 << 50, "a segment: first_page")
+        require(self.end_page() <= directory.end_page, "a segment: first_page")
+        require(self.keys <= 15232 * self.pages, "a segment: keys")
+        require(1 <= self.generation <= directory.generation, "a segment: generation")
+        require(reserved == 0, "a segment: reserved")
+
+    def end_page(self):
+        return self.first_page + self.pages + (self.pages + 509) // 510
+
+
+class Segments:
+    """What a directory names, and the lists in its pages."""
+
+    def __init__(self, store, directory, space):
+        self.store, self.space, self.faults = store, space, []
+        self.segments = []
+        for index in range(directory.pages()):
+            self.segments += self.directory_page(directory, index)
+        self.firsts = [segment.first for segment in self.segments]
+        self.check_directory(directory)
+        self.fences = [None] * len(self.segments)
+        self.lists = {}
+
+    def directory_page(self, directory, index):
+        """The entries of a page, from the first copy in which it is whole."""
+        count, found = min(102, directory.segments - 102 * index), []
+        for place in directory.places:
+            number = place + index
+            what = f"page {number}, of the directory, is damaged"
+            try:
+                page = self.store.read(number * PAGE, PAGE)
+                check_sealed(page, number, directory.generation, count, 40 * count, what)
+                entries = page[16:16 + 40 * count]
+                found.append([Segment(entries[at:at + 40], directory)
+                              for at in range(0, 40 * count, 40)])
+            except Refused as fault:
+                self.faults.append(str(fault))
+        require(found, "; ".join(self.faults[-2:]))
+        return found[0]
+
+    def check_directory(self, directory):
+        rising = all(one < other for one, other in zip(self.firsts, self.firsts[1:]))
+        require(rising and self.firsts[:1] in ([], [0]), "the directory: first")
+        require(all(first < self.space for first in self.firsts), "the directory: first")
+        extents = sorted((segment.first_page, segment.end_page()) for segment in self.segments)
+        apart = all(end <= start for (_, end), (start, _) in zip(extents, extents[1:]))
+        require(apart, "the directory: two segments share a page")
+        pages = sum(end - start for start, end in extents)
+        keys = sum(segment.keys for segment in self.segments)
+        require(pages == directory.segment_pages, "the directory: segment_pages")
+        require(keys == directory.keys, "the directory: directory_keys")
+
+    def end(self, index):
+        """Where a segment's range ends."""
+        return (self.firsts + [self.space])[index + 1]
+
+    def fences_of(self, index):
+        """The fences of a segment, checked, and the end of its range behind them."""
+        if self.fences[index] is None:
+            segment, fences = self.segments[index], []
+            for number in range(segment.first_page + segment.pages, segment.end_page()):
+                count = min(510, segment.pages - len(fences))
+                page = self.store.read(number * PAGE, PAGE)
+                what = f"page {number}, of fences, is damaged"
+                check_sealed(page, number, segment.generation, count, 8 * count, what)
+                fences += struct.unpack(f"<{count}Q", page[16:16 + 8 * count])
+            fences.append(self.end(index))
+            what = f"the fences from page {segment.first_page + segment.pages} on"
+            require(fences[0] == segment.first, f"{what}: first")
+            require(all(a < b for a, b in zip(fences, fences[1:])), f"{what}: not sorted")
+            self.fences[index] = fences
+        return self.fences[index]
+
+    def list(self, index, place):
+        """The list in a page of a segment, checked."""
+        segment, fences = self.segments[index], self.fences_of(index)
+        number = segment.first_page + place
+        if number not in self.lists:
+            page = self.store.read(number * PAGE, PAGE)
+            what = f"page {number} is damaged"
+            generation, first = struct.unpack("<QQ", page[8:24])
+            crc = struct.pack("<I", crc32(struct.pack("<Q", number), page[4:]))
+            require(page[:4] == crc and not zeros(page), f"{what}: CRC")
+            require(generation == segment.generation, f"{what}: generation")
+            require(first == fences[place], f"{what}: first")
+            self.lists[number] = fingerprints(page, number, fences[place + 1])
+        return self.lists[number]
+
+    def check(self):
+        for index, segment in enumerate(self.segments):
+            keys = sum(len(self.list(index, place)) for place in range(segment.pages))
+            require(keys == segment.keys, f"segment {index}: {keys} keys, not {segment.keys}")
+
+    def contains(self, fingerprint):
+        if not self.segments:
+            return False
+        index = bisect.bisect_right(self.firsts, fingerprint) - 1
+        place = bisect.bisect_right(self.fences_of(index), fingerprint) - 1
+        found = self.list(index, place)
+        at = bisect.bisect_left(found, fingerprint)
+        return at < len(found) and found[at] == fingerprint
 
 
 # Copy mark
@@ -431,17 +600,19 @@ class Log:
         self.generation = of
         self.end, self.previous = PAGE, crc
         self.marks, self.cut, self.records = [], None, 0
-        self.inserts, committed, self.nets = [], {}, {}
+        self.changes, self.removes, self.nets, committed = [], 0, {}, {}
         while self.cut is None:
             record = self.record(self.end)
             if record is None or record[0] != self.previous:
                 break
             _, crc, kind, handle, payload = record
             if kind == INSERT:
-                self.inserts.append((self.end, handle, payload))
+                self.changes.append((self.end, handle, payload, True))
                 self.count(payload, 1)
             elif kind == REMOVE:
-                require(header.kind == COUNTING, f"{self.name}: keys removed at {self.end}")
+                can_remove = header.kind in (COUNTING, FINGERPRINT)
+                require(can_remove, f"{self.name}: keys removed at {self.end}")
+                self.changes.append((self.end, handle, payload, False))
                 self.count(payload, -1)
             elif kind == COMMIT:
                 mark = read_mark(payload)
@@ -449,16 +620,23 @@ class Log:
                 self.marks.append(mark)
                 committed[handle] = self.end
             elif kind == CUT:
-                self.cut = self.read_cut(payload)
+                self.cut = self.read_cut(payload, header)
             self.end += 24 + len(payload)
             self.previous = crc
             self.records += 1
         if self.cut is None:
             self.check_tail()
-        self.keys = set()
-        for offset, handle, payload in self.inserts:
-            if not header.transactional or offset < committed.get(handle, 0):
-                self.keys.update(struct.unpack(f"<{len(payload) // 8}Q", payload))
+        # Which keys count. `states` says of each fingerprint what the last record that counts made of it.
+        self.keys, self.states = set(), {}
+        for offset, handle, payload, is_insert in self.changes:
+            if header.transactional and offset >= committed.get(handle, 0):
+                continue
+            keys = struct.unpack(f"<{len(payload) // 8}Q", payload)
+            self.removes += 0 if is_insert else len(keys)
+            if is_insert:
+                self.keys.update(keys)
+            if header.kind == FINGERPRINT:
+                self.states.update((key * header.bits >> 64, is_insert) for key in keys)
 
     def count(self, payload, by):
         for key in struct.unpack(f"<{len(payload) // 8}Q", payload):
@@ -479,10 +657,13 @@ class Log:
             return None
         return previous, crc, kind, handle, record[24:]
 
-    def read_cut(self, payload):
+    def read_cut(self, payload, header):
         require(len(payload) >= 72, f"{self.name}: the cut makes no sense")
         flags, index = struct.unpack("<II", payload[:8])
         require(flags & ~1 == 0, f"{self.name}: the cut makes no sense")
+        if header.kind == FINGERPRINT:
+            require(zeros(payload[4:72]), f"{self.name}: the cut makes no sense")
+            return flags & 1 == 1, index, None
         return flags & 1 == 1, index, Layer(payload[8:72], 32)
 
     def check_tail(self):
@@ -515,6 +696,8 @@ def read_mark(payload):
 def check_cut(log, superblock, header):
     _, index, layer = log.cut
     layers = superblock.layers
+    if header.kind == FINGERPRINT:
+        return
     wrong = f"{log.name}: the cut's layer does not fit"
     if index < len(layers):
         require(index + 1 == len(layers) and layers[index].bytes == layer.bytes, wrong)
@@ -536,8 +719,11 @@ class Store:
         self.superblock, self.faults = newest_superblock(self, self.header)
         refuse_half_applied(self, self.header, self.superblock)
         self.layers = self.superblock.layers
-        for part in self.layers + self.superblock.sections:
+        directory, self.segments = self.superblock.directory, None
+        for part in self.layers + self.superblock.sections + ([directory] if directory else []):
             require(self.length >= part.end() * PAGE, "cut short: pages are missing")
+        if directory:
+            self.segments = Segments(self, directory, self.header.bits)
         kept = {section.kind: section.read(self) for section in self.superblock.sections}
         self.exempt = kept.get(EXEMPT_SECTION, set())
         self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
@@ -546,7 +732,9 @@ class Store:
         for key in (self.sample or set()) | self.lost:
             sampled = (key ^ salt) % (1 << rarity.get(SAMPLE_SECTION, 64)) == 0
             require(sampled, "a key in the sample is not sampled")
-        intent = counting_intent(self, self.header, self.superblock.generation)
+        intent = None
+        if self.header.kind != FINGERPRINT:
+            intent = counting_intent(self, self.header, self.superblock.generation)
         self.writers = dict(self.superblock.writers)
         self.commit_sequence = self.superblock.commit_sequence
         self.logs = self.read_logs(intent)
@@ -623,7 +811,16 @@ class Store:
         self.checked.add(at)
         return data
 
+    def check_reused(self):
+        """What was read is of the directory that was read. Segments, Reuse."""
+        if self.segments:
+            reused = int.from_bytes(self.read(4096, 8), "little")
+            require(reused <= self.superblock.directory.version,
+                    f"passed: pages are used again up to version {reused}")
+
     def check_pages(self):
+        if self.segments:
+            self.segments.check()
         for index, layer in enumerate(self.layers):
             for number in range(layer.pages):
                 self.page(index, number)
@@ -645,6 +842,12 @@ class Store:
     def contains(self, key):
         if self.header.kind == COUNTING:
             return self.count(key) > 0
+        if self.header.kind == FINGERPRINT:
+            fingerprint = key * self.header.bits >> 64
+            for log in reversed(self.logs):
+                if fingerprint in log.states:
+                    return log.states[fingerprint]
+            return self.segments.contains(fingerprint) and key not in self.exempt
         if any(key in log.keys for log in self.logs):
             return True
         for index, layer in enumerate(self.layers):
@@ -656,7 +859,8 @@ class Store:
     def info(self):
         header, superblock = self.header, self.superblock
         return {
-            "kind": {PLAIN: "bloom", COUNTING: "counting", SCALABLE: "scalable"}[header.kind],
+            "kind": {PLAIN: "bloom", COUNTING: "counting", SCALABLE: "scalable",
+                     FINGERPRINT: "fingerprint"}[header.kind],
             "hash": {1: "highway", 2: "xxh3", 3: "murmur3"}[header.hash],
             "transactional": header.transactional,
             "capacity": header.capacity,
@@ -678,9 +882,18 @@ class Store:
                  "all_written": layer.all_written, "fpr": layer.fpr}
                 for layer in self.layers
             ],
+            "directory": self.segments and {
+                "version": superblock.directory.version,
+                "generation": superblock.directory.generation,
+                "segments": superblock.directory.segments,
+                "pages": superblock.directory.segment_pages,
+                "keys": superblock.directory.keys,
+                "end_page": superblock.directory.end_page,
+                "faults": self.segments.faults,
+            },
             "logs": [
                 {"name": log.name, "end": log.end, "records": log.records, "keys": len(log.keys),
-                 "closed": log.cut is not None}
+                 "removes": log.removes, "closed": log.cut is not None}
                 for log in self.logs
             ],
             "label": None if superblock.label is None else superblock.label.hex(),
@@ -715,6 +928,7 @@ def main():
             if store.header.kind == COUNTING:
                 info["counts"] = [store.count(key) for key in keys]
             info["answers"] = "".join("01"[store.contains(key)] for key in keys)
+        store.check_reused()
     except (Refused, OSError, ValueError) as error:
         print(f"{arguments.store}: {error}", file=sys.stderr)
         return 2

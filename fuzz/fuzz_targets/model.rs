@@ -26,7 +26,7 @@ enum Step {
 
 #[derive(Debug, Arbitrary)]
 struct Input {
-    scalable: bool,
+    kind: u8,
     transactional: bool,
     exclusive: bool,
     steps: Vec<Step>,
@@ -126,13 +126,17 @@ impl Twin {
 }
 
 fuzz_target!(|input: Input| {
-    let kind = match input.scalable {
-        true => Kind::Scalable,
-        false => Kind::Bloom,
+    let kind = match input.kind % 3 {
+        0 => Kind::Bloom,
+        1 => Kind::Scalable,
+        _ => Kind::Fingerprint,
     };
     let options = stores::options()
         .kind(kind)
-        .capacity(if input.scalable { 2000 } else { 1 << 17 })
+        .capacity(match kind {
+            Kind::Scalable => 2000,
+            _ => 1 << 17,
+        })
         .fpr(1e-12)
         .seed([7; 32])
         .transactional(input.transactional)

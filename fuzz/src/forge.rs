@@ -68,6 +68,12 @@ pub fn bind_superblock(header: &[u8], place: &mut [u8]) {
     }
 }
 
+/// Mends the checksum of a page at a place in the file.
+pub fn seal_page(number: u64, page: &mut [u8]) {
+    let sum = crc(&[&number.to_le_bytes(), &page[4..]]);
+    put(page, 0, sum);
+}
+
 /// Mends all checksums of a store file: of superblocks, intents and pages, and of the header.
 pub fn seal_store(file: &mut [u8]) {
     seal_header(file);
@@ -88,8 +94,7 @@ pub fn seal_store(file: &mut [u8]) {
     }
     for (page, bytes) in (PAGES / PAGE..).zip(file[PAGES..].chunks_exact_mut(PAGE)) {
         if bytes.iter().any(|byte| *byte != 0) {
-            let sum = crc(&[&(page as u64).to_le_bytes(), &bytes[4..]]);
-            put(bytes, 0, sum);
+            seal_page(page as u64, bytes);
         }
     }
 }

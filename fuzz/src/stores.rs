@@ -69,7 +69,7 @@ pub fn clear(folder: &Path) {
 /// Stores of each kind, plain and transactional, closed and killed with logs.
 pub static STORES: LazyLock<Vec<Files>> = LazyLock::new(|| {
     let mut stores = Vec::new();
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             for closed in [true, false] {
                 stores.push(make(kind, transactional, closed));
@@ -84,7 +84,7 @@ fn make(kind: Kind, transactional: bool, closed: bool) -> Files {
     let path = path(&folder);
     let options = options()
         .kind(kind)
-        .capacity(50 * if kind == Kind::Bloom { 10 } else { 1 })
+        .capacity(50 * if kind == Kind::Scalable { 1 } else { 10 })
         .fpr(1e-6)
         .seed([7; 32])
         .transactional(transactional);

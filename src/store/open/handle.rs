@@ -31,6 +31,7 @@ use crate::store::open::recover::{
 };
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
+use crate::store::storefile::segment_directory::mend_reused;
 use crate::store::view::View;
 use crate::store::view::map_all;
 use crate::store::write::Writer;
@@ -169,6 +170,7 @@ impl Opening<'_> {
         // Recovery has just relied on what a killed process left in the page cache: the superblock, and the names of
         // store and logs. None of it may be lost in a power cut once the files it made obsolete are removed.
         make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
+        mend_reused(&*self.file, path, &self.meta.superblock)?;
         sync_parent(&*self.options.storage, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
         self.expect_logs(&recovered)?;

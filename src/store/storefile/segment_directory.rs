@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
-use crate::file::layout::page_offset;
+use crate::file::layout::{REUSED_OFFSET, page_offset};
 use crate::file::{DirectoryRef, FormatError, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
@@ -124,6 +124,27 @@ pub(crate) fn write_directory(
     let copies = directory.copies().map(|copy| copy.end);
     directory.end_page = ends.chain(copies).fold(0, u64::max);
     Ok(directory)
+}
+
+/// Lowers the word `reused` if it is above the version of the newest directory. Nothing but damage leaves it so: it lies
+/// under no CRC. Every look-up would find its directory passed, and wait for a newer one for ever. The caller is the first
+/// handle, so nobody reads by an older directory.
+pub(crate) fn mend_reused(
+    file: &dyn StorageFile,
+    path: &Path,
+    superblock: &Superblock,
+) -> Result<()> {
+    let Some(directory) = &superblock.directory else {
+        return Ok(());
+    };
+    let mut word = [0; 8];
+    read_exact_at(file, &mut word, REUSED_OFFSET)
+        .map_err(|error| Error::io("read", path, error))?;
+    if u64::from_le_bytes(word) <= directory.version {
+        return Ok(());
+    }
+    write_all_at(file, &directory.version.to_le_bytes(), REUSED_OFFSET)
+        .map_err(|error| Error::io("write", path, error))
 }
 
 /// Returns the pages that a superblock and the segments of its directory name.

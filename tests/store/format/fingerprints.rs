@@ -1,4 +1,6 @@
-//! Pages of fingerprints: FORMAT.md's pages, from its rules alone. No store has such pages yet.
+//! Pages of fingerprints: FORMAT.md's pages, from its rules alone.
+
+use std::ops::Range;
 
 use tempfile::TempDir;
 
@@ -44,13 +46,23 @@ impl Bits {
     }
 }
 
-fn put(page: &mut [u8], layout: &Layout, name: &str, value: u64) {
+pub(crate) fn put(page: &mut [u8], layout: &Layout, name: &str, value: u64) {
     let (offset, size) = layout.place(name);
     page[offset..offset + size].copy_from_slice(&value.to_le_bytes()[..size]);
 }
 
 /// A page as "Pages of fingerprints" says, and where its groups begin.
 fn encoded(list: &[u64], first: u64, end: u64, low_bits: u32) -> (Vec<u8>, Vec<u64>) {
+    encoded_at(list, first..end, low_bits, (NUMBER, GENERATION))
+}
+
+/// The same for a page of any number and generation.
+pub(crate) fn encoded_at(
+    list: &[u64],
+    Range { start: first, end }: Range<u64>,
+    low_bits: u32,
+    (page_number, generation): (u64, u64),
+) -> (Vec<u8>, Vec<u64>) {
     let layout = Layout::of("Pages of fingerprints");
     let high_count = ((end - first - 1) >> low_bits) + 1;
     let groups = high_count.div_ceil(128) as usize;
@@ -76,14 +88,14 @@ fn encoded(list: &[u64], first: u64, end: u64, low_bits: u32) -> (Vec<u8>, Vec<u
     }
     let mut page = bits.page;
     put(&mut page, &layout, "occupancy", list.len() as u64);
-    put(&mut page, &layout, "generation", GENERATION);
+    put(&mut page, &layout, "generation", generation);
     put(&mut page, &layout, "first", first);
     put(&mut page, &layout, "high_count", high_count);
     put(&mut page, &layout, "low_bits", low_bits.into());
     for (place, begin) in begins.iter().enumerate() {
         page[28 + 2 * place..30 + 2 * place].copy_from_slice(&begin.to_le_bytes()[..2]);
     }
-    let crc = crc32(&[&NUMBER.to_le_bytes(), &page[4..]]);
+    let crc = crc32(&[&page_number.to_le_bytes(), &page[4..]]);
     put(&mut page, &layout, "crc", crc.into());
     (page, begins)
 }

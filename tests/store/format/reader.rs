@@ -66,10 +66,9 @@ pub(crate) fn random(seed: u64, count: u64) -> Vec<u64> {
 }
 
 pub(crate) fn agree(path: &Path, hashes: &[u64]) -> Vec<bool> {
-    let store = Options::new()
-        .buffer(LEAST_BUFFER)
-        .open_read_only(path)
-        .unwrap();
+    // Enough for the logs of all stores here.
+    let options = Options::new().buffer(1 << 20);
+    let store = options.open_read_only(path).unwrap();
     let library = store.contains_hash_batch(hashes).unwrap();
     let reader = answers(path, hashes, false);
     assert_eq!(reader.len(), library.len());

@@ -27,7 +27,7 @@ pub(crate) fn check(path: &Path, file: &[u8], field: &Field) {
     check_error(&error, field);
 }
 
-fn check_error(error: &Error, field: &Field) {
+pub(crate) fn check_error(error: &Error, field: &Field) {
     let got = format!("{error:?}");
     let cell = field.violation.split('`').nth(1);
     let cell = cell.unwrap_or_else(|| panic!("{} names no error", field.name));

@@ -3,16 +3,20 @@
 use super::doc::{Layout, section, table};
 
 /// Sections with a table of bytes, and where their fields of fixed place end.
-const TABLES: [(&str, usize); 16] = [
+const TABLES: [(&str, usize); 20] = [
     ("Header", 256),
     ("Superblocks", 320),
     ("Layer entry", 64),
+    ("Directory entry", 64),
     ("Section entry", 32),
     ("Sections", 8),
     ("Writer entry", 16),
     ("Intents", 64),
     ("Pages", 4096),
     ("Pages of fingerprints", 28),
+    ("Segment entry", 40),
+    ("Page of the directory", 16),
+    ("Page of fences", 16),
     ("Journal", 64),
     ("The log", 64),
     ("Log records", 24),
