@@ -19,15 +19,19 @@ use crate::output::format::counted;
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
-/// Forget lines (counting stores)
+/// Forget lines (stores of kind counting or fingerprint)
 ///
-/// Takes each line out once: a line that was added twice is there until it has been removed twice. Lines that are
-/// absent change nothing. Remove only lines that were added: the store takes other lines for seen at its false positive
-/// rate, and removing such a line damages lines that were added. Prints only a summary, on standard error.
+/// Lines that are absent change nothing. Remove only lines that were added: the store takes other lines for seen at its
+/// false positive rate, and removing such a line damages or removes lines that were added. Prints only a summary, on
+/// standard error.
+///
+/// A store of kind fingerprint is a set: a line is gone after one removal. Another line goes with it if the store could
+/// not tell the two apart, which happens at the false positive rate. A store of kind counting takes each line out once: a
+/// line that was added twice is there until it has been removed twice.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; `everseen create --kind counting` creates one
+    /// The store; `everseen create --kind fingerprint` creates one that grows, and --kind counting one of fixed capacity
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
