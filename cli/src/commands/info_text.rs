@@ -102,6 +102,11 @@ fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
 
 fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
     let per_key = bits_per_key(stats.bytes, planned_for(stats), stats.keys);
+    let per_key = per_key.map(|bits| match stats.kind {
+        // Checkpoints write beside what they replace. The next ones use that room again.
+        Kind::Fingerprint => format!("{bits} ({:.1} without free pages)", stats.bits_per_key),
+        _ => bits,
+    });
     let size = [Some(bytes(stats.bytes)), per_key];
     let mut rows = vec![
         (

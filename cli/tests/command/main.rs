@@ -9,6 +9,7 @@ mod damage;
 mod dedup;
 mod documents;
 mod exempt;
+mod fingerprint;
 mod fullness;
 mod input;
 mod interrupted;
