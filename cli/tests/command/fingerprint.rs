@@ -30,6 +30,26 @@ fn what_was_printed_once_is_printed_again_when_it_was_removed() {
     assert_eq!(text(run(&lab, "verify store")).lines().count(), 1);
 }
 
+/// As many lines as a transaction has no room for.
+#[test]
+fn more_lines_are_removed_than_one_transaction_holds() {
+    let lab = Lab::new();
+    let lines = distinct_lines(100_000);
+    let args = [
+        "dedup",
+        "--kind",
+        "fingerprint",
+        "--buffer",
+        "1M",
+        "-q",
+        "store",
+    ];
+    assert!(lab.run_on(&args, &lines).expect(0) == lines);
+    let ran = lab.run_on(&["remove", "--buffer", "1M", "store"], &lines);
+    assert_eq!(ran.err, "100000 lines, 100000 removed, 0 absent\n");
+    assert_eq!(lab.run_on(&["check", "store"], &lines).expect(1), b"");
+}
+
 /// It is a set, unlike a counting store.
 #[test]
 fn a_line_that_was_added_twice_is_removed_once() {
@@ -110,7 +130,7 @@ fn it_takes_as_many_keys_as_its_limit() {
             &format!("create {store} --kind fingerprint {option} 100"),
         )
         .expect(0);
-        let ran = lab.run_on(&["add", store], &distinct_lines(200));
+        let ran = lab.run_on(&["add", "-q", store], &distinct_lines(200));
         ran.expect_error("is full: it was created for 100 keys");
         let info = json(&lab.run(&["info", "--json", store]).expect(0));
         assert_eq!(info["keys"], 100);
