@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Hash, Kind, Options};
+use everseen::{Hash, Kind, Options, Stats};
 
 use crate::error::CliError;
 use crate::input::reading::Reading;
@@ -27,8 +27,7 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in
-    /// layers: the keys of the first one
+    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in layers: the keys of its first
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
@@ -145,28 +144,32 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = options.create(&args.store)?;
     let stats = store.stats()?;
     store.close()?;
-
-    let capacity = stats
-        .capacity
-        .map_or("grows".to_owned(), |keys| human::many(keys, "key"));
-    let capacity = match stats.kind {
-        Kind::Fingerprint => format!("grows to {capacity}"),
-        _ => capacity,
-    };
     tell(format_args!(
-        "created {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
+        "created {}: {}",
         args.store.display(),
+        described(&stats)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(stats: &Stats) -> String {
+    let transactional = match stats.transactional {
+        true => ", transactional",
+        false => "",
+    };
+    let keys = |keys| human::many(keys, "key");
+    let capacity = match stats.capacity {
+        Some(limit) if stats.kind == Kind::Fingerprint => format!("grows to {}", keys(limit)),
+        Some(capacity) => keys(capacity),
+        None => "grows".to_owned(),
+    };
+    format!(
+        "{}{transactional}, {capacity}, false-positive rate {}, hash {}, {}",
         stats.kind,
-        if stats.transactional {
-            ", transactional"
-        } else {
-            ""
-        },
         human::rate(stats.fpr_target),
         stats.hash,
         human::bytes(stats.bytes),
-    ));
-    Ok(ExitCode::SUCCESS)
+    )
 }
 
 /// Refuses a template that is in the way, and options that it decides.

@@ -4,15 +4,14 @@ mod support;
 
 mod check;
 mod commands;
-mod counting;
 mod damage;
 mod dedup;
 mod documents;
 mod exempt;
-mod fingerprint;
 mod fullness;
 mod input;
 mod interrupted;
+mod kinds;
 mod long_lines;
 mod measured;
 mod merge;
