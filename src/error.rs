@@ -10,6 +10,9 @@ use crate::page::Kind;
 use crate::sizing::SizingError;
 use crate::sys::{NotAFile, NotOurs};
 
+/// The action of [`Error::NotCounting`] that two kinds of store support.
+pub(crate) const REMOVE_KEYS: &str = "remove keys";
+
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
@@ -267,9 +270,11 @@ pub enum Error {
         keys: u64,
     },
 
-    /// Only a store of kind counting supports this operation.
+    /// The store's kind doesn't support this operation. Removing keys takes a store of kind counting or fingerprint,
+    /// everything else one of kind counting.
     #[error(
-        "only a store of kind counting can {action}; this one is of kind {kind}; create one with `create --kind counting`"
+        "only a store of kind {kinds} can {action}; this one is of kind {kind}; create one with {created}",
+        kinds = kinds_for(action), created = kinds_for(action).created()
     )]
     NotCounting {
         /// The requested operation.
@@ -370,6 +375,34 @@ pub enum Error {
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
+}
+
+/// The kinds of store that support an operation which others don't.
+#[derive(Clone, Copy)]
+struct Kinds(&'static [Kind]);
+
+fn kinds_for(action: &str) -> Kinds {
+    match action {
+        REMOVE_KEYS => Kinds(&[Kind::Counting, Kind::Fingerprint]),
+        _ => Kinds(&[Kind::Counting]),
+    }
+}
+
+impl Kinds {
+    fn joined(self, each: impl Fn(&Kind) -> String) -> String {
+        Vec::from_iter(self.0.iter().map(each)).join(" or ")
+    }
+
+    /// Returns how such a store is created.
+    fn created(self) -> String {
+        self.joined(|kind| format!("`create --kind {kind}`"))
+    }
+}
+
+impl std::fmt::Display for Kinds {
+    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        out.write_str(&self.joined(Kind::to_string))
+    }
 }
 
 /// Describes in what two stores differ. Seeds are never disclosed.

@@ -56,7 +56,8 @@
 //!
 //! # What it doesn't
 //!
-//! - It can't list keys, and only a store of [`Kind::Counting`] can remove a key once it is inserted.
+//! - It can't list keys, and only stores of [`Kind::Counting`] and [`Kind::Fingerprint`] can remove a key once it is
+//!   inserted.
 //! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
 //! - It can't survive another program shortening or overwriting its file: see [`storage`] and [`Map`].
 //!
@@ -89,6 +90,7 @@ pub use file::{DeltaError, FormatError, SuperblockFault};
 pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};
+pub use segment::plan::FingerprintPlan;
 pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO,
     DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport,

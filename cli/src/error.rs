@@ -59,7 +59,7 @@ pub enum CliError {
 
     #[error("--kind {0} needs --capacity N{why}", why = match .0 {
         Kind::Counting => ", since it can't grow: removing a key from the wrong layer would damage others",
-        _ => "; --kind scalable grows without one",
+        _ => "; --kind scalable and --kind fingerprint grow without one",
     })]
     NeedsCapacity(Kind),
 

@@ -120,6 +120,7 @@ pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
 fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Options> {
     Ok(match name {
         "capacity" => options.capacity(value.extract()?),
+        "grows_to" => options.grows_to(value.extract()?),
         "fpr" => options.fpr(value.extract()?),
         "bits_per_key" => options.bits_per_key(value.extract()?),
         "kind" => options.kind(named(&value.extract::<String>()?)?),

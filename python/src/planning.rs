@@ -2,7 +2,7 @@
 
 use everseen::sizing::Plan;
 use everseen::{Error, Kind};
-use pyo3::exceptions::PyTypeError;
+use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
@@ -36,7 +36,13 @@ pub(crate) fn plan<'py>(
     kind: &str,
     foldable: u32,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let cell = named::<Kind>(kind)?.cell();
+    let kind = named::<Kind>(kind)?;
+    if kind == Kind::Fingerprint {
+        return Err(PyValueError::new_err(
+            "a store of kind fingerprint has no fixed size; `everseen plan --kind fingerprint` shows what it takes",
+        ));
+    }
+    let cell = kind.cell();
     let planned = match (capacity, fpr, bits_per_key, size) {
         (Some(keys), Some(rate), None, None) => cell.plan_for_rate(keys, rate),
         (Some(keys), None, Some(bits), None) => cell.plan_for_bits_per_key(keys, bits),

@@ -85,6 +85,12 @@ pub(crate) fn verified<'py>(py: Python<'py>, found: &VerifyReport) -> PyResult<B
     let layers = found.layers.iter().map(|one| occupancy(py, one));
     fields.set_item("layers", list(py, layers)?)?;
     fields.set_item("damaged", damaged!(py, found.damaged))?;
+    let segments = found.segments.iter().map(|page| {
+        let fields = fields!(py, page, page keys);
+        fields.set_item("reason", &page.reason)?;
+        report(py, "SegmentDamage", &fields)
+    });
+    fields.set_item("segments", list(py, segments)?)?;
     let sections: Vec<_> = found.sections.iter().map(ToString::to_string).collect();
     fields.set_item("sections", sections)?;
     let superblock = found.superblock.as_ref().map(|fault| format!("{fault:?}"));

@@ -112,7 +112,7 @@ impl Store {
         self.contains(py, key)
     }
 
-    /// Remove the key once, and return whether it was present. Only in a store of kind counting.
+    /// Remove the key once, and return whether it was present. Only in a store of kind counting or fingerprint.
     ///
     /// Remove only keys that were inserted: removing one that merely looks seen takes others with it.
     ///

@@ -182,6 +182,23 @@ def test_counting_stores_forget():
         assert len(store) == 0
 
 
+def test_stores_of_fingerprints_grow_and_forget():
+    with everseen.open("a.ever", kind="fingerprint", grows_to=1000, fpr=1e-4, transactional=True) as store:
+        assert store.stats().capacity == 1000
+        assert store.insert_many(["key", "other", b"new"]).all()
+        store.commit()
+        assert store.remove("key")
+        assert not store.remove("key")
+        assert store.remove_many(["other", "key", b"new"]).tolist() == [True, False, True]
+        store.commit()
+        store.checkpoint()
+        assert len(store) == 0
+        report = store.verify()
+        assert report.ok
+        assert report.segments == []
+        assert store.stats().layers == []
+
+
 def test_exempt(store):
     store.insert("seen")
     store.checkpoint()

@@ -9,9 +9,33 @@ use crate::page::fingerprint::encode::fits;
 use crate::page::space::{MOST_FINGERPRINTS, Space};
 use crate::sizing::{SizingError, hash_floor};
 
-/// A store of fingerprints that keeps a rate up to a limit of keys.
+/// The size and rate of a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint), which keeps a rate up to a limit of
+/// keys; pure arithmetic.
+///
+/// Each key is a *fingerprint*, a number below the [`space`](Self::space). The store answers "seen" for an absent key if
+/// another key has its fingerprint: at a rate of keys over space, which reaches its bound when the store has as many keys
+/// as its [`limit`](Self::limit). Far below its limit a store is far better than its bound, and pays for that: each key
+/// takes one bit more for each halving of the keys, or for each doubling of the limit.
+///
+/// ```
+/// use everseen::FingerprintPlan;
+///
+/// // At most ten billion keys, of which ten million are there.
+/// let plan = FingerprintPlan::for_rate(10_000_000_000, 1e-6)?;
+/// assert_eq!(plan.space(), 10_000_000_000_000_000);
+/// assert!((plan.rate(10_000_000) - 1e-9).abs() < 1e-15);
+/// assert!((31.0..33.0).contains(&plan.bits_per_key(10_000_000)));
+/// // At the limit the rate is what was asked for, and each key takes fewer bits.
+/// assert!(plan.rate(plan.limit()) <= 1e-6);
+/// assert!((21.0..23.0).contains(&plan.bits_per_key(plan.limit())));
+/// # Ok::<(), everseen::sizing::SizingError>(())
+/// ```
+///
+/// Keys are counts, sizes are bytes of pages ([`PAGE_BYTES`](crate::sizing::PAGE_BYTES) each, without the header of the
+/// file and pages that the next checkpoint may use again), rates are probabilities. Functions that return a bare number
+/// accept any count.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct FingerprintPlan {
+pub struct FingerprintPlan {
     pub(crate) limit: u64,
     pub(crate) space: Space,
 }
@@ -20,8 +44,10 @@ impl FingerprintPlan {
     /// Plans for a rate at a limit of keys: below the limit the rate is lower.
     ///
     /// # Errors
-    /// `CapacityZero`, `RateOutOfRange`; `RateBelowFloor` if `fpr` is below twice [`hash_floor`] of the limit.
-    pub(crate) fn for_rate(limit: u64, fpr: f64) -> Result<Self, SizingError> {
+    /// [`SizingError::CapacityZero`] without a key, [`SizingError::RateOutOfRange`] unless the rate is between 0 and 1, and
+    /// [`SizingError::RateBelowFloor`] if it is below twice [`hash_floor`] of the limit: there would be more fingerprints
+    /// than 2^63.
+    pub fn for_rate(limit: u64, fpr: f64) -> Result<Self, SizingError> {
         if limit == 0 {
             return Err(SizingError::CapacityZero);
         }
@@ -47,13 +73,23 @@ impl FingerprintPlan {
         }
     }
 
-    /// Returns how many keys keep a rate in a space of this many fingerprints at most, for stores that grow.
-    pub(crate) fn most_keys(fpr: f64) -> u64 {
+    /// Returns the largest limit for a rate: as many keys as keep it among 2^63 fingerprints.
+    pub fn most_keys(fpr: f64) -> u64 {
         (MOST_FINGERPRINTS as f64 * fpr) as u64
     }
 
+    /// Returns the most keys that the store takes.
+    pub fn limit(&self) -> u64 {
+        self.limit
+    }
+
+    /// Returns how many fingerprints there are, 1 to 2^63: the limit over the rate.
+    pub fn space(&self) -> u64 {
+        self.space.count()
+    }
+
     /// Returns the rate with this many keys: the share of the space that they take.
-    pub(crate) fn rate(&self, keys: u64) -> f64 {
+    pub fn rate(&self, keys: u64) -> f64 {
         (keys as f64 / self.space.count() as f64).min(1.0)
     }
 
@@ -76,15 +112,20 @@ impl FingerprintPlan {
     }
 
     /// Returns the pages that this many keys take: their own, those of fences, and both copies of the directory.
-    pub(crate) fn pages(&self, keys: u64) -> u64 {
+    pub fn pages(&self, keys: u64) -> u64 {
         let pages = keys.div_ceil(self.keys_in_page(keys));
         let segments = pages.div_ceil(TARGET_PAGES as u64);
         let fences = pages.div_ceil(TARGET_PAGES as u64) * fence_pages(TARGET_PAGES as u32);
         pages + fences.min(pages) + 2 * directory_pages(segments)
     }
 
+    /// Returns the bytes of the pages that this many keys take.
+    pub fn bytes(&self, keys: u64) -> u64 {
+        self.pages(keys).saturating_mul(PAGE_BYTES as u64)
+    }
+
     /// Returns the bits that each key takes when there are this many, at least one, all pages counted.
-    pub(crate) fn bits_per_key(&self, keys: u64) -> f64 {
+    pub fn bits_per_key(&self, keys: u64) -> f64 {
         let bits = self.pages(keys) as f64 * PAGE_BYTES as f64 * 8.0;
         bits / keys.max(1) as f64
     }
@@ -119,6 +160,7 @@ mod tests {
             if let Ok(plan) = plan {
                 let ideal = -plan.rate(keys).log2();
                 let beside = plan.bits_per_key(keys) - ideal;
+                prop_assert_eq!(plan.bytes(keys), plan.pages(keys) * 4096);
                 prop_assert!(beside > 1.44 && beside < 3.1, "{beside} beside {ideal}");
             }
         }

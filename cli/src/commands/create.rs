@@ -3,13 +3,13 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Hash, Kind, Options};
+use everseen::{Hash, Kind, Options, Stats};
 
 use crate::error::CliError;
 use crate::input::reading::Reading;
 use crate::input::urls::Urls;
 use crate::options::named_file::named_file;
-use crate::options::new_store::ensure_capacity;
+use crate::options::new_store::ensure_keys;
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
 use crate::output::format as human;
@@ -18,7 +18,8 @@ use crate::process::side_files;
 
 /// Create a store; never overwrites
 ///
-/// With a capacity, the store has its full size from the start and refuses more keys. Without one it grows.
+/// With a capacity, the store has its full size from the start and refuses more keys. Without one it grows. A store of kind
+/// fingerprint always grows, up to its capacity or limit.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -26,9 +27,14 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows: the keys of its first layer
+    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in layers: the keys of its first
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
+
+    /// With --kind fingerprint: the number of keys that the store may grow to. Each doubling takes one bit more for each
+    /// key [default: 2^36, some 69 billion, or as many as keep the rate]
+    #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity")]
+    grows_to: Option<u64>,
 
     /// The rate at which unseen keys may be taken for seen ones [default: 1e-6]
     #[arg(long, value_name = "P", value_parser = size::rate, conflicts_with = "bits_per_key")]
@@ -38,8 +44,8 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// The kind of store: bloom, of fixed capacity; scalable, which grows; or counting, which can remove keys [default:
-    /// bloom with a capacity, else scalable]
+    /// The kind of store: bloom, of fixed capacity; scalable, which grows in layers; counting, which can remove keys; or
+    /// fingerprint, which grows without layers and can remove keys [default: bloom with a capacity, else scalable]
     #[arg(long)]
     kind: Option<Kind>,
 
@@ -53,7 +59,7 @@ pub struct Args {
 
     /// Create a store that can be merged with this one (`everseen union`). It gets the same hash function, seed, kind,
     /// size and rate, and compares lines in the same way. It is transactional, and keeps a sample, if that one does
-    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = named_file())]
+    #[arg(long, value_name = "STORE", conflicts_with_all = ["capacity", "grows_to", "fpr", "bits_per_key", "kind", "hash", "seed", "foldable"], value_parser = named_file())]
     like: Option<PathBuf>,
 
     /// With --like: this many times its pages, and room for as many more keys
@@ -87,6 +93,8 @@ Examples:
   everseen create visited.ever --transactional             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
   everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
+  everseen create open.ever --kind fingerprint             grows, and keys can be removed
+  everseen create open.ever --kind fingerprint --grows-to 1e9 --fpr 1e-9
   everseen create links.ever --url --sort-query            for URLs; later commands know
   everseen create ids.ever --capacity 1e9 --bits-per-key 16
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever
@@ -94,7 +102,7 @@ Examples:
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     check_template(&args)?;
-    ensure_capacity(args.kind, args.capacity)?;
+    ensure_keys(args.kind, args.capacity, args.grows_to)?;
     let mut options = args.timeout.apply(Options::new());
     if let Some(yes) = args.transactional {
         options = options.transactional(yes);
@@ -104,6 +112,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     if let Some(capacity) = args.capacity {
         options = options.capacity(capacity);
+    }
+    if let Some(limit) = args.grows_to {
+        options = options.grows_to(limit);
     }
     if let Some(fpr) = args.fpr {
         options = options.fpr(fpr);
@@ -133,24 +144,32 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = options.create(&args.store)?;
     let stats = store.stats()?;
     store.close()?;
-
-    let capacity = stats
-        .capacity
-        .map_or("grows".to_owned(), |keys| human::many(keys, "key"));
     tell(format_args!(
-        "created {}: {}{}, {capacity}, false-positive rate {}, hash {}, {}",
+        "created {}: {}",
         args.store.display(),
+        described(&stats)
+    ));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn described(stats: &Stats) -> String {
+    let transactional = match stats.transactional {
+        true => ", transactional",
+        false => "",
+    };
+    let keys = |keys| human::many(keys, "key");
+    let capacity = match stats.capacity {
+        Some(limit) if stats.kind == Kind::Fingerprint => format!("grows to {}", keys(limit)),
+        Some(capacity) => keys(capacity),
+        None => "grows".to_owned(),
+    };
+    format!(
+        "{}{transactional}, {capacity}, false-positive rate {}, hash {}, {}",
         stats.kind,
-        if stats.transactional {
-            ", transactional"
-        } else {
-            ""
-        },
         human::rate(stats.fpr_target),
         stats.hash,
         human::bytes(stats.bytes),
-    ));
-    Ok(ExitCode::SUCCESS)
+    )
 }
 
 /// Refuses a template that is in the way, and options that it decides.

@@ -97,6 +97,7 @@ Examples:
   everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
   everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
+  everseen dedup --kind fingerprint visited.ever urls.txt   a new store that grows and can remove
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
@@ -109,7 +110,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let options = args.policy.apply(args.memory.options());
     if !args.store.exists() {
         args.items.urls.ensure_url()?;
-        args.new_store.ensure_capacity()?;
+        args.new_store.ensure_keys()?;
     }
     let options = args.new_store.apply(options).label(&input.reading.label());
     let (store, output) = match &args.output {

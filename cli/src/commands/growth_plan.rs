@@ -137,6 +137,7 @@ impl GrowthPlan {
             bytes: self.bytes(),
             ideal_bits_per_key: ideal_bits_per_key(fpr),
             folds: Vec::new(),
+            fills: Vec::new(),
             layers: self.layers.iter().map(JsonLayer::from).collect(),
         }
     }

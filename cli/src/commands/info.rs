@@ -1,6 +1,5 @@
 //! `everseen info`: show the contents of a store.
 
-use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -8,13 +7,13 @@ use everseen::sizing::Interval;
 use everseen::{Commit, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport};
 use serde::Serialize;
 
+use crate::commands::info_text::Facts;
+use crate::commands::verify::damaged_pages;
 use crate::error::CliError;
 use crate::input::reading::{JsonReading, Kept};
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::output::format::{
-    bits_per_key, bytes, hex, many, rate, table as columns, thousands, utc,
-};
+use crate::output::format::{hex, many, rate, thousands};
 use crate::output::{print, print_json};
 
 /// Show what a store is and holds: kind, keys, fill, expected rate, layers, log, commits
@@ -26,7 +25,7 @@ pub struct Args {
     store: PathBuf,
 
     /// Also read all pages: count the damaged ones (verify names them), and estimate keys and rate from the bits that
-    /// are set
+    /// are set, or count the fingerprints
     #[arg(long)]
     pages: bool,
 
@@ -66,22 +65,23 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         print_json(&json)?;
     } else {
         let name = args.store.display().to_string();
-        let rows = [
-            what_it_is(&name, &stats),
-            label.as_deref().map_or_else(Rows::new, how_lines_are_read),
-            how_full_it_is(&stats, &json),
-            how_it_lies(&stats, &recovery, &json),
-        ];
-        print(&text(rows.into_iter().flatten(), &stats.layers))?;
+        let facts = Facts {
+            name: &name,
+            stats: &stats,
+            label: label.as_deref(),
+            recovery: &recovery,
+            json: &json,
+        };
+        print(&facts.text())?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 #[derive(Serialize)]
-struct Json {
+pub struct Json {
     kind: String,
     hash: String,
-    /// Absent in a store that grows.
+    /// Absent in a store that grows in layers. Otherwise the most keys that it takes.
     capacity: Option<u64>,
     fpr_target: f64,
     fpr_now: f64,
@@ -92,15 +92,15 @@ struct Json {
     /// Keys that are absent, whatever the pages say.
     exempt: u64,
     /// Absent unless all pages were read.
-    estimate: Option<JsonEstimate>,
+    pub estimate: Option<JsonEstimate>,
     /// Absent unless the store keeps a sample of its keys.
-    measured: Option<JsonMeasured>,
+    pub measured: Option<JsonMeasured>,
     bytes: u64,
     bits_per_key: f64,
     generation: u64,
     log_bytes: u64,
     /// Memory for write buffers. Absent unless others have the store open.
-    buffer_bytes: Option<u64>,
+    pub buffer_bytes: Option<u64>,
     transactional: bool,
     store_id: String,
     /// The bytes that the store was created with: as text if they are, and in hexadecimal.
@@ -113,12 +113,12 @@ struct Json {
     commits: Vec<JsonCommit>,
     layers: Vec<JsonLayer>,
     recovery: JsonRecovery,
-    damage: JsonDamage,
+    pub damage: JsonDamage,
 }
 
 /// The recovery that is needed, or was done, because the last user didn't close the store.
 #[derive(Serialize)]
-struct JsonRecovery {
+pub struct JsonRecovery {
     /// Other processes have the store open, so there is nothing to recover.
     in_use: bool,
     logs: u64,
@@ -129,10 +129,10 @@ struct JsonRecovery {
 
 /// The estimate from the bits set in the pages.
 #[derive(Serialize)]
-struct JsonEstimate {
+pub struct JsonEstimate {
     /// Different keys shown so far, including those mistaken for seen.
-    keys: u64,
-    fpr: f64,
+    pub keys: u64,
+    pub fpr: f64,
 }
 
 impl From<&VerifyReport> for JsonEstimate {
@@ -146,7 +146,7 @@ impl From<&VerifyReport> for JsonEstimate {
 
 /// The wrong answers so far, according to the sample.
 #[derive(Serialize)]
-struct JsonMeasured {
+pub struct JsonMeasured {
     /// One key in this many is sampled.
     one_in: u64,
     sampled: u64,
@@ -160,7 +160,7 @@ struct JsonMeasured {
 /// The interval that holds the true value with 95 % confidence. Without a false positive, only `high` is meaningful: a
 /// bound.
 #[derive(Serialize)]
-struct JsonInterval {
+pub struct JsonInterval {
     estimate: f64,
     low: f64,
     high: f64,
@@ -190,7 +190,7 @@ impl From<&Measured> for JsonMeasured {
 
 impl JsonMeasured {
     /// Describes what was measured of a store with this target rate. A bound above that tells nothing, and is left out.
-    fn describe(&self, target: f64) -> String {
+    pub fn describe(&self, target: f64) -> String {
         let keys = |keys: f64| thousands(keys.round() as u64);
         let one_in = thousands(self.one_in);
         match self.false_positives {
@@ -222,11 +222,11 @@ impl JsonMeasured {
 }
 
 #[derive(Serialize)]
-struct JsonDamage {
+pub struct JsonDamage {
     /// The fault of one of the two superblocks.
-    superblock: Option<String>,
+    pub superblock: Option<String>,
     /// Absent unless all pages were read.
-    pages: Option<u64>,
+    pub pages: Option<u64>,
 }
 
 impl JsonDamage {
@@ -234,13 +234,13 @@ impl JsonDamage {
         let superblock = recovery.superblock.as_ref();
         JsonDamage {
             superblock: superblock.map(ToString::to_string),
-            pages: report.map(|report| report.damaged.len() as u64),
+            pages: report.map(damaged_pages),
         }
     }
 }
 
 #[derive(Serialize)]
-struct JsonCommit {
+pub struct JsonCommit {
     writer: String,
     seq: u64,
     /// Absent where it isn't text.
@@ -249,7 +249,7 @@ struct JsonCommit {
 }
 
 #[derive(Serialize)]
-struct JsonLayer {
+pub struct JsonLayer {
     capacity: u64,
     keys: u64,
     pages: u64,
@@ -336,152 +336,4 @@ impl From<&LayerStats> for JsonLayer {
             fpr: layer.fpr,
         }
     }
-}
-
-fn text(rows: impl Iterator<Item = (&'static str, String)>, layers: &[LayerStats]) -> String {
-    let mut text = String::new();
-    for (label, value) in rows {
-        // Writing to a string never fails.
-        let _ = writeln!(text, "{label:<12}{value}");
-    }
-    text + &table(layers)
-}
-
-/// Lines of the output: a label and a value.
-type Rows = Vec<(&'static str, String)>;
-
-fn what_it_is(name: &str, stats: &Stats) -> Rows {
-    let transactional = match stats.transactional {
-        true => ", transactional",
-        false => "",
-    };
-    vec![
-        ("store", name.to_owned()),
-        ("id", hex(&stats.store_id)),
-        ("created", utc(stats.created)),
-        ("kind", format!("{}{transactional}", stats.kind)),
-        ("hash", stats.hash.to_string()),
-    ]
-}
-
-/// Describes a label: what it says about lines, or as it is.
-fn how_lines_are_read(label: &[u8]) -> Rows {
-    vec![match Kept::of_label(label) {
-        Kept::Reading(reading) => ("lines", format!("compared {reading}")),
-        Kept::Nothing | Kept::Unknown => ("label", shown(label)),
-    }]
-}
-
-fn how_full_it_is(stats: &Stats, json: &Json) -> Rows {
-    let capacity = match stats.capacity {
-        Some(keys) => many(keys, "key"),
-        None => "grows".to_owned(),
-    };
-    let (keys, left) = (thousands(stats.keys), thousands(stats.keys_left));
-    let (now, target) = (rate(stats.fpr_now), rate(stats.fpr_target));
-    let mut rows = vec![
-        ("capacity", capacity),
-        ("keys", format!("{keys}, room for {left} more")),
-        ("fpr", format!("{now} now, target {target}")),
-    ];
-    if let Some(estimate) = &json.estimate {
-        let (keys, fpr) = (many(estimate.keys, "key"), rate(estimate.fpr));
-        let shown = format!("{keys} shown, fpr {fpr}, by the bits set in pages");
-        rows.push(("estimate", shown));
-    }
-    if let Some(measured) = &json.measured {
-        rows.push(("measured", measured.describe(stats.fpr_target)));
-    }
-    if stats.exempt > 0 {
-        let keys = many(stats.exempt, "key");
-        let known = format!("{keys}, known never to have been inserted");
-        rows.push(("exempt", known));
-    }
-    rows
-}
-
-fn how_it_lies(stats: &Stats, recovery: &RecoveryReport, json: &Json) -> Rows {
-    let per_key = bits_per_key(stats.bytes, stats.capacity, stats.keys);
-    let size = [Some(bytes(stats.bytes)), per_key];
-    let mut rows = vec![
-        (
-            "size",
-            Vec::from_iter(size.into_iter().flatten()).join(", "),
-        ),
-        ("generation", thousands(stats.generation)),
-        ("log", bytes(stats.log_bytes)),
-    ];
-    if let Some(taken) = json.buffer_bytes {
-        rows.push(("buffers", format!("{} of memory", bytes(taken))));
-    }
-    if recovery.logs > 0 {
-        let dropped = match recovery.dropped {
-            0 => String::new(),
-            dropped => format!(", {} not committed and dropped", thousands(dropped)),
-        };
-        let keys = many(recovery.keys, "key");
-        rows.push(("recovery", format!("{keys} from the log{dropped}")));
-    }
-    rows.push(("damage", describe(&json.damage)));
-    for commit in &stats.commits {
-        let sequence = thousands(commit.sequence);
-        let (writer, tag) = (commit.writer.escape_debug(), tag(&commit.tag));
-        rows.push((
-            "last commit",
-            format!("number {sequence} of writer \"{writer}\"{tag}"),
-        ));
-    }
-    rows
-}
-
-fn describe(damage: &JsonDamage) -> String {
-    let pages = match damage.pages {
-        None => "pages not looked at (verify reads them all)".to_owned(),
-        Some(0) => "no page".to_owned(),
-        Some(1) => "1 page (verify names it)".to_owned(),
-        Some(pages) => format!("{} pages (verify names them)", thousands(pages)),
-    };
-    match &damage.superblock {
-        None => pages,
-        Some(fault) => format!("one of the two superblocks: {fault}; {pages}"),
-    }
-}
-
-fn tag(tag: &[u8]) -> String {
-    match tag.is_empty() {
-        true => String::new(),
-        false => format!(", tag {}", shown(tag)),
-    }
-}
-
-/// Returns the start of some bytes in a form that a terminal can show.
-fn shown(bytes: &[u8]) -> String {
-    const MOST_SHOWN: usize = 60;
-    match bytes.len() {
-        length if length <= MOST_SHOWN => format!("\"{}\"", bytes.escape_ascii()),
-        length => format!(
-            "\"{}\"… ({length} bytes)",
-            bytes[..MOST_SHOWN].escape_ascii()
-        ),
-    }
-}
-
-fn table(layers: &[LayerStats]) -> String {
-    let header = [
-        "layer", "capacity", "keys", "pages", "bits", "k", "fill", "fpr",
-    ]
-    .map(str::to_owned);
-    let rows = layers.iter().enumerate().map(|(number, layer)| {
-        [
-            number.to_string(),
-            thousands(layer.capacity),
-            thousands(layer.keys),
-            thousands(layer.pages),
-            thousands(layer.bits),
-            layer.k.to_string(),
-            format!("{:.1} %", 100.0 * layer.fill),
-            rate(layer.fpr),
-        ]
-    });
-    "\n".to_owned() + &columns(std::iter::once(header).chain(rows))
 }

@@ -2,10 +2,11 @@
 
 use std::process::ExitCode;
 
-use everseen::Kind;
 use everseen::sizing::Plan;
+use everseen::{DEFAULT_FPR, Kind};
 use serde::Serialize;
 
+use crate::commands::fingerprint_plan::{JsonFill, Outlook};
 use crate::commands::growth_plan::GrowthPlan;
 use crate::error::CliError;
 use crate::options::units as size;
@@ -20,6 +21,11 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
+    /// With --kind fingerprint: the number of keys that the store may grow to, which is its capacity under another name
+    /// [default: 2^36]
+    #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity")]
+    grows_to: Option<u64>,
+
     /// The rate at which unseen keys may be taken for seen ones, such as 1e-6
     #[arg(long, value_name = "P", value_parser = size::rate)]
     fpr: Option<f64>,
@@ -32,8 +38,10 @@ pub struct Args {
     #[arg(long, value_name = "S", value_parser = size::size)]
     size: Option<u64>,
 
-    /// The kind of store: bloom, of fixed size; counting, which takes four times as much; or scalable, which grows in
-    /// layers. Those are planned for keys that come little by little, as `everseen dedup` creates them without --capacity
+    /// The kind of store: bloom, of fixed size; counting, which takes four times as much; scalable, which grows in
+    /// layers; or fingerprint, which grows without them. Layers are planned for keys that come little by little, as
+    /// `everseen dedup` creates them without --capacity. Fingerprints are planned from --capacity, or --grows-to, and --fpr
+    /// [default: 1e-6], for several numbers of keys up to that
     #[arg(long, default_value_t = Kind::Bloom)]
     kind: Kind,
 
@@ -53,11 +61,19 @@ Examples:
   everseen plan --capacity 1e9 --size 2GiB      how exact can it be?
   everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
   everseen plan --capacity 1e9 --fpr 1e-6 --kind scalable      how large if it grows, in which layers?
+  everseen plan --kind fingerprint --grows-to 1e10     how large with how many keys?
   everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    if args.kind == Kind::Scalable {
-        return run_growing(&args);
+    match args.kind {
+        Kind::Fingerprint => return run_fingerprints(&args),
+        _ if args.grows_to.is_some() => {
+            return Err(CliError::Usage(
+                "--grows-to is for --kind fingerprint; give other kinds a --capacity",
+            ));
+        }
+        Kind::Scalable => return run_growing(&args),
+        _ => {}
     }
     let cell = args.kind.cell();
     let asked = match (args.capacity, args.fpr, args.bits_per_key, args.size) {
@@ -106,6 +122,33 @@ fn run_growing(args: &Args) -> Result<ExitCode, CliError> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn run_fingerprints(args: &Args) -> Result<ExitCode, CliError> {
+    let refused = [
+        (
+            args.bits_per_key.is_some(),
+            "--bits-per-key changes with the keys in a store of fingerprints; give --fpr",
+        ),
+        (
+            args.size.is_some(),
+            "--size follows from the keys in a store of fingerprints; give --capacity or --grows-to, and --fpr",
+        ),
+        (
+            args.foldable > 0,
+            "--foldable is for stores of fixed size: one of fingerprints is as large as its keys need",
+        ),
+    ];
+    if let Some((_, why)) = refused.into_iter().find(|(given, _)| *given) {
+        return Err(CliError::Usage(why));
+    }
+    let fpr = args.fpr.unwrap_or(DEFAULT_FPR);
+    let outlook = Outlook::of(args.capacity.or(args.grows_to), fpr)?;
+    match args.json {
+        true => print_json(&outlook.json())?,
+        false => print(&outlook.text())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
 /// Returns what is left after each halving: keys at the rate that the plan was made for.
 fn folds(plan: &Plan, levels: u32) -> Result<Vec<Plan>, CliError> {
     let half = |level| {
@@ -131,7 +174,7 @@ pub struct Json {
     pub fpr: f64,
     pub bits: u64,
     pub bits_per_key: f64,
-    /// Absent in a store that grows: its layers differ.
+    /// Absent in a store that grows: its layers differ, or it has fingerprints instead.
     pub k: Option<u32>,
     pub pages: u64,
     pub bytes: u64,
@@ -141,6 +184,8 @@ pub struct Json {
     pub folds: Vec<JsonFold>,
     /// Of a store that grows.
     pub layers: Vec<JsonLayer>,
+    /// Of a store of fingerprints: what it takes on the way to its limit.
+    pub fills: Vec<JsonFill>,
 }
 
 #[derive(Serialize)]
@@ -177,6 +222,7 @@ impl Json {
             pages: plan.pages,
             bytes: plan.bytes(),
             layers: Vec::new(),
+            fills: Vec::new(),
             ideal_bits_per_key: plan.ideal_bits_per_key(),
             folds: folds
                 .iter()

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Instant;
 
 use everseen::Store;
 use everseen::hash::{HashedKey, KeyHasher};
@@ -16,18 +17,23 @@ use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
 use crate::output::Output;
 use crate::output::format::counted;
+use crate::pipeline::insert_job::room_within;
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
 
-/// Forget lines (counting stores)
+/// Forget lines (stores of kind counting or fingerprint)
 ///
-/// Takes each line out once: a line that was added twice is there until it has been removed twice. Lines that are
-/// absent change nothing. Remove only lines that were added: the store takes other lines for seen at its false positive
-/// rate, and removing such a line damages lines that were added. Prints only a summary, on standard error.
+/// Lines that are absent change nothing. Remove only lines that were added: the store takes other lines for seen at its
+/// false positive rate, and removing such a line damages or removes lines that were added. Prints only a summary, on
+/// standard error.
+///
+/// A store of kind fingerprint is a set: a line is gone after one removal. Another line goes with it if the store could
+/// not tell the two apart, which happens at the false positive rate. A store of kind counting takes each line out once: a
+/// line that was added twice is there until it has been removed twice.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; `everseen create --kind counting` creates one
+    /// The store; `everseen create --kind fingerprint` creates one that grows, and --kind counting one of fixed capacity
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
@@ -57,7 +63,12 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     // Refuses an unsuitable store before anything is read.
     store.remove_hashed(&[], &mut Vec::new())?;
 
-    let mut removal = Removing { store, removed: 0 };
+    let mut removal = Removing {
+        quota: store.transaction_quota(),
+        removed: 0,
+        since: None,
+        store,
+    };
     let outcome = pipeline::run(
         input,
         &mut removal,
@@ -87,8 +98,12 @@ struct JsonRemoved {
 
 struct Removing {
     store: Store,
+    /// Maximum number of removals that may be uncommitted, in a transactional store.
+    quota: u64,
     /// Removed since the last commit.
     removed: u64,
+    /// The time at which the first of them was removed.
+    since: Option<Instant>,
 }
 
 impl Job for Removing {
@@ -100,10 +115,20 @@ impl Job for Removing {
         let first = keep.len();
         let outcome = self.store.remove_hashed(items, keep);
         self.removed += keep[first..].iter().filter(|removed| **removed).count() as u64;
+        self.since = self.since.or((self.removed > 0).then(Instant::now));
         outcome
     }
 
+    fn room(&self) -> usize {
+        usize::try_from(room_within(self.quota, self.removed)).unwrap_or(usize::MAX)
+    }
+
+    fn uncommitted_since(&self) -> Option<Instant> {
+        self.since
+    }
+
     fn commit(&mut self) -> everseen::Result<()> {
+        self.since = None;
         if std::mem::take(&mut self.removed) > 0 {
             self.store.commit()?;
         }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Damage, Options, VerifyReport};
+use everseen::{Damage, Options, SegmentDamage, VerifyReport};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -60,8 +60,28 @@ struct Json {
     damaged: Vec<JsonDamage>,
     /// The number of damaged pages that are not listed.
     unlisted: u64,
+    /// The damaged pages of a store of fingerprints, which has no layers.
+    segments: Vec<JsonSegmentDamage>,
     /// The faults of sections (hashes that are kept exactly).
     sections: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct JsonSegmentDamage {
+    page: u64,
+    /// The number of keys that may be lost.
+    keys: u64,
+    reason: String,
+}
+
+impl From<&SegmentDamage> for JsonSegmentDamage {
+    fn from(damage: &SegmentDamage) -> Self {
+        JsonSegmentDamage {
+            page: damage.page,
+            keys: damage.keys,
+            reason: damage.reason.clone(),
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -90,6 +110,11 @@ impl From<&VerifyReport> for Json {
             superblock: report.superblock.as_ref().map(ToString::to_string),
             damaged: report.damaged.iter().map(JsonDamage::from).collect(),
             unlisted: report.unlisted,
+            segments: report
+                .segments
+                .iter()
+                .map(JsonSegmentDamage::from)
+                .collect(),
             sections: report.sections.iter().map(ToString::to_string).collect(),
         }
     }
@@ -112,13 +137,25 @@ fn text(report: &VerifyReport) -> String {
         // Writing to a string never fails.
         let _ = writeln!(text, "{fault}");
     }
-    if report.damaged.is_empty() {
+    let found = damaged_pages(report);
+    if found == 0 {
         return text + &format!("{pages}, none damaged\n");
     }
-    let damaged = thousands(report.damaged.len() as u64 + report.unlisted);
-    text += &format!("{pages}, {damaged} damaged:\n");
+    text += &format!("{pages}, {} damaged:\n", thousands(found));
     text += &self::pages(&report.damaged, report.unlisted, "");
+    for SegmentDamage { keys, reason, .. } in &report.segments {
+        let keys = match keys {
+            0 => "no key is lost with it".to_owned(),
+            keys => format!("about {}", many(*keys, "key")),
+        };
+        let _ = writeln!(text, "  {reason}: {keys}");
+    }
     text + "`everseen repair` makes the store usable again, without the keys that are lost\n"
+}
+
+/// Returns how many damaged pages there are, whatever they hold.
+pub fn damaged_pages(report: &VerifyReport) -> u64 {
+    (report.damaged.len() + report.segments.len()) as u64 + report.unlisted
 }
 
 /// Returns a line for each page, which ends with what its keys have become, and one for the pages that are not listed.

@@ -6,7 +6,7 @@ use everseen::{Kind, Options, Stats};
 
 use crate::error::CliError;
 use crate::options::units as size;
-use crate::output::format::{rate, thousands};
+use crate::output::format::{many, rate, thousands};
 use crate::output::tell;
 
 /// The false positive rate, unless the command line says otherwise.
@@ -22,6 +22,11 @@ pub struct NewStore {
     /// A store that exists stays as it is: more keys than it was created for are an error, fewer a warning
     #[arg(long, value_name = "N", value_parser = size::positive_count, help_heading = "A new store")]
     capacity: Option<u64>,
+
+    /// With --kind fingerprint: create a store that may grow to this many keys [default: 2^36]. A store that exists stays
+    /// as it is: more keys than it may grow to are an error, fewer a warning
+    #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity", help_heading = "A new store")]
+    grows_to: Option<u64>,
 
     /// Create the store with this false positive rate [default: 1e-6]. A store that exists stays as it is: a lower rate
     /// than it was created with is an error, a higher one a warning
@@ -44,15 +49,17 @@ impl NewStore {
         let kind = self.kind.unwrap_or(default);
         let options = options.kind(kind).fpr(self.fpr.unwrap_or(RATE));
         let options = options.transactional(kind != Kind::Counting);
-        match self.capacity {
-            Some(capacity) => options.capacity(capacity),
-            None => options,
+        match (self.capacity, self.grows_to) {
+            (Some(capacity), _) => options.capacity(capacity),
+            (None, Some(limit)) => options.grows_to(limit),
+            (None, None) => options,
         }
     }
 
-    /// Refuses a kind that needs a capacity without one: for a store that is to be created.
-    pub fn ensure_capacity(&self) -> Result<(), CliError> {
-        ensure_capacity(self.kind, self.capacity)
+    /// Refuses a kind without the number of keys that it needs, or with one that it has no use for: for a store that is
+    /// to be created.
+    pub fn ensure_keys(&self) -> Result<(), CliError> {
+        ensure_keys(self.kind, self.capacity, self.grows_to)
     }
 
     /// Refuses a store that existed before and is less than what the command line asks for.
@@ -68,11 +75,17 @@ impl NewStore {
             let (asked, has) = (format!("--kind {kind}"), format!("of kind {}", stats.kind));
             return Err(wrong(asked, has));
         }
-        if let (Some(asked), Some(has)) = (self.capacity, stats.capacity)
+        if let Some(limit) = self.grows_to
+            && stats.kind != Kind::Fingerprint
+        {
+            let has = format!("of kind {}", stats.kind);
+            return Err(wrong(format!("--grows-to {limit}"), has));
+        }
+        if let (Some((option, asked)), Some(has)) = (self.most_keys(), stats.capacity)
             && asked > has
         {
             let has = format!("for {} keys", thousands(has));
-            return Err(wrong(format!("--capacity {asked}"), has));
+            return Err(wrong(format!("{option} {asked}"), has));
         }
         if let Some(fpr) = self.fpr
             && stats.fpr_target > fpr * TOLERANCE
@@ -81,6 +94,12 @@ impl NewStore {
             return Err(wrong(format!("--fpr {}", rate(fpr)), has));
         }
         Ok(())
+    }
+
+    /// Returns the number of keys that the command line names, and the option by which it does.
+    fn most_keys(&self) -> Option<(&'static str, u64)> {
+        let capacity = self.capacity.map(|keys| ("--capacity", keys));
+        capacity.or(self.grows_to.map(|keys| ("--grows-to", keys)))
     }
 
     /// Warns of what has no effect, since the store existed before and is more than the command line asks for.
@@ -95,12 +114,18 @@ impl NewStore {
 
     fn warnings(&self, stats: &Stats) -> Vec<String> {
         let mut warnings = Vec::new();
-        if let Some(asked) = self.capacity {
+        if let Some((option, asked)) = self.most_keys() {
             // Of a store that grows, the first layer keeps the capacity that it was created with. Until there is one,
             // who names the kind may have asked for just this store.
             let first = stats.layers.first().map(|layer| layer.capacity);
             match (stats.capacity, first) {
-                (Some(has), _) if asked != has => {
+                (Some(has), _) if asked == has => {}
+                // Either option may have created it.
+                (Some(has), _) if stats.kind == Kind::Fingerprint => {
+                    let keys = many(has, "key");
+                    warnings.push(format!("to grow to {keys}; {option} {asked}"));
+                }
+                (Some(has), _) => {
                     warnings.push(format!("with --capacity {has}; --capacity {asked}"))
                 }
                 (None, None) if self.kind.is_some() => {}
@@ -121,9 +146,17 @@ impl NewStore {
     }
 }
 
-/// Refuses a kind of fixed capacity without a capacity.
-pub fn ensure_capacity(kind: Option<Kind>, capacity: Option<u64>) -> Result<(), CliError> {
+/// Refuses a kind of fixed capacity without a capacity, and a limit for a kind that has none.
+pub fn ensure_keys(
+    kind: Option<Kind>,
+    capacity: Option<u64>,
+    grows_to: Option<u64>,
+) -> Result<(), CliError> {
     match (kind, capacity) {
+        (Some(Kind::Fingerprint), _) => Ok(()),
+        _ if grows_to.is_some() => Err(CliError::Usage(
+            "--grows-to is for --kind fingerprint; --kind scalable grows without a limit, and other kinds have a --capacity",
+        )),
         (Some(kind), None) if kind != Kind::Scalable => Err(CliError::NeedsCapacity(kind)),
         _ => Ok(()),
     }

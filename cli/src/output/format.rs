@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use everseen::{Kind, Stats};
+
 const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
 
 /// A growing store with more bits a key than this holds next to nothing.
@@ -61,6 +63,11 @@ pub fn rate(rate: f64) -> String {
         }
         None => text,
     }
+}
+
+/// Returns the keys that a store's present size is meant for; `None` if its size follows its keys.
+pub fn planned_for(stats: &Stats) -> Option<u64> {
+    stats.capacity.filter(|_| stats.kind != Kind::Fingerprint)
 }
 
 /// Formats the size of a store per key: of the keys that it is for, or, where it grows, of those that it holds. Returns

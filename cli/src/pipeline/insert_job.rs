@@ -312,14 +312,8 @@ impl Job for Claims<'_> {
     }
 
     fn room(&self) -> usize {
-        let left = self.quota.saturating_sub(self.new);
-        // Batches must not shrink toward the quota: many a batch brings nothing new.
-        let left = if self.new > 0 && left < BATCH as u64 {
-            0
-        } else {
-            left.max(1)
-        };
-        let room = left.min(self.commit_every.saturating_sub(self.items));
+        let room =
+            room_within(self.quota, self.new).min(self.commit_every.saturating_sub(self.items));
         usize::try_from(room).unwrap_or(usize::MAX)
     }
 
@@ -355,6 +349,16 @@ impl Job for Claims<'_> {
             fullness = deferred.fullness(fullness);
         }
         Ok(self.warnings.next(fullness))
+    }
+}
+
+/// Returns how many more items may change the store before a commit, if some of a quota have done so.
+pub fn room_within(quota: u64, changed: u64) -> u64 {
+    let left = quota.saturating_sub(changed);
+    // Batches must not shrink toward the quota: many a batch changes nothing.
+    match changed > 0 && left < BATCH as u64 {
+        true => 0,
+        false => left.max(1),
     }
 }
 

@@ -2,7 +2,7 @@
 //! dark.
 
 use everseen::sizing::Cell;
-use everseen::{LayerStats, Stats};
+use everseen::{Kind, LayerStats, Stats};
 use plotters::coord::Shift;
 use plotters::prelude::*;
 
@@ -75,11 +75,22 @@ fn rate_at(layers: &[LayerStats], cell: Cell, keys: u64) -> f64 {
     rate
 }
 
+/// The expected rate of a store when it has had some keys.
+fn rate_with(stats: &Stats, cell: Cell, keys: u64) -> f64 {
+    match (stats.kind, stats.capacity) {
+        // It is in proportion to the keys.
+        (Kind::Fingerprint, Some(limit)) => stats.fpr_target * keys as f64 / limit as f64,
+        _ => rate_at(&stats.layers, cell, keys),
+    }
+}
+
 /// The rate over the number of keys, with today's point.
 pub fn growth(stats: &Stats, cell: Cell) -> String {
     let most = stats.key_limit.max(stats.keys).max(1);
     // A growing store takes nearly any number of keys: its present layers show enough.
     let layers: u64 = match stats.layers.split_last() {
+        // In a store of fingerprints, which has none, the curve is a line.
+        _ if stats.kind == Kind::Fingerprint => stats.keys.saturating_mul(4),
         Some((last, full)) => full.iter().map(|layer| layer.keys).sum::<u64>() + last.capacity,
         None => most,
     };
@@ -94,7 +105,7 @@ pub fn growth(stats: &Stats, cell: Cell) -> String {
         now => (now / 10.0).clamp(stats.fpr_target * 1e-12, stats.fpr_target * 1e-3),
     };
     let lowest = lowest.max(1e-300);
-    let point = |keys: u64| (keys as f64, rate_at(&stats.layers, cell, keys));
+    let point = |keys: u64| (keys as f64, rate_with(stats, cell, keys));
     svg(SIZE, |area| {
         let mut chart = ChartBuilder::on(area)
             .margin(12)

@@ -3,9 +3,12 @@
 mod charts;
 pub(crate) mod pages;
 
-use everseen::{Measured, Stats, VerifyReport};
+use everseen::{Kind, Measured, Stats, VerifyReport};
 
-use crate::output::format::{bits_per_key, bytes, hex, many, plural, rate, thousands, utc};
+use crate::commands::verify::damaged_pages;
+use crate::output::format::{
+    bits_per_key, bytes, hex, many, planned_for, plural, rate, thousands, utc,
+};
 use crate::process::openers::Opener;
 use crate::report::pages::{Census, cell};
 
@@ -75,13 +78,14 @@ impl Facts {
         let stats = &self.stats;
         let share = 100.0 * stats.keys as f64 / stats.key_limit.max(1) as f64;
         let keys = match stats.capacity {
+            Some(limit) if !self.has_layers() => format!("grows to {}", thousands(limit)),
             Some(_) => format!("{share:.1} % of {}", thousands(stats.key_limit)),
             None => "grows".to_owned(),
         };
         let on_disk = self
             .on_disk
             .map(|room| format!("{} on the disk", bytes(room)));
-        let per_key = bits_per_key(stats.bytes, stats.capacity, stats.keys);
+        let per_key = bits_per_key(stats.bytes, planned_for(stats), stats.keys);
         let size = Vec::from_iter([per_key, on_disk].into_iter().flatten()).join(", ");
         let target = format!("target {}", rate(stats.fpr_target));
         let mut cards = card("Keys", &thousands(stats.keys), &keys, "");
@@ -103,7 +107,7 @@ impl Facts {
 
     fn damage(&self) -> String {
         let report = &self.verified;
-        let damaged = report.damaged.len() as u64 + report.unlisted;
+        let damaged = damaged_pages(report);
         let mut faults: Vec<String> = report.sections.iter().map(ToString::to_string).collect();
         faults.extend(
             report
@@ -153,6 +157,9 @@ impl Facts {
     }
 
     fn map(&self) -> String {
+        if !self.has_layers() {
+            return String::new();
+        }
         let census = &self.census;
         let sum = |of: fn(&pages::Spot) -> u64| census.spots.iter().map(of).sum::<u64>();
         let (hot, cold) = (sum(|spot| spot.hot), sum(|spot| spot.cold));
@@ -190,7 +197,15 @@ impl Facts {
         figure("Map of pages", &said, &picture)
     }
 
+    /// Pages of fingerprints are packed to the brim, and lie in no layer: there is no fill to draw.
+    fn has_layers(&self) -> bool {
+        self.stats.kind != Kind::Fingerprint
+    }
+
     fn layers(&self) -> String {
+        if !self.has_layers() {
+            return String::new();
+        }
         let rows = self.stats.layers.iter().enumerate().map(|(number, layer)| {
             vec![
                 number.to_string(),

@@ -4,7 +4,6 @@ mod support;
 
 mod check;
 mod commands;
-mod counting;
 mod damage;
 mod dedup;
 mod documents;
@@ -12,6 +11,7 @@ mod exempt;
 mod fullness;
 mod input;
 mod interrupted;
+mod kinds;
 mod long_lines;
 mod measured;
 mod merge;

@@ -132,7 +132,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["dedup", "new", "--kind", "bloom", "urls.txt"],
-        "--kind bloom needs --capacity N; --kind scalable grows without one",
+        "--kind bloom needs --capacity N; --kind scalable and --kind fingerprint grow without one",
     ),
     (
         &["add", "small", "urls.txt", "--buffer", "1"],
@@ -200,7 +200,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["remove", "small", "urls.txt"],
-        "only a store of kind counting can remove keys; this one is of kind bloom; create one with `create --kind counting`",
+        "only a store of kind counting or fingerprint can remove keys; this one is of kind bloom; create one with `create --kind counting` or `create --kind fingerprint`",
     ),
     // Deltas.
     (

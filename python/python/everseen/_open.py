@@ -23,7 +23,8 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     fpr: float | None = None,
     *,
     mode: Literal["a", "x", "r+", "r"] = "a",
-    kind: Literal["bloom", "counting", "scalable"] | None = None,
+    kind: Literal["bloom", "counting", "scalable", "fingerprint"] | None = None,
+    grows_to: int | None = None,
     transactional: bool | None = None,
     bits_per_key: float | None = None,
     hash: Literal["highway", "xxh3", "murmur3"] | None = None,  # noqa: A002: the option's name.
@@ -56,8 +57,9 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     Args:
         capacity: How many keys it is for. Of a store that grows, the keys of its first layer.
         fpr: Its false-positive rate, 1e-6 unless given (or implied by `bits_per_key`).
-        kind: `"bloom"`, the default with a capacity; `"scalable"`, which grows, the default without one; `"counting"`,
-            which can remove keys.
+        kind: `"bloom"`, the default with a capacity; `"scalable"`, which grows in layers, the default without one;
+            `"counting"`, which can remove keys; `"fingerprint"`, which grows without layers and can remove keys.
+        grows_to: Of kind `"fingerprint"`: how many keys it may grow to, instead of a capacity (2**36).
         transactional: Whether everything a handle has not committed when it closes or dies never happened.
         bits_per_key: Filter bits per key, instead of `fpr`.
         hash: How keys become 64 bits: `"highway"` unless given.
@@ -102,6 +104,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         "capacity": capacity,
         "fpr": fpr,
         "kind": kind,
+        "grows_to": grows_to,
         "transactional": transactional,
         "bits_per_key": bits_per_key,
         "hash": hash,

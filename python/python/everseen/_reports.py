@@ -114,6 +114,17 @@ class Damage:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentDamage:
+    """A damaged page of a store of kind fingerprint."""
+
+    page: int
+    """Its number in the file."""
+    keys: int
+    """About how many keys it holds; 0 if none is lost with it."""
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
 class LayerOccupancy:
     """What the bits that are set say about a layer."""
 
@@ -139,6 +150,8 @@ class VerifyReport:
     """The first 2^20 of the damaged pages."""
     unlisted: int
     """The number of further damaged pages."""
+    segments: list[SegmentDamage]
+    """The damaged pages of a store of kind fingerprint, which has no layers."""
     sections: list[str]
     """Damaged lists of exact keys, and what is wrong with them."""
     superblock: str | None
@@ -149,7 +162,7 @@ class VerifyReport:
     @property
     def ok(self) -> bool:
         """Whether nothing is damaged."""
-        return not self.damaged and not self.sections
+        return not (self.damaged or self.segments or self.sections)
 
 
 @dataclass(frozen=True, slots=True)

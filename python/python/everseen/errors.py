@@ -174,7 +174,7 @@ class KeysInLogError(EverseenError):
 
 
 class NotCountingError(EverseenError):
-    """Only a store of kind counting can do this."""
+    """Only a store of kind counting can do this; or, to remove keys, one of kind fingerprint."""
 
 
 class ReadOnlyError(EverseenError, ValueError):

@@ -1,6 +1,7 @@
-//! What only a counting store can do: remove keys, and estimate how often they are present.
+//! Removing keys, which counting stores and those of fingerprints can do, and what only counting stores can: estimate how
+//! often keys are present.
 
-use crate::error::Result;
+use crate::error::{REMOVE_KEYS, Result};
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
 use crate::store::read::Reader;
@@ -48,9 +49,13 @@ impl Store {
     /// were never removed. This method can't detect that. [`remove_recent`](Self::remove_recent) can, for keys that
     /// were inserted recently.
     ///
+    /// A store of [`Kind::Fingerprint`](crate::Kind::Fingerprint) is a set: one removal is enough, however often the key
+    /// was inserted. A key shares its fingerprint with another one at the false-positive rate, and both go together.
+    ///
     /// # Errors
-    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store of another kind; otherwise the same as
-    /// [`insert`](Self::insert).
+    /// [`Error::NotCounting`](crate::Error::NotCounting) in a store that is neither of
+    /// [`Kind::Counting`](crate::Kind::Counting) nor of [`Kind::Fingerprint`](crate::Kind::Fingerprint); otherwise the
+    /// same as [`insert`](Self::insert).
     pub fn remove(&self, key: &[u8]) -> Result<bool> {
         self.remove_bits(self.engine.hasher.hash(key))
     }
@@ -68,7 +73,7 @@ impl Store {
         if self.engine.file.header.space().is_some() {
             return writer.remove_single(bits);
         }
-        self.engine.file.check_counting("remove keys")?;
+        self.engine.file.check_counting(REMOVE_KEYS)?;
         Ok(writer.count_single(Operation::Remove, bits)?.done)
     }
 
@@ -106,7 +111,7 @@ impl Store {
                 Writer::of(&self.engine).remove_each(keys, removed)
             });
         }
-        self.engine.file.check_counting("remove keys")?;
+        self.engine.file.check_counting(REMOVE_KEYS)?;
         let mut counted = Vec::with_capacity(keys.len());
         let outcome = self.in_parts(keys, bits, |keys| {
             Writer::of(&self.engine).count_each(Operation::Remove, keys, &mut counted)
@@ -119,9 +124,14 @@ impl Store {
     /// since the last checkpoint but one the key was inserted more often than removed.
     ///
     /// # Errors
-    /// The same as [`remove`](Self::remove).
+    /// The same as [`remove`](Self::remove), but only a store of [`Kind::Counting`](crate::Kind::Counting) can do this.
     pub fn remove_recent(&self, key: &[u8]) -> Result<Removal> {
-        self.engine.file.check_counting("remove keys")?;
+        let action = match self.engine.file.header.space() {
+            // It removes keys, but not this way.
+            Some(_) => "prove that a key was inserted",
+            None => REMOVE_KEYS,
+        };
+        self.engine.file.check_counting(action)?;
         let hash = self.engine.hasher.hash(key);
         let counted = Writer::of(&self.engine).count_single(Operation::RemoveProven, hash)?;
         Ok(counted.into())

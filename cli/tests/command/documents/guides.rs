@@ -105,6 +105,7 @@ fn scripts_of_the_pages_run() {
     assert!(run_scripts("docs/guide/copies.md") >= 3);
     assert!(run_scripts("docs/guide/crawler.md") >= 2);
     assert!(run_scripts("docs/guide/rate.md") >= 5);
+    assert!(run_scripts("docs/guide/kinds.md") >= 6);
     assert!(run_scripts("docs/guide/processes.md") >= 2);
     assert!(run_scripts("docs/guide/memory.md") >= 2);
     assert!(run_scripts("docs/guide/monitoring.md") >= 3);

@@ -129,6 +129,9 @@ fn each_command_prints_what_the_schema_says() {
     let args = ["create", "small", "--capacity", "50", "--transactional"];
     lab.run(&args).expect(0);
 
+    lab.run(&["create", "prints", "--kind", "fingerprint"])
+        .expect(0);
+
     let expect = |name: &str, line: &str, code, fields: &[(&str, Value)]| {
         let ran = lab.run(&line.split(' ').collect::<Vec<_>>());
         assert_eq!(ran.code, Some(code), "{line}: {}", ran.err);
@@ -196,7 +199,8 @@ fn each_command_prints_what_the_schema_says() {
         0,
         &delta,
     );
-    for store in ["store", "counts", "fold"] {
+    lab.run(&["add", "prints", "few"]).expect(0);
+    for store in ["store", "counts", "fold", "prints"] {
         expect("info", &format!("info --json {store}"), 0, &[]);
         expect("info", &format!("info --json --pages {store}"), 0, &[]);
         expect("verify", &format!("verify --json {store}"), 0, &[]);
@@ -211,6 +215,13 @@ fn each_command_prints_what_the_schema_says() {
     );
     let plan = "plan --json --capacity 1M --fpr 1e-6 --kind scalable";
     expect("plan", plan, 0, &[("k", Value::Null)]);
+    let plan = "plan --json --kind fingerprint --grows-to 1G";
+    expect(
+        "plan",
+        plan,
+        0,
+        &[("k", Value::Null), ("capacity", is(1_000_000_000))],
+    );
     expect("repair", "repair --json small", 0, &[]);
     // In the first page.
     let mut bytes = std::fs::read(lab.path("store")).expect("a store");

@@ -1,0 +1,4 @@
+//! What one kind of store does and no other.
+
+mod counting;
+mod fingerprint;
