@@ -1,3 +1,4 @@
 //! Stores of fingerprints.
 
 mod basics;
+mod overtaken;
