@@ -13,7 +13,7 @@ use arc_swap::{ArcSwap, Guard};
 
 use crate::buffer::{Sum, Wrong};
 use crate::error::{Error, Result};
-use crate::file::layout::{MAX_COUNTER, page_offset};
+use crate::file::layout::{MAX_COUNTER, REUSED_OFFSET, page_offset};
 use crate::file::{DirectoryRef, LayerPages, Superblock};
 use crate::log::LogEnd;
 use crate::page::PAGE_BYTES;
@@ -27,7 +27,7 @@ use crate::store::storefile::segment_directory::read_directory;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
-use crate::sys::storage::StorageFile;
+use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
@@ -343,7 +343,12 @@ fn map_segments(
         return Ok(Arc::clone(held));
     }
     let failed = |error| Error::io("map the segments of", path, error);
-    let found = read_directory(file, path, directory, space)?;
+    let found = match read_directory(file, path, directory, space) {
+        Err(error @ Error::Format { .. }) => {
+            return Err(overtaken_or(error, file, path, directory));
+        }
+        outcome => outcome?,
+    };
     let end = page_offset(directory.end_page);
     let map = match held.filter(|held| held.map().len() as u64 * 8 >= end) {
         Some(held) => Arc::clone(held.map()),
@@ -356,6 +361,28 @@ fn map_segments(
     let held = held.map(Arc::as_ref);
     let pages = SegmentPages::new(found.segments, space, directory, map, held);
     Ok(Arc::new(pages.map_err(failed)?))
+}
+
+/// What opening and renewing a view wait for when checkpoints write over a directory while it is read.
+pub(crate) const OVERTAKING: &str = "checkpoints that overtake the reading of the directory";
+
+/// Returns the error of a damaged directory, unless its room may have been written again since its superblock was read.
+/// Then a newer superblock is to be read.
+fn overtaken_or(
+    error: Error,
+    file: &dyn StorageFile,
+    path: &Path,
+    directory: &DirectoryRef,
+) -> Error {
+    let mut word = [0; 8];
+    match read_exact_at(file, &mut word, REUSED_OFFSET) {
+        Ok(()) if u64::from_le_bytes(word) > directory.version => Error::Busy {
+            path: path.to_owned(),
+            what: OVERTAKING,
+            process: None,
+        },
+        _ => error,
+    }
 }
 
 fn map_layers(

@@ -3,3 +3,4 @@
 mod algebra;
 mod basics;
 mod stopped_readers;
+mod overtaken;
