@@ -66,6 +66,12 @@ impl FreeRoom {
         Some(start)
     }
 
+    /// Returns whether a run before an extent has room for as many pages.
+    pub(crate) fn fits_before(&self, extent: Range<u64>) -> bool {
+        let mut runs = self.ends.range(..extent.start);
+        runs.any(|(start, end)| end - start >= extent.end - extent.start)
+    }
+
     /// Takes this many pages from the first run that is long enough and begins before `end`.
     pub(crate) fn take_before(&mut self, pages: u64, end: u64) -> Option<u64> {
         let mut runs = self.ends.range(..end);

@@ -184,7 +184,7 @@ const TABLE: &[(&[&str], &str)] = &[
     // Kinds.
     (
         &["union", "new", "counts", "counts"],
-        "counts: is of kind counting; only stores of kind bloom or scalable can be merged",
+        "counts: is of kind counting; only stores of kind bloom, scalable or fingerprint can be merged",
     ),
     (
         &["union", "new", "small", "other"],

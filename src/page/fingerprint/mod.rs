@@ -18,7 +18,7 @@ mod tests;
 mod vectors;
 
 pub(crate) use encode::{encode, longest};
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "stages"))]
 pub(crate) use read::contains;
 pub(crate) use read::{check, decode, first};
 

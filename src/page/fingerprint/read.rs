@@ -103,7 +103,7 @@ fn after_zeros(
 }
 
 /// Returns whether a page holds an offset, where `word` returns the page's words and anything beyond them.
-#[cfg(any(test, fuzzing))]
+#[cfg(any(test, fuzzing, feature = "stages"))]
 #[inline(always)]
 pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
     let found = Unary::of(word, offset).and_then(|unary| unary.candidates(word));

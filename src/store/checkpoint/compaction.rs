@@ -49,7 +49,7 @@ impl<'a> Compaction<'a> {
         Ok(())
     }
 
-    /// Cuts off what nothing names behind the last page. The caller has made sure that nobody reads the store.
+    /// Cuts off what nothing names behind the last page. The caller has made sure that nobody has a map of it.
     pub(crate) fn cut_off(&self) -> Result<()> {
         let file = self.access.file;
         let meta = file.read_meta()?;
@@ -76,12 +76,14 @@ impl<'a> Compaction<'a> {
         if !both_name_it || free * WORTH_SHARE < room.end() {
             return Ok(false);
         }
-        raise_reused(self.access, &directory)?;
         let mut order: Vec<usize> = (0..segments.len()).collect();
         order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
         let mut moved = false;
         for index in order {
             let end = range(&segments, index, space).end;
+            if !moved && room.fits_before(segments[index].extent()) {
+                raise_reused(self.access, &directory)?;
+            }
             if let Some(found) = self.move_down(segments[index], end, &mut room)? {
                 segments[index] = found;
                 moved = true;

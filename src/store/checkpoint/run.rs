@@ -268,8 +268,10 @@ impl<'a> Checkpointer<'a> {
             Err(Error::NoSpace { .. }) => return Ok(()),
             outcome => self.handle.poison_on_failure(outcome)?,
         }
-        // A reader's map would end before the pages that its directory names.
-        if let Ok(Some(_no_readers)) = self.handle.locks.keep_readers_out() {
+        // Reading a map beyond the end of its file ends the process.
+        if let Ok(Some(_no_readers)) = self.handle.locks.keep_readers_out()
+            && self.views.give_up_segments()
+        {
             let _ = compaction.cut_off();
         }
         drop(held_off);

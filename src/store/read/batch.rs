@@ -113,6 +113,7 @@ impl Reader<'_> {
         found: &mut [bool],
     ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
         let view = Arc::clone(&*self.views.current()?);
+        view.expect_pages(self.file.header.space())?;
         let absent = AbsentSince::of(&view);
         let order = LookupOrder::of(keys);
         let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());

@@ -94,6 +94,7 @@ impl Reader<'_> {
         if let Some(segments) = &view.segments {
             return self.probe_segments(view, segments, hash);
         }
+        view.expect_pages(self.file.header.space())?;
         let window = self.shared.window();
         let probed = view.probe_settled(hash, window, |layer, source| {
             let lookup = Membership {

@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use crate::buffer::Presence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
+use crate::page::space::Space;
 use crate::store::coordination::shm::Coordination;
 use crate::store::view::View;
 
@@ -119,6 +120,15 @@ impl View {
             }
         }
         Ok(false)
+    }
+
+    /// Refuses a view whose segments were [given up](super::ViewCell::give_up_segments).
+    #[inline]
+    pub(crate) fn expect_pages(&self, space: Option<Space>) -> Result<()> {
+        match space.is_some() && self.segments.is_none() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
     }
 
     /// Returns the number of keys, those of open transactions included.

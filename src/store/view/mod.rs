@@ -6,8 +6,10 @@
 pub(crate) mod lookup;
 pub(crate) mod section_set;
 
+use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -26,8 +28,8 @@ use crate::store::generation::buffer_pool::Demand;
 use crate::store::storefile::segment_directory::read_directory;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::section_set::SectionSet;
-use crate::sys::lock;
 use crate::sys::storage::{StorageFile, read_exact_at};
+use crate::sys::{lock, wait_until};
 
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
@@ -40,6 +42,9 @@ pub(crate) struct Mapped {
     pub(crate) segments: Option<Arc<SegmentPages>>,
     pub(crate) sections: SectionSet,
 }
+
+/// How long to wait for look-ups that are under way when the handle is closed.
+const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a renewal starts over because other handles made progress meanwhile.
 const MOST_RENEWALS: usize = 1000;
@@ -275,6 +280,27 @@ impl ViewCell {
             what: "other handles to make progress",
             process: None,
         })
+    }
+
+    /// Gives up the map of all segments, for good: look-ups end with [`Error::Closed`] from here on. Returns whether the
+    /// last look-up has let go of it.
+    pub(crate) fn give_up_segments(&self) -> bool {
+        let old = self.cell.load_full();
+        let segments = old.segments.clone();
+        self.cell.store(Arc::new(View {
+            active: Arc::clone(&old.active),
+            sealed: old.sealed.clone(),
+            layers: Vec::new(),
+            segments: None,
+            sections: SectionSet::default(),
+            superblock: old.superblock.clone(),
+        }));
+        drop(old);
+        let Some(segments) = segments else {
+            return true;
+        };
+        let is_last = || Ok::<_, Infallible>(Arc::strong_count(&segments) == 1);
+        wait_until(LOOK_UP_PATIENCE, is_last) == Ok(true) && Arc::strong_count(segments.map()) == 1
     }
 
     fn try_renew(

@@ -172,6 +172,8 @@ impl Writer<'_> {
             }
             None => {
                 let view = self.views.current().map_err(Stop::at(0))?;
+                let space = self.file.header.space();
+                view.expect_pages(space).map_err(Stop::at(0))?;
                 let (places, outcome) = self.find_absent(&view, batch);
                 (AbsentSince::of(&view), places, outcome)
             }
