@@ -27,7 +27,8 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in layers: the keys of its first
+    /// The maximum number of keys, such as 50_000_000, 50M or 5e7. For a store that grows in layers: the keys of its
+    /// first one
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
