@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::buffer;
 use crate::error::{Error, Result};
-use crate::file::FormatError;
+use crate::file::{FormatError, Superblock};
 use crate::log::file::sync_parent;
 use crate::page::space::Space;
 use crate::store::config::memory_budget::{bytes_for_log, room_for};
@@ -31,8 +31,7 @@ use crate::store::open::recover::{
 };
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
-use crate::store::view::View;
-use crate::store::view::map_all;
+use crate::store::view::{Mapped, View, map_all};
 use crate::store::write::Writer;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
@@ -415,10 +414,30 @@ impl Opening<'_> {
         Ok(generation)
     }
 
-    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
-        let superblock = self.meta.superblock;
+    /// Maps what the superblock names. In a store of fingerprints that room may be written again before it is read: then
+    /// maps what a newer superblock names.
+    fn map_newest(&self, access: Access) -> Result<(Superblock, Mapped)> {
         let space = self.meta.header.space();
-        let mapped = map_all(&self.file, self.place, (&superblock, space), None)?;
+        let mut superblock = self.meta.superblock.clone();
+        loop {
+            let error = match map_all(&self.file, self.place, (&superblock, space), None) {
+                Ok(mapped) => return Ok((superblock, mapped)),
+                Err(error) => error,
+            };
+            let newest = read_meta_of(&*self.file, self.place)?.superblock;
+            if newest.directory == superblock.directory {
+                return Err(error);
+            }
+            if access == Access::Snapshot {
+                // The logs that were read belong to the older one.
+                return Err(Error::Ended);
+            }
+            superblock = newest;
+        }
+    }
+
+    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
+        let (superblock, mapped) = self.map_newest(arrival.access)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?
