@@ -127,6 +127,43 @@ fn a_reader_does_not_take_the_end_for_an_absence() {
     }
 }
 
+/// Checkpoints write the room of a directory again between one call of somebody who opens the store and the next.
+#[test]
+fn who_opens_a_store_whose_room_is_written_again_finds_it_whole() {
+    for (reads, nth) in [false, true]
+        .into_iter()
+        .flat_map(|reads| (0..40).map(move |nth| (reads, nth)))
+    {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = options(Kind::Fingerprint, false, &path);
+        let writer = options.create(&path).unwrap();
+        writer.insert_batch(&keys(0..300)).unwrap();
+        writer.checkpoint().unwrap();
+        let calls = AtomicU64::new(0);
+        let (watch, hooked) = Watch::new(options, move || {
+            if calls.fetch_add(1, Ordering::Relaxed) == nth {
+                for first in [300, 310, 320] {
+                    writer.insert_batch(&keys(first..first + 10)).unwrap();
+                    writer.checkpoint().unwrap();
+                }
+            }
+        });
+        watch.armed.store(true, Ordering::Release);
+        let store = match reads {
+            true => hooked.open_read_only(&path),
+            false => hooked.open(&path),
+        };
+        let store = store.unwrap_or_else(|error| panic!("call {nth}, reads {reads}: {error}"));
+        watch.armed.store(false, Ordering::Release);
+        let found = store.contains_batch(&keys(0..300)).unwrap();
+        assert!(
+            found.iter().all(|found| *found),
+            "call {nth}, reads {reads}"
+        );
+    }
+}
+
 /// A store grows a layer between one call of somebody who looks at it and the next.
 #[test]
 fn who_looks_at_a_store_that_grows_finds_it_whole() {
