@@ -9,13 +9,14 @@ use crate::page::{self, bloom, fingerprint};
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
+use crate::segment::fence_table::FenceTable;
 use crate::segment::index::SegmentIndex;
 use crate::segment::lookup::{Lookup, PageWords};
 use crate::segment::merge::Changes;
 use crate::segment::packer::Packer;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::sizing::Plan;
-use crate::sys::cpu_dispatch::Work;
+use crate::sys::cpu_dispatch::{Cpu, Work};
 use crate::sys::sync::AtomicU64;
 
 /// Bytes of a page.
@@ -156,7 +157,7 @@ impl Work for Encode<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<C: Cpu>(self, _cpu: C) {
         fingerprint::encode(self.0, 0..self.1, self.2);
     }
 }
@@ -165,7 +166,7 @@ impl Work for Decode<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<C: Cpu>(self, _cpu: C) {
         // A page that was just encoded is one.
         let _ = fingerprint::decode(self.0, self.1, self.2);
     }
@@ -175,7 +176,7 @@ impl Work for Count<'_> {
     type Output = usize;
 
     #[inline(always)]
-    fn run(self) -> usize {
+    fn run<C: Cpu>(self, _cpu: C) -> usize {
         let (words, _) = self.0.as_chunks::<8>();
         let word = |index: usize| u64::from_le_bytes(words[index % page::PAGE_WORDS]);
         let mut count = 0;
@@ -192,6 +193,15 @@ pub struct Segments {
     space: Space,
     segments: Vec<Segment>,
     pages: Vec<[u8; PAGE_BYTES]>,
+    index: SegmentIndex,
+    fences: FenceTable,
+}
+
+/// The pages of segments, and their fences.
+#[derive(Clone, Copy)]
+struct InMemory<'a> {
+    pages: &'a [[u8; PAGE_BYTES]],
+    fences: &'a FenceTable,
 }
 
 impl Segments {
@@ -200,27 +210,35 @@ impl Segments {
     /// # Panics
     /// If the space is 0 or above 2^63.
     pub fn new(list: &[u64], space: u64) -> Self {
-        let mut packed = Self {
-            space: Space::new(space).expect("1 to 2^63"),
-            segments: Vec::new(),
-            pages: Vec::new(),
+        let (mut segments, mut pages) = (Vec::new(), Vec::new());
+        let mut place = |draft: Draft| {
+            let (segment, bytes) = draft.place(pages.len() as u64, 1);
+            segments.push(segment);
+            pages.extend_from_slice(bytes.as_chunks().0);
         };
         let mut packer = Packer::begin(0);
         for some in list.chunks(1 << 16) {
             packer.put(some);
             while let Some(draft) = packer.take_full() {
-                packed.place(draft);
+                place(draft);
             }
         }
-        let rest = packer.finish(space);
-        rest.into_iter().for_each(|draft| packed.place(draft));
-        packed
-    }
-
-    fn place(&mut self, draft: Draft) {
-        let (segment, bytes) = draft.place(self.pages.len() as u64, 1);
-        self.segments.push(segment);
-        self.pages.extend_from_slice(bytes.as_chunks().0);
+        packer.finish(space).into_iter().for_each(place);
+        let space = Space::new(space).expect("1 to 2^63");
+        let fences = FenceTable::of(&segments).expect("memory for fences");
+        for (index, segment) in segments.iter().enumerate() {
+            for page in 0..u64::from(segment.pages) {
+                let bytes = &pages[(segment.first_page + page) as usize];
+                fences.set(index, page, fingerprint::first(bytes));
+            }
+        }
+        Self {
+            space,
+            index: SegmentIndex::of(&segments, space),
+            segments,
+            pages,
+            fences,
+        }
     }
 
     /// Merges new numbers, sorted, and packs and seals the result; the fingerprints that it holds.
@@ -242,12 +260,14 @@ impl Segments {
 
     /// How many of these numbers there are.
     pub fn count(&self, numbers: &[u64]) -> u64 {
-        let index = SegmentIndex::of(&self.segments, self.space);
         let lookup = Lookup {
             segments: &self.segments,
-            index: &index,
+            index: &self.index,
             space: self.space,
-            pages: &self.pages[..],
+            pages: InMemory {
+                pages: &self.pages,
+                fences: &self.fences,
+            },
         };
         let mut count = 0;
         let first_hash = |one: &u64| *self.space.hashes(*one..*one + 1).start();
@@ -259,10 +279,11 @@ impl Segments {
     }
 }
 
-impl PageWords for &[[u8; PAGE_BYTES]] {
+impl PageWords for InMemory<'_> {
     #[inline(always)]
     fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
         let page = self
+            .pages
             .get(number as usize)
             .unwrap_or(const { &[0; PAGE_BYTES] });
         let (words, _) = page.as_chunks::<8>();
@@ -273,14 +294,24 @@ impl PageWords for &[[u8; PAGE_BYTES]] {
 
     #[inline(always)]
     fn prefetch(self, number: u64, index: usize) {
-        if let Some(page) = self.get(number as usize) {
+        if let Some(page) = self.pages.get(number as usize) {
             crate::sys::prefetch(&page[index % page::PAGE_WORDS * 8]);
         }
     }
 
     #[inline(always)]
-    fn check_fences(self, _segment: usize, _page: u64) -> Result<(), SegmentFault> {
+    fn load_fences(self, _segment: usize) -> Result<(), SegmentFault> {
         Ok(())
+    }
+
+    #[inline(always)]
+    fn fence(self, segment: usize, page: u64) -> u64 {
+        self.fences.get(segment, page)
+    }
+
+    #[inline(always)]
+    fn prefetch_fence(self, segment: usize, page: u64) {
+        self.fences.prefetch(segment, page);
     }
 
     #[inline(always)]

@@ -6,7 +6,7 @@
 use super::probe_batch::{Drawn, EIGHT, all_of_first, draws_eight};
 use super::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
 use crate::sizing::{Cell, LINE_BITS};
-use crate::sys::cpu_dispatch::{self, Work};
+use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
 
@@ -99,7 +99,7 @@ impl Work for Apply<'_> {
     type Output = u32;
 
     #[inline(always)]
-    fn run(self) -> u32 {
+    fn run<C: Cpu>(self, _cpu: C) -> u32 {
         // The known length of the page avoids the bounds checks below.
         if let Some(page) = self.page.first_chunk_mut::<PAGE_BYTES>() {
             let (words, _) = page.as_chunks_mut::<8>();

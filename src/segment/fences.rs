@@ -49,11 +49,11 @@ pub(crate) fn check(
     }
 }
 
-/// Returns the page of a segment to which a fingerprint of its range belongs, where `word` returns the words of the pages
-/// of fences, one behind the other, and the search begins at `guess`.
+/// Returns the page of a segment to which a fingerprint of its range belongs, where `fence` returns the fence of a page and
+/// the search begins at `guess`.
 #[inline(always)]
-pub(crate) fn page_of(word: impl Fn(u64) -> u64, pages: u32, guess: u64, fingerprint: u64) -> u64 {
-    last_at_most(pages.into(), guess, |page| word(place(page)), fingerprint)
+pub(crate) fn page_of(fence: impl Fn(u64) -> u64, pages: u32, guess: u64, fingerprint: u64) -> u64 {
+    last_at_most(pages.into(), guess, fence, fingerprint)
 }
 
 /// Returns the page near which the fingerprint's own lies: fingerprints are spread evenly.
@@ -97,7 +97,10 @@ mod tests {
             let fences: Vec<u64> = fences.into_iter().collect();
             let written = pages(&fences);
             prop_assert_eq!(written.len() as u64, fence_pages(fences.len() as u32));
-            let word = |place: u64| u64_at(&written[place as usize / 512], place as usize % 512 * 8);
+            let word = |page: u64| {
+                let place = place(page) as usize;
+                u64_at(&written[place / 512], place % 512 * 8)
+            };
             let range = fences[0]..1 << 40;
             for one in asked.iter().chain(&fences).filter(|one| range.contains(one)) {
                 let twin = fences.iter().rposition(|fence| fence <= one).unwrap();

@@ -167,8 +167,8 @@ impl<'a> Image<'a> {
     /// Returns whether the segment holds a fingerprint of its range. It was checked before.
     #[cfg(test)]
     pub(crate) fn contains(&self, fingerprint: u64) -> bool {
-        let fence_word = |place: u64| {
-            let place = place as usize;
+        let fence_word = |page: u64| {
+            let place = place(page) as usize;
             u64_at(
                 &self.fence_pages[place / PAGE_WORDS],
                 place % PAGE_WORDS * 8,

@@ -3,18 +3,19 @@
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::SegmentFault;
-use super::fences::{self, FENCES_IN_PAGE};
+use super::fences;
 use super::index::SegmentIndex;
 use crate::page::PAGE_WORDS;
 use crate::page::fingerprint::read::{Candidates, Unary};
 use crate::page::space::Space;
-use crate::sys::cpu_dispatch::{self, Work};
+use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
 /// Fingerprints that are looked for together: enough to keep the memory busy, and few enough for the nearest cache.
 pub(crate) const AT_ONCE: usize = 48;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
-const FENCES: u64 = FENCES_IN_PAGE as u64;
+/// A word in the second line of a page.
+const SECOND_LINE: usize = 8;
 /// Pages among which a fingerprint nearly always lies: a line of fences.
 const NEAR_FENCES: u64 = 8;
 
@@ -26,8 +27,14 @@ pub(crate) trait PageWords: Copy {
     /// Asks for the line of the processor's cache in which a word lies.
     fn prefetch(self, number: u64, index: usize);
 
-    /// Checks the page of fences on which the fence of a page lies, counted within a segment of the directory.
-    fn check_fences(self, segment: usize, page: u64) -> Result<(), SegmentFault>;
+    /// Makes sure that the fences of a segment of the directory can be asked for.
+    fn load_fences(self, segment: usize) -> Result<(), SegmentFault>;
+
+    /// Returns the fence of a page, counted within a segment. Of fences that are not there it returns anything.
+    fn fence(self, segment: usize, page: u64) -> u64;
+
+    /// Asks for the line of the processor's cache in which a fence lies.
+    fn prefetch_fence(self, segment: usize, page: u64);
 
     /// Checks a page, by its number in the file, that begins with a fence.
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault>;
@@ -94,12 +101,13 @@ impl<P: PageWords> Lookup<'_, P> {
         }
     }
 
-    /// Returns the page of the file on which a hash lies, by fences that nobody has checked; `None` without segments.
+    /// Returns the page of the file on which a hash lies, ; `None` without segments, or if their fences are damaged.
     pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
         if self.segments.is_empty() {
             return None;
         }
         let look = self.begin(hash);
+        self.pages.load_fences(look.segment).ok()?;
         Some(self.segments[look.segment].first_page + self.page_by_fences(&look))
     }
 
@@ -119,8 +127,7 @@ impl<P: PageWords> Lookup<'_, P> {
         let own = &self.segments[segment];
         let range = range(self.segments, segment, self.space);
         let page = fences::likely_page(own.pages, range, fingerprint);
-        let (number, index) = split(own.first_fence_page(), fences::place(page));
-        self.pages.prefetch(number, index);
+        self.pages.prefetch_fence(segment, page);
         Look {
             fingerprint,
             first: 0,
@@ -134,8 +141,7 @@ impl<P: PageWords> Lookup<'_, P> {
     #[inline(always)]
     fn find_page(&self, look: &mut Look) {
         let own = &self.segments[look.segment];
-        // Nearly always all fences that the search reads are on one page.
-        if self.pages.check_fences(look.segment, look.page).is_err() {
+        if self.pages.load_fences(look.segment).is_err() {
             look.state = State::Failed;
             return;
         }
@@ -143,35 +149,33 @@ impl<P: PageWords> Lookup<'_, P> {
             Some(page) => page,
             None => self.page_by_fences(look),
         };
-        if page / FENCES != look.page / FENCES && self.check_both(look, page).is_err() {
-            look.state = State::Failed;
-            return;
-        }
-        look.first = self.fence(own, page);
+        look.first = self.pages.fence(look.segment, page);
         look.page = own.first_page + page;
         self.pages.prefetch(look.page, FRONT);
-    }
-
-    #[inline(always)]
-    fn fence(&self, segment: &Segment, page: u64) -> u64 {
-        let (number, index) = split(segment.first_fence_page(), fences::place(page));
-        self.pages.page(number)(index)
+        // Where the later groups of a page begin stands in the second line.
+        let next = match page + 1 < u64::from(own.pages) {
+            true => self.pages.fence(look.segment, page + 1),
+            false => range(self.segments, look.segment, self.space).end,
+        };
+        let passed = look.fingerprint.saturating_sub(look.first);
+        if passed > next.saturating_sub(look.first) / 2 {
+            self.pages.prefetch(look.page, SECOND_LINE);
+        }
     }
 
     /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
-    /// search would not know where to go. `None` if it is not, or if those fences are on two pages.
+    /// search would not know where to go. `None` if it is not.
     #[inline(always)]
     fn page_near(&self, look: &Look) -> Option<u64> {
         let own = &self.segments[look.segment];
         let start = look.page.saturating_sub(NEAR_FENCES / 2);
-        if start % FENCES + NEAR_FENCES > FENCES || start + NEAR_FENCES > u64::from(own.pages) {
+        if start + NEAR_FENCES > u64::from(own.pages) {
             return None;
         }
-        let (number, index) = split(own.first_fence_page(), fences::place(start));
-        let fence = self.pages.page(number);
         let mut passed = 0;
-        for near in 0..NEAR_FENCES as usize {
-            passed += u64::from(fence(index + near) <= look.fingerprint);
+        for near in 0..NEAR_FENCES {
+            let fence = self.pages.fence(look.segment, start + near);
+            passed += u64::from(fence <= look.fingerprint);
         }
         (1..NEAR_FENCES)
             .contains(&passed)
@@ -181,30 +185,16 @@ impl<P: PageWords> Lookup<'_, P> {
     #[inline(always)]
     fn page_by_fences(&self, look: &Look) -> u64 {
         let own = &self.segments[look.segment];
-        let fence = |place: u64| {
-            let (number, index) = split(own.first_fence_page(), place);
-            self.pages.page(number)(index)
-        };
+        let fence = |page: u64| self.pages.fence(look.segment, page);
         fences::page_of(fence, own.pages, look.page, look.fingerprint)
-    }
-
-    /// Checks all pages of fences that a search from the likely page to the one it found may have read.
-    #[cold]
-    fn check_both(&self, look: &Look, found: u64) -> Result<(), SegmentFault> {
-        let pages = look.page.min(found) / FENCES..=look.page.max(found) / FENCES;
-        pages
-            .map(|page| page * FENCES)
-            .try_for_each(|page| self.pages.check_fences(look.segment, page))
     }
 
     /// Does the same as [`find_page`](Self::find_page) and the check of the page found, with the fault.
     fn try_find_page(&self, look: &mut Look) -> Result<(), SegmentFault> {
         let own = &self.segments[look.segment];
-        for page in (0..u64::from(own.pages)).step_by(FENCES as usize) {
-            self.pages.check_fences(look.segment, page)?;
-        }
+        self.pages.load_fences(look.segment)?;
         let page = self.page_by_fences(look);
-        let fence = self.fence(own, page);
+        let fence = self.pages.fence(look.segment, page);
         self.pages
             .check_list(look.segment, own.first_page + page, fence)
     }
@@ -235,11 +225,11 @@ impl<P: PageWords> Lookup<'_, P> {
 
     /// Reads the unary bits and asks for the low parts.
     #[inline(always)]
-    fn find_candidates(&self, look: &mut Look) {
+    fn find_candidates(&self, look: &mut Look, cpu: impl Cpu) {
         let State::Unary(unary) = look.state else {
             return;
         };
-        look.state = match unary.candidates(self.pages.page(look.page)) {
+        look.state = match unary.candidates(self.pages.page(look.page), cpu) {
             Some(candidates) => {
                 self.pages
                     .prefetch(look.page, candidates.word() % PAGE_WORDS);
@@ -259,13 +249,6 @@ impl<P: PageWords> Lookup<'_, P> {
     }
 }
 
-/// Returns page and word in it of a word that is counted from the begin of a page.
-#[inline(always)]
-fn split(page: u64, word: u64) -> (u64, usize) {
-    let words = PAGE_WORDS as u64;
-    (page + word / words, (word % words) as usize)
-}
-
 /// Some looks, compiled for this processor.
 struct Group<'a, P, E> {
     lookup: Lookup<'a, P>,
@@ -277,7 +260,7 @@ impl<P: PageWords, E: FnMut(Option<bool>)> Work for Group<'_, P, E> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<C: Cpu>(self, cpu: C) {
         let lookup = &self.lookup;
         if lookup.segments.is_empty() {
             self.hashes.iter().for_each(|_| (self.each)(Some(false)));
@@ -296,7 +279,7 @@ impl<P: PageWords, E: FnMut(Option<bool>)> Work for Group<'_, P, E> {
             lookup.find_unary(look);
         }
         for look in &mut *looks {
-            lookup.find_candidates(look);
+            lookup.find_candidates(look, cpu);
         }
         for look in looks {
             (self.each)(lookup.end(look));
@@ -314,7 +297,7 @@ impl<P: PageWords> Work for One<'_, P> {
     type Output = Option<bool>;
 
     #[inline(always)]
-    fn run(self) -> Option<bool> {
+    fn run<C: Cpu>(self, cpu: C) -> Option<bool> {
         let lookup = &self.lookup;
         if lookup.segments.is_empty() {
             return Some(false);
@@ -322,7 +305,7 @@ impl<P: PageWords> Work for One<'_, P> {
         let mut look = lookup.begin(self.hash);
         lookup.find_page(&mut look);
         lookup.find_unary(&mut look);
-        lookup.find_candidates(&mut look);
+        lookup.find_candidates(&mut look, cpu);
         lookup.end(&look)
     }
 }

@@ -9,6 +9,7 @@ pub(crate) mod directory;
 pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod fault;
+pub(crate) mod fence_table;
 pub(crate) mod fences;
 pub(crate) mod free_room;
 pub(crate) mod image;

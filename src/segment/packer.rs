@@ -6,7 +6,7 @@ use super::draft::Draft;
 use super::merge::{Changes, merge};
 use crate::page::fingerprint::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
-use crate::sys::cpu_dispatch::{self, Work};
+use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
 /// Where the search for the length of the first page begins.
 const FIRST_GUESS: usize = 1400;
@@ -108,7 +108,7 @@ impl Work for Decode<'_> {
     type Output = bool;
 
     #[inline(always)]
-    fn run(self) -> bool {
+    fn run<C: Cpu>(self, _cpu: C) -> bool {
         let Decode(page, range, list) = self;
         let whole = decode(page, range.start, list).is_some();
         let pairs = list.windows(2);
@@ -128,7 +128,7 @@ impl Work for Put<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run(self) {
+    fn run<C: Cpu>(self, _cpu: C) {
         let Put(packer, changes) = self;
         merge(&packer.decoded, changes, &mut packer.pending);
         packer.pack(None);

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
+use super::fence_table::FenceTable;
 use super::fences::{self, FENCES_IN_PAGE};
 use super::index::SegmentIndex;
 use super::lookup::{Lookup, PageWords};
@@ -14,7 +15,7 @@ use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::space::Space;
-use crate::page::{PAGE_BYTES, PAGE_WORDS};
+use crate::page::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_OFFSET};
 use crate::sys::sync::Ordering;
 use crate::sys::{Map, Region};
 
@@ -30,6 +31,7 @@ pub(crate) struct SegmentPages {
     map: Arc<Map>,
     /// One bit for each page of the file: it was checked as a page of these segments.
     checked: Region,
+    fences: FenceTable,
 }
 
 /// Why there is no answer.
@@ -51,6 +53,7 @@ impl SegmentPages {
         held: Option<&Self>,
     ) -> std::io::Result<Self> {
         let words = directory.end_page.div_ceil(64);
+        let fences = FenceTable::of(&segments)?;
         let pages = Self {
             index: SegmentIndex::of(&segments, space),
             segments,
@@ -58,6 +61,7 @@ impl SegmentPages {
             version: directory.version,
             map,
             checked: Region::private(words)?,
+            fences,
         };
         if let Some(held) = held {
             pages.take_over(held);
@@ -67,11 +71,14 @@ impl SegmentPages {
 
     /// Marks the pages that are those of an older directory as checked, if they were.
     fn take_over(&self, held: &Self) {
-        for segment in &self.segments {
+        for (index, segment) in self.segments.iter().enumerate() {
             let place = held
                 .segments
                 .binary_search_by_key(&segment.first, |old| old.first);
-            if place.is_ok_and(|place| held.segments[place] == *segment) {
+            if let Ok(place) = place
+                && held.segments[place] == *segment
+            {
+                self.fences.take_over(index, &held.fences, place);
                 for page in segment.extent().filter(|page| held.is_checked(*page)) {
                     self.set_checked(page);
                 }
@@ -110,20 +117,24 @@ impl SegmentPages {
         bytes
     }
 
-    /// Checks the page of fences that has the fence of a page, counted within the segment.
-    fn check_fences(&self, index: usize, page: u64) -> Result<(), SegmentFault> {
+    /// Checks all fences of a segment and keeps them.
+    #[cold]
+    fn read_fences(&self, index: usize) -> Result<(), SegmentFault> {
         let segment = &self.segments[index];
-        let passed = page / FENCES_IN_PAGE as u64;
-        let number = segment.first_fence_page() + passed;
-        if self.is_checked(number) {
-            return Ok(());
-        }
-        let before = passed * FENCES_IN_PAGE as u64;
-        let count = (u64::from(segment.pages) - before).min(FENCES_IN_PAGE as u64);
         let range = range(&self.segments, index, self.space);
-        let bytes = self.copy(number);
-        fences::check(&bytes, number, segment.generation, count as usize, range)?;
-        self.set_checked(number);
+        let mut left = segment.pages as usize;
+        let mut page = 0;
+        for number in segment.first_fence_page()..segment.extent().end {
+            let count = left.min(FENCES_IN_PAGE);
+            let bytes = self.copy(number);
+            fences::check(&bytes, number, segment.generation, count, range.clone())?;
+            for fence in bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count) {
+                self.fences.set(index, page, u64::from_le_bytes(*fence));
+                page += 1;
+            }
+            left -= count;
+        }
+        self.fences.set_loaded(index);
         Ok(())
     }
 
@@ -218,8 +229,21 @@ impl PageWords for &SegmentPages {
     }
 
     #[inline(always)]
-    fn check_fences(self, segment: usize, page: u64) -> Result<(), SegmentFault> {
-        SegmentPages::check_fences(self, segment, page)
+    fn load_fences(self, segment: usize) -> Result<(), SegmentFault> {
+        match self.fences.is_loaded(segment) {
+            true => Ok(()),
+            false => self.read_fences(segment),
+        }
+    }
+
+    #[inline(always)]
+    fn fence(self, segment: usize, page: u64) -> u64 {
+        self.fences.get(segment, page)
+    }
+
+    #[inline(always)]
+    fn prefetch_fence(self, segment: usize, page: u64) {
+        self.fences.prefetch(segment, page);
     }
 
     #[inline(always)]

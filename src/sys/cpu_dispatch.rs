@@ -8,7 +8,40 @@
 pub(crate) trait Work {
     type Output;
 
-    fn run(self) -> Self::Output;
+    fn run<C: Cpu>(self, cpu: C) -> Self::Output;
+}
+
+/// The processor that work is compiled for.
+pub(crate) trait Cpu: Copy {
+    /// Returns the place of the one with `rank` ones before it, if there is an instruction for it. There are more than
+    /// `rank` ones in the word.
+    fn select(self, word: u64, rank: u32) -> Option<u32>;
+}
+
+/// Any processor.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Baseline;
+
+impl Cpu for Baseline {
+    #[inline(always)]
+    fn select(self, _word: u64, _rank: u32) -> Option<u32> {
+        None
+    }
+}
+
+/// The proof that this processor has the features that [`modern`] is compiled for.
+#[cfg(target_arch = "x86_64")]
+#[derive(Debug, Clone, Copy)]
+struct Modern(());
+
+#[cfg(target_arch = "x86_64")]
+impl Cpu for Modern {
+    #[inline(always)]
+    fn select(self, word: u64, rank: u32) -> Option<u32> {
+        // SAFETY: there is only a `Modern` where the processor has this instruction.
+        let one = unsafe { std::arch::x86_64::_pdep_u64(1 << rank, word) };
+        Some(one.trailing_zeros())
+    }
 }
 
 /// Runs work in the version compiled for this processor.
@@ -22,13 +55,13 @@ pub(crate) fn run<W: Work>(work: W) -> W::Output {
         && std::is_x86_feature_detected!("popcnt")
     {
         // SAFETY: the processor has all features that the function is compiled for.
-        return unsafe { modern(work) };
+        return unsafe { modern(work, Modern(())) };
     }
-    work.run()
+    work.run(Baseline)
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,bmi1,bmi2,lzcnt,popcnt")]
-fn modern<W: Work>(work: W) -> W::Output {
-    work.run()
+fn modern<W: Work>(work: W, cpu: Modern) -> W::Output {
+    work.run(cpu)
 }

@@ -100,6 +100,20 @@ impl<'a> BitWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sys::cpu_dispatch::{self, Cpu, Work};
+
+    /// What the processor has an instruction for.
+    struct Select(u64, u32);
+
+    impl Work for Select {
+        type Output = Option<u32>;
+
+        #[inline(always)]
+        fn run<C: Cpu>(self, cpu: C) -> Option<u32> {
+            cpu.select(self.0, self.1)
+        }
+    }
+
     use proptest::prelude::*;
 
     proptest! {
@@ -109,6 +123,8 @@ mod tests {
             let ones: Vec<u32> = (0..64).filter(|bit| word >> bit & 1 == 1).collect();
             for (rank, place) in (0..).zip(&ones) {
                 prop_assert_eq!(select(word, rank), *place);
+                let instruction = cpu_dispatch::run(Select(word, rank));
+                prop_assert_eq!(instruction.unwrap_or(*place), *place);
             }
         }
 

@@ -12,6 +12,9 @@ use super::{
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
+#[cfg(any(test, fuzzing, feature = "stages"))]
+use crate::sys::cpu_dispatch::Baseline;
+use crate::sys::cpu_dispatch::Cpu;
 
 /// A page whose bytes are no list of fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,13 +91,15 @@ fn after_zeros(
     begin: usize,
     end: usize,
     mut zeros: u32,
+    cpu: impl Cpu,
 ) -> Option<usize> {
     let mut bit = begin;
     while bit < end {
         let some = !load_words(word, bit);
         let count = some.count_ones();
         if zeros < count {
-            return Some(bit + select(some, zeros) as usize + 1);
+            let place = cpu.select(some, zeros);
+            return Some(bit + place.unwrap_or_else(|| select(some, zeros)) as usize + 1);
         }
         zeros -= count;
         bit += 64;
@@ -106,7 +111,7 @@ fn after_zeros(
 #[cfg(any(test, fuzzing, feature = "stages"))]
 #[inline(always)]
 pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
-    let found = Unary::of(word, offset).and_then(|unary| unary.candidates(word));
+    let found = Unary::of(word, offset).and_then(|unary| unary.candidates(word, Baseline));
     found.is_some_and(|candidates| candidates.contain(word))
 }
 
@@ -162,10 +167,14 @@ impl Unary {
 
     /// Returns `None` if no offset has the same high part.
     #[inline(always)]
-    pub(crate) fn candidates(self, word: impl Fn(usize) -> u64 + Copy) -> Option<Candidates> {
+    pub(crate) fn candidates(
+        self,
+        word: impl Fn(usize) -> u64 + Copy,
+        cpu: impl Cpu,
+    ) -> Option<Candidates> {
         let bit = match self.zeros {
             0 => self.begin,
-            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1)?,
+            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1, cpu)?,
         };
         // Each zero before belongs to no offset, each one to one.
         let place = bit - self.begin - self.zeros;

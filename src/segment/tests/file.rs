@@ -10,6 +10,7 @@ use crate::segment::directory;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
+use crate::segment::fences;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
 use crate::segment::lookup::PageWords;
@@ -174,8 +175,19 @@ impl PageWords for &File {
     }
 
     // Checked after each checkpoint.
-    fn check_fences(self, _segment: usize, _page: u64) -> Result<(), SegmentFault> {
+    fn load_fences(self, _segment: usize) -> Result<(), SegmentFault> {
         Ok(())
+    }
+
+    fn fence(self, segment: usize, page: u64) -> u64 {
+        let place = fences::place(page);
+        let number = self.segments[segment].first_fence_page() + place / PAGE_WORDS as u64;
+        self.page(number)(place as usize % PAGE_WORDS)
+    }
+
+    fn prefetch_fence(self, segment: usize, page: u64) {
+        // What is not there can't be asked for.
+        self.fence(segment, page);
     }
 
     fn check_list(self, _segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {

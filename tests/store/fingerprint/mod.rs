@@ -2,5 +2,5 @@
 
 mod algebra;
 mod basics;
-mod stopped_readers;
 mod overtaken;
+mod stopped_readers;
