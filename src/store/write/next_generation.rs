@@ -1,17 +1,16 @@
 //! The next generation and its log. It begins empty, or with the uncommitted keys of the previous one.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use crate::buffer::{Buffer, Claim, OpenKeys, RemovalClaim, Wrong};
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::log::file::sync_parent;
-use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, RecordKind, log_path};
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::engine::writer_state::Local;
 use crate::store::generation::Generation;
-use crate::store::generation::hash_stream::for_each_change;
 use crate::store::storefile::meta::room_after;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
@@ -206,14 +205,25 @@ impl WriteGuard<'_> {
         Ok(all)
     }
 
-    /// Returns the hashes that the active log has for rounded ones: the table of a store of fingerprints has only these.
+    /// Returns the hashes that the active log has for the rounded ones of open transactions: the table of a store of
+    /// fingerprints has only these.
     fn whole_hashes(&self, old: &Buffer) -> Result<HashMap<u64, u64>> {
         let log = self.writer.logs.of(&self.view.active)?;
-        let mut whole = HashMap::new();
-        for_each_change(log, &None, |hash, _| {
-            whole.insert(old.rounded(hash), hash);
-        })?;
-        Ok(whole)
+        let mut reader = LogReader::new(log)?;
+        let mut open: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
+        while let Some(record) = reader.next()? {
+            match record.kind {
+                RecordKind::Insert | RecordKind::Remove => {
+                    open.entry(record.handle)
+                        .or_default()
+                        .extend(record.hashes());
+                }
+                RecordKind::Commit => open.entry(record.handle).or_default().clear(),
+                _ => {}
+            }
+        }
+        let hashes = open.into_values().flatten();
+        Ok(hashes.map(|hash| (old.rounded(hash), hash)).collect())
     }
 
     /// Creates the next log with the keys carried over, and then closes the active one. In this order, a lack of room

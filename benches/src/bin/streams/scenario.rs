@@ -8,18 +8,32 @@ use std::process::Command;
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
     pub name: &'static str,
-    /// What `everseen create` gets beside the capacity; `None` if `dedup` makes the store by itself.
+    /// What `everseen create` gets; `None` if `dedup` makes the store by itself.
     create: Option<&'static [&'static str]>,
+    /// Whether the store is made for as many keys as come.
+    is_sized: bool,
 }
 
-pub const SCENARIOS: [Scenario; 2] = [
+pub const SCENARIOS: [Scenario; 4] = [
     Scenario {
         name: "made by dedup",
         create: None,
+        is_sized: false,
+    },
+    Scenario {
+        name: "fingerprints that grow",
+        create: Some(&["--transactional", "--kind=fingerprint"]),
+        is_sized: false,
+    },
+    Scenario {
+        name: "fingerprints for its keys",
+        create: Some(&["--transactional", "--kind=fingerprint"]),
+        is_sized: true,
     },
     Scenario {
         name: "made for its keys",
         create: Some(&["--transactional"]),
+        is_sized: true,
     },
 ];
 
@@ -31,7 +45,9 @@ impl Scenario {
         };
         let mut create = Command::new(command);
         create.arg("create").arg(store);
-        create.args(["--capacity", &capacity.to_string()]);
+        if self.is_sized {
+            create.args(["--capacity", &capacity.to_string()]);
+        }
         let status = create.args(options).status()?;
         match status.success() {
             true => Ok(()),
