@@ -19,8 +19,8 @@ use std::process::ExitCode;
 use clap::{CommandFactory, Parser, Subcommand};
 
 use commands::{
-    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
-    remove, repair, snapshot, union, verify,
+    add, apply, check, checkpoint, completions, create, dedup, difference, exempt, fold, info,
+    intersect, man, plan, remove, repair, snapshot, union, verify,
 };
 
 /// Have I ever seen this line?
@@ -71,6 +71,8 @@ enum Command {
     Report(commands::report::Args),
     Plan(plan::Args),
     Union(union::Args),
+    Intersect(intersect::Args),
+    Difference(difference::Args),
     Fold(fold::Args),
     Checkpoint(checkpoint::Args),
     Snapshot(snapshot::Args),
@@ -97,6 +99,8 @@ fn main() -> ExitCode {
         Command::Report(args) => commands::report::run(args),
         Command::Plan(args) => plan::run(args),
         Command::Union(args) => union::run(args),
+        Command::Intersect(args) => intersect::run(args),
+        Command::Difference(args) => difference::run(args),
         Command::Fold(args) => fold::run(args),
         Command::Checkpoint(args) => checkpoint::run(args),
         Command::Snapshot(args) => snapshot::run(args),

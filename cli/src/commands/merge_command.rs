@@ -33,6 +33,10 @@ pub struct Terms {
 }
 
 impl Terms {
+    pub fn is_json(&self) -> bool {
+        self.json
+    }
+
     pub fn apply(&self, options: Options) -> Options {
         let options = options.transactional(self.transactional);
         match self.fpr {

@@ -1,7 +1,7 @@
 //! A new store with the dimensions of another, so that the two can be merged.
 
 use crate::error::{Error, Result};
-use crate::file::{Header, Superblock};
+use crate::file::{DirectoryRef, Header, Superblock};
 use crate::page::Kind;
 use crate::sizing::{PAGE_BITS, Plan};
 use crate::store::config::options::Options;
@@ -29,9 +29,11 @@ pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Supe
     if times == 0 {
         return Err(wrong("1 or more"));
     }
-    if header.kind == Kind::Scalable {
+    if matches!(header.kind, Kind::Scalable | Kind::Fingerprint) {
+        let mut superblock = first_superblock(Vec::new());
+        superblock.directory = header.space().map(|_| DirectoryRef::empty());
         return match times {
-            1 => Ok((header, first_superblock(Vec::new()))),
+            1 => Ok((header, superblock)),
             _ => Err(wrong("1 for a store that grows")),
         };
     }
