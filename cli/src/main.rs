@@ -18,9 +18,10 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use commands::sets::{difference, intersect, union};
 use commands::{
-    add, apply, check, checkpoint, completions, create, dedup, difference, exempt, fold, info,
-    intersect, man, plan, remove, repair, snapshot, union, verify,
+    add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
+    remove, repair, snapshot, verify,
 };
 
 /// Have I ever seen this line?

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::commands::set_command::{self, Operation, SetArgs};
+use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
 
 /// Merge stores into one that holds all of their keys
@@ -30,5 +30,5 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         make: |merge, out, stores| merge.union(out, stores),
         count: |merge, stores| merge.count_union(stores),
     };
-    set_command::run(args.set, &union)
+    sets::run(args.set, &union)
 }

@@ -1,5 +1,9 @@
 //! The shared part of `union`, `intersect` and `difference`: the stores, and a count instead of a new store.
 
+pub(crate) mod difference;
+pub(crate) mod intersect;
+pub(crate) mod union;
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::commands::set_command::{self, Operation, SetArgs};
+use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
 
 /// Create a store of the keys that are in the first of several stores and in no other
@@ -27,5 +27,5 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         make: |merge, out, stores| merge.difference(out, stores),
         count: |merge, stores| merge.count_difference(stores),
     };
-    set_command::run(args.set, &difference)
+    sets::run(args.set, &difference)
 }

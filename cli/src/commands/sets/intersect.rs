@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use crate::commands::set_command::{self, Operation, SetArgs};
+use crate::commands::sets::{self, Operation, SetArgs};
 use crate::error::CliError;
 
 /// Create a store of the keys that are in all of several stores
@@ -27,5 +27,5 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         make: |merge, out, stores| merge.intersection(out, stores),
         count: |merge, stores| merge.count_intersection(stores),
     };
-    set_command::run(args.set, &intersection)
+    sets::run(args.set, &intersection)
 }
