@@ -89,7 +89,7 @@ fn a_dash_names_no_store_and_no_output() {
         (&["create", "-"], "<STORE>"),
         (&["info", "-"], "<STORE>"),
         (&["union", "-", "store"], "<OUT>"),
-        (&["union", "store", "-"], "<STORE>..."),
+        (&["union", "store", "-"], "[STORE]..."),
         (&["dedup", "-o", "-", "store"], "--output <FILE>"),
         (&["report", "-o", "-", "store"], "--output <FILE>"),
     ] {
