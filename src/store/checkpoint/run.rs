@@ -26,6 +26,9 @@ use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::sys::{RangeLock, wait_until};
 
+/// How long the last handle waits at closing for look-ups that are under way.
+const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
+
 /// Runs the checkpoints of an open store, and holds them off.
 #[derive(Clone, Copy)]
 pub(crate) struct Checkpointer<'a> {
@@ -268,9 +271,8 @@ impl<'a> Checkpointer<'a> {
             Err(Error::NoSpace { .. }) => return Ok(()),
             outcome => self.handle.poison_on_failure(outcome)?,
         }
-        // Reading a map beyond the end of its file ends the process.
-        if let Ok(Some(_no_readers)) = self.handle.locks.keep_readers_out()
-            && self.views.give_up_segments()
+        if let Some(lease) = self.views.give_up_maps()
+            && let Ok(Some(_no_maps)) = lease.become_only(LOOK_UP_PATIENCE)
         {
             let _ = compaction.cut_off();
         }

@@ -6,6 +6,7 @@
 //! | presence | the store file | shared by all writing handles while they are open; exclusively by an exclusive one |
 //! | checkpoint | the store file | for one checkpoint; shared by readers that need the pages to stay unchanged |
 //! | readers | the store file | shared by reading handles while they are open |
+//! | maps | the store file | by [each view](super::map_lease) of a store whose file can be cut off; exclusively for that |
 //! | programs | the store file | by a program that asks for it ([`try_lock`](crate::Store::try_lock)) |
 //! | liveness | the store file, one lock per slot | by the handle in that slot while it lives |
 //! | session | `NAME-shm` | shared by all handles that use this shared memory |
@@ -31,6 +32,7 @@ const PRESENCE: u64 = GATE + 1;
 const CHECKPOINT: u64 = GATE + 2;
 const READERS: u64 = GATE + 3;
 const PROGRAMS: u64 = GATE + 4;
+const MAPS: u64 = GATE + 5;
 const LIVENESS: u64 = GATE + 16;
 
 /// How long an exclusive lock is retried: a killed process releases its locks one after the other, and perhaps the
@@ -100,6 +102,11 @@ impl StoreLocks {
         Ok((locks, state))
     }
 
+    /// Returns the path of the file these locks are on.
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Returns which file these locks are on.
     pub(crate) fn id(&self) -> FileId {
         self.id
@@ -141,6 +148,13 @@ impl StoreLocks {
     pub(crate) fn keep_readers_out(&self) -> Result<Option<RangeLock>> {
         let taken = self.file.try_exclusive(READERS);
         taken.map_err(lock_error(&self.path))
+    }
+
+    /// Keeps the file from being cut off while it is mapped.
+    pub(crate) fn tell_mapping(&self) -> Result<RangeLock> {
+        let taken = self.file.try_shared(MAPS);
+        let taken = taken.map_err(lock_error(&self.path))?;
+        taken.ok_or_else(|| locked(&self.path))
     }
 
     /// Takes the lock that programs use among themselves; returns `None` if another open file has it, even one of this

@@ -11,6 +11,7 @@ pub(crate) mod legacy_locks;
 pub(crate) mod locks;
 #[cfg(all(test, loom))]
 mod loom;
+pub(crate) mod map_lease;
 pub(crate) mod place;
 pub(crate) mod session_lock;
 pub(crate) mod shm;

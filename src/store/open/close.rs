@@ -165,6 +165,8 @@ impl<'a> Closer<'a> {
 
     fn end(&self, held: Option<Held>) {
         self.mark_closed();
+        // A closed handle that is not dropped must not keep the last one from cutting the file off.
+        drop(self.views.give_up_maps());
         drop(held);
         drop(lock(&self.handle.reading).take());
         self.shared.leave_session();

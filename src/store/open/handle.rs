@@ -18,6 +18,7 @@ use crate::store::coordination::locks::{
     DYING, HandleSlotLease, Intention, OpenCloseLock, Others, PresenceLock, StoreLocks, lock_error,
     locked,
 };
+use crate::store::coordination::map_lease::MapLease;
 use crate::store::coordination::place::{Place, refuse_dangling};
 use crate::store::coordination::shm::{Coordination, shared_path};
 use crate::store::coordination::shm_files::clear_shared_memory;
@@ -433,6 +434,7 @@ impl Opening<'_> {
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
         let superblock = self.meta.superblock;
         let space = self.meta.header.space();
+        let lease = space.map(|_| MapLease::take(self.locks)).transpose()?;
         let mapped = map_all(&self.file, self.place, (&superblock, space), None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
@@ -452,6 +454,7 @@ impl Opening<'_> {
                 layers: mapped.layers,
                 segments: mapped.segments,
                 sections: mapped.sections,
+                lease,
                 superblock,
             },
             file: self.file,

@@ -165,7 +165,9 @@ impl<'a> Reader<'a> {
             active: Arc::clone(store.generation(1)),
             sealed: None,
             layers: store.map(&superblock, &[]),
+            segments: None,
             sections: SectionSet::default(),
+            lease: None,
             superblock,
         };
         Self {

@@ -63,7 +63,14 @@ impl Reader<'_> {
     #[cold]
     fn probe_newer(self, mut passed: u64, hash: u64) -> Result<bool> {
         for _ in 0..MAX_LOOKS {
-            let view = Arc::clone(&*self.views.current()?);
+            match self.handle.access {
+                // What this handle was opened with has been written over.
+                Access::Snapshot => return Err(Error::Ended),
+                // The last writer has closed the store: there is no newer view to look in.
+                _ if self.shared.is_ended() => return Err(self.ended()),
+                _ => self.views.renew_past(passed)?,
+            }
+            let view = self.views.cell.load_full();
             let Some(segments) = view.segments.as_ref().filter(|new| new.version() > passed) else {
                 break;
             };
@@ -75,12 +82,9 @@ impl Reader<'_> {
             }
             passed = segments.version();
         }
-        Err(match self.handle.access {
-            // What this handle was opened with has been written over.
-            Access::Snapshot => Error::Ended,
-            // The last writer has closed the store: there is no newer view to look in.
-            _ if self.shared.is_ended() => self.ended(),
-            _ => Error::Busy {
+        Err(match self.shared.is_ended() {
+            true => self.ended(),
+            false => Error::Busy {
                 path: self.file.place.to_path_buf(),
                 what: "checkpoints that overtake each look-up",
                 process: None,

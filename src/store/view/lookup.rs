@@ -122,7 +122,7 @@ impl View {
         Ok(false)
     }
 
-    /// Refuses a view whose segments were [given up](super::ViewCell::give_up_segments).
+    /// Refuses a view whose segments were [given up](super::ViewCell::give_up_maps).
     #[inline]
     pub(crate) fn expect_pages(&self, space: Option<Space>) -> Result<()> {
         match space.is_some() && self.segments.is_none() {

@@ -6,10 +6,8 @@
 pub(crate) mod lookup;
 pub(crate) mod section_set;
 
-use std::convert::Infallible;
 use std::path::Path;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
 
 use arc_swap::{ArcSwap, Guard};
 
@@ -22,14 +20,15 @@ use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
 use crate::segment::pages::SegmentPages;
 use crate::store::coordination::handle::{Access, Handle};
+use crate::store::coordination::map_lease::MapLease;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::Demand;
 use crate::store::storefile::segment_directory::read_directory;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::section_set::SectionSet;
+use crate::sys::lock;
 use crate::sys::storage::{StorageFile, read_exact_at};
-use crate::sys::{lock, wait_until};
 
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
@@ -42,9 +41,6 @@ pub(crate) struct Mapped {
     pub(crate) segments: Option<Arc<SegmentPages>>,
     pub(crate) sections: SectionSet,
 }
-
-/// How long to wait for look-ups that are under way when the handle is closed.
-const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
 
 /// How often a renewal starts over because other handles made progress meanwhile.
 const MOST_RENEWALS: usize = 1000;
@@ -61,6 +57,8 @@ pub(crate) struct View {
     /// Only in a store of fingerprints, which has no layers.
     pub(crate) segments: Option<Arc<SegmentPages>>,
     pub(crate) sections: SectionSet,
+    /// Keeps the file as long as its maps are. Only in a store of fingerprints. Whoever keeps a map keeps its view.
+    pub(crate) lease: Option<MapLease>,
     /// The newest superblock when the view was created.
     pub(crate) superblock: Superblock,
 }
@@ -141,6 +139,7 @@ impl View {
             layers: mapped.layers,
             segments: mapped.segments,
             sections: mapped.sections,
+            lease: self.lease.clone(),
             superblock,
         }))
     }
@@ -236,12 +235,27 @@ impl ViewCell {
     /// Makes the view current.
     #[cold]
     pub(crate) fn renew(&self) -> Result<()> {
+        self.renew_until(|view| view.is_current(&self.shared))
+    }
+
+    /// Makes the view current, with a directory of segments that is newer than `passed`: a closing handle moves segments
+    /// together without a checkpoint.
+    #[cold]
+    pub(crate) fn renew_past(&self, passed: u64) -> Result<()> {
+        self.renew_until(|view| {
+            let is_newer = |segments: &Arc<SegmentPages>| segments.version() > passed;
+            view.is_current(&self.shared) && view.segments.as_ref().is_some_and(is_newer)
+        })
+    }
+
+    fn renew_until(&self, is_enough: impl Fn(&View) -> bool) -> Result<()> {
         let made = lock(&self.renewal);
         for _ in 0..MOST_RENEWALS {
             let old = self.cell.load_full();
-            if old.is_current(&self.shared) {
+            if is_enough(&old) {
                 return Ok(());
             }
+            old.expect_pages(self.file.header.space())?;
             let turn = Turn::of(&self.shared);
             if turn.active != self.shared.active() {
                 continue;
@@ -252,9 +266,9 @@ impl ViewCell {
             }
             match self.try_renew(&old, made.as_ref(), turn) {
                 Ok(Some(view)) => {
-                    let current = view.is_current(&self.shared);
+                    let is_enough = is_enough(&view);
                     self.cell.store(Arc::new(view));
-                    if current {
+                    if is_enough {
                         return Ok(());
                     }
                 }
@@ -282,25 +296,24 @@ impl ViewCell {
         })
     }
 
-    /// Gives up the map of all segments, for good: look-ups end with [`Error::Closed`] from here on. Returns whether the
-    /// last look-up has let go of it.
-    pub(crate) fn give_up_segments(&self) -> bool {
+    /// Gives up all maps of a store of fingerprints, for good: look-ups that begin from here on end with
+    /// [`Error::Closed`]. Those that are under way keep clones of the lease that this returns. `None` in a store of
+    /// another kind, whose file never shrinks, and if the maps were given up before.
+    pub(crate) fn give_up_maps(&self) -> Option<MapLease> {
+        // A renewal that is under way would bring them back.
+        let _renewal = lock(&self.renewal);
         let old = self.cell.load_full();
-        let segments = old.segments.clone();
+        let lease = old.lease.clone()?;
         self.cell.store(Arc::new(View {
             active: Arc::clone(&old.active),
             sealed: old.sealed.clone(),
             layers: Vec::new(),
             segments: None,
             sections: SectionSet::default(),
+            lease: None,
             superblock: old.superblock.clone(),
         }));
-        drop(old);
-        let Some(segments) = segments else {
-            return true;
-        };
-        let is_last = || Ok::<_, Infallible>(Arc::strong_count(&segments) == 1);
-        wait_until(LOOK_UP_PATIENCE, is_last) == Ok(true) && Arc::strong_count(segments.map()) == 1
+        Some(lease)
     }
 
     fn try_renew(
