@@ -12,12 +12,13 @@ use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
 /// Fingerprints that are looked for together: enough to keep the memory busy, and few enough for the nearest cache.
 pub(crate) const AT_ONCE: usize = 48;
+const _: () = assert!(AT_ONCE <= u64::BITS as usize);
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
 /// A word in the second line of a page.
 const SECOND_LINE: usize = 8;
-/// Pages among which a fingerprint nearly always lies: a line of fences.
-const NEAR_FENCES: u64 = 8;
+/// Fences around the likely page that are compared without a search: a page is rarely more than one away from it.
+const NEAR_FENCES: u64 = 4;
 
 /// The pages of a store file as words.
 pub(crate) trait PageWords: Copy {
@@ -49,45 +50,58 @@ pub(crate) struct Lookup<'a, P> {
     pub(crate) pages: P,
 }
 
-/// How far one look has come.
+/// A look that has begun: the segment is known, and about which of its pages.
 #[derive(Debug, Clone, Copy, Default)]
-struct Look {
+struct Begun {
     fingerprint: u64,
-    /// The first fingerprint of its page, once that is known.
-    first: u64,
     segment: usize,
-    /// Within the segment, and once it is found for certain within the file.
+    /// Within the segment.
     page: u64,
-    state: State,
 }
 
-/// What the page has said so far.
+/// A look whose page is known.
 #[derive(Debug, Clone, Copy, Default)]
-enum State {
-    /// Nothing.
-    #[default]
-    Begun,
-    Unary(Unary),
-    Candidates(Candidates),
-    Absent,
-    /// A page that the look needs is damaged.
-    Failed,
+struct Located {
+    fingerprint: u64,
+    segment: usize,
+    /// Within the file.
+    page: u64,
+    /// The first fingerprint of the page's range.
+    fence: u64,
+}
+
+/// A look that has come to a part of its page, and which of the looks it is.
+#[derive(Debug, Clone, Copy, Default)]
+struct Inside<T> {
+    turn: usize,
+    page: u64,
+    part: T,
 }
 
 impl<P: PageWords> Lookup<'_, P> {
     /// Calls `each` with the answer for each hash, in their order; `None` if a page on the way is damaged.
     pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
+        if self.segments.is_empty() {
+            hashes.iter().for_each(|_| each(Some(false)));
+            return;
+        }
         for some in hashes.chunks(AT_ONCE) {
-            cpu_dispatch::run(Group {
+            let (found, failed) = cpu_dispatch::run(Group {
                 lookup: *self,
                 hashes: some,
-                each: &mut each,
             });
+            for turn in 0..some.len() {
+                let has_answer = failed >> turn & 1 == 0;
+                each(has_answer.then_some(found >> turn & 1 != 0));
+            }
         }
     }
 
     /// Returns the answer for one hash.
     pub(crate) fn contains(&self, hash: u64) -> Option<bool> {
+        if self.segments.is_empty() {
+            return Some(false);
+        }
         cpu_dispatch::run(One {
             lookup: *self,
             hash,
@@ -106,9 +120,9 @@ impl<P: PageWords> Lookup<'_, P> {
         if self.segments.is_empty() {
             return None;
         }
-        let look = self.begin(hash);
-        self.pages.load_fences(look.segment).ok()?;
-        Some(self.segments[look.segment].first_page + self.page_by_fences(&look))
+        let begun = self.begin(hash);
+        self.pages.load_fences(begun.segment).ok()?;
+        Some(self.segments[begun.segment].first_page + self.page_by_fences(&begun))
     }
 
     /// Checks the pages on the way of a hash.
@@ -116,66 +130,73 @@ impl<P: PageWords> Lookup<'_, P> {
         if self.segments.is_empty() {
             return Ok(());
         }
-        self.try_find_page(&mut self.begin(hash))
+        let begun = self.begin(hash);
+        self.pages.load_fences(begun.segment)?;
+        let page = self.page_by_fences(&begun);
+        let fence = self.pages.fence(begun.segment, page);
+        let first_page = self.segments[begun.segment].first_page;
+        self.pages
+            .check_list(begun.segment, first_page + page, fence)
     }
 
     /// Finds a hash's segment and asks for its fence.
     #[inline(always)]
-    fn begin(&self, hash: u64) -> Look {
+    fn begin(&self, hash: u64) -> Begun {
         let fingerprint = self.space.fingerprint(hash);
         let segment = self.index.segment_of(hash, fingerprint);
         let own = &self.segments[segment];
         let range = range(self.segments, segment, self.space);
         let page = fences::likely_page(own.pages, range, fingerprint);
         self.pages.prefetch_fence(segment, page);
-        Look {
+        Begun {
             fingerprint,
-            first: 0,
             segment,
             page,
-            state: State::Begun,
         }
     }
 
-    /// Finds the page by its fence and asks for its front.
+    /// Finds the page by its fence and asks for its front; `None` if the fences are damaged.
     #[inline(always)]
-    fn find_page(&self, look: &mut Look) {
-        let own = &self.segments[look.segment];
-        if self.pages.load_fences(look.segment).is_err() {
-            look.state = State::Failed;
-            return;
-        }
-        let page = match self.page_near(look) {
+    fn locate(&self, begun: &Begun) -> Option<Located> {
+        self.pages.load_fences(begun.segment).ok()?;
+        let page = match self.page_near(begun) {
             Some(page) => page,
-            None => self.page_by_fences(look),
+            None => self.page_by_fences(begun),
         };
-        look.first = self.pages.fence(look.segment, page);
-        look.page = own.first_page + page;
-        self.pages.prefetch(look.page, FRONT);
+        let own = &self.segments[begun.segment];
+        let located = Located {
+            fingerprint: begun.fingerprint,
+            segment: begun.segment,
+            page: own.first_page + page,
+            fence: self.pages.fence(begun.segment, page),
+        };
+        self.pages.prefetch(located.page, FRONT);
         // Where the later groups of a page begin stands in the second line.
         let next = match page + 1 < u64::from(own.pages) {
-            true => self.pages.fence(look.segment, page + 1),
-            false => range(self.segments, look.segment, self.space).end,
+            true => self.pages.fence(begun.segment, page + 1),
+            false => range(self.segments, begun.segment, self.space).end,
         };
-        let passed = look.fingerprint.saturating_sub(look.first);
-        if passed > next.saturating_sub(look.first) / 2 {
-            self.pages.prefetch(look.page, SECOND_LINE);
-        }
+        let passed = begun.fingerprint.saturating_sub(located.fence);
+        let is_late = passed > next.saturating_sub(located.fence) / 2;
+        // Asking for the same line again is cheaper than a branch that nobody can foresee.
+        let line = if is_late { SECOND_LINE } else { FRONT };
+        self.pages.prefetch(located.page, line);
+        Some(located)
     }
 
     /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
     /// search would not know where to go. `None` if it is not.
     #[inline(always)]
-    fn page_near(&self, look: &Look) -> Option<u64> {
-        let own = &self.segments[look.segment];
-        let start = look.page.saturating_sub(NEAR_FENCES / 2);
+    fn page_near(&self, begun: &Begun) -> Option<u64> {
+        let own = &self.segments[begun.segment];
+        let start = begun.page.saturating_sub(1);
         if start + NEAR_FENCES > u64::from(own.pages) {
             return None;
         }
         let mut passed = 0;
         for near in 0..NEAR_FENCES {
-            let fence = self.pages.fence(look.segment, start + near);
-            passed += u64::from(fence <= look.fingerprint);
+            let fence = self.pages.fence(begun.segment, start + near);
+            passed += u64::from(fence <= begun.fingerprint);
         }
         (1..NEAR_FENCES)
             .contains(&passed)
@@ -183,107 +204,93 @@ impl<P: PageWords> Lookup<'_, P> {
     }
 
     #[inline(always)]
-    fn page_by_fences(&self, look: &Look) -> u64 {
-        let own = &self.segments[look.segment];
-        let fence = |page: u64| self.pages.fence(look.segment, page);
-        fences::page_of(fence, own.pages, look.page, look.fingerprint)
+    fn page_by_fences(&self, begun: &Begun) -> u64 {
+        let own = &self.segments[begun.segment];
+        let fence = |page: u64| self.pages.fence(begun.segment, page);
+        fences::page_of(fence, own.pages, begun.page, begun.fingerprint)
     }
 
-    /// Does the same as [`find_page`](Self::find_page) and the check of the page found, with the fault.
-    fn try_find_page(&self, look: &mut Look) -> Result<(), SegmentFault> {
-        let own = &self.segments[look.segment];
-        self.pages.load_fences(look.segment)?;
-        let page = self.page_by_fences(look);
-        let fence = self.pages.fence(look.segment, page);
-        self.pages
-            .check_list(look.segment, own.first_page + page, fence)
-    }
-
-    /// Reads the page's front and asks for its unary bits.
+    /// Reads the page's front and asks for its unary bits. `Ok(None)` if the page can't hold the fingerprint.
     #[inline(always)]
-    fn find_unary(&self, look: &mut Look) {
-        if matches!(look.state, State::Failed) {
-            return;
-        }
-        let checked = self.pages.check_list(look.segment, look.page, look.first);
-        if checked.is_err() {
-            look.state = State::Failed;
-            return;
-        }
+    fn find_unary(&self, look: &Located) -> Result<Option<Unary>, SegmentFault> {
+        self.pages.check_list(look.segment, look.page, look.fence)?;
         let word = self.pages.page(look.page);
         let offset = look.fingerprint.wrapping_sub(word(FRONT));
-        look.state = match Unary::of(word, offset) {
-            Some(unary) => {
-                for index in unary.words() {
-                    self.pages.prefetch(look.page, index % PAGE_WORDS);
-                }
-                State::Unary(unary)
+        let unary = Unary::of(word, offset);
+        if let Some(unary) = &unary {
+            for index in unary.words() {
+                self.pages.prefetch(look.page, index % PAGE_WORDS);
             }
-            None => State::Absent,
-        };
-    }
-
-    /// Reads the unary bits and asks for the low parts.
-    #[inline(always)]
-    fn find_candidates(&self, look: &mut Look, cpu: impl Cpu) {
-        let State::Unary(unary) = look.state else {
-            return;
-        };
-        look.state = match unary.candidates(self.pages.page(look.page), cpu) {
-            Some(candidates) => {
-                self.pages
-                    .prefetch(look.page, candidates.word() % PAGE_WORDS);
-                State::Candidates(candidates)
-            }
-            None => State::Absent,
-        };
-    }
-
-    #[inline(always)]
-    fn end(&self, look: &Look) -> Option<bool> {
-        match look.state {
-            State::Candidates(candidates) => Some(candidates.contain(self.pages.page(look.page))),
-            State::Failed => None,
-            _ => Some(false),
         }
+        Ok(unary)
+    }
+
+    /// Returns the answers for at most [`AT_ONCE`] hashes: a bit for each that is there, and a bit for each that has no
+    /// answer.
+    ///
+    /// Each stage leaves the looks that go on one behind the other, so that the next has no branch that depends on how a
+    /// look went.
+    #[inline(always)]
+    fn look_up(&self, hashes: &[u64], cpu: impl Cpu) -> (u64, u64) {
+        let (mut found, mut failed) = (0_u64, 0_u64);
+        let mut begun = [Begun::default(); AT_ONCE];
+        let begun = &mut begun[..hashes.len()];
+        // Plain loops: what goes through the iterators' own functions is compiled for every processor.
+        for (one, hash) in begun.iter_mut().zip(hashes) {
+            *one = self.begin(*hash);
+        }
+        let mut located = [Located::default(); AT_ONCE];
+        for (turn, one) in begun.iter().enumerate() {
+            match self.locate(one) {
+                Some(there) => located[turn] = there,
+                None => failed |= 1 << turn,
+            }
+        }
+        let (mut unaries, mut count) = ([Inside::<Unary>::default(); AT_ONCE], 0);
+        for turn in 0..hashes.len() {
+            if failed >> turn & 1 != 0 {
+                continue;
+            }
+            let page = located[turn].page;
+            match self.find_unary(&located[turn]) {
+                Ok(Some(part)) => {
+                    unaries[count] = Inside { turn, page, part };
+                    count += 1;
+                }
+                Ok(None) => {}
+                Err(_) => failed |= 1 << turn,
+            }
+        }
+        let (mut candidates, mut left) = ([Inside::<Candidates>::default(); AT_ONCE], 0);
+        for unary in &unaries[..count] {
+            let Inside { turn, page, part } = *unary;
+            let (part, are_any) = part.candidates(self.pages.page(page), cpu);
+            candidates[left] = Inside { turn, page, part };
+            left += usize::from(are_any);
+            // Without candidates, for a line that is there.
+            let index = if are_any { part.word() } else { FRONT };
+            self.pages.prefetch(page, index % PAGE_WORDS);
+        }
+        for one in &candidates[..left] {
+            let is_there = one.part.contain(self.pages.page(one.page));
+            found |= u64::from(is_there) << one.turn;
+        }
+        (found, failed)
     }
 }
 
 /// Some looks, compiled for this processor.
-struct Group<'a, P, E> {
+struct Group<'a, P> {
     lookup: Lookup<'a, P>,
     hashes: &'a [u64],
-    each: &'a mut E,
 }
 
-impl<P: PageWords, E: FnMut(Option<bool>)> Work for Group<'_, P, E> {
-    type Output = ();
+impl<P: PageWords> Work for Group<'_, P> {
+    type Output = (u64, u64);
 
     #[inline(always)]
-    fn run<C: Cpu>(self, cpu: C) {
-        let lookup = &self.lookup;
-        if lookup.segments.is_empty() {
-            self.hashes.iter().for_each(|_| (self.each)(Some(false)));
-            return;
-        }
-        let mut looks = [Look::default(); AT_ONCE];
-        let looks = &mut looks[..self.hashes.len()];
-        // Plain loops: what goes through the iterators' own functions is compiled for every processor.
-        for (look, hash) in looks.iter_mut().zip(self.hashes) {
-            *look = lookup.begin(*hash);
-        }
-        for look in &mut *looks {
-            lookup.find_page(look);
-        }
-        for look in &mut *looks {
-            lookup.find_unary(look);
-        }
-        for look in &mut *looks {
-            lookup.find_candidates(look, cpu);
-        }
-        for look in looks {
-            (self.each)(lookup.end(look));
-        }
+    fn run<C: Cpu>(self, cpu: C) -> (u64, u64) {
+        self.lookup.look_up(self.hashes, cpu)
     }
 }
 
@@ -299,13 +306,17 @@ impl<P: PageWords> Work for One<'_, P> {
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) -> Option<bool> {
         let lookup = &self.lookup;
-        if lookup.segments.is_empty() {
+        let located = lookup.locate(&lookup.begin(self.hash))?;
+        let Some(unary) = lookup.find_unary(&located).ok()? else {
             return Some(false);
+        };
+        let word = lookup.pages.page(located.page);
+        let (candidates, are_any) = unary.candidates(word, cpu);
+        if are_any {
+            lookup
+                .pages
+                .prefetch(located.page, candidates.word() % PAGE_WORDS);
         }
-        let mut look = lookup.begin(self.hash);
-        lookup.find_page(&mut look);
-        lookup.find_unary(&mut look);
-        lookup.find_candidates(&mut look, cpu);
-        lookup.end(&look)
+        Some(are_any && candidates.contain(word))
     }
 }

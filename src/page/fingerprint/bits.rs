@@ -22,7 +22,13 @@ pub(super) fn load(page: &[u8; PAGE_BYTES], bit: usize) -> u64 {
 #[inline(always)]
 pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
     let (index, passed) = (bit / 64, bit % 64);
-    word(index) >> passed | word(index + 1) << 1 << (63 - passed)
+    join(word(index), word(index + 1), passed)
+}
+
+/// Returns the 64 bits of two words from bit `passed` of the first on.
+#[inline(always)]
+pub(super) fn join(word: u64, next: u64, passed: usize) -> u64 {
+    word >> passed | next << 1 << (63 - passed)
 }
 
 /// Returns the place of the one with `rank` ones before it. There are more than `rank` ones in the word.

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::bits::{LOADED, load, load_words, select};
+use super::bits::{LOADED, join, load, load_words, select};
 use super::{
     DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
     MOST_BITS, MOST_LOW_BITS,
@@ -33,6 +33,18 @@ pub(crate) enum FingerprintFault {
     Rest,
 }
 
+/// `2^32 / (low_bits + 1)`, rounded up, for each width of the low part. The product with a number of up to 16 bits has the
+/// quotient in its high half.
+const RECIPROCALS: [u64; MOST_LOW_BITS as usize + 1] = {
+    let mut all = [0; MOST_LOW_BITS as usize + 1];
+    let mut low_bits = 0;
+    while low_bits < all.len() {
+        all[low_bits] = (1_u64 << 32).div_ceil(low_bits as u64 + 1);
+        low_bits += 1;
+    }
+    all
+};
+
 /// One group of a page.
 #[derive(Debug, Clone, Copy)]
 struct Group {
@@ -49,7 +61,7 @@ impl Group {
         let begin = (ends & 0xFFFF) as usize;
         let end = (ends >> 16 & 0xFFFF) as usize;
         let ones_and_lows = end.checked_sub(begin + GROUP_PARTS)?;
-        let count = ones_and_lows / (low_bits as usize + 1);
+        let count = (ones_and_lows as u64 * RECIPROCALS[low_bits as usize] >> 32) as usize;
         Some(Self { begin, count })
     }
 
@@ -84,22 +96,56 @@ fn parts(word: u64) -> (u32, usize) {
     (low_bits.min(MOST_LOW_BITS), (word & 0xFFFF) as usize)
 }
 
-/// Returns the place behind the zero with `zeros` zeros before it, counted from `begin` on and before `end`.
+/// Words that [`after_zeros`] counts in at once. The unary bits of nearly all groups lie in so many.
+const COUNTED: usize = 4;
+
+/// Returns the place behind the zero with `zeros` zeros before it, counted from `begin` on; `None` if there is none before
+/// `end`.
+///
+/// Counts in all words at once and then chooses one: how many to pass by is nothing that a processor could foresee.
 #[inline(always)]
 fn after_zeros(
     word: impl Fn(usize) -> u64 + Copy,
     begin: usize,
     end: usize,
-    mut zeros: u32,
+    zeros: u32,
     cpu: impl Cpu,
 ) -> Option<usize> {
-    let mut bit = begin;
+    let (first, passed) = (begin / 64, begin % 64);
+    let words: [u64; COUNTED + 1] = std::array::from_fn(|index| word(first + index));
+    let flipped = |index: usize| !join(words[index], words[index + 1], passed);
+    let (mut chosen, mut skipped, mut before) = (flipped(0), 0, 0);
+    let mut counted = chosen.count_ones();
+    for index in 1..COUNTED {
+        let next = flipped(index);
+        let is_behind = zeros >= counted;
+        chosen = if is_behind { next } else { chosen };
+        before = if is_behind { counted } else { before };
+        skipped += usize::from(is_behind);
+        counted += next.count_ones();
+    }
+    if zeros >= counted {
+        return after_more_zeros(word, begin + 64 * COUNTED, end, zeros - counted);
+    }
+    let rank = zeros - before;
+    let place = cpu.select(chosen, rank);
+    let place = place.unwrap_or_else(|| select(chosen, rank));
+    Some(begin + 64 * skipped + place as usize + 1)
+}
+
+/// Does the same word by word.
+#[cold]
+fn after_more_zeros(
+    word: impl Fn(usize) -> u64 + Copy,
+    mut bit: usize,
+    end: usize,
+    mut zeros: u32,
+) -> Option<usize> {
     while bit < end {
         let some = !load_words(word, bit);
         let count = some.count_ones();
         if zeros < count {
-            let place = cpu.select(some, zeros);
-            return Some(bit + place.unwrap_or_else(|| select(some, zeros)) as usize + 1);
+            return Some(bit + select(some, zeros) as usize + 1);
         }
         zeros -= count;
         bit += 64;
@@ -111,8 +157,10 @@ fn after_zeros(
 #[cfg(any(test, fuzzing, feature = "stages"))]
 #[inline(always)]
 pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool {
-    let found = Unary::of(word, offset).and_then(|unary| unary.candidates(word, Baseline));
-    found.is_some_and(|candidates| candidates.contain(word))
+    Unary::of(word, offset).is_some_and(|unary| {
+        let (candidates, are_any) = unary.candidates(word, Baseline);
+        are_any && candidates.contain(word)
+    })
 }
 
 /// A look-up on its way, once the front of the page was read: what unary bits it needs.
@@ -135,6 +183,8 @@ pub(crate) struct Candidates {
     bit: usize,
     /// Which of the group's offsets belongs to it.
     place: usize,
+    /// The bits from there on.
+    ones: u64,
 }
 
 impl Unary {
@@ -165,25 +215,28 @@ impl Unary {
         [self.begin / 64, (self.begin + self.zeros + before) / 64]
     }
 
-    /// Returns `None` if no offset has the same high part.
+    /// Returns the offsets with the same high part, and whether there are any.
     #[inline(always)]
     pub(crate) fn candidates(
         self,
         word: impl Fn(usize) -> u64 + Copy,
         cpu: impl Cpu,
-    ) -> Option<Candidates> {
+    ) -> (Candidates, bool) {
         let bit = match self.zeros {
-            0 => self.begin,
-            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1, cpu)?,
+            0 => Some(self.begin),
+            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1, cpu),
         };
+        let bit = bit.unwrap_or(self.lows);
         // Each zero before belongs to no offset, each one to one.
         let place = bit - self.begin - self.zeros;
-        let is_one = load_words(word, bit) & 1 == 1;
-        (is_one && place < self.count).then_some(Candidates {
+        let ones = load_words(word, bit);
+        let found = Candidates {
             unary: self,
             bit,
             place,
-        })
+            ones,
+        };
+        (found, ones & 1 == 1 && place < self.count)
     }
 }
 
@@ -195,35 +248,47 @@ impl Candidates {
     }
 
     /// Returns whether one of the low parts is that of the offset.
+    ///
+    /// Nearly always there are one or two of them. Both are compared, since nothing foretells which it is.
     #[inline(always)]
     pub(crate) fn contain(self, word: impl Fn(usize) -> u64 + Copy) -> bool {
+        let run = self.ones.trailing_ones();
+        let has_next = run > 1 && self.place + 1 < self.unary.count;
+        let found = self.is_at(word, self.place) | (has_next & self.is_at(word, self.place + 1));
+        found || (run > 2 && self.contain_more(word))
+    }
+
+    /// Does the same for any number.
+    #[cold]
+    fn contain_more(self, word: impl Fn(usize) -> u64 + Copy) -> bool {
+        let (mut bit, mut place, mut ones) = (self.bit, self.place, self.ones);
+        loop {
+            let run = ones.trailing_ones() as usize;
+            for place in place..(place + run).min(self.unary.count) {
+                if self.is_at(word, place) {
+                    return true;
+                }
+            }
+            place += run;
+            if run < 64 || place >= self.unary.count {
+                return false;
+            }
+            bit += run;
+            ones = load_words(word, bit);
+        }
+    }
+
+    /// Returns whether this is the low part in a place.
+    #[inline(always)]
+    fn is_at(&self, word: impl Fn(usize) -> u64 + Copy, place: usize) -> bool {
         let Unary {
             lows,
-            count,
             low_bits,
             low,
             ..
         } = self.unary;
-        let mask = (1 << low_bits) - 1;
-        let (mut bit, mut place) = (self.bit, self.place);
-        loop {
-            let ones = load_words(word, bit).trailing_ones() as usize;
-            for _ in 0..ones {
-                if place >= count {
-                    return false;
-                }
-                let at = lows + place * low_bits as usize;
-                let one = load_words(word, at) & mask;
-                if one >= low {
-                    return one == low;
-                }
-                place += 1;
-            }
-            if ones < 64 {
-                return false;
-            }
-            bit += ones;
-        }
+        let at = lows + place * low_bits as usize;
+        load_words(word, at) & ((1 << low_bits) - 1) == low
     }
 }
 

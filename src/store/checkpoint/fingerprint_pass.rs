@@ -15,6 +15,7 @@ use crate::segment::fault::SegmentFault;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::segment::reuse::before_writing;
+use crate::store::checkpoint::aligned_writer::AlignedWriter;
 use crate::store::checkpoint::chunk_writer::PageAccess;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
@@ -97,9 +98,11 @@ impl<'a> FingerprintPass<'a> {
             room: &mut self.room,
             changes: ChangeStream::new(source, self.space, most),
             generation,
+            writer: AlignedWriter::new(self.access.file),
         };
         let pass = Pass::new(&mut io, self.space, &self.old, count);
         let segments = pass.run().map_err(|failure| failure.0)?;
+        io.writer.finish()?;
         if segments == self.old && !self.access.state.is_repairing() {
             return Ok(self.directory);
         }
@@ -140,6 +143,7 @@ struct SegmentIo<'a, 'p> {
     room: &'p mut FreeRoom,
     changes: ChangeStream<'p>,
     generation: u64,
+    writer: AlignedWriter<'a>,
 }
 
 /// Why a pass ended.
@@ -178,11 +182,9 @@ impl PassIo for SegmentIo<'_, '_> {
     }
 
     fn write(&mut self, draft: Draft) -> Result<Segment, PassFailure> {
-        let file = self.access.file;
         let first_page = take(self.access, self.room, draft.pages_in_file())?;
         let (segment, bytes) = draft.place(first_page, self.generation);
-        write_all_at(&*file.raw, &bytes, page_offset(first_page))
-            .map_err(|error| Error::io("write pages of", &file.place, error))?;
+        self.writer.write(&bytes, page_offset(first_page))?;
         Ok(segment)
     }
 
