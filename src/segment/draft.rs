@@ -15,6 +15,12 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    /// Returns pages that lie elsewhere already, each with its fence.
+    pub(super) fn of(pages: Vec<u8>, fences: Vec<u64>) -> Self {
+        debug_assert_eq!(pages.len(), fences.len() * PAGE_BYTES);
+        Self { pages, fences }
+    }
+
     /// Returns how many pages of fingerprints there are.
     pub(crate) fn pages(&self) -> usize {
         self.fences.len()

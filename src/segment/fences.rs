@@ -17,6 +17,11 @@ pub(crate) fn fence_pages(pages: u32) -> u64 {
     u64::from(pages).div_ceil(FENCES_IN_PAGE as u64)
 }
 
+/// Returns how many pages of fingerprints lie with their fences in so many pages.
+pub(crate) fn pages_with_fences(room: u64) -> u64 {
+    room - room.div_ceil(FENCES_IN_PAGE as u64 + 1)
+}
+
 /// Appends the pages of a segment's fences, the first of which gets this number.
 pub(crate) fn encode(fences: &[u64], mut number: u64, generation: u64, out: &mut Vec<u8>) {
     for some in fences.chunks(FENCES_IN_PAGE) {
@@ -111,6 +116,16 @@ mod tests {
             for (number, (page, some)) in (70..).zip(written.iter().zip(fences.chunks(510))) {
                 prop_assert_eq!(check(page, number, 4, some.len(), range.clone()), Ok(()));
             }
+        }
+    }
+
+    #[test]
+    fn pages_fit_with_their_fences_and_no_more_would() {
+        for room in 0..3000 {
+            let pages = pages_with_fences(room) as u32;
+            assert!(u64::from(pages) + fence_pages(pages) <= room, "{room}");
+            let more = u64::from(pages + 1) + fence_pages(pages + 1);
+            assert!(more > room, "{room}");
         }
     }
 

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use super::draft::Draft;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fences::{self, FENCES_IN_PAGE, place};
@@ -96,6 +97,12 @@ impl<'a> Image<'a> {
         let fault = FingerprintFault::Group;
         let listed = fingerprint::decode(page, fingerprint::first(page), out);
         listed.ok_or(SegmentFault::List { number, fault })
+    }
+
+    /// Returns some of the pages, counted within the segment, to be placed elsewhere.
+    pub(crate) fn part(&self, pages: Range<usize>) -> Draft {
+        let fences = pages.clone().map(|index| self.fence(index)).collect();
+        Draft::of(self.pages[pages].as_flattened().to_vec(), fences)
     }
 
     /// Checks the headers and CRCs of all pages, those of fences too.

@@ -13,6 +13,7 @@ use crate::file::{DirectoryRef, Section, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
+use crate::segment::fences::pages_with_fences;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
 use crate::store::checkpoint::chunk_writer::PageAccess;
@@ -24,9 +25,11 @@ use crate::store::storefile::segment_directory::{
 use crate::sys::storage::{read_exact_at, write_all_at};
 
 /// Free room of less than the file divided by this is not worth moving anything.
-const WORTH_SHARE: u64 = 32;
+const WORTH_SHARE: u64 = 512;
 /// How often what is left is moved: what was moved has left room behind.
-const MOST_ROUNDS: usize = 4;
+const MOST_ROUNDS: usize = 12;
+/// A free run of fewer pages is not worth a segment of its own.
+const LEAST_PIECE: u64 = 8;
 
 /// Moves the segments of a closing store together.
 pub(crate) struct Compaction<'a> {
@@ -41,8 +44,9 @@ impl<'a> Compaction<'a> {
     /// Moves segments to the front as long as it pays, and returns the superblock that names them then. The caller holds
     /// the checkpoint lock, and no checkpoint is due.
     pub(crate) fn run(&self) -> Result<()> {
-        for _ in 0..MOST_ROUNDS {
-            if !self.round()? {
+        for left in (0..MOST_ROUNDS).rev() {
+            // What a split puts behind the end is moved down by the round after it.
+            if !self.round(left > 0)? {
                 break;
             }
         }
@@ -62,8 +66,9 @@ impl<'a> Compaction<'a> {
         Ok(())
     }
 
-    /// Moves what fits into free room before it. Returns whether anything was moved.
-    fn round(&self) -> Result<bool> {
+    /// Moves what fits into free room before it. If nothing does, and it may, splits the last segment so that it does.
+    /// Returns whether anything was moved.
+    fn round(&self, may_split: bool) -> Result<bool> {
         let file = self.access.file;
         let meta = file.read_meta()?;
         let superblock = &meta.superblock;
@@ -78,6 +83,7 @@ impl<'a> Compaction<'a> {
         }
         let mut order: Vec<usize> = (0..segments.len()).collect();
         order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+        let last = order.first().copied();
         let mut moved = false;
         for index in order {
             let end = range(&segments, index, space).end;
@@ -86,6 +92,16 @@ impl<'a> Compaction<'a> {
             }
             if let Some(found) = self.move_down(segments[index], end, &mut room)? {
                 segments[index] = found;
+                moved = true;
+            }
+        }
+        if !moved
+            && may_split
+            && let Some(last) = last
+        {
+            let end = range(&segments, last, space).end;
+            if let Some(pieces) = self.split(segments[last], end, &directory, &mut room)? {
+                segments.splice(last..=last, pieces);
                 moved = true;
             }
         }
@@ -101,6 +117,44 @@ impl<'a> Compaction<'a> {
         Ok(true)
     }
 
+    /// Cuts the last segment of the file into pieces that fill the free runs before it. What is left of it goes behind
+    /// the end: in the next round it moves down to where the segment was.
+    fn split(
+        &self,
+        segment: Segment,
+        end: u64,
+        directory: &DirectoryRef,
+        room: &mut FreeRoom,
+    ) -> Result<Option<Vec<Segment>>> {
+        let runs = room.runs().take_while(|run| run.end <= segment.first_page);
+        let runs: Vec<_> = runs
+            .map(|run| run.end - run.start)
+            .filter(|pages| *pages >= LEAST_PIECE)
+            .collect();
+        let bytes = self.read(&segment)?;
+        let image = Image::of(segment, end, &bytes);
+        let image = image.filter(|image| image.check_headers().is_ok());
+        let (Some(image), false) = (image, runs.is_empty()) else {
+            return Ok(None);
+        };
+        raise_reused(self.access, directory)?;
+        let (mut pieces, mut begin) = (Vec::new(), 0);
+        let lengths = runs.iter().map(|run| pages_with_fences(*run) as usize);
+        for length in lengths.chain([segment.pages as usize]) {
+            let pages = begin..(begin + length).min(segment.pages as usize);
+            if pages.is_empty() {
+                break;
+            }
+            begin = pages.end;
+            let draft = image.part(pages);
+            let first_page = self.take(room, draft.pages_in_file())?;
+            let (piece, bytes) = draft.place(first_page, segment.generation);
+            self.write(&bytes, first_page)?;
+            pieces.push(piece);
+        }
+        Ok(Some(pieces))
+    }
+
     /// Moves a segment into the first free room that has space for it and lies before it, if there is any and the segment
     /// is whole.
     fn move_down(
@@ -109,15 +163,12 @@ impl<'a> Compaction<'a> {
         end: u64,
         room: &mut FreeRoom,
     ) -> Result<Option<Segment>> {
-        let file = self.access.file;
         let extent = segment.extent();
         let pages = extent.end - extent.start;
         let Some(first_page) = room.take_before(pages, extent.start) else {
             return Ok(None);
         };
-        let mut bytes = vec![0; pages as usize * PAGE_BYTES];
-        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
-            .map_err(|error| Error::io("read pages of", &file.place, error))?;
+        let mut bytes = self.read(&segment)?;
         let image = Image::of(segment, end, &bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
         if !is_whole {
@@ -125,9 +176,24 @@ impl<'a> Compaction<'a> {
             return Ok(None);
         }
         let moved = segment.moved(first_page, &mut bytes);
-        write_all_at(&*file.raw, &bytes, page_offset(first_page))
-            .map_err(|error| Error::io("write pages of", &file.place, error))?;
+        self.write(&bytes, first_page)?;
         Ok(Some(moved))
+    }
+
+    /// Returns the bytes of a segment's extent.
+    fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
+        let file = self.access.file;
+        let extent = segment.extent();
+        let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
+        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
+            .map_err(|error| Error::io("read pages of", &file.place, error))?;
+        Ok(bytes)
+    }
+
+    fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {
+        let file = self.access.file;
+        write_all_at(&*file.raw, bytes, page_offset(first_page))
+            .map_err(|error| Error::io("write pages of", &file.place, error))
     }
 
     fn take(&self, room: &mut FreeRoom, pages: u64) -> Result<u64> {
