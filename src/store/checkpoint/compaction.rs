@@ -16,10 +16,9 @@ use crate::segment::entry::Segment;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
 use crate::store::checkpoint::chunk_writer::PageAccess;
-use crate::store::checkpoint::fingerprint_pass::raise_reused;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
-    expect_directory, named, read_directory, write_directory,
+    expect_directory, named, raise_reused, read_directory, write_directory,
 };
 use crate::sys::storage::{read_exact_at, write_all_at};
 
@@ -82,7 +81,7 @@ impl<'a> Compaction<'a> {
         for index in order {
             let end = range(&segments, index, space).end;
             if !moved && room.fits_before(segments[index].extent()) {
-                raise_reused(self.access, &directory)?;
+                raise_reused(&*file.raw, &file.place, directory.version)?;
             }
             if let Some(found) = self.move_down(segments[index], end, &mut room)? {
                 segments[index] = found;
