@@ -113,15 +113,12 @@ impl Applying<'_> {
             Before::Whole(meta, _) => Some(&meta.superblock),
             _ => None,
         };
-        let digest = {
-            let total = self.delta.header.pages * PAGE_BYTES as u64;
-            let mut watched = Watched::new(watch, total);
-            watched.at(0)?;
-            match &segments {
-                Some(segments) => segments.check(old, content.clone(), &mut watched),
-                None => self.check(old, &superblock, &content, &mut watched),
-            }
-        }?;
+        let mut watched = Watched::new(watch, self.delta.header.pages * PAGE_BYTES as u64);
+        watched.at(0)?;
+        let digest = match &segments {
+            Some(segments) => segments.check(old, content.clone(), &mut watched)?,
+            None => self.check(old, &superblock, &content, &mut watched)?,
+        };
         digest.map_or(Ok(()), |digest| self.expect(digest))?;
         let (mark, resumed) = match before {
             Before::Whole(meta, mark) => {
@@ -136,10 +133,7 @@ impl Applying<'_> {
         })?;
         match &segments {
             Some(segments) => segments.write(content)?,
-            None => {
-                self.write_pages(&superblock, content)?;
-                page_scan::clear_unnamed(self.file, self.path, &superblock)?;
-            }
+            None => self.write_pages(&superblock, content)?,
         }
         self.sync()?;
         if digest.is_none() {
@@ -367,7 +361,7 @@ impl Applying<'_> {
         set.map_err(|error| Error::io("make room in", self.path, error))
     }
 
-    /// Writes the pages; adjacent pages are written together.
+    /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
     fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
         let cell = self.cell()?;
         let each = |piece: &mut [u8]| {
@@ -388,7 +382,8 @@ impl Applying<'_> {
         };
         let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
         self.delta
-            .for_each_piece(superblock, content, each, of_section)
+            .for_each_piece(superblock, content, each, of_section)?;
+        page_scan::clear_unnamed(self.file, self.path, superblock)
     }
 
     /// Returns the digest of all pages, which it reads and checks.

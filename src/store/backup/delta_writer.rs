@@ -32,7 +32,8 @@ pub struct DeltaReport {
     pub from: u64,
     /// The generation that it leads to.
     pub to: u64,
-    /// Pages in it, which are those that changed.
+    /// Pages in it, which are those that changed; of a store of kind fingerprint, the pages of the directory and of the
+    /// segments that changed.
     pub pages: u64,
     /// Its length in bytes: 4096 for each page (including the pages of changed sections), 112, and a superblock without
     /// the padding of its last page (384, and 16 or more for each writer, with the tag, and 64 for each further layer).
