@@ -150,7 +150,10 @@ fn a_copy_of_fingerprints_is_kept_up_to_date() {
     let dedup = ["dedup", "--kind", "fingerprint", "store"];
     lab.run_on(&dedup, &lines(0, 5000)).expect(0);
     lab.run(&["snapshot", "store", "copy"]).expect(0);
-    for round in 0..3 {
+    for (round, keys) in ["5,500 keys", "6,000 keys", "6,500 keys"]
+        .into_iter()
+        .enumerate()
+    {
         let new = 5000 + round * 1000;
         lab.run_on(&dedup, &lines(new, new + 1000)).expect(0);
         let gone = lines(round * 500, round * 500 + 500);
@@ -160,8 +163,7 @@ fn a_copy_of_fingerprints_is_kept_up_to_date() {
         assert!(made.err.contains(" pages, "), "{}", made.err);
         made.expect(0);
         let applied = lab.run(&["apply", &delta, "copy"]);
-        let keys = format!("{},{}00 keys", 5 + (round + 1) / 2, (round + 1) % 2 * 5);
-        assert!(applied.err.contains(&keys), "{keys}: {}", applied.err);
+        assert!(applied.err.contains(keys), "{keys}: {}", applied.err);
         applied.expect(0);
         lab.run(&["snapshot", "store", &whole]).expect(0);
         assert!(fs::read(lab.path("copy")).unwrap() == fs::read(lab.path(&whole)).unwrap());
