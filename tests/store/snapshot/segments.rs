@@ -285,3 +285,37 @@ fn a_reader_of_the_copy_has_ended_when_a_delta_is_applied() {
             .all(|hash| reader.contains_hash(*hash).unwrap())
     );
 }
+
+/// A store that goes on from a backup may name, by the same entry, other fingerprints than its former life did.
+#[test]
+fn segments_are_told_apart_by_their_pages() {
+    let (_folder, path) = place();
+    let names = ["-backup", "-former", "-delta", "-whole"];
+    let [backup, former, delta, whole] = names.map(|name| beside(&path, name));
+    let store = options().create(&path).unwrap();
+    insert(&store, 0..1000);
+    store.snapshot(&backup).unwrap();
+    store.close().unwrap();
+    let live = |numbers: std::ops::Range<u64>| {
+        fs::copy(&backup, &path).unwrap();
+        let store = options().open(&path).unwrap();
+        insert(&store, numbers);
+        store.checkpoint().unwrap();
+        store
+    };
+    let store = live(1000..1100);
+    store.snapshot(&former).unwrap();
+    store.close().unwrap();
+    let store = live(2000..2100);
+    store.snapshot(&whole).unwrap();
+    let entry = |file: &Path| {
+        let bytes = fs::read(file).unwrap();
+        let at = places(&bytes).1[0] as usize * 4096 + 16;
+        bytes[at..at + 40].to_vec()
+    };
+    assert_eq!(entry(&former), entry(&whole));
+    store.snapshot_since(&delta, &former).unwrap();
+    options().apply(&delta, &former).unwrap();
+    assert_same(&former, &whole);
+    store.close().unwrap();
+}
