@@ -142,6 +142,24 @@ pub enum DeltaError {
         layer: u32,
     },
 
+    /// The directory of the delta, or a segment in it, is out of range or damaged although the delta's CRC is right.
+    #[error("the delta's segments can't be used: {reason}")]
+    SegmentDamaged {
+        /// The page, by its number in the store; 0 if it is more than one.
+        page: u64,
+        /// What is wrong.
+        reason: String,
+    },
+
+    /// The copy lacks a segment that the delta does not bring.
+    #[error(
+        "neither this copy nor the delta has the segment that begins with fingerprint {first}; take a full snapshot"
+    )]
+    SegmentMissing {
+        /// The first fingerprint of the first such segment.
+        first: u64,
+    },
+
     /// Another delta was partly applied.
     #[error(
         "another delta was applied only in part to this copy, from generation {from} to {to}; apply that one again first"

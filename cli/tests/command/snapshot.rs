@@ -142,3 +142,34 @@ fn kills_and_signals_leave_store_and_copy_good() {
         assert!(same);
     }
 }
+
+/// Of a store of fingerprints too, with lines removed between the deltas.
+#[test]
+fn a_copy_of_fingerprints_is_kept_up_to_date() {
+    let lab = Lab::new();
+    let dedup = ["dedup", "--kind", "fingerprint", "store"];
+    lab.run_on(&dedup, &lines(0, 5000)).expect(0);
+    lab.run(&["snapshot", "store", "copy"]).expect(0);
+    for (round, keys) in ["5,500 keys", "6,000 keys", "6,500 keys"]
+        .into_iter()
+        .enumerate()
+    {
+        let new = 5000 + round * 1000;
+        lab.run_on(&dedup, &lines(new, new + 1000)).expect(0);
+        let gone = lines(round * 500, round * 500 + 500);
+        lab.run_on(&["remove", "store"], &gone).expect(0);
+        let [delta, whole] = ["delta", "whole"].map(|name| format!("{name}{round}"));
+        let made = lab.run(&["snapshot", "store", &delta, "--since", "copy"]);
+        assert!(made.err.contains(" pages, "), "{}", made.err);
+        made.expect(0);
+        let applied = lab.run(&["apply", &delta, "copy"]);
+        assert!(applied.err.contains(keys), "{keys}: {}", applied.err);
+        applied.expect(0);
+        lab.run(&["snapshot", "store", &whole]).expect(0);
+        assert!(fs::read(lab.path("copy")).unwrap() == fs::read(lab.path(&whole)).unwrap());
+        lab.run(&["verify", "copy"]).expect(0);
+        lab.run_on(&["check", "copy"], &gone).expect(1);
+    }
+    let again = lab.run(&["apply", "delta0", "copy"]);
+    again.expect_error("apply deltas in order, each once");
+}

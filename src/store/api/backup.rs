@@ -52,6 +52,9 @@ impl Store {
     /// differ, and checkpoints wait meanwhile. It checks the pages that go into the delta. The moment of the delta
     /// covers what [`snapshot`](Self::snapshot) promises.
     ///
+    /// Of a store of kind fingerprint, all of both files is read, and whole segments, of some 4 MiB each, go into the
+    /// delta. Keys spread over all segments, so a delta is small only if fewer keys came and went than there are segments.
+    ///
     /// # Errors
     /// The same as [`snapshot`](Self::snapshot); [`Error::Delta`](crate::Error::Delta) if `previous` can't be the base
     /// of a delta.

@@ -19,6 +19,7 @@ use crate::store::backup::copy_front::{front, mark_of};
 use crate::store::backup::delta_reader::Delta;
 use crate::store::backup::delta_writer::{check_layers, delta_error, missing};
 use crate::store::backup::progress::{Progress, Watched};
+use crate::store::backup::segment_delta::SegmentDelta;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::store::coordination::place::Place;
@@ -106,7 +107,19 @@ impl Applying<'_> {
             return Ok(report(&meta.superblock, 0, resumed));
         }
         let (superblock, content) = self.delta.superblock(&header)?;
-        let digest = self.check(&before, &superblock, &content, watch)?;
+        let at = (self.file, self.path);
+        let segments = SegmentDelta::of(self.delta, at, &header, &superblock)?;
+        let old = match &before {
+            Before::Whole(meta, _) => Some(&meta.superblock),
+            _ => None,
+        };
+        let mut watched = Watched::new(watch, self.delta.header.pages * PAGE_BYTES as u64);
+        watched.at(0)?;
+        let digest = match &segments {
+            Some(segments) => segments.check(old, content.clone(), &mut watched)?,
+            None => self.check(old, &superblock, &content, &mut watched)?,
+        };
+        digest.map_or(Ok(()), |digest| self.expect(digest))?;
         let (mark, resumed) = match before {
             Before::Whole(meta, mark) => {
                 self.make_room(&meta.superblock, &superblock)?;
@@ -118,14 +131,18 @@ impl Applying<'_> {
             next: Some(to),
             ..mark
         })?;
-        self.write_pages(&superblock, content)?;
-        page_scan::clear_unnamed(self.file, self.path, &superblock)?;
+        match &segments {
+            Some(segments) => segments.write(content)?,
+            None => self.write_pages(&superblock, content)?,
+        }
         self.sync()?;
-        let digest = match digest {
-            Some(digest) => digest,
-            None => self.digest(&superblock)?,
-        };
-        self.expect(digest)?;
+        if digest.is_none() {
+            let digest = match &segments {
+                Some(segments) => segments.digest()?,
+                None => self.digest(&superblock)?,
+            };
+            self.expect(digest)?;
+        }
         self.finish(&header, &superblock)?;
         Ok(report(&superblock, self.delta.header.pages, resumed))
     }
@@ -261,25 +278,18 @@ impl Applying<'_> {
         Err(self.wrong(DeltaError::WrongContent { expected, got }))
     }
 
-    /// Checks the whole delta, and for a copy that is whole the digest that the copy will have.
+    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
     fn check(
         &self,
-        before: &Before,
+        old: Option<&Superblock>,
         superblock: &Superblock,
         content: &Content,
-        watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+        watched: &mut Watched<'_>,
     ) -> Result<Option<u64>> {
-        let old = match before {
-            Before::Whole(meta, _) => Some(&meta.superblock),
-            _ => None,
-        };
         if let Some(old) = old {
             let checked = check_layers(&old.layers, &superblock.layers);
             checked.map_err(|source| self.wrong(source))?;
         }
-        let total = self.delta.header.pages * PAGE_BYTES as u64;
-        let mut watched = Watched::new(watch, total);
-        watched.at(0)?;
         let mut digest = self.delta.header.from.digest;
         let mut layers = superblock.layers.iter().peekable();
         let mut least = 0;
@@ -309,11 +319,7 @@ impl Applying<'_> {
         let (delta, content) = (self.delta, content.clone());
         delta.for_each_piece(superblock, content, each, |_, _| Ok(()))?;
         delta.check_sections(superblock, self.file, self.path)?;
-        if old.is_none() {
-            return Ok(None);
-        }
-        self.expect(digest)?;
-        Ok(Some(digest))
+        Ok(old.map(|_| digest))
     }
 
     /// Returns what a page, as it is now, contributes to the digest.
@@ -355,7 +361,7 @@ impl Applying<'_> {
         set.map_err(|error| Error::io("make room in", self.path, error))
     }
 
-    /// Writes the pages; adjacent pages are written together.
+    /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
     fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
         let cell = self.cell()?;
         let each = |piece: &mut [u8]| {
@@ -376,7 +382,8 @@ impl Applying<'_> {
         };
         let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
         self.delta
-            .for_each_piece(superblock, content, each, of_section)
+            .for_each_piece(superblock, content, each, of_section)?;
+        page_scan::clear_unnamed(self.file, self.path, superblock)
     }
 
     /// Returns the digest of all pages, which it reads and checks.

@@ -1,10 +1,13 @@
 //! The bytes of a copy between the header and the pages.
 
 use crate::file::copy::{CopyMark, Moment, superblocks_of};
-use crate::file::layout::{COPY_MARK_OFFSET, INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_OFFSETS};
+use crate::file::layout::{
+    COPY_MARK_OFFSET, INTENT_OFFSETS, PAGES_OFFSET, REUSED_OFFSET, SUPERBLOCK_OFFSETS,
+};
 use crate::file::{Header, Superblock};
 
-/// Returns the bytes from the intents to the pages: no intent, the mark, the superblocks.
+/// Returns the bytes from the intents to the pages: no intent (or the word `reused`), the mark, the
+/// superblocks.
 pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8> {
     let from = INTENT_OFFSETS[0];
     let mut bytes = vec![0; (PAGES_OFFSET - from) as usize];
@@ -12,6 +15,10 @@ pub(crate) fn front(header: &Header, store: &Superblock, digest: u64) -> Vec<u8>
         let at = (offset - from) as usize;
         bytes[at..at + part.len()].copy_from_slice(part);
     };
+    if let Some(directory) = &store.directory {
+        // As a delta that leads to this moment leaves it: readers of the moment before notice.
+        put(REUSED_OFFSET, &directory.version.to_le_bytes());
+    }
     let both = superblocks_of(store);
     for superblock in &both {
         let offset = SUPERBLOCK_OFFSETS[superblock.slot()];

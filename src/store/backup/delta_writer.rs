@@ -6,15 +6,19 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::copy::{Moment, PAGE_HEADER, digest_of, superblocks_of};
-use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, superblock_bytes, to_record};
+use crate::file::delta::{DELTA_HEADER_BYTES, DeltaHeader, superblock_bytes};
 use crate::file::{DeltaError, Layer, Superblock};
 use crate::page::PAGE_BYTES;
+use crate::page::space::Space;
+use crate::store::backup::changed_segments::ChangedSegments;
+use crate::store::backup::delta_output::{Changes, DeltaOutput};
 use crate::store::backup::progress::{Progress, Watched};
+use crate::store::backup::segments::SegmentReader;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::storefile::atomic_file::{AtomicFile, COPY};
 use crate::store::storefile::meta::{Meta, identify, read_mark};
-use crate::store::storefile::page_scan::{self, PagePlace, Pages, READ_PAGES, places};
+use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::store::storefile::section_check::check_sections;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::quiesce::quiesce;
@@ -28,7 +32,8 @@ pub struct DeltaReport {
     pub from: u64,
     /// The generation that it leads to.
     pub to: u64,
-    /// Pages in it, which are those that changed.
+    /// Pages in it, which are those that changed; of a store of kind fingerprint, the pages of the directory and of the
+    /// segments that changed.
     pub pages: u64,
     /// Its length in bytes: 4096 for each page (including the pages of changed sections), 112, and a superblock without
     /// the padding of its last page (384, and 16 or more for each writer, with the tag, and 64 for each further layer).
@@ -67,6 +72,10 @@ impl<'a> Copy<'a> {
             meta,
             moment: mark.moment,
         })
+    }
+
+    fn segments(&self, space: Space) -> Result<SegmentReader<'_>> {
+        SegmentReader::open(&*self.file, self.path, &self.meta.superblock, space)
     }
 }
 
@@ -107,14 +116,6 @@ pub(crate) fn write_delta(
 ) -> Result<DeltaReport> {
     let (options, file) = (&engine.options, &*engine.file);
     engine.handle.check_writable()?;
-    if file.header.space().is_some() {
-        return Err(Error::WrongKind {
-            path: file.place.to_path_buf(),
-            action: "copied by deltas",
-            expected: "stores of kind bloom, counting or scalable",
-            got: file.header.kind,
-        });
-    }
     let copy = Copy::open(options, previous)?;
     let of_copy = |source| delta_error(previous, source);
     let ids = (file.header.store_id, copy.meta.header.store_id);
@@ -153,15 +154,6 @@ pub(crate) fn write_delta(
     })
 }
 
-/// The pages of a delta.
-struct Changes {
-    /// Pages that changed.
-    count: u64,
-    /// Digests of all pages, of the copy and of the store.
-    from: u64,
-    to: u64,
-}
-
 /// Compares a quiesced store with a copy of it and writes what differs.
 struct DeltaWriter<'a> {
     file: &'a StoreFile,
@@ -173,13 +165,24 @@ struct DeltaWriter<'a> {
 impl DeltaWriter<'_> {
     /// Writes all of a delta except its header, which comes last.
     fn write(mut self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<DeltaHeader> {
-        let total = page_scan::count(&self.superblock.layers).saturating_mul(PAGE_BYTES as u64);
-        let mut watched = Watched::new(watch, total);
+        let of_segments = self.superblock.directory.map_or(0, |found| found.pages);
+        let total = page_scan::count(&self.superblock.layers).saturating_add(of_segments);
+        let mut watched = Watched::new(watch, total.saturating_mul(PAGE_BYTES as u64));
         watched.at(0)?;
         let front = superblock_bytes(self.superblock, &self.file.header);
         self.out.put(&front)?;
         let superblock_length = (self.out.end_offset() - DELTA_HEADER_BYTES as u64) as u32;
-        let changes = self.write_pages(&mut watched)?;
+        let changes = match self.file.header.space() {
+            Some(space) => {
+                let place: &Path = &self.file.place;
+                ChangedSegments {
+                    store: SegmentReader::open(&*self.file.raw, place, self.superblock, space)?,
+                    copy: self.copy.segments(space)?,
+                }
+                .write(self.superblock, &mut self.out, &mut watched)?
+            }
+            None => self.write_pages(&mut watched)?,
+        };
         let (section_pages, sections) = self.write_sections()?;
         let moment = self.copy.moment;
         if changes.from != moment.digest {
@@ -213,11 +216,7 @@ impl DeltaWriter<'_> {
         let cell = self.file.header.kind.cell();
         let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let mut old = Pages::new(&*self.copy.file, self.copy.path);
-        let mut changes = Changes {
-            count: 0,
-            from: 0,
-            to: 0,
-        };
+        let mut changes = Changes::default();
         for place in places(&self.superblock.layers) {
             let PagePlace { layer, number, .. } = place;
             let page = new.page(number, layer.end_page())?;
@@ -255,60 +254,5 @@ impl DeltaWriter<'_> {
             sections |= 1 << index;
         }
         Ok((section_pages, sections))
-    }
-}
-
-/// Writes what follows a delta's header.
-struct DeltaOutput<'a> {
-    draft: &'a AtomicFile,
-    content: Content,
-    /// The offset of the bytes that are still to be written.
-    at: u64,
-    pending: Vec<u8>,
-}
-
-impl<'a> DeltaOutput<'a> {
-    fn new(draft: &'a AtomicFile) -> Self {
-        Self {
-            draft,
-            content: Content::default(),
-            at: DELTA_HEADER_BYTES as u64,
-            pending: Vec::new(),
-        }
-    }
-
-    /// Returns the offset where the written and pending bytes end.
-    fn end_offset(&self) -> u64 {
-        self.at + self.pending.len() as u64
-    }
-
-    fn put(&mut self, bytes: &[u8]) -> Result<()> {
-        self.content.update(bytes);
-        self.pending.extend_from_slice(bytes);
-        match self.pending.len() < READ_PAGES as usize * PAGE_BYTES {
-            true => Ok(()),
-            false => self.flush(),
-        }
-    }
-
-    fn put_page(&mut self, number: u64, page: &[u8]) -> Result<()> {
-        let mut record = [0; PAGE_BYTES];
-        record.copy_from_slice(page);
-        to_record(number, &mut record);
-        self.put(&record)
-    }
-
-    fn flush(&mut self) -> Result<()> {
-        write_all_at(&*self.draft.file, &self.pending, self.at)
-            .map_err(|error| self.draft.failed(error))?;
-        self.at += self.pending.len() as u64;
-        self.pending.clear();
-        Ok(())
-    }
-
-    fn end(mut self, header: &DeltaHeader) -> Result<()> {
-        let end = header.encode_end(std::mem::take(&mut self.content));
-        self.pending.extend_from_slice(&end);
-        self.flush()
     }
 }

@@ -3,9 +3,13 @@
 //! needs the store quiesced (`write::quiesce`): no checkpoint runs until the store is copied.
 
 pub(crate) mod apply;
+mod carried_segments;
+mod changed_segments;
 pub(crate) mod copy_front;
+pub(crate) mod delta_output;
 pub(crate) mod delta_reader;
 pub(crate) mod delta_writer;
 pub(crate) mod progress;
+mod segment_delta;
 pub(crate) mod segments;
 pub(crate) mod snapshot;

@@ -1,6 +1,6 @@
 //! Progress of a long call.
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 
 use crate::error::{Error, Result};
 use crate::page::PAGE_BYTES;
@@ -47,5 +47,10 @@ impl<'a> Watched<'a> {
         }
         self.progress.done = done;
         Ok(())
+    }
+
+    /// Records pages as done, one by one.
+    pub(crate) fn pages(&mut self, mut numbers: Range<u64>) -> Result<()> {
+        numbers.try_for_each(|_| self.page())
     }
 }

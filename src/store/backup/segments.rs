@@ -1,4 +1,4 @@
-//! The segments of a copy: checked, and what lies between them cleared.
+//! The segments of a file that no checkpoint changes meanwhile: a copy, or a quiesced store.
 
 use std::ops::Range;
 use std::path::Path;
@@ -18,16 +18,16 @@ use crate::store::storefile::page_scan::clear;
 use crate::store::storefile::segment_directory::{expect_directory, named, read_directory};
 use crate::sys::storage::{StorageFile, read_exact_at};
 
-/// The segments of a copy that was just made.
-pub(crate) struct CopiedSegments<'a> {
+/// Reads the segments that a superblock of a file names.
+pub(crate) struct SegmentReader<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
     superblock: &'a Superblock,
     space: Space,
-    segments: Vec<Segment>,
+    pub(crate) segments: Vec<Segment>,
 }
 
-impl<'a> CopiedSegments<'a> {
+impl<'a> SegmentReader<'a> {
     pub(crate) fn open(
         file: &'a dyn StorageFile,
         path: &'a Path,
@@ -47,34 +47,45 @@ impl<'a> CopiedSegments<'a> {
 
     /// Checks all pages and returns their digest, that of the directory's pages included.
     pub(crate) fn check(&self, watched: &mut Watched<'_>) -> Result<u64> {
-        let mut digest = 0_u64;
+        let mut digest = self.digest_of_directory()?;
         for (index, segment) in self.segments.iter().enumerate() {
-            let extent = segment.extent();
-            let bytes = self.read(&extent)?;
-            let end = range(&self.segments, index, self.space).end;
-            let checked = Image::of(*segment, end, &bytes).map(|image| image.check_headers());
-            if let Some(Err(fault)) = checked {
-                return Err(Error::Format {
-                    path: self.path.to_owned(),
-                    source: fault.into(),
-                });
-            }
-            for (number, page) in extent.zip(bytes.chunks_exact(PAGE_BYTES)) {
-                digest = digest.wrapping_add(digest_of(number, page));
-                watched.page()?;
-            }
-        }
-        let copies = self.superblock.directory.iter();
-        for copy in copies.flat_map(|directory| directory.copies()) {
-            let bytes = self.read(&copy)?;
-            for (number, page) in copy.zip(bytes.chunks_exact(PAGE_BYTES)) {
-                digest = digest.wrapping_add(digest_of(number, page));
-            }
+            let bytes = self.read(segment)?;
+            self.check_segment(index, &bytes)?;
+            digest = digest.wrapping_add(digest_of_pages(segment.first_page, &bytes));
+            watched.pages(segment.extent())?;
         }
         Ok(digest)
     }
 
-    fn read(&self, pages: &Range<u64>) -> Result<Vec<u8>> {
+    /// Checks the headers and CRCs of a segment's pages, which were read before.
+    pub(crate) fn check_segment(&self, index: usize, bytes: &[u8]) -> Result<()> {
+        let segment = self.segments[index];
+        let end = range(&self.segments, index, self.space).end;
+        match Image::of(segment, end, bytes).map(|image| image.check_headers()) {
+            Some(Err(fault)) => Err(Error::Format {
+                path: self.path.to_owned(),
+                source: fault.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the digest of both copies of the directory.
+    pub(crate) fn digest_of_directory(&self) -> Result<u64> {
+        let copies = self.superblock.directory.iter();
+        let copies = copies.flat_map(|directory| directory.copies());
+        copies.into_iter().try_fold(0, |digest: u64, copy| {
+            let bytes = self.read_pages(&copy)?;
+            Ok(digest.wrapping_add(digest_of_pages(copy.start, &bytes)))
+        })
+    }
+
+    /// Returns all pages of a segment.
+    pub(crate) fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
+        self.read_pages(&segment.extent())
+    }
+
+    fn read_pages(&self, pages: &Range<u64>) -> Result<Vec<u8>> {
         let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE_BYTES];
         read_exact_at(self.file, &mut bytes, page_offset(pages.start))
             .map_err(|error| Error::io("read pages of", self.path, error))?;
@@ -86,4 +97,12 @@ impl<'a> CopiedSegments<'a> {
         let room = FreeRoom::around(named(self.superblock, &self.segments));
         clear(self.file, self.path, room.runs())
     }
+}
+
+/// Returns the digest of pages that lie together, the first of which has this number.
+pub(crate) fn digest_of_pages(first: u64, bytes: &[u8]) -> u64 {
+    let pages = (first..).zip(bytes.chunks_exact(PAGE_BYTES));
+    pages.fold(0, |digest, (number, page)| {
+        digest.wrapping_add(digest_of(number, page))
+    })
 }

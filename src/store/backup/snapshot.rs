@@ -15,7 +15,7 @@ use crate::log::log_path;
 use crate::page::PAGE_BYTES;
 use crate::store::backup::copy_front::front;
 use crate::store::backup::progress::{Progress, Watched};
-use crate::store::backup::segments::CopiedSegments;
+use crate::store::backup::segments::SegmentReader;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
 use crate::store::storefile::atomic_file::{AtomicFile, COPY};
@@ -95,7 +95,7 @@ impl Snapshotter<'_> {
         check_sections(&*draft.file, dest, &superblock.sections)?;
         match self.file.header.space() {
             Some(space) => {
-                let copied = CopiedSegments::open(&*draft.file, dest, &superblock, space)?;
+                let copied = SegmentReader::open(&*draft.file, dest, &superblock, space)?;
                 digest = copied.check(&mut watched)?;
                 copied.clear_unnamed()?;
             }

@@ -17,10 +17,9 @@ use crate::segment::fences::pages_with_fences;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
 use crate::store::checkpoint::chunk_writer::PageAccess;
-use crate::store::checkpoint::fingerprint_pass::raise_reused;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
-    expect_directory, named, read_directory, write_directory,
+    expect_directory, named, raise_reused, read_directory, write_directory,
 };
 use crate::sys::storage::{read_exact_at, write_all_at};
 
@@ -88,7 +87,7 @@ impl<'a> Compaction<'a> {
         for index in order {
             let end = range(&segments, index, space).end;
             if !moved && room.fits_before(segments[index].extent()) {
-                raise_reused(self.access, &directory)?;
+                raise_reused(&*file.raw, &file.place, directory.version)?;
             }
             if let Some(found) = self.move_down(segments[index], end, &mut room)? {
                 segments[index] = found;
@@ -100,7 +99,7 @@ impl<'a> Compaction<'a> {
             && let Some(last) = last
         {
             let end = range(&segments, last, space).end;
-            if let Some(pieces) = self.split(segments[last], end, &directory, &mut room)? {
+            if let Some(pieces) = self.split(segments[last], end, directory.version, &mut room)? {
                 segments.splice(last..=last, pieces);
                 moved = true;
             }
@@ -123,7 +122,7 @@ impl<'a> Compaction<'a> {
         &self,
         segment: Segment,
         end: u64,
-        directory: &DirectoryRef,
+        version: u64,
         room: &mut FreeRoom,
     ) -> Result<Option<Vec<Segment>>> {
         let runs = room.runs().take_while(|run| run.end <= segment.first_page);
@@ -137,7 +136,8 @@ impl<'a> Compaction<'a> {
         let (Some(image), false) = (image, runs.is_empty()) else {
             return Ok(None);
         };
-        raise_reused(self.access, directory)?;
+        let file = self.access.file;
+        raise_reused(&*file.raw, &file.place, version)?;
         let (mut pieces, mut begin) = (Vec::new(), 0);
         let lengths = runs.iter().map(|run| pages_with_fences(*run) as usize);
         for length in lengths.chain([segment.pages as usize]) {

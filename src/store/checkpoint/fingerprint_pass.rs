@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
-use crate::file::layout::{REUSED_OFFSET, page_offset};
+use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
@@ -14,14 +14,15 @@ use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
-use crate::segment::reuse::before_writing;
 use crate::store::checkpoint::aligned_writer::AlignedWriter;
 use crate::store::checkpoint::chunk_writer::PageAccess;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
 use crate::store::storefile::meta::Meta;
-use crate::store::storefile::segment_directory::{named, read_directory, write_directory};
-use crate::sys::storage::{read_exact_at, write_all_at};
+use crate::store::storefile::segment_directory::{
+    named, raise_reused, read_directory, write_directory,
+};
+use crate::sys::storage::read_exact_at;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
@@ -55,7 +56,7 @@ impl<'a> FingerprintPass<'a> {
             })?;
             sequence += 1;
         }
-        raise_reused(access, &directory)?;
+        raise_reused(&*file.raw, &file.place, directory.version)?;
         let mut named: Vec<_> = named(&meta.superblock, &found.segments).collect();
         named.extend(meta.other_sections().iter().map(Section::numbers));
         Ok(Self {
@@ -119,15 +120,6 @@ impl<'a> FingerprintPass<'a> {
         let (version, path) = (self.sequence, &*file.place);
         write_directory(&*file.raw, path, segments, places, (version, generation))
     }
-}
-
-/// Announces to readers that all room which this directory does not name may be written from here on.
-pub(crate) fn raise_reused(access: PageAccess<'_>, directory: &DirectoryRef) -> Result<()> {
-    let file = access.file;
-    write_all_at(&*file.raw, &directory.version.to_le_bytes(), REUSED_OFFSET)
-        .map_err(|error| Error::io("write", &file.place, error))?;
-    before_writing();
-    Ok(())
 }
 
 fn take(access: PageAccess<'_>, room: &mut FreeRoom, pages: u64) -> Result<u64> {

@@ -12,6 +12,7 @@ use crate::page::space::Space;
 use crate::segment::directory::{check, decode_page, encode};
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
+use crate::segment::reuse::before_writing;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// The outcome of reading a directory.
@@ -60,13 +61,17 @@ pub(crate) fn read_directory(
         };
         found.segments.extend(segments);
     }
-    check(&found.segments, space).map_err(failed)?;
-    check_sums(directory, &found.segments).map_err(failed)?;
+    check_whole(directory, &found.segments, space).map_err(failed)?;
     Ok(found)
 }
 
-/// Checks what a superblock says of all segments together.
-fn check_sums(directory: &DirectoryRef, segments: &[Segment]) -> Result<(), SegmentFault> {
+/// Checks all segments together, each of which was checked before: their order, and what a superblock says of their sums.
+pub(crate) fn check_whole(
+    directory: &DirectoryRef,
+    segments: &[Segment],
+    space: Space,
+) -> Result<(), SegmentFault> {
+    check(segments, space)?;
     let sums = sums_of(segments);
     match sums == (directory.pages, directory.keys) {
         true => Ok(()),
@@ -124,6 +129,14 @@ pub(crate) fn write_directory(
     let copies = directory.copies().map(|copy| copy.end);
     directory.end_page = ends.chain(copies).fold(0, u64::max);
     Ok(directory)
+}
+
+/// Announces to readers that all room which the directory of this version does not name may be written from here on.
+pub(crate) fn raise_reused(file: &dyn StorageFile, path: &Path, version: u64) -> Result<()> {
+    write_all_at(file, &version.to_le_bytes(), REUSED_OFFSET)
+        .map_err(|error| Error::io("write", path, error))?;
+    before_writing();
+    Ok(())
 }
 
 /// Lowers the word `reused` if it is above the version of the newest directory. Nothing but damage leaves it so: it lies

@@ -7,10 +7,10 @@ use super::doc::{Layout, check_block};
 use super::golden::{golden, options};
 use super::store_file::newest_superblock;
 
-const MARK: usize = 12_288;
+pub(crate) const MARK: usize = 12_288;
 
-/// "Copies", digest: of the pages of a file whose layers lie there.
-fn digest(file: &[u8], layers: &[(u64, u64)]) -> u64 {
+/// "Copies", digest: of the pages of a file whose layers or segments lie there.
+pub(crate) fn digest(file: &[u8], layers: &[(u64, u64)]) -> u64 {
     let mut sum = 0_u64;
     for (first, pages) in layers {
         for page in *first..first + pages {

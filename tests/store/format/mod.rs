@@ -18,6 +18,7 @@ mod log;
 mod reader;
 mod refused;
 mod sections;
+mod segment_deltas;
 mod segments;
 mod snapshot;
 mod store_file;

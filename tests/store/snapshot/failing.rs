@@ -5,7 +5,7 @@ use std::path::Path;
 
 use everseen::{Error, FormatError, Kind, Options};
 
-use super::setting::{assert_same, assert_whole, insert, options, store};
+use super::setting::{KINDS, assert_same, assert_whole, insert, options, store};
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, names, place};
 use crate::support::share::Share;
@@ -100,6 +100,7 @@ fn a_whole_copy() {
     let work =
         |store: &everseen::Store, path: &Path| store.snapshot(beside(path, "-made")).map(|_| ());
     fail_each_call(work, Kind::Bloom);
+    fail_each_call(work, Kind::Fingerprint);
 }
 
 #[test]
@@ -115,11 +116,12 @@ fn a_delta() {
         Options::new().apply(&delta, &made).map(|_| ())
     };
     fail_each_call(work, Kind::Scalable);
+    fail_each_call(work, Kind::Fingerprint);
 }
 
 #[test]
 fn applying() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in KINDS {
         let (_folder, path, store) = store(&options(kind).capacity(12_000), 0..1000);
         let [old, new, delta] = ["-old", "-new", "-delta"].map(|name| beside(&path, name));
         store.snapshot(&old).unwrap();

@@ -10,19 +10,19 @@ use tempfile::TempDir;
 use super::setting::{insert, options, store};
 use crate::support::files::beside;
 
-const HEADER: usize = 96;
+pub(super) const HEADER: usize = 96;
 
-struct Forge {
+pub(super) struct Forge {
     _folder: TempDir,
-    copy: PathBuf,
+    pub(super) copy: PathBuf,
     before: Vec<u8>,
-    forged: PathBuf,
-    bytes: Vec<u8>,
+    pub(super) forged: PathBuf,
+    pub(super) bytes: Vec<u8>,
 }
 
 impl Forge {
-    fn new() -> Self {
-        let (folder, path, store) = store(&options(Kind::Scalable), 0..100);
+    pub(super) fn new(kind: Kind) -> Self {
+        let (folder, path, store) = store(&options(kind), 0..100);
         let copy = beside(&path, "-copy");
         store.snapshot(&copy).unwrap();
         insert(&store, 100..104);
@@ -37,9 +37,9 @@ impl Forge {
         }
     }
 
-    /// The error of a delta with these bytes.
+    /// Returns the error of a delta with these bytes, which must leave the copy as it was.
     #[track_caller]
-    fn refused(&self, bytes: &[u8]) -> DeltaError {
+    pub(super) fn refused(&self, bytes: &[u8]) -> DeltaError {
         fs::write(&self.forged, bytes).unwrap();
         let outcome = Options::new().apply(&self.forged, &self.copy);
         let is_left = |path: &Path| fs::read(path).unwrap() == self.before;
@@ -61,7 +61,7 @@ impl Forge {
 }
 
 /// Makes both CRCs right.
-fn seal(bytes: &mut [u8]) {
+pub(super) fn seal(bytes: &mut [u8]) {
     let crc = crc32fast::hash(&bytes[..92]);
     bytes[92..96].copy_from_slice(&crc.to_le_bytes());
     let end = bytes.len() - 16;
@@ -70,13 +70,18 @@ fn seal(bytes: &mut [u8]) {
     bytes[end + 12..].copy_from_slice(&crc.to_le_bytes());
 }
 
-fn u64_at(bytes: &[u8], at: usize) -> u64 {
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
     u64::from_le_bytes(bytes[at..at + 8].try_into().unwrap())
 }
 
 #[test]
 fn every_changed_byte_and_every_cut_is_noticed() {
-    let forge = Forge::new();
+    for kind in [Kind::Scalable, Kind::Fingerprint] {
+        notices_each_byte_and_cut(&Forge::new(kind));
+    }
+}
+
+fn notices_each_byte_and_cut(forge: &Forge) {
     let length = forge.bytes.len();
     // Of pages some bytes, of the rest all.
     let pages = HEADER + 384..length - 16;
@@ -104,7 +109,7 @@ fn every_changed_byte_and_every_cut_is_noticed() {
 
 #[test]
 fn each_field_out_of_range_has_its_error() {
-    let forge = Forge::new();
+    let forge = Forge::new(Kind::Scalable);
     let bytes = &forge.bytes;
     assert_eq!(
         forge.refused_with(0, b"EVERDATA"),

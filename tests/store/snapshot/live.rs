@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use everseen::{Kind, Options};
 
-use super::setting::{assert_same, insert, options, store};
+use super::setting::{KINDS, assert_same, insert, options, store};
 use crate::support::files::{beside, small};
 use crate::support::share::all_or;
 
@@ -107,7 +107,7 @@ fn assert_has(path: &std::path::Path, told: &[u64]) {
 
 #[test]
 fn a_copy_has_all_that_two_processes_had_inserted_before() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in KINDS {
         let (_folder, path, store) = store(&options(kind), 0..10);
         let inserters = [1, 2].map(|number| Inserter::start(number, &path));
         let told = || [0, 1].map(|index: usize| inserters[index].told());
@@ -197,7 +197,11 @@ fn threads_go_on_while_it_is_copied() {
 /// No page changes while a copy is made or a delta: another handle's checkpoint is not let in, its inserts are.
 #[test]
 fn checkpoints_wait_while_it_is_copied() {
-    let (_folder, path, store) = store(&options(Kind::Bloom), 0..1000);
+    KINDS.into_iter().for_each(make_checkpoints_wait);
+}
+
+fn make_checkpoints_wait(kind: Kind) {
+    let (_folder, path, store) = store(&options(kind), 0..1000);
     let patience = std::time::Duration::from_millis(1);
     let other = small().timeout(patience).open(&path).unwrap();
     let [copy, delta] = ["-copy", "-delta"].map(|name| beside(&path, name));

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use everseen::{DeltaError, Error, FormatError, Kind, Options, Store};
 
-use super::setting::{insert, options, store};
+use super::setting::{KINDS, insert, options, store};
 use crate::support::files::{beside, log_of, place, small};
 
 /// The error must be one about a delta or a copy at this path.
@@ -217,8 +217,14 @@ fn chain(kind: Kind) -> Chain {
 
 #[test]
 fn deltas_are_applied_in_their_order_to_their_own_copies() {
-    let options = options(Kind::Bloom);
-    let chain = chain(Kind::Bloom);
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        apply_in_order(kind);
+    }
+}
+
+fn apply_in_order(kind: Kind) {
+    let options = options(kind);
+    let chain = chain(kind);
     let before = fs::read(&chain.copy).unwrap();
     let skipped = delta_error(options.apply(&chain.second, &chain.copy), &chain.copy);
     let DeltaError::WrongGeneration { expected, got } = skipped else {
@@ -266,7 +272,7 @@ fn deltas_are_applied_in_their_order_to_their_own_copies() {
 /// A store that went back to a backup counts its generations again, with other keys.
 #[test]
 fn histories_that_parted_are_told_apart() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in KINDS {
         let options = options(kind);
         let chain = chain(kind);
         let newer = beside(&chain.path, "-newer");

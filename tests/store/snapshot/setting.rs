@@ -8,7 +8,10 @@ use tempfile::TempDir;
 
 use crate::support::files::{key, place, small};
 
-/// A store of either kind that is not made yet: some two hundred pages, or layers that grow from two.
+/// A kind whose pages are overwritten, one that grows by layers, and one of segments.
+pub const KINDS: [Kind; 3] = [Kind::Bloom, Kind::Scalable, Kind::Fingerprint];
+
+/// A store of a kind that is not made yet: some two hundred pages, layers that grow from two, or a segment of a few pages.
 pub fn options(kind: Kind) -> Options {
     let options = small().kind(kind).fpr(1e-3);
     match kind {

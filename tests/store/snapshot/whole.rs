@@ -5,7 +5,7 @@ use std::ops::ControlFlow;
 
 use everseen::{Error, Kind, Options};
 
-use super::setting::{assert_whole, insert, options, store};
+use super::setting::{KINDS, assert_whole, insert, options, store};
 use crate::support::fault::FaultStorage;
 use crate::support::files::{beside, key, names, place, small};
 
@@ -53,7 +53,7 @@ fn a_copy_has_what_the_store_has_and_is_one_file() {
 
 #[test]
 fn an_empty_store_can_be_copied() {
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in KINDS {
         let (_folder, path, store) = store(&options(kind), 0..0);
         let copy = beside(&path, "-copy");
         assert_eq!(store.snapshot(&copy).unwrap().keys, 0);
