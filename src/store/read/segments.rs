@@ -3,8 +3,6 @@
 //! A look-up reads whatever its directory leads to, and then asks whether the room may have been written again since. If
 //! so, it looks in a newer directory.
 
-use std::sync::Arc;
-
 use crate::error::{Error, Result};
 use crate::segment::pages::{NoAnswer, SegmentPages};
 use crate::store::coordination::handle::Access;
