@@ -3,4 +3,5 @@
 mod algebra;
 mod basics;
 mod overtaken;
+mod room;
 mod stopped_readers;
