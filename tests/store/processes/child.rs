@@ -9,7 +9,7 @@ use everseen::storage::{self, Storage};
 use everseen::{Error, Kind, Options, Store, Verdict};
 
 use super::hooked::Hooked;
-use super::task::{Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
+use super::task::{LEAVING, Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
 use crate::support::numbers::Random;
 use crate::support::unsynced::Unsynced;
 
@@ -133,8 +133,17 @@ impl Worker<'_> {
 
     fn script(&mut self) {
         let from = self.task.keys;
+        let leaving: Vec<u64> = LEAVING.collect();
+        let removes = self.task.kind == Kind::Fingerprint;
+        if removes {
+            self.change(false, leaving[..130].to_vec());
+        }
         self.claim((from..from + 400).collect());
         self.commit();
+        if removes {
+            self.change(false, leaving[110..160].to_vec());
+            self.change(true, leaving[90..120].to_vec());
+        }
         // The buffer is full in the midst of these.
         self.claim((from + 400..from + 800).collect());
         self.commit();
@@ -221,7 +230,11 @@ impl Worker<'_> {
         let all = passing(self.task.keys, self.task.slot);
         let count = 1 + self.random.below(16);
         let first = all.start + self.random.below(all.end - all.start - count + 1);
-        let numbers: Vec<u64> = (first..first + count).collect();
+        self.change(insert, (first..first + count).collect());
+    }
+
+    /// Inserts or removes keys that only this child changes.
+    fn change(&mut self, insert: bool, numbers: Vec<u64>) {
         self.pipe.tell(&Told::Changing(insert, numbers.clone()));
         let bytes = keys(numbers.iter().copied());
         let mut changed = Vec::new();
