@@ -11,6 +11,7 @@ use everseen::{Error, Kind, Options, Store, Verdict};
 use super::hooked::Hooked;
 use super::task::{LEAVING, Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
 use crate::support::numbers::Random;
+use crate::support::segments::Guard;
 use crate::support::unsynced::Unsynced;
 
 #[test]
@@ -25,7 +26,7 @@ fn work() {
     let pipe = Pipe(File::from(pipe));
     let disk: Arc<dyn Storage> = match task.synced {
         true => storage::disk(),
-        false => Unsynced::new(),
+        false => Guard::new(Unsynced::new()),
     };
     let options = task.options().storage(match task.stop {
         Some((counted, stop)) => Hooked::stopping(disk, counted, stop),

@@ -10,6 +10,7 @@ use super::hooked::{Call, Hook, Hooked, Point};
 use super::model::Model;
 use super::parent::{CLOSED, Process, names};
 use super::task::{Counted, LEAVING, Task, Told, Work, keys, writer};
+use crate::support::segments::{Guard, count};
 use crate::support::share::Share;
 use crate::support::unsynced::Unsynced;
 
@@ -154,7 +155,7 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
             ALL + 400
         });
         let care = Arc::new(Care::default());
-        let storage = Hooked::new(Unsynced::new(), care.hook(&path));
+        let storage = Hooked::new(Guard::new(Unsynced::new()), care.hook(&path));
         let options = options.writer("survivor").storage(storage);
         let store = options.create(&path).unwrap();
         prepare(&store, kind);
@@ -185,6 +186,7 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
         let held = ALL + model.passing.check(&store);
         assert_eq!(store.stats().unwrap().keys, held);
         assert!(store.verify().unwrap().is_ok());
+        assert!(kind != Kind::Fingerprint || count(&path) > 1);
         if !died {
             break;
         }

@@ -164,6 +164,7 @@ impl Task {
             .capacity(capacity)
             .fpr(if self.keys > 1 << 15 { 1e-12 } else { 1e-9 })
             .seed([7; 32])
+            .segment_pages(2)
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)

@@ -4,8 +4,8 @@
 use std::io;
 use std::ops::Range;
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use everseen::Map;
 use everseen::storage::{Storage, StorageFile};
@@ -136,6 +136,36 @@ pub struct Seen {
     pub writes: AtomicU64,
     /// The most segments that a directory had when one of them was made.
     pub segments: AtomicU64,
+    /// Directories with more segments than the one before, and with fewer: some were split, some merged.
+    pub grown: AtomicU64,
+    pub shrunk: AtomicU64,
+    /// Directories of a generation that had one: segments were moved together at closing.
+    pub moved: AtomicU64,
+}
+
+impl Seen {
+    /// Ends the test unless everything was seen that a store with several segments goes through.
+    pub fn expect_all(&self) {
+        let Self {
+            writes,
+            segments,
+            grown,
+            shrunk,
+            moved,
+        } = self;
+        println!("{self:?}");
+        assert!(writes.load(Ordering::Relaxed) > 0);
+        assert!(segments.load(Ordering::Relaxed) > 2, "several segments");
+        assert!(
+            grown.load(Ordering::Relaxed) > 0,
+            "more segments than before"
+        );
+        assert!(
+            shrunk.load(Ordering::Relaxed) > 0,
+            "fewer segments than before"
+        );
+        assert!(moved.load(Ordering::Relaxed) > 0, "segments moved together");
+    }
 }
 
 /// A disk that ends with a panic when a write to a store of fingerprints breaks a rule of FORMAT.md, "Room and reuse".
@@ -158,7 +188,11 @@ impl Guard {
 
     fn file(&self, inner: Arc<dyn StorageFile>) -> Arc<dyn StorageFile> {
         let seen = Arc::clone(&self.seen);
-        Arc::new(GuardedFile { inner, seen })
+        Arc::new(GuardedFile {
+            inner,
+            seen,
+            last: Mutex::default(),
+        })
     }
 }
 
@@ -192,6 +226,7 @@ impl Storage for Guard {
 struct GuardedFile {
     inner: Arc<dyn StorageFile>,
     seen: Arc<Seen>,
+    last: Mutex<Option<Named>>,
 }
 
 impl GuardedFile {
@@ -205,6 +240,29 @@ impl GuardedFile {
             }
         }
         Some(bytes)
+    }
+
+    /// Takes note of what a superblock names that has just been written.
+    fn note(&self) {
+        let read = |offset, length| self.read(offset, length);
+        let Some(new) = has_segments(&read).then(|| newest(&read)).flatten() else {
+            return;
+        };
+        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(old) = &*last
+            && old.version < new.version
+        {
+            let generation = |named: &Named| u64_at(&named.entry, 56);
+            let (before, after) = (old.segments.len(), new.segments.len());
+            for (counter, counts) in [
+                (&self.seen.grown, after > before && before > 0),
+                (&self.seen.shrunk, after < before),
+                (&self.seen.moved, generation(old) == generation(&new)),
+            ] {
+                counter.fetch_add(u64::from(counts), Ordering::Relaxed);
+            }
+        }
+        *last = Some(new);
     }
 
     /// Holds a change of pages against what is named.
@@ -259,7 +317,11 @@ impl StorageFile for GuardedFile {
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         self.check(&(offset / PAGE..(offset + bytes.len() as u64).div_ceil(PAGE)));
-        self.inner.write_at(bytes, offset)
+        let written = self.inner.write_at(bytes, offset)?;
+        if SUPERBLOCKS.contains(&(offset as usize)) {
+            self.note();
+        }
+        Ok(written)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
