@@ -2,6 +2,7 @@
 
 mod algebra;
 mod basics;
+mod closing;
 mod overtaken;
 mod room;
 mod stopped_readers;
