@@ -89,8 +89,12 @@ fn scatter(store: &Store, seed: u64) {
         store.insert_hash_batch(&passing).unwrap();
         store.checkpoint().unwrap();
         if random.below(2) == 0 {
-            let gone = passing.iter().map(|raw| HashedKey::from_bits(store.hasher().mix(*raw)));
-            store.remove_hashed(&Vec::from_iter(gone), &mut Vec::new()).unwrap();
+            let gone = passing
+                .iter()
+                .map(|raw| HashedKey::from_bits(store.hasher().mix(*raw)));
+            store
+                .remove_hashed(&Vec::from_iter(gone), &mut Vec::new())
+                .unwrap();
             store.checkpoint().unwrap();
         }
     }

@@ -5,4 +5,5 @@ mod basics;
 mod closing;
 mod overtaken;
 mod room;
+mod shared;
 mod stopped_readers;
