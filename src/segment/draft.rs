@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::entry::{MOST_SEGMENT_PAGES, Segment, TARGET_PAGES};
+use super::entry::{MOST_SEGMENT_PAGES, Segment};
 use super::fences;
 use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
 
@@ -43,14 +43,14 @@ impl Draft {
         }
     }
 
-    /// Takes the first pages off if there are enough for a segment and as many are left.
-    pub(super) fn take_full(&mut self) -> Option<Self> {
-        (self.pages() >= 2 * TARGET_PAGES).then(|| self.take(TARGET_PAGES))
+    /// Takes the first `target` pages off if there are as many for a segment and as many are left.
+    pub(super) fn take_full(&mut self, target: usize) -> Option<Self> {
+        (self.pages() >= 2 * target).then(|| self.take(target))
     }
 
     /// Cuts what is left into segments, of as many pages each as can be, half a target more or less.
-    pub(super) fn cut(mut self) -> Vec<Self> {
-        let pieces = ((self.pages() + TARGET_PAGES / 2) / TARGET_PAGES).max(1);
+    pub(super) fn cut(mut self, target: usize) -> Vec<Self> {
+        let pieces = ((self.pages() + target / 2) / target).max(1);
         let mut cut = Vec::with_capacity(pieces);
         for left in (1..=pieces).rev() {
             cut.push(self.take(self.pages().div_ceil(left)));
@@ -95,6 +95,7 @@ impl Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::segment::entry::TARGET_PAGES;
 
     fn draft(pages: usize) -> Draft {
         let mut draft = Draft::default();
@@ -110,7 +111,7 @@ mod tests {
             .step_by(101)
             .chain([1, 1529, 1530, 2039])
         {
-            let cut = draft(pages).cut();
+            let cut = draft(pages).cut(TARGET_PAGES);
             let sizes: Vec<_> = cut.iter().map(Draft::pages).collect();
             assert_eq!(sizes.iter().sum::<usize>(), pages);
             let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
@@ -128,11 +129,11 @@ mod tests {
 
     #[test]
     fn a_full_draft_leaves_a_segment_behind() {
-        assert_eq!(draft(2 * TARGET_PAGES - 1).take_full(), None);
+        assert_eq!(draft(2 * TARGET_PAGES - 1).take_full(TARGET_PAGES), None);
         let mut full = draft(2 * TARGET_PAGES);
-        let taken = full.take_full().unwrap();
+        let taken = full.take_full(TARGET_PAGES).unwrap();
         assert_eq!((taken.pages(), full.pages()), (TARGET_PAGES, TARGET_PAGES));
         assert_eq!(full.fences[0], TARGET_PAGES as u64 * 10);
-        assert_eq!(full.take_full(), None);
+        assert_eq!(full.take_full(TARGET_PAGES), None);
     }
 }

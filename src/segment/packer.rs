@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::draft::Draft;
+use super::entry::TARGET_PAGES;
 use super::merge::{Changes, merge};
 use crate::page::fingerprint::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
@@ -22,6 +23,8 @@ pub(crate) struct Packer {
     /// Fingerprints that are in no page yet.
     pending: Vec<u64>,
     guess: usize,
+    /// How many pages a segment is to have, about.
+    target: usize,
     /// The fingerprints of the page that is merged.
     decoded: Vec<u64>,
 }
@@ -29,11 +32,17 @@ pub(crate) struct Packer {
 impl Packer {
     /// Begins with a segment whose range begins with `first`.
     pub(crate) fn begin(first: u64) -> Self {
+        Self::aiming_at(TARGET_PAGES, first)
+    }
+
+    /// Does the same, with segments of about this many pages, at least one.
+    pub(crate) fn aiming_at(target: usize, first: u64) -> Self {
         Self {
             draft: Draft::default(),
             first,
             pending: Vec::new(),
             guess: FIRST_GUESS,
+            target,
             decoded: Vec::new(),
         }
     }
@@ -69,7 +78,7 @@ impl Packer {
     /// Returns a segment if one is complete. Asked each time that something was packed, the packer keeps no more than two
     /// segments and what came last.
     pub(crate) fn take_full(&mut self) -> Option<Draft> {
-        self.draft.take_full()
+        self.draft.take_full(self.target)
     }
 
     /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
@@ -78,7 +87,7 @@ impl Packer {
         if self.draft.pages() == 0 {
             self.draft.push(&[], self.first..end);
         }
-        self.draft.cut()
+        self.draft.cut(self.target)
     }
 
     /// Packs what makes full pages; with the end of the range, all there is.

@@ -38,6 +38,11 @@ pub(crate) trait PassIo {
         false
     }
 
+    /// Returns how many pages a segment is to have, about.
+    fn target_pages(&self) -> usize {
+        TARGET_PAGES
+    }
+
     /// Returns the error of a segment that is not what was written.
     fn fault(&self, fault: SegmentFault) -> Self::Error;
 }
@@ -94,7 +99,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             self.merge(index)?;
             let end = range(self.old, index, self.space).end;
             let pages = self.packer.as_ref().map_or(0, Packer::pages);
-            if pages >= TARGET_PAGES / 2 || index + 1 == self.old.len() {
+            if pages >= self.io.target_pages() / 2 || index + 1 == self.old.len() {
                 self.finish(end)?;
             }
         }
@@ -110,8 +115,10 @@ impl<'a, I: PassIo> Pass<'a, I> {
             let end = (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
             self.io.changes(begin..end, &mut self.changes)?;
             if !self.changes.added.is_empty() {
-                let packer = self.packer.get_or_insert_with(|| Packer::begin(0));
-                packer.put(&self.changes.added);
+                self.begin(0);
+                if let Some(packer) = &mut self.packer {
+                    packer.put(&self.changes.added);
+                }
                 self.write_full()?;
             }
             begin = end;
@@ -152,7 +159,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         }
         let image = image.and_then(|image| image.check_fences().map(|()| image));
         let image = image.map_err(|fault| self.io.fault(fault))?;
-        self.packer.get_or_insert_with(|| Packer::begin(own.start));
+        self.begin(own.start);
         let mut keys = 0;
         let at_once = (segment.pages as usize).div_ceil(parts.max(1));
         for first in (0..segment.pages as usize).step_by(at_once) {
@@ -164,6 +171,13 @@ impl<'a, I: PassIo> Pass<'a, I> {
             keys += self.merge_pages(&image, pages)?;
         }
         image.check_keys(keys).map_err(|fault| self.io.fault(fault))
+    }
+
+    /// Begins to pack at the first fingerprint of a range, unless what came before is to be packed together with it.
+    fn begin(&mut self, first: u64) {
+        let target = self.io.target_pages();
+        self.packer
+            .get_or_insert_with(|| Packer::aiming_at(target, first));
     }
 
     /// Returns whether the segment that comes next has nothing to take in.
@@ -183,10 +197,10 @@ impl<'a, I: PassIo> Pass<'a, I> {
         }
         let mut merged = Vec::new();
         merge(&image.salvage(), self.changes.borrowed(), &mut merged);
-        let packer = self
-            .packer
-            .get_or_insert_with(|| Packer::begin(range.start));
-        packer.put(&merged);
+        self.begin(range.start);
+        if let Some(packer) = &mut self.packer {
+            packer.put(&merged);
+        }
         self.write_full()
     }
 

@@ -10,6 +10,7 @@ use super::image::Image;
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{place, small};
 use crate::support::numbers::key;
+use crate::support::segments::{from, newest};
 
 /// A store as it lies on the disk, and what is known of its keys.
 pub struct Known {
@@ -42,6 +43,7 @@ impl Making {
             .kind(Kind::Fingerprint)
             .capacity(10_000)
             .fpr(1e-12)
+            .segment_pages(2)
             .transactional(transactional)
             .storage(storage.shared());
         options.create(&path).unwrap().close().unwrap();
@@ -89,7 +91,7 @@ impl Making {
     fn sessions(mut self, count: u64) -> Self {
         for session in 0..count {
             let store = self.open();
-            self.change(&store, 400, 50 * session as usize, true);
+            self.change(&store, 800, 50 * session as usize, true);
             store.commit_with(b"early").unwrap();
             store.close().unwrap();
             self.logged.clear();
@@ -156,5 +158,11 @@ pub fn all() -> Vec<Known> {
         killed(true),
     ];
     stores.extend((1..=5).map(broken_off));
+    let segments = stores.iter().map(|known| {
+        let named = newest(&from(known.image.store())).unwrap();
+        named.segments.len()
+    });
+    let several = segments.filter(|segments| *segments > 1).count();
+    assert!(several > 3, "{several} stores have several segments");
     stores
 }

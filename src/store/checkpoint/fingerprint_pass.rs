@@ -188,6 +188,10 @@ impl PassIo for SegmentIo<'_, '_> {
         self.access.state.is_repairing()
     }
 
+    fn target_pages(&self) -> usize {
+        self.access.options.segment_pages as usize
+    }
+
     fn fault(&self, fault: SegmentFault) -> PassFailure {
         self.damaged(fault)
     }

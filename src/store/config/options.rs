@@ -8,6 +8,7 @@ use crate::file::label::{LABEL_WRITER, MAX_LABEL};
 use crate::file::superblock::MAX_WRITER_NAME;
 use crate::hash::Hash;
 use crate::page::Kind;
+use crate::segment::entry::TARGET_PAGES;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::template::Template;
 use crate::store::coordination::place::Place;
@@ -77,6 +78,7 @@ pub struct Options {
     pub(crate) exclusive: bool,
     pub(crate) timeout: Duration,
     pub(crate) on_damage: OnDamage,
+    pub(crate) segment_pages: u64,
     pub(crate) storage: Arc<dyn Storage>,
 }
 
@@ -106,6 +108,7 @@ impl Default for Options {
             exclusive: false,
             timeout: DEFAULT_TIMEOUT,
             on_damage: OnDamage::default(),
+            segment_pages: TARGET_PAGES as u64,
             storage: storage::disk(),
         }
     }
@@ -277,6 +280,14 @@ impl Options {
         self
     }
 
+    /// Sets how many pages a segment has that this handle writes, about: 2 to 1020 (1020 by default). For tests, so that
+    /// a store of [`Kind::Fingerprint`] with few keys has several segments.
+    #[doc(hidden)]
+    pub fn segment_pages(mut self, pages: u64) -> Self {
+        self.segment_pages = pages;
+        self
+    }
+
     /// Sets where files lie. Defaults to [`storage::disk`]; a test may put a layer in between. Locks are always those
     /// of the operating system.
     pub fn storage(mut self, storage: Arc<dyn Storage>) -> Self {
@@ -324,6 +335,10 @@ impl Options {
         if self.writer == LABEL_WRITER {
             let expected = "a name other than that of the label";
             return wrong("writer", expected, self.writer.clone());
+        }
+        if !(2..=TARGET_PAGES as u64).contains(&self.segment_pages) {
+            let got = self.segment_pages.to_string();
+            return wrong("segment_pages", "2 to 1020", got);
         }
         let label = self.label.as_deref().unwrap_or_default();
         if label.len() > MAX_LABEL {

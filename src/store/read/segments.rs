@@ -133,3 +133,105 @@ pub(crate) fn probe_segments(
     rest.drop_if(|place| found[place]);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+    use std::sync::Arc;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::{Kind, Options, Store};
+
+    const KEYS: u64 = 6000;
+
+    fn options() -> Options {
+        let options = Options::new().kind(Kind::Fingerprint).background(false);
+        options
+            .capacity(50_000)
+            .fpr(1e-12)
+            .measured(false)
+            .segment_pages(2)
+    }
+
+    /// Makes a store whose file is much longer than what it holds.
+    fn worn_out(path: &Path) -> Store {
+        let store = options().create(path).unwrap();
+        store.insert_hash_batch(&Vec::from_iter(0..KEYS)).unwrap();
+        store.checkpoint().unwrap();
+        for round in 1..4 {
+            for passing in (round << 20..(round << 20) + 2000).step_by(1000) {
+                let passing = Vec::from_iter(passing..passing + 1000);
+                store.insert_hash_batch(&passing).unwrap();
+                store.checkpoint().unwrap();
+                passing
+                    .iter()
+                    .for_each(|key| assert!(store.remove_hash(*key).unwrap()));
+                store.checkpoint().unwrap();
+            }
+        }
+        store
+    }
+
+    /// What a look-up has that is under way, and how long the map of the file is that it reads.
+    fn view_of(store: &Store) -> (Arc<View>, u64) {
+        let view = store.engine.views.cell.load_full();
+        let length = view.segments.as_ref().unwrap().map().len() as u64 * 8;
+        (view, length)
+    }
+
+    /// Looks for keys through a view, all of whose map is read. The handle may be closed.
+    fn look_through(store: &Store, view: &View) {
+        let segments = view.segments.as_ref().unwrap();
+        for word in (0..segments.map().len()).step_by(512) {
+            std::hint::black_box(segments.map().word(word));
+        }
+        for key in 0..KEYS {
+            let hash = store.hasher().mix(key);
+            match Reader::of(&store.engine).probe_segments(view, segments, hash) {
+                Ok(found) => assert!(found, "key {key}"),
+                Err(Error::Closed | Error::Ended) => {}
+                Err(error) => panic!("key {key}: {error:?}"),
+            }
+        }
+    }
+
+    fn length(path: &Path) -> u64 {
+        std::fs::metadata(path).unwrap().len()
+    }
+
+    /// A look-up of the handle that closes, through a view that has been renewed since; or one of another handle that is
+    /// closed, and not dropped.
+    #[test]
+    fn no_file_is_cut_off_under_an_old_view() {
+        for of_another in [false, true] {
+            let folder = TempDir::new().unwrap();
+            let path = folder.path().join("store");
+            let first = worn_out(&path);
+            // Its map is as long as the file is now.
+            let store = options().open(&path).unwrap();
+            let (view, mapped) = view_of(&store);
+            assert_eq!(mapped, length(&path));
+            store.insert_hash(1 << 40).unwrap();
+            store.checkpoint().unwrap();
+            assert!(!Arc::ptr_eq(&view, &view_of(&store).0));
+            let (one, last) = match of_another {
+                true => (&store, &first),
+                false => (&first, &store),
+            };
+            one.close().unwrap();
+            last.close().unwrap();
+            let kept = length(&path);
+            assert!(
+                mapped <= kept,
+                "cut off at {kept} under {mapped}, of another: {of_another}"
+            );
+            look_through(&store, &view);
+            drop(view);
+
+            options().open(&path).unwrap().close().unwrap();
+            assert!(length(&path) < mapped, "nothing to cut off at {mapped}");
+        }
+    }
+}

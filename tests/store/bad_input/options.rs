@@ -111,6 +111,10 @@ fn invalid(error: &Error, option: &str, expected: &str, got: &str) {
 
 #[test]
 fn values_out_of_their_range() {
+    for pages in [0, 1, 1021, u64::MAX] {
+        let (error, got) = (refused(&small().segment_pages(pages)), pages.to_string());
+        invalid(&error, "segment_pages", "2 to 1020", &got);
+    }
     let buffer = "at least 131072 bytes";
     invalid(&refused(&small().buffer(0)), "buffer", buffer, "0");
     invalid(

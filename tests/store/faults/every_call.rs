@@ -5,6 +5,7 @@ use std::fmt::Write;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
+use std::sync::Arc;
 
 use everseen::{Error, Kind, Options};
 use tempfile::TempDir;
@@ -134,8 +135,18 @@ fn life(kind: Kind, transactional: bool) {
         Commit,
         Insert(5600..5700),
     ];
-    let steps = with_removals(kind, &steps, &[(6, 100..250), (8, 700..900), (12, 40..60)]);
+    let mut steps = with_removals(kind, &steps, &[(6, 100..250), (8, 700..900), (12, 40..60)]);
     let options = options(kind, transactional);
+    if kind == Kind::Fingerprint {
+        // Most of what is there, so that segments merge.
+        for first in (1600..5600).step_by(500) {
+            steps.extend([Step::Remove(first..first + 500), Commit]);
+        }
+        let run = Run::create(&options, transactional, None).unwrap();
+        let seen = Arc::clone(&run.seen);
+        each(&steps, run).unwrap();
+        seen.expect_all();
+    }
     sweep(|rule| each(&steps, Run::create(&options, transactional, rule)?));
 }
 

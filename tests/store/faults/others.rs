@@ -1,9 +1,11 @@
 //! Two handles on one store, one of them on a failing disk: the other goes on.
 
+use everseen::storage::disk;
 use everseen::{Error, Kind, Options, Store};
 
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, place, ready_keys, small};
+use crate::support::segments::Guard;
 use crate::support::share::Share;
 
 fn options(kind: Kind, transactional: bool) -> Options {
@@ -11,6 +13,7 @@ fn options(kind: Kind, transactional: bool) -> Options {
         .kind(kind)
         .capacity(8000)
         .fpr(1e-9)
+        .segment_pages(2)
         .seed([7; 32])
         .transactional(transactional)
 }
@@ -93,10 +96,10 @@ fn fail(store: &Store, promised: &mut Promised, transactional: bool) -> Result<(
 
 fn run(kind: Kind, transactional: bool, rule: Option<Rule>) -> Result<Vec<Event>, String> {
     let (_folder, path) = place();
-    let well = FaultStorage::without_syncs();
+    let well = FaultStorage::over(Guard::new(disk()));
     let other = options(kind, transactional).storage(well.shared());
     let other = other.create(&path).unwrap();
-    let storage = FaultStorage::without_syncs();
+    let storage = FaultStorage::over(Guard::new(disk()));
     let failing = options(kind, transactional).storage(storage.shared());
     let failing = failing.open(&path).unwrap();
     if let Some(rule) = rule {

@@ -3,12 +3,15 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
+use everseen::storage::disk;
 use everseen::{Error, Kind, Options, Store};
 use tempfile::TempDir;
 
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, image, key, place, ready_keys, small};
+use crate::support::segments::{Guard, Seen};
 
 /// One thing that a user does.
 #[derive(Debug, Clone)]
@@ -40,6 +43,8 @@ pub(super) struct Model {
 /// A store on a failing disk.
 pub struct Run {
     storage: FaultStorage,
+    /// What was seen of segments.
+    pub(super) seen: Arc<Seen>,
     options: Options,
     pub(super) transactional: bool,
     folder: TempDir,
@@ -65,6 +70,7 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
         .kind(kind)
         .capacity(capacity)
         .fpr(1e-9)
+        .segment_pages(2)
         .seed([7; 32])
         .transactional(transactional)
 }
@@ -121,13 +127,15 @@ impl Run {
         path: PathBuf,
         rule: Option<Rule>,
     ) -> Self {
-        let storage = FaultStorage::without_syncs();
+        let seen = Arc::default();
+        let storage = FaultStorage::over(Guard::telling(disk(), &seen));
         if let Some(rule) = rule {
             storage.arm(rule);
         }
         Self {
             options: options.clone().storage(storage.shared()),
             storage,
+            seen,
             transactional,
             folder,
             path,

@@ -2,5 +2,8 @@
 
 mod algebra;
 mod basics;
+mod closing;
 mod overtaken;
+mod room;
+mod shared;
 mod stopped_readers;

@@ -5,11 +5,15 @@ use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everseen::{Options, Store, storage};
+use everseen::hash::HashedKey;
+use everseen::{Kind, Options, Store, storage};
 
 use super::stopping::{Halt, Stopping};
-use super::task::{MOST_NEW, MOST_WORKERS, Pipe, Task, Told, VARIABLE, Work, key_of};
+use super::task::{
+    MOST_NEW, MOST_WORKERS, Pipe, Task, Told, VARIABLE, Work, key_of, numbers_of, tag,
+};
 use crate::support::numbers::Random;
+use crate::support::segments::Guard;
 use crate::support::unsynced::Unsynced;
 
 #[test]
@@ -29,9 +33,12 @@ fn work() {
     let pipe = Arc::new(Pipe::new(File::from(pipe)));
     let halt = Arc::new(Halt::default());
     let options = task.options().storage(match task.stop {
-        Some(stop) => Arc::new(Stopping::new(Unsynced::new(), stop, &halt, &pipe)),
+        Some(stop) => {
+            let disk = Guard::new(Unsynced::new());
+            Arc::new(Stopping::new(disk, stop, &halt, &pipe))
+        }
         None if task.synced => storage::disk(),
-        None => Unsynced::new(),
+        None => Guard::new(Unsynced::new()),
     });
     pipe.tell(Told::Starting);
     let store = options.open_or_create(&task.path).unwrap();
@@ -44,7 +51,8 @@ fn work() {
                 pipe: &pipe,
                 worker: 0,
                 next: task.next[0],
-                committed: task.next[0],
+                gone: task.gone[0],
+                committed: (task.next[0], task.gone[0]),
                 random: Random::new(task.seed),
             };
             match task.work {
@@ -66,7 +74,8 @@ fn many(task: &Task, pipe: &Pipe, store: &Store) {
                     pipe,
                     worker,
                     next: task.next[worker],
-                    committed: 0,
+                    gone: task.gone[worker],
+                    committed: (0, 0),
                     random: Random::new(task.seed ^ worker as u64),
                 };
                 loop {
@@ -136,8 +145,10 @@ struct Worker<'a> {
     worker: usize,
     /// The next key.
     next: u64,
-    /// In a transactional store, the next key when it was last committed.
-    committed: u64,
+    /// The first key that is not removed.
+    gone: u64,
+    /// In a transactional store, the same two when they were last committed.
+    committed: (u64, u64),
     random: Random,
 }
 
@@ -180,7 +191,11 @@ impl Worker<'_> {
                 self.commit(store);
             }
         }
+        self.remove(store, 500);
+        self.commit(store);
+        self.remove(store, 150);
         self.checkpoint(store);
+        self.remove(store, 100);
         self.insert(store, 300);
         self.commit(store);
         self.insert(store, 200);
@@ -196,12 +211,9 @@ impl Worker<'_> {
 
     fn check_start(&self, store: &Store) {
         if self.task.transactional {
-            let tag = store
-                .last_commit("default")
-                .unwrap()
-                .map(|commit| commit.tag);
-            let tag = tag.map_or(0, |tag| u64::from_le_bytes(tag.try_into().unwrap()));
-            assert_eq!(tag, self.next, "the last commit's tag");
+            let last = store.last_commit("default").unwrap();
+            let numbers = numbers_of(last.as_ref());
+            assert_eq!(numbers, (self.next, self.gone), "the last commit's tag");
         }
     }
 
@@ -209,6 +221,15 @@ impl Worker<'_> {
         match self.random.below(64) {
             0 => self.checkpoint(store),
             1..8 => self.commit(store),
+            8..13 if self.task.kind == Kind::Fingerprint => {
+                // At times so many that segments merge.
+                let most = match self.random.below(5) {
+                    0 => 1 << 13,
+                    _ => 1 << self.random.below(10),
+                };
+                let count = 1 + self.random.below(most);
+                self.remove(store, count);
+            }
             _ => {
                 let most = 1 << self.random.below(10);
                 let count = 1 + self.random.below(most);
@@ -221,15 +242,13 @@ impl Worker<'_> {
     fn insert(&mut self, store: &Store, count: u64) {
         let limit = self.task.limit() / self.task.workers as u64;
         let count = count.min(MOST_NEW).min(limit.saturating_sub(self.next));
-        if self.task.transactional && self.next - self.committed + count > store.transaction_quota()
-        {
-            self.commit(store);
-        }
+        self.spare_quota(store, count);
         let mut batch = Vec::new();
         let mut expected = Vec::new();
         for index in self.next..self.next + count {
-            if self.next > 0 && self.random.below(16) == 0 {
-                batch.push(key_of(self.worker, self.random.below(self.next)));
+            if self.next > self.gone && self.random.below(16) == 0 {
+                let old = self.gone + self.random.below(self.next - self.gone);
+                batch.push(key_of(self.worker, old));
                 expected.push(false);
             }
             batch.push(key_of(self.worker, index));
@@ -247,14 +266,47 @@ impl Worker<'_> {
         });
     }
 
+    /// Commits if the transaction has no room for so many changes.
+    fn spare_quota(&mut self, store: &Store, count: u64) {
+        let changed = self.next - self.committed.0 + self.gone - self.committed.1;
+        if self.task.transactional && changed + count > store.transaction_quota() {
+            self.commit(store);
+        }
+    }
+
+    /// Removes the oldest keys, where the kind can.
+    fn remove(&mut self, store: &Store, count: u64) {
+        if self.task.kind != Kind::Fingerprint {
+            return;
+        }
+        let count = count.min(self.next - self.gone);
+        for first in (0..count).step_by(MOST_NEW as usize) {
+            let some = MOST_NEW.min(count - first);
+            self.spare_quota(store, some);
+            let batch: Vec<_> = (self.gone..self.gone + some)
+                .map(|index| store.hasher().mix(key_of(self.worker, index)))
+                .map(HashedKey::from_bits)
+                .collect();
+            let mut removed = Vec::new();
+            store.remove_hashed(&batch, &mut removed).unwrap();
+            assert!(removed.iter().all(|removed| *removed), "a key was gone");
+            self.gone += some;
+            self.pipe.tell(Told::Removed {
+                worker: self.worker,
+                gone: self.gone,
+            });
+        }
+    }
+
     fn commit(&mut self, store: &Store) {
-        self.pipe.tell(Told::Committing { next: self.next });
+        let (next, gone) = (self.next, self.gone);
+        self.pipe.tell(Told::Committing { next, gone });
         let sequence = if self.task.transactional {
-            store.commit_with(&self.next.to_le_bytes())
+            store.commit_with(&tag(next, gone))
         } else {
             store.commit()
         };
-        self.committed = self.next;
+        self.committed = (next, gone);
         let sequence = sequence.unwrap();
         self.pipe.tell(Told::Committed { sequence });
     }
@@ -269,7 +321,7 @@ impl Worker<'_> {
         store.close().unwrap();
         drop(store);
         if self.task.transactional {
-            self.next = self.committed;
+            (self.next, self.gone) = self.committed;
         }
         let store = options.open(&self.task.path).unwrap();
         self.check_start(&store);

@@ -4,8 +4,9 @@ use everseen::Kind;
 
 use super::parent::{Moment, run, with_stores};
 use super::survivor::Ledger;
-use super::task::{MOST_WORKERS, Task, Work};
+use super::task::{MOST_WORKERS, Task, Told, Work, key_of, tag};
 use crate::support::numbers::Random;
+use crate::support::segments::count;
 
 /// Kills of each of the six tests here, unless this variable says how many all together.
 const KILLS: u64 = 10;
@@ -41,12 +42,30 @@ fn moment(random: &mut Random) -> Moment {
     }
 }
 
+/// Makes a store of several segments, and has the ledger know of its keys.
+fn fill(task: &mut Task, ledger: &mut Ledger) {
+    with_stores(|| {
+        let store = task.options().create(&task.path).unwrap();
+        let count = 5000;
+        for next in (500..=count).step_by(500) {
+            let keys: Vec<_> = (next - 500..next).map(|index| key_of(0, index)).collect();
+            store.insert_hash_batch(&keys).unwrap();
+            ledger.note(Told::Inserted { worker: 0, next }, task.transactional);
+            ledger.note(Told::Committing { next, gone: 0 }, task.transactional);
+            let sequence = store.commit_with(&tag(next, 0)).unwrap();
+            ledger.note(Told::Committed { sequence }, task.transactional);
+        }
+        task.next[0] = count;
+        store.close().unwrap();
+    });
+}
+
 /// Kills children at work on stores of one kind.
 fn kill_often(kind: Kind, transactional: bool) {
     let kills = kills();
     let mut random = Random::new(u64::from(transactional) * 2 + kind_seed(kind));
     let mut killed = 0;
-    let (mut keys, mut stores, mut while_opening) = (0, 0, 0);
+    let (mut keys, mut stores, mut while_opening, mut segments) = (0, 0, 0, 0);
     while killed < kills {
         let folder = tempfile::tempdir().unwrap();
         let mut ledger = Ledger::default();
@@ -59,6 +78,7 @@ fn kill_often(kind: Kind, transactional: bool) {
             work: Work::Random,
             seed: 0,
             next: [0; MOST_WORKERS],
+            gone: [0; MOST_WORKERS],
             stop: None,
             path: folder.path().join("store"),
         };
@@ -66,6 +86,9 @@ fn kill_often(kind: Kind, transactional: bool) {
             task.workers = 2;
         }
         stores += 1;
+        if kind == Kind::Fingerprint && stores % 2 == 1 {
+            fill(&mut task, &mut ledger);
+        }
         while killed < kills && task.next.iter().sum::<u64>() < task.limit() / 10 * 9 {
             task.background = random.below(2) == 0;
             task.synced = random.below(8) == 0;
@@ -80,11 +103,16 @@ fn kill_often(kind: Kind, transactional: bool) {
             println!(
                 "kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}"
             );
-            task.next = with_stores(|| ledger.look(&task, buffer, keep));
+            let held = with_stores(|| ledger.look(&task, buffer, keep));
+            (task.next, task.gone) = (held.next, held.gone);
             killed += 1;
+            if task.path.exists() {
+                segments = segments.max(count(&task.path));
+            }
         }
         keys += task.next.iter().sum::<u64>();
     }
+    assert!(kind != Kind::Fingerprint || segments > 2, "{segments}");
     eprintln!(
         "{kind}, transactional {transactional}: {killed} kills, {while_opening} of them before the store was open, \
          {stores} stores, {keys} keys, none lost"

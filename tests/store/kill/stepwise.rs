@@ -6,6 +6,7 @@ use everseen::Kind;
 use super::parent::{Moment, run, with_stores};
 use super::survivor::{Ledger, copy_of};
 use super::task::{MOST_WORKERS, Task, Work};
+use crate::support::segments::count;
 use crate::support::share::Share;
 
 /// Steps between two first kills whose recovery is killed in turn, and between those kills.
@@ -33,6 +34,7 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
             work: Work::Script,
             seed: 1,
             next: [0; MOST_WORKERS],
+            gone: [0; MOST_WORKERS],
             stop: Some(stop),
             path: folder.path().join("store"),
         };
@@ -40,8 +42,10 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
         println!("{task:?}, killed {killed}, {ledger:?}");
         let due = steps.is_multiple_of(strides.0);
         steps += 1;
-        task.next = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
+        let held = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
+        (task.next, task.gone) = (held.next, held.gone);
         if !killed {
+            assert!(kind != Kind::Fingerprint || count(&task.path) > 1);
             break;
         }
         kills += 1;

@@ -4,21 +4,30 @@ use std::path::{Path, PathBuf};
 
 use everseen::{Options, Store};
 
-use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of};
+use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of, numbers_of};
 use crate::support::unsynced::Unsynced;
 
 /// How far behind the last key to look for keys that must not be there.
 const BEYOND: u64 = 4096;
+
+/// Which keys of each worker a store holds: those from `gone` up to `next`.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Held {
+    pub next: [u64; MOST_WORKERS],
+    pub gone: [u64; MOST_WORKERS],
+}
 
 /// What the store must hold, and what it may.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
     /// Keys of each worker that must be there (in a transactional store: that are committed).
     certain: [u64; MOST_WORKERS],
+    /// How many of those, from the first on, must not be there any more.
+    gone: [u64; MOST_WORKERS],
     /// The number of the last commit.
     sequence: u64,
-    /// A commit that may or may not count, and how many keys it covers.
-    committing: Option<u64>,
+    /// A commit that may or may not count, and how many keys it covers, and removals.
+    committing: Option<(u64, u64)>,
     /// Whether anything can have been inserted since.
     opened: bool,
 }
@@ -33,13 +42,18 @@ impl Ledger {
                     self.certain[worker] = self.certain[worker].max(next);
                 }
             }
-            Told::Committing { next } => self.committing = Some(next),
+            Told::Removed { worker, gone } => {
+                if !transactional {
+                    self.gone[worker] = self.gone[worker].max(gone);
+                }
+            }
+            Told::Committing { next, gone } => self.committing = Some((next, gone)),
             Told::Committed { sequence } => {
                 self.sequence = self.sequence.max(sequence);
-                if let Some(next) = self.committing.take()
+                if let Some(covered) = self.committing.take()
                     && transactional
                 {
-                    self.certain[0] = next;
+                    (self.certain[0], self.gone[0]) = covered;
                 }
             }
             Told::Starting | Told::Done | Told::Stopped => {}
@@ -51,8 +65,8 @@ impl Ledger {
         self.opened
     }
 
-    /// Holds an open store against the ledger; answers how many keys of each worker are in it.
-    fn check(&self, store: &Store, task: &Task) -> [u64; MOST_WORKERS] {
+    /// Holds an open store against the ledger; answers which keys of each worker are in it.
+    fn check(&self, store: &Store, task: &Task) -> Held {
         let commit = store.last_commit("default").unwrap();
         let sequence = commit.as_ref().map_or(0, |commit| commit.sequence);
         assert!(
@@ -60,33 +74,42 @@ impl Ledger {
             "{sequence} commits, {}",
             self.sequence
         );
-        let mut held = self.certain;
+        let (mut held, mut gone) = (self.certain, self.gone);
         if task.transactional {
-            let tag = commit.map_or(0, |commit| {
-                u64::from_le_bytes(commit.tag.try_into().unwrap())
-            });
+            let tag = numbers_of(commit.as_ref());
             if self.committing == Some(tag) {
                 assert!((self.sequence..=self.sequence + 1).contains(&sequence));
             } else {
-                assert_eq!((tag, sequence), (self.certain[0], self.sequence));
+                let certain = (self.certain[0], self.gone[0]);
+                assert_eq!((tag, sequence), (certain, self.sequence));
             }
-            held[0] = tag;
+            (held[0], gone[0]) = tag;
         }
-        for (worker, held) in held.iter_mut().enumerate().take(task.workers) {
+        // In a plain store the batch that was being changed may be there in part: its first keys.
+        let more = if task.transactional || !self.opened {
+            0
+        } else {
+            MOST_NEW
+        };
+        let workers = held.iter_mut().zip(&mut gone).enumerate();
+        for (worker, (held, gone)) in workers.take(task.workers) {
             let indices = 0..*held + BEYOND;
             let hashes: Vec<_> = indices.map(|index| key_of(worker, index)).collect();
             let found = store.contains_hash_batch(&hashes).unwrap();
-            let lost = found[..*held as usize].iter().position(|found| !found);
+            let absent = found[..*held as usize].iter().take_while(|found| !**found);
+            let absent = absent.count() as u64;
+            assert!(
+                (*gone..=*gone + more).contains(&absent),
+                "{absent} keys of worker {worker} are removed, of {gone}"
+            );
+            *gone = absent;
+            let lost = found[absent as usize..*held as usize]
+                .iter()
+                .position(|found| !found);
             assert_eq!(
                 lost, None,
                 "key {lost:?} of worker {worker} is lost, of {held}"
             );
-            // In a plain store the batch that was being inserted may be there in part: its first keys.
-            let more = if task.transactional || !self.opened {
-                0
-            } else {
-                MOST_NEW
-            };
             let beyond = &found[*held as usize..];
             let extra = beyond.iter().take_while(|found| **found).count() as u64;
             assert!(
@@ -102,19 +125,22 @@ impl Ledger {
         }
         assert_eq!(
             store.stats().unwrap().keys,
-            held.iter().sum::<u64>(),
+            held.iter().sum::<u64>() - gone.iter().sum::<u64>(),
             "the count of keys"
         );
-        held
+        Held { next: held, gone }
     }
 
     /// Looks at what a kill left, all ways there are, and begins anew from there.
     ///
     /// With `keep` the looking happens on a copy, and the next child finds what the kill left.
-    pub fn look(&mut self, task: &Task, buffer: u64, keep: bool) -> [u64; MOST_WORKERS] {
+    pub fn look(&mut self, task: &Task, buffer: u64, keep: bool) -> Held {
         if !task.path.exists() {
             assert!(!self.opened, "the whole store is gone");
-            return self.certain;
+            return Held {
+                next: self.certain,
+                gone: self.gone,
+            };
         }
         let copy = keep.then(|| copy_of(&task.path));
         let path = match &copy {
@@ -147,7 +173,8 @@ impl Ledger {
         assert_eq!(self.check(&store, task), held, "after closing");
         assert!(store.verify().unwrap().is_ok());
         *self = Self {
-            certain: held,
+            certain: held.next,
+            gone: held.gone,
             sequence,
             committing: None,
             opened: false,

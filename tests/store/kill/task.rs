@@ -4,8 +4,9 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everseen::{Kind, Options};
+use everseen::{Commit, Kind, Options};
 
+use crate::support::forge::u64_at;
 use crate::support::numbers::key;
 
 /// Where a child finds its task.
@@ -41,6 +42,8 @@ pub struct Task {
     pub seed: u64,
     /// The first key of each worker that is not in the store.
     pub next: [u64; MOST_WORKERS],
+    /// The first key of each worker that has not been removed, where the kind can.
+    pub gone: [u64; MOST_WORKERS],
     /// At which call to the file system to stop and wait to be killed.
     pub stop: Option<u64>,
     pub path: PathBuf,
@@ -57,8 +60,9 @@ impl Task {
             .stop
             .map_or("never".to_owned(), |stop| stop.to_string());
         let [first, second] = self.next;
+        let [gone, gone_too] = self.gone;
         format!(
-            "{} {} {} {} {} {work} {} {first} {second} {stop} {}",
+            "{} {} {} {} {} {work} {} {first} {second} {gone} {gone_too} {stop} {}",
             self.kind,
             self.transactional,
             self.background,
@@ -70,7 +74,7 @@ impl Task {
     }
 
     pub fn decode(text: &str) -> Self {
-        let fields: Vec<_> = text.splitn(11, ' ').collect();
+        let fields: Vec<_> = text.splitn(13, ' ').collect();
         let [
             kind,
             transactional,
@@ -81,6 +85,8 @@ impl Task {
             seed,
             first,
             second,
+            gone,
+            gone_too,
             stop,
             path,
         ] = fields[..]
@@ -100,6 +106,7 @@ impl Task {
             },
             seed: seed.parse().unwrap(),
             next: [first.parse().unwrap(), second.parse().unwrap()],
+            gone: [gone.parse().unwrap(), gone_too.parse().unwrap()],
             stop: (stop != "never").then(|| stop.parse().unwrap()),
             path: path.into(),
         }
@@ -134,6 +141,7 @@ impl Task {
                 1e-9
             })
             .seed([7; 32])
+            .segment_pages(2)
             .transactional(self.transactional)
             .background(self.background)
     }
@@ -142,6 +150,21 @@ impl Task {
 /// Key number `index` of a worker.
 pub fn key_of(worker: usize, index: u64) -> u64 {
     key(index * MOST_WORKERS as u64 + worker as u64)
+}
+
+/// The tag of a commit of all keys below `next`, and of the removal of those below `gone`.
+pub fn tag(next: u64, gone: u64) -> [u8; 16] {
+    let mut tag = [0; 16];
+    tag[..8].copy_from_slice(&next.to_le_bytes());
+    tag[8..].copy_from_slice(&gone.to_le_bytes());
+    tag
+}
+
+/// The numbers in the tag of a last commit.
+pub fn numbers_of(commit: Option<&Commit>) -> (u64, u64) {
+    commit.map_or((0, 0), |commit| {
+        (u64_at(&commit.tag, 0), u64_at(&commit.tag, 8))
+    })
 }
 
 /// What a child tells.
@@ -160,9 +183,15 @@ pub enum Told {
         worker: usize,
         next: u64,
     },
-    /// A commit of all keys below `next` begins.
+    /// All keys of the worker below `gone` have been removed.
+    Removed {
+        worker: usize,
+        gone: u64,
+    },
+    /// A commit of all keys below `next` begins, and of the removal of those below `gone`.
     Committing {
         next: u64,
+        gone: u64,
     },
     Committed {
         sequence: u64,
@@ -173,16 +202,21 @@ pub enum Told {
     Stopped,
 }
 
-pub const TOLD_BYTES: usize = 16;
+pub const TOLD_BYTES: usize = 24;
 
 impl Told {
     fn encode(self) -> [u8; TOLD_BYTES] {
+        let mut other = 0;
         let (kind, worker, number): (u32, usize, u64) = match self {
             Told::Starting => (1, 0, 0),
             Told::Opened => (2, 0, 0),
             Told::Inserted { worker, next } => (3, worker, next),
             Told::Seen { worker, next } => (4, worker, next),
-            Told::Committing { next } => (5, 0, next),
+            Told::Committing { next, gone } => {
+                other = gone;
+                (5, 0, next)
+            }
+            Told::Removed { worker, gone } => (9, worker, gone),
             Told::Committed { sequence } => (6, 0, sequence),
             Told::Done => (7, 0, 0),
             Told::Stopped => (8, 0, 0),
@@ -190,21 +224,21 @@ impl Told {
         let mut bytes = [0; TOLD_BYTES];
         bytes[..4].copy_from_slice(&kind.to_le_bytes());
         bytes[4] = worker as u8;
-        bytes[8..].copy_from_slice(&number.to_le_bytes());
+        bytes[8..16].copy_from_slice(&number.to_le_bytes());
+        bytes[16..].copy_from_slice(&other.to_le_bytes());
         bytes
     }
 
     pub fn decode(bytes: [u8; TOLD_BYTES]) -> Self {
         let worker = usize::from(bytes[4]);
-        let next = bytes
-            .last_chunk()
-            .map_or(0, |last| u64::from_le_bytes(*last));
+        let [next, gone] = [8, 16].map(|at| u64_at(&bytes, at));
         match bytes[0] {
             1 => Told::Starting,
             2 => Told::Opened,
             3 => Told::Inserted { worker, next },
             4 => Told::Seen { worker, next },
-            5 => Told::Committing { next },
+            5 => Told::Committing { next, gone },
+            9 => Told::Removed { worker, gone: next },
             6 => Told::Committed { sequence: next },
             7 => Told::Done,
             8 => Told::Stopped,

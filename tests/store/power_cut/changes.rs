@@ -17,6 +17,9 @@ impl Session<'_> {
         }
         let count = numbers.len() as u64;
         let top = u64::from(self.model.top);
+        if self.setup.bulk > 0 && self.random.below(12) == 0 {
+            return self.shrink();
+        }
         let first = self.random.below(top + 1) as u32;
         let mut numbers: Vec<u32> = (first..first + count as u32).collect();
         // A key that is there twice is removed once.
@@ -24,6 +27,30 @@ impl Session<'_> {
             numbers.extend(first..first + 2);
         }
         self.remove(numbers)
+    }
+
+    /// Gives a store of fingerprints many keys, so that it has several segments.
+    pub fn fill(&mut self) -> Outcome {
+        let bulk = self.setup.bulk as u32;
+        let end = self.model.top + bulk;
+        while self.setup.bulk > 0 && self.model.top < end {
+            let numbers: Vec<u32> = (self.model.top..end).take(500).collect();
+            self.insert(numbers)?;
+        }
+        match bulk {
+            0 => Ok(()),
+            _ => self.commit(),
+        }
+    }
+
+    /// Removes most keys, so that segments merge.
+    fn shrink(&mut self) -> Outcome {
+        let (first, end) = (self.random.below(20) as u32, self.model.top);
+        let numbers: Vec<u32> = (first..end).collect();
+        for some in numbers.chunks(500) {
+            self.remove(some.to_vec())?;
+        }
+        Ok(())
     }
 
     /// Removes keys with one call.

@@ -4,8 +4,8 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex};
 
 use tempfile::TempDir;
 
@@ -17,6 +17,7 @@ use crate::support::recorded::Promises;
 use crate::support::recorded::disk::{Image, Player, write_image};
 use crate::support::recorded::fates;
 use crate::support::recorded::site::Site;
+use crate::support::segments::Seen;
 
 /// Power cuts in a row.
 const LEVELS: u32 = 3;
@@ -41,6 +42,8 @@ pub struct Plan {
     pub background: Option<bool>,
     /// End with the first violation.
     pub first: bool,
+    /// What was seen of segments.
+    pub seen: Arc<Seen>,
 }
 
 impl Plan {
@@ -54,6 +57,7 @@ impl Plan {
             lie: None,
             background: None,
             first: false,
+            seen: Arc::default(),
         }
     }
 }
@@ -142,7 +146,7 @@ impl<'a> Run<'a> {
         let mut random = Random::new(finalise(plan.seed) ^ recording);
         let mut setup = Setup::draw(&mut random);
         if plan.of_fingerprints {
-            setup.take_fingerprints();
+            setup.take_fingerprints(&plan.seen, &mut random);
         }
         if let Some(background) = plan.background {
             setup.background = background;
@@ -210,6 +214,8 @@ impl<'a> Run<'a> {
             }
             let created = session.create();
             session.revive(created)?;
+            let filled = session.fill();
+            session.revive(filled)?;
             session.steps(steps)?;
             if close {
                 let closed = session.close();

@@ -88,6 +88,9 @@ fn expect_none(images: u64, of_fingerprints: bool) {
     );
     tell(&plan, &found);
     assert!(found.violations.is_empty(), "{}", found.violations[0]);
+    if of_fingerprints && plan.only.is_none() {
+        plan.seen.expect_all();
+    }
 }
 
 /// Each sync whose absence must be noticed. Not among them: those after a removal, without which a log stays behind that

@@ -12,6 +12,7 @@ use crate::support::forge::SUPERBLOCKS;
 use crate::support::numbers::{self, Random};
 use crate::support::recorded::Promises;
 use crate::support::recorded::disk::names_in;
+use crate::support::segments::Guard;
 use crate::support::unsynced::Unsynced;
 
 /// The store's name in its folder.
@@ -118,9 +119,10 @@ impl<'a> Session<'a> {
             .capacity(self.setup.capacity)
             .fpr(FPR)
             .seed([7; 32])
+            .segment_pages(2)
             .background(self.setup.background)
             .writer(writer)
-            .storage(storage)
+            .storage(Guard::telling(storage, &self.setup.seen))
     }
 
     /// Opens another handle in the same process.

@@ -1,8 +1,11 @@
 //! How the store of a session is made and used.
 
+use std::sync::Arc;
+
 use everseen::{Kind, LEAST_BUFFER};
 
 use crate::support::numbers::Random;
+use crate::support::segments::Seen;
 
 /// What kind of store is used, and how.
 #[derive(Debug, Clone)]
@@ -17,6 +20,10 @@ pub struct Setup {
     pub kills: bool,
     /// Syncs that fail.
     pub faults: bool,
+    /// Keys that a store of fingerprints is given at first, so that it has several segments.
+    pub bulk: u64,
+    /// What was seen of segments.
+    pub seen: Arc<Seen>,
 }
 
 impl Setup {
@@ -43,12 +50,19 @@ impl Setup {
             large,
             kills: one_of(&[0, 1]) == 1,
             faults: one_of(&[0, 0, 1]) == 1,
+            bulk: 0,
+            seen: Arc::default(),
         }
     }
 
     /// Makes it a store of fingerprints, of a size that is in use for the others too.
-    pub fn take_fingerprints(&mut self) {
+    pub fn take_fingerprints(&mut self, seen: &Arc<Seen>, random: &mut Random) {
         self.kind = Kind::Fingerprint;
         self.capacity = self.capacity.max(3000);
+        self.seen = Arc::clone(seen);
+        if random.below(2) == 0 {
+            self.bulk = 1000 + random.below(4000);
+            self.capacity = self.capacity.max(12_000);
+        }
     }
 }

@@ -9,8 +9,9 @@ use everseen::storage::{self, Storage};
 use everseen::{Error, Kind, Options, Store, Verdict};
 
 use super::hooked::Hooked;
-use super::task::{Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
+use super::task::{LEAVING, Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
 use crate::support::numbers::Random;
+use crate::support::segments::Guard;
 use crate::support::unsynced::Unsynced;
 
 #[test]
@@ -25,7 +26,7 @@ fn work() {
     let pipe = Pipe(File::from(pipe));
     let disk: Arc<dyn Storage> = match task.synced {
         true => storage::disk(),
-        false => Unsynced::new(),
+        false => Guard::new(Unsynced::new()),
     };
     let options = task.options().storage(match task.stop {
         Some((counted, stop)) => Hooked::stopping(disk, counted, stop),
@@ -133,8 +134,17 @@ impl Worker<'_> {
 
     fn script(&mut self) {
         let from = self.task.keys;
+        let leaving: Vec<u64> = LEAVING.collect();
+        let removes = self.task.kind == Kind::Fingerprint;
+        if removes {
+            self.change(false, leaving[..130].to_vec());
+        }
         self.claim((from..from + 400).collect());
         self.commit();
+        if removes {
+            self.change(false, leaving[110..160].to_vec());
+            self.change(true, leaving[90..120].to_vec());
+        }
         // The buffer is full in the midst of these.
         self.claim((from + 400..from + 800).collect());
         self.commit();
@@ -221,7 +231,11 @@ impl Worker<'_> {
         let all = passing(self.task.keys, self.task.slot);
         let count = 1 + self.random.below(16);
         let first = all.start + self.random.below(all.end - all.start - count + 1);
-        let numbers: Vec<u64> = (first..first + count).collect();
+        self.change(insert, (first..first + count).collect());
+    }
+
+    /// Inserts or removes keys that only this child changes.
+    fn change(&mut self, insert: bool, numbers: Vec<u64>) {
         self.pipe.tell(&Told::Changing(insert, numbers.clone()));
         let bytes = keys(numbers.iter().copied());
         let mut changed = Vec::new();

@@ -1,4 +1,4 @@
-//! A disk that calls a function before each call, and in the middle of each write.
+//! A disk that calls a function before each call, and in the middle of each write and behind it.
 
 use std::fmt;
 use std::io;
@@ -16,6 +16,8 @@ use super::task::Counted;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Call {
     Write,
+    /// It is done, and has not returned.
+    Written,
     Sync,
     Remove,
     Other,
@@ -55,6 +57,7 @@ impl Hooked {
             let counts = match counted {
                 Counted::All | Counted::Halt => true,
                 Counted::Pages => point.call == Call::Write && !point.is_log(),
+                Counted::Records => point.call == Call::Written && point.is_log(),
             };
             if counts && points.fetch_add(1, Ordering::Relaxed) == stop {
                 match counted {
@@ -165,7 +168,11 @@ impl StorageFile for HookedFile {
                 .write_at(&bytes[done..cut], offset + done as u64)?;
         }
         self.at(Call::Write);
-        Ok(done + self.inner.write_at(&bytes[done..], offset + done as u64)?)
+        while done < bytes.len() {
+            done += self.inner.write_at(&bytes[done..], offset + done as u64)?;
+        }
+        self.at(Call::Written);
+        Ok(done)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {

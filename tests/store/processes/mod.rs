@@ -22,7 +22,7 @@
 mod child;
 mod deaths;
 mod four;
-mod hooked;
+pub mod hooked;
 mod joining;
 mod model;
 mod parent;

@@ -1,6 +1,7 @@
 //! Keys that come and go: each belongs to one child, which inserts and removes it.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use everseen::Store;
 
@@ -38,6 +39,11 @@ impl Passing {
     pub fn watch(&mut self, keys: u64) {
         let all = (0..self.writers.len()).flat_map(|slot| passing(keys, slot));
         self.keys = all.map(|number| (number, Some(false))).collect();
+    }
+
+    /// Watches keys that are there.
+    pub fn watch_held(&mut self, keys: Range<u64>) {
+        self.keys = keys.map(|number| (number, Some(true))).collect();
     }
 
     pub fn note(&mut self, slot: usize, told: &Told) {

@@ -10,6 +10,7 @@ use super::model::Model;
 use super::parent::{CLOSED, Process, names};
 use super::task::{Task, Told, Work};
 use crate::support::numbers::Random;
+use crate::support::segments::count;
 use crate::support::unsynced::Unsynced;
 
 /// Kills of all six tests here together, unless this variable says how many.
@@ -347,6 +348,8 @@ fn kill_often(kind: Kind, transactional: bool) {
         rig.drain();
         let held = rig.check();
         assert_eq!(held, KEYS, "after all children have claimed all keys");
+        let segments = count(&rig.task.path);
+        assert!(kind != Kind::Fingerprint || segments > 10, "{segments}");
         keys += held;
         all.kills += rig.counts.kills;
         all.stops += rig.counts.stops;

@@ -32,6 +32,8 @@ pub enum Counted {
     All,
     /// Writes to the store file alone.
     Pages,
+    /// Writes to a log that are done: between a record and its being shown.
+    Records,
     /// All, and the process halts there in place of ending.
     Halt,
 }
@@ -88,6 +90,7 @@ impl Task {
             None => ("never", 0),
             Some((Counted::All, stop)) => ("all", stop),
             Some((Counted::Pages, stop)) => ("pages", stop),
+            Some((Counted::Records, stop)) => ("records", stop),
             Some((Counted::Halt, stop)) => ("halt", stop),
         };
         format!(
@@ -137,6 +140,7 @@ impl Task {
             stop: match counted {
                 "never" => None,
                 "all" => Some((Counted::All, stop)),
+                "records" => Some((Counted::Records, stop)),
                 "halt" => Some((Counted::Halt, stop)),
                 _ => Some((Counted::Pages, stop)),
             },
@@ -160,6 +164,7 @@ impl Task {
             .capacity(capacity)
             .fpr(if self.keys > 1 << 15 { 1e-12 } else { 1e-9 })
             .seed([7; 32])
+            .segment_pages(2)
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)
@@ -178,6 +183,9 @@ pub fn passing(keys: u64, slot: usize) -> std::ops::Range<u64> {
     let first = keys + slot as u64 * PASSING;
     first..first + PASSING
 }
+
+/// The numbers of keys that a script removes, where the kind can. They are there before it.
+pub const LEAVING: std::ops::Range<u64> = 1 << 40..(1 << 40) + 200;
 
 /// The bytes of a key.
 pub fn key(number: u64) -> [u8; 8] {

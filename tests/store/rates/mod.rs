@@ -5,6 +5,7 @@
 //! says so.) The long runs and the figures seen are in `docs/evidence.md`.
 
 mod every_size;
+mod fingerprints;
 mod fullness;
 mod growing;
 mod large;

@@ -190,6 +190,14 @@ impl FaultStorage {
         }
     }
 
+    /// The same on top of another disk.
+    pub fn over(disk: Arc<dyn Storage>) -> Self {
+        Self {
+            disk,
+            ..Self::without_syncs()
+        }
+    }
+
     /// For [`Options::storage`](everseen::Options::storage).
     pub fn shared(&self) -> Arc<dyn Storage> {
         Arc::new(self.clone())

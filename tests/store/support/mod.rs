@@ -1,4 +1,4 @@
-//! What the rigs share: keys and chance, disks that fail, count, record or don't wait, and the bytes of FORMAT.md.
+//! What the rigs share: keys and chance, disks that fail, count, record, check or don't wait, and the bytes of FORMAT.md.
 
 pub mod counted;
 pub mod fault;
@@ -8,5 +8,6 @@ pub mod log;
 pub mod numbers;
 #[cfg(unix)]
 pub mod recorded;
+pub mod segments;
 pub mod share;
 pub mod unsynced;
