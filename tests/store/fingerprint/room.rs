@@ -86,7 +86,8 @@ fn after_a_death_at_any_write_nothing_is_written_over_that_a_superblock_names() 
         assert!(count(&killed) > 1);
         check(&options().open(&killed).unwrap(), 2500..6000);
         if is_over {
-            assert!(nth > 8, "{nth} writes are few");
+            // Segments that follow each other are one write.
+            assert!(nth > 6, "{nth} writes are few");
             break;
         }
     }
