@@ -1,7 +1,7 @@
 //! Everseen itself, in its ways of use.
 
 use anyhow::Result;
-use everseen::{Options, Store};
+use everseen::{Kind, Options, Store};
 
 use super::{LARGE, Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues};
 
@@ -24,6 +24,13 @@ pub fn batches(setup: &Setup) -> Result<Box<dyn Peer>> {
     make(setup, Way::Batches, false)
 }
 
+pub fn fingerprints(setup: &Setup) -> Result<Box<dyn Peer>> {
+    let options = options(setup).kind(Kind::Fingerprint);
+    let store = options.create(setup.folder.join("store.ever"))?;
+    let way = Way::Batches;
+    Ok(Box::new(Everseen { store, way }))
+}
+
 pub fn large(setup: &Setup) -> Result<Box<dyn Peer>> {
     make(setup, Way::Large, false)
 }
@@ -41,13 +48,25 @@ pub fn exclusive(setup: &Setup) -> Result<Box<dyn Peer>> {
 }
 
 fn make(setup: &Setup, way: Way, exclusive: bool) -> Result<Box<dyn Peer>> {
-    let options = Options::new()
+    let options = options(setup).exclusive(exclusive);
+    let store = options.create(setup.folder.join("store.ever"))?;
+    Ok(Box::new(Everseen { store, way }))
+}
+
+fn options(setup: &Setup) -> Options {
+    Options::new()
         .capacity(setup.keys)
         .fpr(setup.fpr)
         .buffer(setup.buffer)
-        .exclusive(exclusive);
-    let store = options.create(setup.folder.join("store.ever"))?;
-    Ok(Box::new(Everseen { store, way }))
+}
+
+/// A checkpoint of fingerprints writes beside what is there.
+pub fn needs_twice(setup: &Setup) -> Needs {
+    let Needs { memory, disk } = needs(setup);
+    Needs {
+        memory,
+        disk: 2 * disk,
+    }
 }
 
 pub fn needs(setup: &Setup) -> Needs {

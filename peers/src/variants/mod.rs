@@ -88,7 +88,7 @@ pub struct Needs {
 pub const AGAINST: &str = "everseen-batch";
 
 /// All variants, in the order in which they run.
-pub const ALL: [Variant; 12] = [
+pub const ALL: [Variant; 13] = [
     Variant {
         name: AGAINST,
         title: "Everseen, batches",
@@ -133,6 +133,15 @@ pub const ALL: [Variant; 12] = [
         about: "the same on an exclusive handle",
         make: everseen::exclusive,
         needs: everseen::needs,
+    },
+    Variant {
+        name: "everseen-fingerprints",
+        title: "Everseen, fingerprints, batches",
+        durable: "at the end",
+        killed: "everything",
+        about: "a store of kind fingerprint, created for as many keys; else as batches",
+        make: everseen::fingerprints,
+        needs: everseen::needs_twice,
     },
     Variant {
         name: "fastbloom",
