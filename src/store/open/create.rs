@@ -123,6 +123,15 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
         Some(_) => Kind::Bloom,
         None => Kind::Scalable,
     });
+    if let Some(limit) = options.grows_to
+        && kind != Kind::Fingerprint
+    {
+        return Err(Error::InvalidOption {
+            option: "grows_to",
+            expected: format!("none for kind {kind}: only kind fingerprint has a limit to grow to"),
+            got: limit.to_string(),
+        });
+    }
     let mut header = Header {
         kind,
         hash: options.hash,

@@ -157,6 +157,14 @@ fn values_out_of_their_range() {
         "none beside a rate of 0.01: one follows from the other",
         "9.5",
     );
+    for (kind, name) in [(Kind::Bloom, "bloom"), (Kind::Scalable, "scalable")] {
+        invalid(
+            &refused(&Options::new().kind(kind).grows_to(5000)),
+            "grows_to",
+            &format!("none for kind {name}: only kind fingerprint has a limit to grow to"),
+            "5000",
+        );
+    }
     invalid(
         &refused(&small().bits_per_key(9.5)),
         "bits_per_key",
