@@ -90,7 +90,9 @@ impl Reader<'_> {
         for _ in 0..MAX_VIEW_ATTEMPTS {
             match self.probe_part(keys, Some(there), found) {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
-                Ok(Ok(_)) => {}
+                // Without removals, what was found stays.
+                Ok(Ok(_)) if self.views.cell.load().segments.is_none() => {}
+                Ok(Ok(_)) => found.fill(false),
                 Ok(Err(NeedsPointLookup)) => {
                     found.fill(false);
                     return false;

@@ -48,13 +48,24 @@ impl Reader<'_> {
         keys: &SourceTail<'_>,
         says: Option<C>,
     ) -> Result<Option<LookAhead>> {
-        let mut seen = vec![false; keys.count()];
-        let probed = self.probe_part(keys, says, &mut seen)?;
-        Ok(probed.ok().map(|absent| LookAhead {
-            first: keys.first,
-            absent,
-            seen,
-        }))
+        for _ in 0..MAX_VIEW_ATTEMPTS {
+            let mut seen = vec![false; keys.count()];
+            let probed = self.probe_part(keys, says.as_ref(), &mut seen)?;
+            let Ok(absent) = probed else {
+                return Ok(None);
+            };
+            // A carried removal may have shown again what it removes. The buffer that it was carried into has it too.
+            if absent.still_holds(self.shared)
+                || !self.views.current()?.active.buffer.has_removals()
+            {
+                return Ok(Some(LookAhead {
+                    first: keys.first,
+                    absent,
+                    seen,
+                }));
+            }
+        }
+        Ok(None)
     }
 
     /// Brings a look ahead up to date for the keys from a place on, before the generation that was active then goes into
@@ -68,6 +79,10 @@ impl Reader<'_> {
     ) -> Result<()> {
         let view = Arc::clone(&*self.views.current()?);
         if !ahead.is_sealed_in(&view) {
+            return Ok(());
+        }
+        if view.active.buffer.has_removals() {
+            // The sealed buffer shows keys that an open transaction has removed.
             return Ok(());
         }
         let mut hashes = [0; BATCH];
@@ -137,6 +152,9 @@ impl Reader<'_> {
             probe_buffers(&view, hashes, Some(there), &mut rest, found);
             if AbsentSince::of(&view).still_holds(self.shared) {
                 return Ok(true);
+            }
+            if !view.found_holds(self.shared) {
+                return Ok(false);
             }
         }
         Ok(false)

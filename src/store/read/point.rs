@@ -58,10 +58,10 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
             Some(found) => found,
             None => settled(&view)?,
         };
-        if found {
+        if found && (view.found_holds(shared) || shared.is_ended()) {
             return Ok(Some(true));
         }
-        if AbsentSince::of(&view).still_holds(shared) {
+        if !found && AbsentSince::of(&view).still_holds(shared) {
             return Ok(Some(false));
         }
         if shared.is_ended() {

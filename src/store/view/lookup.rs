@@ -60,6 +60,14 @@ pub(crate) fn closed_says(presence: Presence) -> Option<bool> {
 }
 
 impl View {
+    /// Returns whether what a look-up has found through this view is there. A rotation carries open transactions over into
+    /// the next buffer and ends them in this one, which shows the keys that they have removed from then on. Where no key
+    /// is ever removed, what was found stays. The caller has looked before it asks this.
+    #[inline]
+    pub(crate) fn found_holds(&self, shared: &Coordination) -> bool {
+        !self.active.buffer.has_removals() || AbsentSince::of(self).still_holds(shared)
+    }
+
     /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer
     /// that most likely holds a present key, and the first line of each other place.
     #[inline]

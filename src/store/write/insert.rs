@@ -33,13 +33,18 @@ impl Writer<'_> {
             return Ok(self.count_single(Operation::Insert, hash)?.verdict());
         }
         self.handle.check_writable()?;
-        let view = self.views.current()?;
-        view.prefetch(hash);
         let mut verdict = [Verdict::Seen];
-        if self.reader().probe_seen(&view, hash)? {
-            self.check_seen(&[hash], &verdict);
-            return Ok(Verdict::Seen);
-        }
+        let view = loop {
+            let view = self.views.current()?;
+            view.prefetch(hash);
+            if !self.reader().probe_seen(&view, hash)? {
+                break view;
+            }
+            if view.found_holds(self.shared) {
+                self.check_seen(&[hash], &verdict);
+                return Ok(Verdict::Seen);
+            }
+        };
         let candidates = Candidates {
             batch: &[hash],
             places: &[0],
@@ -170,13 +175,15 @@ impl Writer<'_> {
                 let places = (0..batch.len()).filter(|place| !seen[*place]);
                 (absent, places.collect(), Ok(()))
             }
-            None => {
+            None => loop {
                 let view = self.views.current().map_err(Stop::at(0))?;
                 let space = self.file.header.space();
                 view.expect_pages(space).map_err(Stop::at(0))?;
                 let (places, outcome) = self.find_absent(&view, batch);
-                (AbsentSince::of(&view), places, outcome)
-            }
+                if view.found_holds(self.shared) {
+                    break (AbsentSince::of(&view), places, outcome);
+                }
+            },
         };
         let judged = match &outcome {
             Ok(()) => batch.len(),

@@ -2,6 +2,7 @@
 
 mod algebra;
 mod basics;
+mod carried;
 mod closing;
 mod overtaken;
 mod room;

@@ -161,7 +161,7 @@ fn die_stepwise(kind: Kind, transactional: bool, counted: Counted) {
         prepare(&store, kind);
         let mut model = Model::new(transactional, ALL, 1);
         if kind == Kind::Fingerprint {
-            model.passing.watch_held(LEAVING);
+            model.passing.watch_all(LEAVING, true);
         }
         let died = run(&task, &mut model);
         care.somebody_died();

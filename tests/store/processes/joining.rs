@@ -7,7 +7,7 @@ use everseen::{Error, Kind, Options, Store};
 
 use super::model::Model;
 use super::parent::{CLOSED, Lines, Process, names};
-use super::task::{Counted, Task, Work, keys};
+use super::task::{Counted, LEAVING, Task, Work, keys};
 use crate::support::share::Share;
 use crate::support::unsynced::Unsynced;
 
@@ -96,6 +96,9 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
     assert!(child.ended_by(9));
     let store = store.unwrap_or_else(|| patient.open(&path).unwrap());
     let mut model = Model::new(transactional, BEFORE + CHILDS, 1);
+    if kind == Kind::Fingerprint {
+        model.passing.watch_all(LEAVING, false);
+    }
     lines.for_each(|told| model.note(0, told));
     model.gone(0);
     // What a dead one left uncommitted is given up by whoever needs it.
@@ -108,7 +111,8 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
     assert!(more.iter().all(|new| *new));
     store.commit().unwrap();
     store.checkpoint().unwrap();
-    assert_eq!(store.stats().unwrap().keys, held + 900);
+    let passing = model.passing.check(&store);
+    assert_eq!(store.stats().unwrap().keys, held + passing + 900);
     assert!(store.verify().unwrap().is_ok());
     store.close().unwrap();
     assert_eq!(names(&path), CLOSED);

@@ -41,9 +41,9 @@ impl Passing {
         self.keys = all.map(|number| (number, Some(false))).collect();
     }
 
-    /// Watches keys that are there.
-    pub fn watch_held(&mut self, keys: Range<u64>) {
-        self.keys = keys.map(|number| (number, Some(true))).collect();
+    /// Watches keys that are all there, or all not.
+    pub fn watch_all(&mut self, keys: Range<u64>, there: bool) {
+        self.keys = keys.map(|number| (number, Some(there))).collect();
     }
 
     pub fn note(&mut self, slot: usize, told: &Told) {

@@ -1,0 +1,74 @@
+//! A transaction that removes keys goes on in the next buffer, whoever begins that.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use everseen::hash::HashedKey;
+use everseen::{Kind, Store, Verdict};
+
+use crate::support::files::{place, small};
+use crate::support::numbers::key;
+use crate::support::unsynced::Unsynced;
+
+const ROTATIONS: u64 = 1500;
+
+/// Removes keys and inserts them again, in transactions of some turns. What is removed is absent to its own handle.
+fn change(store: &Store, first: u64, count: u64, is_over: &AtomicBool) -> u64 {
+    let keys: Vec<u64> = (first..first + count).map(key).collect();
+    let hasher = store.hasher();
+    let hashed: Vec<_> = keys
+        .iter()
+        .map(|raw| HashedKey::from_bits(hasher.mix(*raw)))
+        .collect();
+    let mut turns = 0;
+    while !is_over.load(Ordering::Relaxed) {
+        let mut removed = Vec::new();
+        store.remove_hashed(&hashed, &mut removed).unwrap();
+        assert!(removed.iter().all(|removed| *removed), "turn {turns}");
+        let found = store.contains_hashed(&hashed).unwrap();
+        assert!(!found.contains(&true), "turn {turns}: removed, and found");
+        assert!(!store.contains_hash(keys[0]).unwrap(), "turn {turns}");
+        let mut verdicts = Vec::new();
+        store.claim_hashed(&hashed, &mut verdicts).unwrap();
+        let is_new = verdicts.iter().all(|verdict| *verdict == Verdict::New);
+        assert!(is_new, "turn {turns}: {verdicts:?}");
+        turns += 1;
+        if turns % 8 == 0 {
+            store.commit().unwrap();
+        }
+    }
+    store.commit().unwrap();
+    turns
+}
+
+#[test]
+fn what_a_transaction_has_removed_is_absent_to_it_while_another_handle_rotates() {
+    // One key, some that are looked up under the lock, and some that are looked up before.
+    for count in [1, 8, 80] {
+        let (_folder, path) = place();
+        let options = small().kind(Kind::Fingerprint).capacity(10_000).fpr(1e-12);
+        let options = options.transactional(true).storage(Unsynced::new());
+        let store = options.create(&path).unwrap();
+        let keys: Vec<u64> = (0..100).map(key).collect();
+        store.insert_hash_batch(&keys).unwrap();
+        store.commit().unwrap();
+        let other = options.writer("other").open(&path).unwrap();
+        let is_over = AtomicBool::new(false);
+        let turns = std::thread::scope(|scope| {
+            let changing = scope.spawn(|| change(&store, 10, count, &is_over));
+            for rotation in 0..ROTATIONS {
+                if changing.is_finished() {
+                    break;
+                }
+                other.insert_hash(key(1000 + rotation % 1000)).unwrap();
+                other.commit().unwrap();
+                other.checkpoint().unwrap();
+            }
+            is_over.store(true, Ordering::Relaxed);
+            changing.join().unwrap()
+        });
+        println!("{count} keys, {turns} turns");
+        assert!(turns > 100, "{turns}");
+        let found = store.contains_hash_batch(&keys).unwrap();
+        assert!(found.iter().all(|found| *found));
+    }
+}
