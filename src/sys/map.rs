@@ -21,8 +21,8 @@ static ZEROS: [AtomicU64; BLANK] = [const { AtomicU64::new(0) }; BLANK];
 /// may be half old and half new; a reader that needs more than single words checks a page's CRC on a copy.
 ///
 /// A map does not survive the file below it being shortened: a read beyond the new end is a bus error that ends the
-/// process. Everseen itself never shortens a store file and checks its length before it maps; it can do no more than
-/// that.
+/// process. Everseen shortens a store file only while it holds a lock that excludes all views of it, and checks its
+/// length before it maps; it can do no more than that.
 ///
 /// On some systems, reading a hole through a map takes room for it, and where no room is left, it ends the process the
 /// same way. On those systems the map keeps the file and reads what may be a hole with a call, which takes no room:
