@@ -247,12 +247,12 @@ impl<P: PageWords> Lookup<'_, P> {
             }
         }
         let (mut unaries, mut count) = ([Inside::<Unary>::default(); AT_ONCE], 0);
-        for turn in 0..hashes.len() {
+        for (turn, there) in located[..hashes.len()].iter().enumerate() {
             if failed >> turn & 1 != 0 {
                 continue;
             }
-            let page = located[turn].page;
-            match self.find_unary(&located[turn]) {
+            let page = there.page;
+            match self.find_unary(there) {
                 Ok(Some(part)) => {
                     unaries[count] = Inside { turn, page, part };
                     count += 1;

@@ -61,7 +61,7 @@ impl Group {
         let begin = (ends & 0xFFFF) as usize;
         let end = (ends >> 16 & 0xFFFF) as usize;
         let ones_and_lows = end.checked_sub(begin + GROUP_PARTS)?;
-        let count = (ones_and_lows as u64 * RECIPROCALS[low_bits as usize] >> 32) as usize;
+        let count = ((ones_and_lows as u64 * RECIPROCALS[low_bits as usize]) >> 32) as usize;
         Some(Self { begin, count })
     }
 
