@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use ::loom::thread;
 
-use crate::buffer::{Buffer, COMMITTED};
+use crate::buffer::{Buffer, COMMITTED, Presence};
 use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::loom::{File, Page};
@@ -19,7 +19,7 @@ use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::read::point::look_up;
 use crate::store::view::section_set::SectionSet;
-use crate::store::view::{Turn, View};
+use crate::store::view::{Mapped, Turn, View};
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::sys::{FileId, explore};
 
@@ -189,7 +189,11 @@ impl<'a> Reader<'a> {
             let superblock = store.superblocks[newest as usize - 1].clone();
             let find = |number| store.attach(number);
             let map = |superblock: &Superblock| {
-                Ok((store.map(superblock, &old.layers), SectionSet::default()))
+                Ok(Mapped {
+                    layers: store.map(superblock, &old.layers),
+                    segments: None,
+                    sections: SectionSet::default(),
+                })
             };
             if let Ok(Some(view)) = old.next(turn, superblock, find, map) {
                 *self.view.borrow_mut() = Arc::new(view);
@@ -203,6 +207,8 @@ impl<'a> Reader<'a> {
         let shared = &self.store.shared;
         let settled =
             |view: &View| view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
+        // Nothing is removed here.
+        let there = |presence| (presence != Presence::Absent).then_some(true);
         look_up(key, shared, || self.view(), there, settled)
             .unwrap()
             .unwrap()

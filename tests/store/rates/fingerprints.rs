@@ -46,7 +46,7 @@ fn a_store_of_fingerprints_is_wrong_as_often_as_its_space_says() {
 }
 
 #[test]
-#[ignore = "two minutes; cargo test --release --test store -- --ignored --nocapture long_ten_million_fingerprints"]
+#[ignore = "minutes; cargo test --release --test store -- --ignored --nocapture long_ten_million_fingerprints"]
 fn long_ten_million_fingerprints() {
     measure(44, 10_000_000, 1_000_000_000);
 }
