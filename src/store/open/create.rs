@@ -123,15 +123,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
         Some(_) => Kind::Bloom,
         None => Kind::Scalable,
     });
-    if let Some(limit) = options.grows_to
-        && kind != Kind::Fingerprint
-    {
-        return Err(Error::InvalidOption {
-            option: "grows_to",
-            expected: format!("none for kind {kind}: only kind fingerprint has a limit to grow to"),
-            got: limit.to_string(),
-        });
-    }
+    check_limit(options, kind)?;
     let mut header = Header {
         kind,
         hash: options.hash,
@@ -235,6 +227,18 @@ pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
         });
     }
     Ok(())
+}
+
+/// Refuses a limit to grow to for the kinds that have none.
+fn check_limit(options: &Options, kind: Kind) -> Result<()> {
+    match options.grows_to.filter(|_| kind != Kind::Fingerprint) {
+        Some(limit) => Err(Error::InvalidOption {
+            option: "grows_to",
+            expected: format!("none for kind {kind}: only kind fingerprint has a limit to grow to"),
+            got: limit.to_string(),
+        }),
+        None => Ok(()),
+    }
 }
 
 fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
