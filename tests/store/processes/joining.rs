@@ -103,8 +103,7 @@ fn meet(kind: Kind, transactional: bool, stop: u64, met: &mut Met) -> bool {
     model.gone(0);
     // What a dead one left uncommitted is given up by whoever needs it.
     store.checkpoint().unwrap();
-    model.check(&store);
-    let held = store.stats().unwrap().keys;
+    let held = model.check(&store);
     let more = store
         .insert_batch(&keys(BEFORE + CHILDS..BEFORE + CHILDS + 900))
         .unwrap();
