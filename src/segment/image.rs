@@ -40,7 +40,7 @@ impl<'a> Image<'a> {
     }
 
     /// Checks every byte.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn check(&self) -> Result<(), SegmentFault> {
         self.check_fences()?;
         let mut keys = 0;
@@ -172,7 +172,7 @@ impl<'a> Image<'a> {
     }
 
     /// Returns whether the segment holds a fingerprint of its range. It was checked before.
-    #[cfg(test)]
+    #[cfg(any(test, fuzzing))]
     pub(crate) fn contains(&self, fingerprint: u64) -> bool {
         let fence_word = |page: u64| {
             let place = place(page) as usize;

@@ -115,7 +115,7 @@ impl<P: PageWords> Lookup<'_, P> {
         }
     }
 
-    /// Returns the page of the file on which a hash lies, ; `None` without segments, or if their fences are damaged.
+    /// Returns the page of the file on which a hash lies; `None` without segments, or if their fences are damaged.
     pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
         if self.segments.is_empty() {
             return None;

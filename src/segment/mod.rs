@@ -1,9 +1,9 @@
 //! Segments: sorted fingerprints of a range, in pages packed to the brim, and what finds them.
 //!
-//! A store of fingerprints will be a directory of segments, each written at once to room that nothing names. This room
-//! has the parts of that which need no I/O: the way from a hash to its fingerprint, the merge of old fingerprints with
-//! new ones, the bytes of segments and of the directory, and which pages of the file are free. No store uses them yet;
-//! docs/design.md, "Fingerprints", says how it will.
+//! A store of fingerprints is a directory of segments, each written at once to room that nothing names. This room has
+//! the parts of that which need no I/O: the way from a hash to its fingerprint, the merge of old fingerprints with new
+//! ones, the bytes of segments and of the directory, and which pages of the file are free. docs/design.md,
+//! "Fingerprints", says how a store uses them.
 
 pub(crate) mod directory;
 pub(crate) mod draft;
