@@ -315,6 +315,10 @@ impl PageWords for InMemory<'_> {
     }
 
     #[inline(always)]
+    fn is_checked(self, _number: u64) -> bool {
+        true
+    }
+
     fn check_list(self, _segment: usize, _number: u64, _fence: u64) -> Result<(), SegmentFault> {
         Ok(())
     }

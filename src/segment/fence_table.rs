@@ -33,6 +33,7 @@ impl FenceTable {
         })
     }
 
+    #[inline(always)]
     fn place(&self, segment: usize, page: u64) -> usize {
         (self.begins[segment] + page) as usize
     }
@@ -58,6 +59,15 @@ impl FenceTable {
     #[inline(always)]
     pub(crate) fn get(&self, segment: usize, page: u64) -> u64 {
         self.fences.words()[self.place(segment, page)].load(Ordering::Relaxed)
+    }
+
+    /// Returns the fences of adjacent pages of a segment, from `start` on. It has so many.
+    #[inline(always)]
+    pub(crate) fn near<const N: usize>(&self, segment: usize, start: u64) -> [u64; N] {
+        let (fences, _) = self.fences.words()[self.place(segment, start)..]
+            .split_first_chunk::<N>()
+            .expect("as many fences");
+        std::array::from_fn(|index| fences[index].load(Ordering::Relaxed))
     }
 
     #[inline(always)]

@@ -62,7 +62,7 @@ pub(crate) fn page_of(fence: impl Fn(u64) -> u64, pages: u32, guess: u64, finger
 }
 
 /// Returns the page near which the fingerprint's own lies: fingerprints are spread evenly.
-#[inline(always)]
+#[cfg(any(test, fuzzing))]
 pub(crate) fn likely_page(pages: u32, range: Range<u64>, fingerprint: u64) -> u64 {
     // Below 2^63 a signed number is converted in one step.
     let passed = fingerprint.saturating_sub(range.start) as i64 as f64;

@@ -1,5 +1,6 @@
 //! From a hash to its segment, in a step or two.
 
+use super::directory::range;
 use super::entry::Segment;
 use crate::page::space::Space;
 
@@ -15,8 +16,48 @@ pub(crate) struct SegmentIndex {
     shift: u32,
     /// The segment of the first hash with these highest bits.
     begins: Vec<u32>,
-    /// The first fingerprint of each segment, and one that no fingerprint reaches.
-    firsts: Vec<u64>,
+    /// All segments, and one behind them that no fingerprint reaches.
+    waypoints: Vec<Waypoint>,
+}
+
+/// What a look-up needs to know of a segment, side by side.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Waypoint {
+    first: u64,
+    /// Pages for each fingerprint, times 2^64.
+    pages_each: u64,
+    pub(crate) first_page: u64,
+    pub(crate) pages: u64,
+}
+
+impl Waypoint {
+    const END: Self = Self {
+        first: u64::MAX,
+        pages_each: 0,
+        first_page: 0,
+        pages: 0,
+    };
+
+    fn of(segments: &[Segment], index: usize, space: Space) -> Self {
+        let own = &segments[index];
+        let range = range(segments, index, space);
+        let width = range.end.saturating_sub(range.start).max(1);
+        let pages_each = (u128::from(own.pages) << 64) / u128::from(width);
+        Self {
+            first: own.first,
+            pages_each: u64::try_from(pages_each).unwrap_or(u64::MAX),
+            first_page: own.first_page,
+            pages: own.pages.into(),
+        }
+    }
+
+    /// Returns the page near which a fingerprint of the segment lies, counted within the segment: fingerprints are spread
+    /// evenly.
+    #[inline(always)]
+    pub(crate) fn likely_page(&self, fingerprint: u64) -> u64 {
+        let passed = fingerprint.wrapping_sub(self.first);
+        ((u128::from(passed) * u128::from(self.pages_each)) >> 64) as u64
+    }
 }
 
 impl SegmentIndex {
@@ -24,14 +65,14 @@ impl SegmentIndex {
         let wanted = (segments.len() * ENTRIES_FOR_EACH).next_power_of_two();
         let bits = wanted.ilog2().clamp(1, MOST_INDEX_BITS);
         let shift = u64::BITS - bits;
-        let mut firsts: Vec<u64> = segments.iter().map(|segment| segment.first).collect();
-        firsts.push(u64::MAX);
+        let waypoints = (0..segments.len()).map(|index| Waypoint::of(segments, index, space));
+        let waypoints: Vec<Waypoint> = waypoints.chain([Waypoint::END]).collect();
         let mut segment = 0;
         let begins = (0..1_u64 << bits).map(|highest| {
             let fingerprint = space.fingerprint(highest << shift);
-            while firsts[segment + 1..]
+            while waypoints[segment + 1..]
                 .first()
-                .is_some_and(|next| *next <= fingerprint)
+                .is_some_and(|next| next.first <= fingerprint)
             {
                 segment += 1;
             }
@@ -40,8 +81,13 @@ impl SegmentIndex {
         Self {
             shift,
             begins: begins.collect(),
-            firsts,
+            waypoints,
         }
+    }
+
+    #[inline(always)]
+    pub(crate) fn waypoint(&self, segment: usize) -> &Waypoint {
+        &self.waypoints[segment]
     }
 
     /// Returns the place of the segment to which a hash with this fingerprint belongs. There is at least one segment.
@@ -49,11 +95,11 @@ impl SegmentIndex {
     pub(crate) fn segment_of(&self, hash: u64, fingerprint: u64) -> usize {
         let mut segment = self.begins[(hash >> self.shift) as usize] as usize;
         // Mostly there is nothing to pass, and never is it known before.
-        segment += usize::from(self.firsts[segment + 1] <= fingerprint);
+        segment += usize::from(self.waypoints[segment + 1].first <= fingerprint);
         while self
-            .firsts
+            .waypoints
             .get(segment + 1)
-            .is_some_and(|next| *next <= fingerprint)
+            .is_some_and(|next| next.first <= fingerprint)
         {
             segment += 1;
         }

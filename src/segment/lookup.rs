@@ -1,6 +1,5 @@
 //! Looking for fingerprints, several at once: what one look needs is fetched while others are looked for.
 
-use super::directory::range;
 use super::entry::Segment;
 use super::fault::SegmentFault;
 use super::fences;
@@ -18,7 +17,7 @@ const FRONT: usize = 2;
 /// A word in the second line of a page.
 const SECOND_LINE: usize = 8;
 /// Fences around the likely page that are compared without a search: a page is rarely more than one away from it.
-const NEAR_FENCES: u64 = 4;
+pub(crate) const NEAR_FENCES: usize = 4;
 
 /// The pages of a store file as words.
 pub(crate) trait PageWords: Copy {
@@ -34,8 +33,17 @@ pub(crate) trait PageWords: Copy {
     /// Returns the fence of a page, counted within a segment. Of fences that are not there it returns anything.
     fn fence(self, segment: usize, page: u64) -> u64;
 
+    /// Returns the fences of adjacent pages, the first of which is `start`. The segment has so many.
+    #[inline(always)]
+    fn near_fences(self, segment: usize, start: u64) -> [u64; NEAR_FENCES] {
+        std::array::from_fn(|near| self.fence(segment, start + near as u64))
+    }
+
     /// Asks for the line of the processor's cache in which a fence lies.
     fn prefetch_fence(self, segment: usize, page: u64);
+
+    /// Returns whether [`check_list`](Self::check_list) has passed a page.
+    fn is_checked(self, number: u64) -> bool;
 
     /// Checks a page, by its number in the file, that begins with a fence.
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault>;
@@ -54,28 +62,27 @@ pub(crate) struct Lookup<'a, P> {
 #[derive(Debug, Clone, Copy, Default)]
 struct Begun {
     fingerprint: u64,
-    segment: usize,
+    segment: u32,
     /// Within the segment.
-    page: u64,
+    page: u32,
 }
 
 /// A look whose page is known.
 #[derive(Debug, Clone, Copy, Default)]
 struct Located {
     fingerprint: u64,
-    segment: usize,
     /// Within the file.
     page: u64,
-    /// The first fingerprint of the page's range.
-    fence: u64,
+    /// A word of the line with the directory's part that matters.
+    line: usize,
 }
 
 /// A look that has come to a part of its page, and which of the looks it is.
 #[derive(Debug, Clone, Copy, Default)]
 struct Inside<T> {
-    turn: usize,
     page: u64,
     part: T,
+    turn: u32,
 }
 
 impl<P: PageWords> Lookup<'_, P> {
@@ -85,10 +92,12 @@ impl<P: PageWords> Lookup<'_, P> {
             hashes.iter().for_each(|_| each(Some(false)));
             return;
         }
+        let mut stages = Stages::default();
         for some in hashes.chunks(AT_ONCE) {
             let (found, failed) = cpu_dispatch::run(Group {
                 lookup: *self,
                 hashes: some,
+                stages: &mut stages,
             });
             for turn in 0..some.len() {
                 let has_answer = failed >> turn & 1 == 0;
@@ -121,8 +130,8 @@ impl<P: PageWords> Lookup<'_, P> {
             return None;
         }
         let begun = self.begin(hash);
-        self.pages.load_fences(begun.segment).ok()?;
-        Some(self.segments[begun.segment].first_page + self.page_by_fences(&begun))
+        self.pages.load_fences(begun.segment as usize).ok()?;
+        Some(self.segments[begun.segment as usize].first_page + self.page_by_fences(&begun))
     }
 
     /// Checks the pages on the way of a hash.
@@ -131,12 +140,12 @@ impl<P: PageWords> Lookup<'_, P> {
             return Ok(());
         }
         let begun = self.begin(hash);
-        self.pages.load_fences(begun.segment)?;
+        let segment = begun.segment as usize;
+        self.pages.load_fences(segment)?;
         let page = self.page_by_fences(&begun);
-        let fence = self.pages.fence(begun.segment, page);
-        let first_page = self.segments[begun.segment].first_page;
-        self.pages
-            .check_list(begun.segment, first_page + page, fence)
+        let fence = self.pages.fence(segment, page);
+        let number = self.segments[segment].first_page + page;
+        self.pages.check_list(segment, number, fence)
     }
 
     /// Finds a hash's segment and asks for its fence.
@@ -144,76 +153,64 @@ impl<P: PageWords> Lookup<'_, P> {
     fn begin(&self, hash: u64) -> Begun {
         let fingerprint = self.space.fingerprint(hash);
         let segment = self.index.segment_of(hash, fingerprint);
-        let own = &self.segments[segment];
-        let range = range(self.segments, segment, self.space);
-        let page = fences::likely_page(own.pages, range, fingerprint);
+        let page = self.index.waypoint(segment).likely_page(fingerprint);
         self.pages.prefetch_fence(segment, page);
         Begun {
             fingerprint,
-            segment,
-            page,
+            segment: segment as u32,
+            page: page as u32,
         }
     }
 
     /// Finds the page by its fence and asks for its front; `None` if the fences are damaged.
     #[inline(always)]
     fn locate(&self, begun: &Begun) -> Option<Located> {
-        self.pages.load_fences(begun.segment).ok()?;
-        let page = match self.page_near(begun) {
-            Some(page) => page,
-            None => self.page_by_fences(begun),
-        };
-        let own = &self.segments[begun.segment];
-        let located = Located {
-            fingerprint: begun.fingerprint,
-            segment: begun.segment,
-            page: own.first_page + page,
-            fence: self.pages.fence(begun.segment, page),
-        };
-        self.pages.prefetch(located.page, FRONT);
-        // Where the later groups of a page begin stands in the second line.
-        let next = match page + 1 < u64::from(own.pages) {
-            true => self.pages.fence(begun.segment, page + 1),
-            false => range(self.segments, begun.segment, self.space).end,
-        };
-        let passed = begun.fingerprint.saturating_sub(located.fence);
-        let is_late = passed > next.saturating_sub(located.fence) / 2;
-        // Asking for the same line again is cheaper than a branch that nobody can foresee.
-        let line = if is_late { SECOND_LINE } else { FRONT };
-        self.pages.prefetch(located.page, line);
-        Some(located)
-    }
-
-    /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
-    /// search would not know where to go. `None` if it is not.
-    #[inline(always)]
-    fn page_near(&self, begun: &Begun) -> Option<u64> {
-        let own = &self.segments[begun.segment];
-        let start = begun.page.saturating_sub(1);
-        if start + NEAR_FENCES > u64::from(own.pages) {
-            return None;
-        }
+        let segment = begun.segment as usize;
+        self.pages.load_fences(segment).ok()?;
+        let own = self.index.waypoint(segment);
+        // The page is one of the few around the likely one, mostly. Comparing with the fences of all of them is cheaper
+        // than a search, which would not know where to go.
+        let start = u64::from(begun.page.saturating_sub(1));
+        let mut page = start;
+        let mut line = FRONT;
         let mut passed = 0;
-        for near in 0..NEAR_FENCES {
-            let fence = self.pages.fence(begun.segment, start + near);
-            passed += u64::from(fence <= begun.fingerprint);
+        if start + NEAR_FENCES as u64 <= own.pages {
+            let near = self.pages.near_fences(segment, start);
+            for fence in near {
+                passed += usize::from(fence <= begun.fingerprint);
+            }
+            page = (start + passed as u64).wrapping_sub(1);
+            // Where the last groups of a page begin stands in the second line.
+            let fence = near[passed.wrapping_sub(1) % NEAR_FENCES];
+            let width = near[passed % NEAR_FENCES].wrapping_sub(fence);
+            let is_late = begun.fingerprint.wrapping_sub(fence) > width - width / 4;
+            // Asking for the same line again is cheaper than a branch that nobody can foresee.
+            line = if is_late { SECOND_LINE } else { FRONT };
         }
-        (1..NEAR_FENCES)
-            .contains(&passed)
-            .then(|| start + passed - 1)
+        if !(1..NEAR_FENCES).contains(&passed) {
+            page = self.page_by_fences(begun);
+        }
+        Some(Located {
+            fingerprint: begun.fingerprint,
+            page: own.first_page + page,
+            line,
+        })
     }
 
-    #[inline(always)]
+    #[cold]
     fn page_by_fences(&self, begun: &Begun) -> u64 {
-        let own = &self.segments[begun.segment];
-        let fence = |page: u64| self.pages.fence(begun.segment, page);
-        fences::page_of(fence, own.pages, begun.page, begun.fingerprint)
+        let segment = begun.segment as usize;
+        let pages = self.segments[segment].pages;
+        let fence = |page: u64| self.pages.fence(segment, page);
+        fences::page_of(fence, pages, begun.page.into(), begun.fingerprint)
     }
 
     /// Reads the page's front and asks for its unary bits. `Ok(None)` if the page can't hold the fingerprint.
     #[inline(always)]
-    fn find_unary(&self, look: &Located) -> Result<Option<Unary>, SegmentFault> {
-        self.pages.check_list(look.segment, look.page, look.fence)?;
+    fn find_unary(&self, look: &Located, hash: u64) -> Result<Option<Unary>, SegmentFault> {
+        if !self.pages.is_checked(look.page) {
+            self.check_way(hash)?;
+        }
         let word = self.pages.page(look.page);
         let offset = look.fingerprint.wrapping_sub(word(FRONT));
         let unary = Unary::of(word, offset);
@@ -231,37 +228,46 @@ impl<P: PageWords> Lookup<'_, P> {
     /// Each stage leaves the looks that go on one behind the other, so that the next has no branch that depends on how a
     /// look went.
     #[inline(always)]
-    fn look_up(&self, hashes: &[u64], cpu: impl Cpu) -> (u64, u64) {
+    fn look_up(&self, hashes: &[u64], stages: &mut Stages, cpu: impl Cpu) -> (u64, u64) {
+        let Stages {
+            begun,
+            located,
+            unaries,
+            candidates,
+        } = stages;
         let (mut found, mut failed) = (0_u64, 0_u64);
-        let mut begun = [Begun::default(); AT_ONCE];
-        let begun = &mut begun[..hashes.len()];
         // Plain loops: what goes through the iterators' own functions is compiled for every processor.
         for (one, hash) in begun.iter_mut().zip(hashes) {
             *one = self.begin(*hash);
         }
-        let mut located = [Located::default(); AT_ONCE];
-        for (turn, one) in begun.iter().enumerate() {
+        for (turn, one) in begun[..hashes.len()].iter().enumerate() {
             match self.locate(one) {
                 Some(there) => located[turn] = there,
                 None => failed |= 1 << turn,
             }
         }
-        let (mut unaries, mut count) = ([Inside::<Unary>::default(); AT_ONCE], 0);
+        // In a loop by itself: with few instructions between them, the processor translates several pages' addresses at
+        // once. Some may be pages of looks before, if fences failed.
+        for there in &located[..hashes.len()] {
+            self.pages.prefetch(there.page, FRONT);
+            self.pages.prefetch(there.page, there.line);
+        }
+        let mut count = 0;
         for (turn, there) in located[..hashes.len()].iter().enumerate() {
             if failed >> turn & 1 != 0 {
                 continue;
             }
-            let page = there.page;
-            match self.find_unary(there) {
+            match self.find_unary(there, hashes[turn]) {
                 Ok(Some(part)) => {
-                    unaries[count] = Inside { turn, page, part };
+                    let (page, turn) = (there.page, turn as u32);
+                    unaries[count] = Inside { page, part, turn };
                     count += 1;
                 }
                 Ok(None) => {}
                 Err(_) => failed |= 1 << turn,
             }
         }
-        let (mut candidates, mut left) = ([Inside::<Candidates>::default(); AT_ONCE], 0);
+        let mut left = 0;
         for unary in &unaries[..count] {
             let Inside { turn, page, part } = *unary;
             let (part, are_any) = part.candidates(self.pages.page(page), cpu);
@@ -279,10 +285,30 @@ impl<P: PageWords> Lookup<'_, P> {
     }
 }
 
+/// Looks on their way, at each stage.
+struct Stages {
+    begun: [Begun; AT_ONCE],
+    located: [Located; AT_ONCE],
+    unaries: [Inside<Unary>; AT_ONCE],
+    candidates: [Inside<Candidates>; AT_ONCE],
+}
+
+impl Default for Stages {
+    fn default() -> Self {
+        Self {
+            begun: [Begun::default(); AT_ONCE],
+            located: [Located::default(); AT_ONCE],
+            unaries: [Inside::default(); AT_ONCE],
+            candidates: [Inside::default(); AT_ONCE],
+        }
+    }
+}
+
 /// Some looks, compiled for this processor.
 struct Group<'a, P> {
     lookup: Lookup<'a, P>,
     hashes: &'a [u64],
+    stages: &'a mut Stages,
 }
 
 impl<P: PageWords> Work for Group<'_, P> {
@@ -290,7 +316,7 @@ impl<P: PageWords> Work for Group<'_, P> {
 
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) -> (u64, u64) {
-        self.lookup.look_up(self.hashes, cpu)
+        self.lookup.look_up(self.hashes, self.stages, cpu)
     }
 }
 
@@ -307,7 +333,8 @@ impl<P: PageWords> Work for One<'_, P> {
     fn run<C: Cpu>(self, cpu: C) -> Option<bool> {
         let lookup = &self.lookup;
         let located = lookup.locate(&lookup.begin(self.hash))?;
-        let Some(unary) = lookup.find_unary(&located).ok()? else {
+        lookup.pages.prefetch(located.page, located.line);
+        let Some(unary) = lookup.find_unary(&located, self.hash).ok()? else {
             return Some(false);
         };
         let word = lookup.pages.page(located.page);

@@ -9,7 +9,7 @@ use super::fault::{SegmentFault, check_sealed};
 use super::fence_table::FenceTable;
 use super::fences::{self, FENCES_IN_PAGE};
 use super::index::SegmentIndex;
-use super::lookup::{Lookup, PageWords};
+use super::lookup::{Lookup, NEAR_FENCES, PageWords};
 use super::reuse::has_passed;
 use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
@@ -242,15 +242,21 @@ impl PageWords for &SegmentPages {
     }
 
     #[inline(always)]
+    fn near_fences(self, segment: usize, start: u64) -> [u64; NEAR_FENCES] {
+        self.fences.near(segment, start)
+    }
+
+    #[inline(always)]
     fn prefetch_fence(self, segment: usize, page: u64) {
         self.fences.prefetch(segment, page);
     }
 
     #[inline(always)]
+    fn is_checked(self, number: u64) -> bool {
+        SegmentPages::is_checked(self, number)
+    }
+
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
-        if self.is_checked(number) {
-            return Ok(());
-        }
         SegmentPages::check_list(self, segment, number, fence)
     }
 }

@@ -25,6 +25,13 @@ pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
     join(word(index), word(index + 1), passed)
 }
 
+/// Returns `count` bits of a page from `bit` on, at least 1, and any bits behind them up to the 64th. Reads no word behind
+/// the last that is needed, which may be in another line of the processor's cache.
+#[inline(always)]
+pub(super) fn load_bits(word: impl Fn(usize) -> u64, bit: usize, count: usize) -> u64 {
+    join(word(bit / 64), word((bit + count - 1) / 64), bit % 64)
+}
+
 /// Returns the 64 bits of two words from bit `passed` of the first on.
 #[inline(always)]
 pub(super) fn join(word: u64, next: u64, passed: usize) -> u64 {

@@ -5,7 +5,7 @@
 
 use std::ops::Range;
 
-use super::bits::{LOADED, join, load, load_words, select};
+use super::bits::{LOADED, load, load_bits, load_words, select};
 use super::{
     DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
     MOST_BITS, MOST_LOW_BITS,
@@ -55,11 +55,8 @@ struct Group {
 }
 
 impl Group {
-    /// Returns the group whose begin and end, two numbers of the directory, are the low half of `ends`.
     #[inline(always)]
-    fn of(ends: u64, low_bits: u32) -> Option<Self> {
-        let begin = (ends & 0xFFFF) as usize;
-        let end = (ends >> 16 & 0xFFFF) as usize;
+    fn of(begin: usize, end: usize, low_bits: u32) -> Option<Self> {
         let ones_and_lows = end.checked_sub(begin + GROUP_PARTS)?;
         let count = ((ones_and_lows as u64 * RECIPROCALS[low_bits as usize]) >> 32) as usize;
         Some(Self { begin, count })
@@ -67,7 +64,16 @@ impl Group {
 
     #[inline(always)]
     fn in_page(page: &[u8; PAGE_BYTES], group: usize, low_bits: u32) -> Option<Self> {
-        Self::of(load(page, directory_bit(group)), low_bits)
+        let ends = load(page, directory_byte(group) * 8) as usize;
+        Self::of(ends & 0xFFFF, ends >> 16 & 0xFFFF, low_bits)
+    }
+
+    #[inline(always)]
+    fn in_words(word: impl Fn(usize) -> u64, group: usize, low_bits: u32) -> Option<Self> {
+        // Both numbers lie in the same word, mostly, and the next may be in a line that nobody asked for.
+        let number = |byte: usize| (word(byte / 8) >> (byte % 8 * 8)) as usize & 0xFFFF;
+        let byte = directory_byte(group);
+        Self::of(number(byte), number(byte + 2), low_bits)
     }
 
     /// Returns the bit at which its low parts begin.
@@ -77,10 +83,10 @@ impl Group {
     }
 }
 
-/// Returns the bit at which the directory's number of a group begins.
+/// Returns the place of the directory's number of a group.
 #[inline(always)]
-fn directory_bit(group: usize) -> usize {
-    (DIRECTORY_OFFSET + 2 * group) * 8
+fn directory_byte(group: usize) -> usize {
+    DIRECTORY_OFFSET + 2 * group
 }
 
 /// Returns the first fingerprint that the page may hold.
@@ -96,41 +102,44 @@ fn parts(word: u64) -> (u32, usize) {
     (low_bits.min(MOST_LOW_BITS), (word & 0xFFFF) as usize)
 }
 
-/// Words that [`after_zeros`] counts in at once. The unary bits of nearly all groups lie in so many.
+/// Words behind the first that [`after_zeros`] counts in at once. The unary bits of nearly all groups lie in so many.
 const COUNTED: usize = 4;
+/// Bits by which a group's ones may lie behind where they would be if all were spread evenly, nearly always.
+const UNEVEN: u32 = 12;
 
 /// Returns the place behind the zero with `zeros` zeros before it, counted from `begin` on; `None` if there is none before
-/// `end`.
+/// `end`. Most likely it is at `likely` or before.
 ///
-/// Counts in all words at once and then chooses one: how many to pass by is nothing that a processor could foresee.
+/// Counts in all words at once and then chooses one: how many to pass by is nothing that a processor could foresee. Words
+/// behind the likely place are not read, since they may lie in another line.
 #[inline(always)]
 fn after_zeros(
     word: impl Fn(usize) -> u64 + Copy,
     begin: usize,
     end: usize,
+    likely: usize,
     zeros: u32,
     cpu: impl Cpu,
 ) -> Option<usize> {
-    let (first, passed) = (begin / 64, begin % 64);
-    let words: [u64; COUNTED + 1] = std::array::from_fn(|index| word(first + index));
-    let flipped = |index: usize| !join(words[index], words[index + 1], passed);
-    let (mut chosen, mut skipped, mut before) = (flipped(0), 0, 0);
+    let (first, last) = (begin / 64, likely / 64);
+    let mut chosen = !word(first) & (u64::MAX << (begin % 64));
+    let (mut skipped, mut before) = (0, 0);
     let mut counted = chosen.count_ones();
-    for index in 1..COUNTED {
-        let next = flipped(index);
+    for index in 1..=COUNTED {
+        let next = !word((first + index).min(last));
         let is_behind = zeros >= counted;
         chosen = if is_behind { next } else { chosen };
         before = if is_behind { counted } else { before };
         skipped += usize::from(is_behind);
         counted += next.count_ones();
     }
-    if zeros >= counted {
-        return after_more_zeros(word, begin + 64 * COUNTED, end, zeros - counted);
+    if zeros >= counted || first + skipped > last {
+        return after_more_zeros(word, begin, end, zeros);
     }
     let rank = zeros - before;
     let place = cpu.select(chosen, rank);
     let place = place.unwrap_or_else(|| select(chosen, rank));
-    Some(begin + 64 * skipped + place as usize + 1)
+    Some((first + skipped) * 64 + place as usize + 1)
 }
 
 /// Does the same word by word.
@@ -163,27 +172,32 @@ pub(crate) fn contains(word: impl Fn(usize) -> u64 + Copy, offset: u64) -> bool 
     })
 }
 
-/// A look-up on its way, once the front of the page was read: what unary bits it needs.
+/// A look-up on its way, once the front of the page was read: what unary bits it needs. Places are bits of the page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Unary {
-    begin: usize,
-    lows: usize,
-    /// The zeros before the offset's ones.
-    zeros: usize,
-    count: usize,
-    low_bits: u32,
     low: u64,
+    begin: u32,
+    lows: u32,
+    /// The offset's ones are most likely here or before.
+    likely: u32,
+    low_bits: u16,
+    /// The zeros before the offset's ones.
+    zeros: u16,
 }
 
-/// A look-up on its way, once the unary bits were read: the low parts of all offsets with the same high part.
+/// A look-up on its way, once the unary bits were read: the low parts of all offsets with the same high part. Places are
+/// bits of the page.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Candidates {
-    unary: Unary,
-    /// Where the next of the ones is.
-    bit: usize,
-    /// Which of the group's offsets belongs to it.
-    place: usize,
-    /// The bits from there on.
+    low: u64,
+    low_bits: u32,
+    /// Where the first of the ones is.
+    bit: u32,
+    /// Where the low part is that belongs to it.
+    at: u32,
+    /// The group's offsets from there on.
+    left: u32,
+    /// Three bits from `bit` on, and others.
     ones: u64,
 }
 
@@ -197,22 +211,29 @@ impl Unary {
             return None;
         }
         let (group, zeros) = (high as usize / GROUP_PARTS, high as usize % GROUP_PARTS);
-        let found = Group::of(load_words(word, directory_bit(group)), low_bits)?;
+        let found = Group::in_words(word, group, low_bits)?;
+        let before = (found.count * zeros / GROUP_PARTS) as u32;
+        let (begin, lows) = (found.begin as u32, found.lows() as u32);
         Some(Self {
-            begin: found.begin,
-            lows: found.lows(),
-            zeros,
-            count: found.count,
-            low_bits,
             low: offset & ((1 << low_bits) - 1),
+            begin,
+            lows,
+            likely: (begin + zeros as u32 + before + UNEVEN).min(lows),
+            low_bits: low_bits as u16,
+            zeros: zeros as u16,
         })
     }
 
-    /// Returns the words between which the bits lie, for prefetches.
+    /// Returns the group's offsets.
+    #[inline(always)]
+    fn count(&self) -> u32 {
+        self.lows - self.begin - GROUP_PARTS as u32
+    }
+
+    /// Returns the words between which the bits lie, most likely, for prefetches.
     #[inline(always)]
     pub(crate) fn words(&self) -> [usize; 2] {
-        let before = self.count * self.zeros / GROUP_PARTS;
-        [self.begin / 64, (self.begin + self.zeros + before) / 64]
+        [self.begin as usize / 64, self.likely as usize / 64]
     }
 
     /// Returns the offsets with the same high part, and whether there are any.
@@ -222,21 +243,26 @@ impl Unary {
         word: impl Fn(usize) -> u64 + Copy,
         cpu: impl Cpu,
     ) -> (Candidates, bool) {
+        let (begin, lows) = (self.begin as usize, self.lows as usize);
+        let likely = self.likely as usize;
         let bit = match self.zeros {
-            0 => Some(self.begin),
-            zeros => after_zeros(word, self.begin, self.lows, zeros as u32 - 1, cpu),
+            0 => Some(begin),
+            zeros => after_zeros(word, begin, lows, likely, u32::from(zeros) - 1, cpu),
         };
-        let bit = bit.unwrap_or(self.lows);
+        let bit = bit.unwrap_or(lows) as u32;
         // Each zero before belongs to no offset, each one to one.
-        let place = bit - self.begin - self.zeros;
-        let ones = load_words(word, bit);
+        let place = bit - self.begin - u32::from(self.zeros);
+        let ones = load_bits(word, bit as usize, 3);
+        let low_bits = u32::from(self.low_bits);
         let found = Candidates {
-            unary: self,
+            low: self.low,
+            low_bits,
             bit,
-            place,
+            at: self.lows + place * low_bits,
+            left: self.count().saturating_sub(place),
             ones,
         };
-        (found, ones & 1 == 1 && place < self.count)
+        (found, ones & 1 == 1 && found.left > 0)
     }
 }
 
@@ -244,7 +270,7 @@ impl Candidates {
     /// Returns the word with the first low part, for a prefetch.
     #[inline(always)]
     pub(crate) fn word(&self) -> usize {
-        (self.unary.lows + self.place * self.unary.low_bits as usize) / 64
+        self.at as usize / 64
     }
 
     /// Returns whether one of the low parts is that of the offset.
@@ -252,43 +278,37 @@ impl Candidates {
     /// Nearly always there are one or two of them. Both are compared, since nothing foretells which it is.
     #[inline(always)]
     pub(crate) fn contain(self, word: impl Fn(usize) -> u64 + Copy) -> bool {
-        let run = self.ones.trailing_ones();
-        let has_next = run > 1 && self.place + 1 < self.unary.count;
-        let found = self.is_at(word, self.place) | (has_next & self.is_at(word, self.place + 1));
-        found || (run > 2 && self.contain_more(word))
+        let mask = (1 << self.low_bits) - 1;
+        let both = (2 * self.low_bits).min(64) as usize;
+        let first = load_bits(word, self.at as usize, both);
+        let second = match self.low_bits <= 32 {
+            true => first >> self.low_bits,
+            false => load_words(word, (self.at + self.low_bits) as usize),
+        };
+        let has_second = self.ones & 2 != 0 && self.left > 1;
+        let found = (first & mask == self.low) | (has_second & (second & mask == self.low));
+        found || (self.ones & 7 == 7 && self.contain_more(word))
     }
 
     /// Does the same for any number.
     #[cold]
     fn contain_more(self, word: impl Fn(usize) -> u64 + Copy) -> bool {
-        let (mut bit, mut place, mut ones) = (self.bit, self.place, self.ones);
+        let mask = (1 << self.low_bits) - 1;
+        let (mut bit, mut at, mut left) = (self.bit as usize, self.at as usize, self.left);
         loop {
-            let run = ones.trailing_ones() as usize;
-            for place in place..(place + run).min(self.unary.count) {
-                if self.is_at(word, place) {
+            let run = load_words(word, bit).trailing_ones();
+            for _ in 0..run.min(left) {
+                if load_words(word, at) & mask == self.low {
                     return true;
                 }
+                at += self.low_bits as usize;
             }
-            place += run;
-            if run < 64 || place >= self.unary.count {
+            left = left.saturating_sub(run);
+            if run < 64 || left == 0 {
                 return false;
             }
-            bit += run;
-            ones = load_words(word, bit);
+            bit += 64;
         }
-    }
-
-    /// Returns whether this is the low part in a place.
-    #[inline(always)]
-    fn is_at(&self, word: impl Fn(usize) -> u64 + Copy, place: usize) -> bool {
-        let Unary {
-            lows,
-            low_bits,
-            low,
-            ..
-        } = self.unary;
-        let at = lows + place * low_bits as usize;
-        load_words(word, at) & ((1 << low_bits) - 1) == low
     }
 }
 
@@ -394,7 +414,7 @@ fn check_groups(page: &[u8; PAGE_BYTES], layout: Layout) -> Result<usize, Finger
         check_unary(page, found)?;
         total += found.count;
     }
-    if load(page, directory_bit(layout.groups())) & 0xFFFF != end as u64 {
+    if load(page, directory_byte(layout.groups()) * 8) & 0xFFFF != end as u64 {
         return Err(FingerprintFault::Directory);
     }
     match total == occupancy(page) as usize {
