@@ -68,6 +68,34 @@ proptest! {
     }
 }
 
+/// Where fingerprints crowd, pages lie far from where even ones would.
+#[test]
+fn look_ups_find_the_pages_of_a_crowd() {
+    let mut file = File::new(1 << 40);
+    let crowd = (1 << 30..).step_by(3).take(30_000);
+    let list: Vec<u64> = crowd.chain((1 << 31..1 << 40).step_by(1 << 28)).collect();
+    file.checkpoint(&list, &[]);
+    assert_eq!(file.segments.len(), 1);
+    assert!(file.segments[0].pages > 8);
+    let (space, index) = (file.space, SegmentIndex::of(&file.segments, file.space));
+    let lookup = Lookup {
+        segments: &file.segments,
+        index: &index,
+        space,
+        pages: &file,
+    };
+    let first_hash = |one: u64| *space.hashes(one..one + 1).start();
+    let asked: Vec<u64> = list.iter().flat_map(|one| [*one, one + 1]).collect();
+    let hashes: Vec<u64> = asked.iter().copied().map(first_hash).collect();
+    let mut answers = Vec::new();
+    lookup.contains_all(&hashes, |answer| answers.push(answer.unwrap()));
+    for ((one, hash), answer) in asked.iter().zip(&hashes).zip(answers) {
+        let expected = list.binary_search(one).is_ok();
+        assert_eq!(answer, expected, "{one}");
+        assert_eq!(lookup.contains(*hash), Some(expected), "{one}");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
