@@ -1,17 +1,13 @@
 //! Reads all segments of a store of fingerprints and lists what is damaged.
 
-use crate::error::{Error, Result};
-use crate::file::layout::page_offset;
-use crate::page::PAGE_BYTES;
+use crate::error::Result;
 use crate::segment::directory::range;
-use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::image::Image;
 use crate::store::check::verify::PageState;
 use crate::store::storefile::meta::Meta;
-use crate::store::storefile::segment_directory::{expect_directory, read_directory};
+use crate::store::storefile::segment_directory::{expect_directory, read_directory, read_segment};
 use crate::store::storefile::store_file::StoreFile;
-use crate::sys::storage::read_exact_at;
 
 /// A damaged page of a store of fingerprints.
 #[non_exhaustive]
@@ -103,12 +99,4 @@ pub(crate) fn verify_segments(
         }
     }
     Ok(report)
-}
-
-fn read_segment(file: &StoreFile, segment: &Segment) -> Result<Vec<u8>> {
-    let extent = segment.extent();
-    let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
-    read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
-        .map_err(|error| Error::io("read pages of", &file.place, error))?;
-    Ok(bytes)
 }

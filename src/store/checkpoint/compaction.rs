@@ -10,7 +10,6 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
 use crate::segment::fences::pages_with_fences;
@@ -19,9 +18,9 @@ use crate::segment::image::Image;
 use crate::store::checkpoint::chunk_writer::PageAccess;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
-    expect_directory, named, raise_reused, read_directory, write_directory,
+    expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
 };
-use crate::sys::storage::{read_exact_at, write_all_at};
+use crate::sys::storage::write_all_at;
 
 /// Free room of less than the file divided by this is not worth moving anything.
 const WORTH_SHARE: u64 = 512;
@@ -130,7 +129,7 @@ impl<'a> Compaction<'a> {
             .map(|run| run.end - run.start)
             .filter(|pages| *pages >= LEAST_PIECE)
             .collect();
-        let bytes = self.read(&segment)?;
+        let bytes = read_segment(self.access.file, &segment)?;
         let image = Image::of(segment, end, &bytes);
         let image = image.filter(|image| image.check_headers().is_ok());
         let (Some(image), false) = (image, runs.is_empty()) else {
@@ -168,7 +167,7 @@ impl<'a> Compaction<'a> {
         let Some(first_page) = room.take_before(pages, extent.start) else {
             return Ok(None);
         };
-        let mut bytes = self.read(&segment)?;
+        let mut bytes = read_segment(self.access.file, &segment)?;
         let image = Image::of(segment, end, &bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
         if !is_whole {
@@ -178,16 +177,6 @@ impl<'a> Compaction<'a> {
         let moved = segment.moved(first_page, &mut bytes);
         self.write(&bytes, first_page)?;
         Ok(Some(moved))
-    }
-
-    /// Returns the bytes of a segment's extent.
-    fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
-        let file = self.access.file;
-        let extent = segment.extent();
-        let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
-        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
-            .map_err(|error| Error::io("read pages of", &file.place, error))?;
-        Ok(bytes)
     }
 
     fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {

@@ -7,7 +7,6 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
@@ -20,9 +19,8 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
-    named, raise_reused, read_directory, write_directory,
+    named, raise_reused, read_directory, read_segment, write_directory,
 };
-use crate::sys::storage::read_exact_at;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
@@ -165,12 +163,7 @@ impl PassIo for SegmentIo<'_, '_> {
     }
 
     fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, PassFailure> {
-        let file = self.access.file;
-        let extent = segment.extent();
-        let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
-        read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
-            .map_err(|error| Error::io("read pages of", &file.place, error))?;
-        Ok(bytes)
+        Ok(read_segment(self.access.file, segment)?)
     }
 
     fn write(&mut self, draft: Draft) -> Result<Segment, PassFailure> {
