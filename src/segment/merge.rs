@@ -45,25 +45,41 @@ pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut Vec<u64>) {
     }
 }
 
+/// Old fingerprints that are compared and copied at once: about as many lie between two new ones.
+const RUN: usize = 8;
+
 /// Appends all that is in one list or the other, once each.
 #[inline(always)]
 fn unite(old: &[u64], added: &[u64], out: &mut Vec<u64>) {
     let begin = out.len();
     out.resize(begin + old.len() + added.len(), 0);
     let room = &mut out[begin..];
-    let (mut at, mut next, mut count) = (0, 0, 0);
-    // Which list is next can't be foretold, so nothing branches on it.
-    while let (Some(one), Some(other)) = (old.get(at), added.get(next)) {
-        room[count] = *one.min(other);
-        at += usize::from(one <= other);
-        next += usize::from(other <= one);
+    let (mut at, mut count) = (0, 0);
+    for other in added {
+        // A run is copied whole, and what comes next overwrites those that are not below. There is room, since all of
+        // them are still to come.
+        while let Some(run) = old[at..].first_chunk::<RUN>() {
+            let below = run
+                .iter()
+                .map(|one| usize::from(one < other))
+                .sum::<usize>();
+            room[count..][..RUN].copy_from_slice(run);
+            (at, count) = (at + below, count + below);
+            if below < RUN {
+                break;
+            }
+        }
+        while let Some(one) = old.get(at).filter(|one| *one < other) {
+            room[count] = *one;
+            (at, count) = (at + 1, count + 1);
+        }
+        at += usize::from(old.get(at) == Some(other));
+        room[count] = *other;
         count += 1;
     }
-    for rest in [&old[at..], &added[next..]] {
-        room[count..][..rest.len()].copy_from_slice(rest);
-        count += rest.len();
-    }
-    out.truncate(begin + count);
+    let rest = &old[at..];
+    room[count..][..rest.len()].copy_from_slice(rest);
+    out.truncate(begin + count + rest.len());
 }
 
 /// Takes the fingerprints of a list out of those from `begin` on.

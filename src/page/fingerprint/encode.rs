@@ -91,6 +91,9 @@ pub(crate) fn encode(fingerprints: &[u64], range: Range<u64>, page: &mut [u8; PA
     }
 }
 
+/// Fingerprints whose unary bits are written at once.
+const AT_ONCE: usize = 4;
+
 /// Writes the fingerprints of a group, its unary bits and its low parts, and returns those behind it.
 #[inline(always)]
 fn put_group<'a>(
@@ -103,7 +106,21 @@ fn put_group<'a>(
     let mut high = (group * GROUP_PARTS) as u64;
     let end = high + GROUP_PARTS as u64;
     let mut count = 0;
-    for fingerprint in fingerprints {
+    while let Some(some) = fingerprints[count..].first_chunk::<AT_ONCE>() {
+        let own = some.map(|fingerprint| (fingerprint - first) >> low_bits);
+        let last = own[AT_ONCE - 1];
+        let bits = (last - high) as usize + AT_ONCE;
+        if last >= end || bits > MOST_PUT {
+            break;
+        }
+        let mut ones = 0;
+        for (place, own) in own.iter().enumerate() {
+            ones |= 1 << (own - high + place as u64);
+        }
+        writer.put(ones, bits);
+        (high, count) = (last, count + AT_ONCE);
+    }
+    for fingerprint in &fingerprints[count..] {
         let own = (fingerprint - first) >> low_bits;
         if own >= end {
             break;
@@ -120,9 +137,24 @@ fn put_group<'a>(
     }
     writer.put_zeros((end - high) as usize);
     let (own, others) = fingerprints.split_at(count);
-    let mask = (1 << low_bits) - 1;
-    for fingerprint in own {
-        writer.put((fingerprint - first) & mask, low_bits as usize);
-    }
+    put_lows(own, first, low_bits, writer);
     others
+}
+
+/// Writes low parts, two at once where that can be: each write waits for the one before.
+#[inline(always)]
+fn put_lows(fingerprints: &[u64], first: u64, low_bits: u32, writer: &mut BitWriter<'_>) {
+    let mask = (1 << low_bits) - 1;
+    let low = |fingerprint: u64| (fingerprint - first) & mask;
+    let bits = low_bits as usize;
+    let (pairs, rest) = match 2 * bits <= MOST_PUT {
+        true => fingerprints.as_chunks(),
+        false => (&[][..], fingerprints),
+    };
+    for [one, next] in pairs {
+        writer.put(low(*one) | low(*next) << bits, 2 * bits);
+    }
+    for one in rest {
+        writer.put(low(*one), bits);
+    }
 }
