@@ -92,7 +92,7 @@ pub(crate) fn encode(fingerprints: &[u64], range: Range<u64>, page: &mut [u8; PA
 }
 
 /// Fingerprints whose unary bits are written at once.
-const AT_ONCE: usize = 4;
+const UNARY_PARTS: usize = 4;
 
 /// Writes the fingerprints of a group, its unary bits and its low parts, and returns those behind it.
 #[inline(always)]
@@ -106,10 +106,10 @@ fn put_group<'a>(
     let mut high = (group * GROUP_PARTS) as u64;
     let end = high + GROUP_PARTS as u64;
     let mut count = 0;
-    while let Some(some) = fingerprints[count..].first_chunk::<AT_ONCE>() {
+    while let Some(some) = fingerprints[count..].first_chunk::<UNARY_PARTS>() {
         let own = some.map(|fingerprint| (fingerprint - first) >> low_bits);
-        let last = own[AT_ONCE - 1];
-        let bits = (last - high) as usize + AT_ONCE;
+        let last = own[UNARY_PARTS - 1];
+        let bits = (last - high) as usize + UNARY_PARTS;
         if last >= end || bits > MOST_PUT {
             break;
         }
@@ -118,7 +118,7 @@ fn put_group<'a>(
             ones |= 1 << (own - high + place as u64);
         }
         writer.put(ones, bits);
-        (high, count) = (last, count + AT_ONCE);
+        (high, count) = (last, count + UNARY_PARTS);
     }
     for fingerprint in &fingerprints[count..] {
         let own = (fingerprint - first) >> low_bits;

@@ -1,6 +1,7 @@
 //! How much memory a handle takes by default, and how it divides what it has.
 
 use crate::buffer::{bytes_for, limit_of};
+use crate::page::Kind;
 use crate::store::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_FIRST_BUFFER, Options};
 use crate::store::coordination::buffer_sizes::{BufferSizes, MOST_BUFFER};
 use crate::store::coordination::place::Place;
@@ -17,27 +18,36 @@ const AVAILABLE_SHARE: u64 = 4;
 const DISK_SHARE: u64 = 4;
 /// A buffer is at most this many times as large as the one before it, so that a short session stays small.
 const GROWTH_STEP: u64 = 4;
-/// What is taken for each further byte of a filter above [`DEFAULT_BUFFER`].
+/// What is taken for each further byte of a filter that the least memory doesn't serve.
 const PER_FILTER_BYTE: u64 = 4;
 
 /// How a handle decides on the size of the next buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SizeRule {
-    /// The memory from which on it follows the filter.
+    /// The least memory, and the bytes of the filter from which on it takes more.
     base: u64,
+    served: u64,
     /// The most bytes of a buffer that the handle's caller allows.
     most: u64,
 }
 
 impl SizeRule {
-    pub(crate) fn of(options: &Options) -> Self {
+    pub(crate) fn of(options: &Options, kind: Kind) -> Self {
         let most = match (options.granted, options.between) {
             (true, _) => options.buffer,
             (false, Some((_, most))) => most,
             (false, None) => u64::MAX,
         };
+        let base = options.bounds().0;
+        // A store of fingerprints begins small and writes all of it at each checkpoint: with the least buffer it would do
+        // so for each two million keys up to the first fourteen.
+        let served = match kind {
+            Kind::Fingerprint => base / PER_FILTER_BYTE,
+            Kind::Bloom | Kind::Counting | Kind::Scalable => base,
+        };
         Self {
-            base: options.bounds().0,
+            base,
+            served,
             most: table_bytes(most),
         }
     }
@@ -68,7 +78,7 @@ impl SizeRule {
     /// Returns the memory that serves a filter: the larger a layer that a checkpoint rewrites, the more keys it should
     /// bring.
     fn serving(self, filter: u64) -> u64 {
-        let above = filter.saturating_sub(self.base);
+        let above = filter.saturating_sub(self.served);
         self.base
             .saturating_add(above.saturating_mul(PER_FILTER_BYTE))
     }
@@ -237,7 +247,7 @@ mod tests {
 
     #[test]
     fn memory_follows_the_filter_step_by_step_and_back_down() {
-        let rule = SizeRule::of(&Options::new());
+        let rule = SizeRule::of(&Options::new(), Kind::Bloom);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64, current, free: u64| {
             rule.next_bytes(sizes, filter * MIB, table_bytes(current * MIB), || {
@@ -273,9 +283,19 @@ mod tests {
     }
 
     #[test]
+    fn memory_follows_fingerprints_from_the_first_buffer_on() {
+        let rule = SizeRule::of(&Options::new(), Kind::Fingerprint);
+        let sizes = sizes(64 * MIB, 3072 * MIB);
+        let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
+        for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
+            assert_eq!(next(filter), table_bytes(expected * MIB), "{filter}");
+        }
+    }
+
+    #[test]
     fn what_is_set_is_a_bound() {
         let fixed = Options::new().buffer(MIB);
-        let rule = SizeRule::of(&fixed);
+        let rule = SizeRule::of(&fixed, Kind::Bloom);
         assert_eq!(fixed.buffer_sizes(), sizes(MIB, MIB));
         // Others made the session, with larger buffers.
         let following = sizes(MIB / 2, 64 * MIB);
@@ -294,7 +314,7 @@ mod tests {
         replaced.check().unwrap();
         assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
         let between = Options::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
-        let rule = SizeRule::of(&between);
+        let rule = SizeRule::of(&between, Kind::Bloom);
         let wide = sizes(MIB, 1 << 40);
         assert_eq!(
             rule.next_bytes(wide, 1 << 40, current, PLENTY),

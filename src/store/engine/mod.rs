@@ -99,7 +99,7 @@ impl Engine {
                 place,
                 access,
                 shared: Arc::clone(&shared),
-                rule: SizeRule::of(&parts.options),
+                rule: SizeRule::of(&parts.options, file.header.kind),
                 space: file.header.space(),
                 makes_ahead: parts.options.background,
                 spare: Mutex::default(),
