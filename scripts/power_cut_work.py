@@ -252,17 +252,16 @@ class Adding(Work):
     def __init__(self, *args):
         super().__init__(*args)
         self.transactional = self.draw.random() < 0.5
-        self.grows = self.draw.random() < 0.5
-        self.options = ["--fpr", "1e-9"]
-        self.options += [] if self.grows else ["--capacity", "400k"]
+        self.kind = self.draw.choice(["bloom", "scalable", "fingerprint"])
+        self.options = ["--kind", self.kind, "--fpr", "1e-9"]
+        self.options += ["--capacity", "400k"] if self.kind == "bloom" else []
         self.options += ["--transactional"] if self.transactional else []
         self.sure, self.open, self.next = set(), [], collections.Counter()
         self.copies = {}
 
     def told(self):
-        grows = "growing" if self.grows else "bloom"
-        kind = "transactional" if self.transactional else "plain"
-        return f"{self.workers} adding to a {kind} {grows} store"
+        promise = "transactional" if self.transactional else "plain"
+        return f"{self.workers} adding to a {promise} store of kind {self.kind}"
 
     def beside(self):
         return super().beside() + ([self.copy] if self.draw.random() < 0.6 else [])
@@ -362,13 +361,17 @@ class Printing(Work):
 
     def __init__(self, *args):
         super().__init__(*args)
+        # Of the kind that `dedup` makes by itself, or in layers.
+        self.kind = self.draw.choice([None, "scalable"])
         self.options = ["--transactional", "--fpr", "1e-9"]
+        self.options += ["--kind", self.kind] if self.kind else []
         self.every = self.draw.choice([200, 2000, 1_000_000])
         # Of each list that a run was through with, where in its output that run began.
         self.lists, self.finished, self.number = {}, {}, 0
 
     def told(self):
-        return f"{self.workers} printing, commits after each {self.every} lines"
+        kind = self.kind or "the default kind"
+        return f"{self.workers} printing, store of {kind}, commits after each {self.every} lines"
 
     def step(self, number, draw):
         with self.lock:

@@ -8,10 +8,12 @@
 //!
 //! A [keyed hash](enum@Hash) turns a key into 64 bits. The high bits choose one page of 4096 bytes in the store file,
 //! and a generator seeded with all 64 bits chooses `k` bits in that page: one Bloom filter per page. A key therefore
-//! costs at most one read, and sorting keys by hash sorts them by page.
+//! costs at most one read, and sorting keys by hash sorts them by page. That is so in a store with a capacity. One
+//! without, which grows, has in each page a sorted list of numbers instead: the high bits of the hashes
+//! ([`Kind::Fingerprint`]).
 //!
 //! New keys go to a write buffer in memory and to an append log on disk. When the buffer is full, a checkpoint walks
-//! the file in page order, sets the bits, and removes the log. That is a log-structured merge store reduced to what a
+//! the file in page order, adds the keys, and removes the log. That is a log-structured merge store reduced to what a
 //! filter needs, and the reason why inserts into a filter larger than memory cost sequential writes instead of random
 //! ones.
 //!

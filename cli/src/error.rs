@@ -59,7 +59,7 @@ pub enum CliError {
 
     #[error("--kind {0} needs --capacity N{why}", why = match .0 {
         Kind::Counting => ", since it can't grow: removing a key from the wrong layer would damage others",
-        _ => "; --kind scalable and --kind fingerprint grow without one",
+        _ => "; --kind fingerprint and --kind scalable grow without one",
     })]
     NeedsCapacity(Kind),
 
@@ -170,7 +170,7 @@ pub enum CliError {
 
     /// All items before this one are processed.
     #[error(
-        "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one that grows (--kind scalable)",
+        "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one that grows (--kind fingerprint)",
         input = place.input, line = place.line, store = store.display(), keys = many(*capacity, "key")
     )]
     Full {

@@ -86,11 +86,13 @@ def test_a_transaction_has_a_quota():
         assert store.insert_many(keys[done:]).sum() >= 999
 
 
-def test_only_counting_stores_remove(store):
-    with pytest.raises(errors.NotCountingError):
-        store.remove("key")
-    with pytest.raises(errors.NotCountingError):
-        store.remove_many(["key"])
+@pytest.mark.parametrize("options", [{"capacity": 1000}, {"kind": "scalable"}])
+def test_stores_of_bits_do_not_remove(folder, options):
+    with everseen.open("a.ever", **options) as store:
+        with pytest.raises(errors.NotCountingError):
+            store.remove("key")
+        with pytest.raises(errors.NotCountingError):
+            store.remove_many(["key"])
 
 
 def test_values_that_are_wrong():

@@ -94,9 +94,15 @@ def test_options_of_a_new_store():
     with everseen.open("b.ever", 1000, bits_per_key=20) as store:
         assert 19 < store.stats().bits_per_key < 40
     with everseen.open("c.ever") as store:
-        assert store.stats().kind == "scalable"
-        assert store.stats().capacity is None
+        assert store.stats().kind == "fingerprint"
+        assert store.stats().capacity == 2**36
         assert store.stats().fpr_target == 1e-6
+        assert store.insert("key")
+        assert store.remove("key")
+    for layers in ({"kind": "scalable"}, {"growth": 4}, {"tightening": 0.5}):
+        with everseen.open(f"{next(iter(layers))}.ever", **layers) as store:
+            assert store.stats().kind == "scalable"
+            assert store.stats().capacity is None
 
 
 @pytest.mark.parametrize(
@@ -208,22 +214,24 @@ def test_exempt(store):
     assert store.stats().exempt == 2
 
 
-def test_reports(store):
-    store.insert_many([f"key {n}" for n in range(1000)])
-    store.commit(b"tag")
-    store.checkpoint()
-    stats = store.stats()
-    assert stats.keys == 1000
-    assert stats.commits == [everseen.Commit("default", 1, b"tag")]
-    assert len(stats.layers) == 1
-    report = store.verify()
-    assert report.ok
-    assert report.damaged == []
-    assert 990 < report.keys_estimate < 1010
-    assert store.measured().one_in >= 4096
-    assert store.repair("seen").is_whole
-    assert not store.recovery.joined
-    assert len(stats.store_id) == 16
+@pytest.mark.parametrize(("kind", "layers"), [("scalable", 1), ("fingerprint", 0)])
+def test_reports(folder, kind, layers):
+    with everseen.open("a.ever", kind=kind, buffer=1 << 20) as store:
+        store.insert_many([f"key {n}" for n in range(1000)])
+        store.commit(b"tag")
+        store.checkpoint()
+        stats = store.stats()
+        assert stats.keys == 1000
+        assert stats.commits == [everseen.Commit("default", 1, b"tag")]
+        assert len(stats.layers) == layers
+        report = store.verify()
+        assert report.ok
+        assert report.damaged == []
+        assert 990 < report.keys_estimate < 1010
+        assert store.measured().one_in >= 4096
+        assert store.repair("seen" if layers else "never_seen").is_whole
+        assert not store.recovery.joined
+        assert len(stats.store_id) == 16
 
 
 def test_damage_is_reported_and_repaired():

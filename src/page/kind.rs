@@ -17,7 +17,7 @@ const KINDS: [Kind; 4] = [
 #[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// A filter for a fixed number of keys: `k` bits per key, all in one page.
+    /// A filter for a fixed number of keys: `k` bits per key, all in one page. The default of a store with a capacity.
     Bloom,
     /// A filter for a fixed number of keys that can also remove one: `k` counters of four bits per key, all in one
     /// page. It takes four times the room of [`Kind::Bloom`].
@@ -25,7 +25,7 @@ pub enum Kind {
     /// A filter that grows: layers of [`Kind::Bloom`], each larger and stricter than the last.
     Scalable,
     /// A sorted set of fingerprints, packed: it grows without layers, can remove keys, and takes a quarter less room than
-    /// [`Kind::Bloom`].
+    /// [`Kind::Bloom`] at its limit. The default of a store without a capacity.
     Fingerprint,
 }
 

@@ -15,11 +15,45 @@ fn key(number: u64) -> Vec<u8> {
     format!("https://example.org/page/{number}").into_bytes()
 }
 
+/// The kinds that need no capacity.
+const GROWING: [Kind; 2] = [Kind::Scalable, Kind::Fingerprint];
+
+/// A store that nobody described is of fingerprints. Who gives a capacity, or shapes layers, gets what that belongs to.
+#[test]
+fn what_the_options_say_decides_the_kind() {
+    let (prints, layers) = (Kind::Fingerprint, Kind::Scalable);
+    // At 1e-9, 2^36 keys would take more than 2^63 fingerprints.
+    let most = everseen::FingerprintPlan::most_keys(1e-9);
+    for (options, kind, capacity) in [
+        (Options::new(), prints, Some(1 << 36)),
+        (Options::new().fpr(1e-9), prints, Some(most)),
+        (Options::new().grows_to(5000), prints, Some(5000)),
+        (Options::new().kind(prints).growth(4), prints, Some(1 << 36)),
+        (Options::new().growth(4), layers, None),
+        (Options::new().tightening(0.5), layers, None),
+        (Options::new().capacity(1000), Kind::Bloom, Some(1000)),
+        (Options::new().capacity(1000).kind(layers), layers, None),
+    ] {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = options.open_or_create(&path).unwrap();
+        assert!(store.insert(b"key").unwrap());
+        store.close().unwrap();
+        let stats = Store::open(&path).unwrap().stats().unwrap();
+        assert_eq!((stats.kind, stats.capacity), (kind, capacity));
+        // No options are in the way of a store that exists, whatever its kind.
+        let store = Options::new().open_or_create(&path).unwrap();
+        assert!(!store.insert(b"key").unwrap());
+        assert_eq!(store.stats().unwrap().kind, kind);
+    }
+    assert!(most < 1 << 36);
+}
+
 #[test]
 fn inserts_are_remembered_by_the_next_open() {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("urls");
-    for kind in [Kind::Bloom, Kind::Scalable] {
+    for kind in [Kind::Bloom, Kind::Scalable, Kind::Fingerprint] {
         for transactional in [false, true] {
             let path = path.with_extension(format!("{kind}.{transactional}"));
             let options = small()
@@ -57,25 +91,30 @@ fn inserts_are_remembered_by_the_next_open() {
 
 #[test]
 fn a_batch_has_one_winner_for_each_key() {
-    let folder = TempDir::new().unwrap();
-    let store = small()
-        .fpr(1e-9)
-        .create(folder.path().join("store"))
-        .unwrap();
-    let keys: Vec<_> = (0..100_000_u64).map(|n| key(n * n % 30_011)).collect();
-    let mut seen = HashSet::new();
-    let verdicts = store.insert_batch(&keys).unwrap();
-    for (key, verdict) in keys.iter().zip(verdicts) {
-        assert_eq!(verdict, seen.insert(key));
+    for kind in GROWING {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = small().kind(kind).fpr(1e-9).create(path).unwrap();
+        let keys: Vec<_> = (0..100_000_u64).map(|n| key(n * n % 30_011)).collect();
+        let mut seen = HashSet::new();
+        let verdicts = store.insert_batch(&keys).unwrap();
+        for (key, verdict) in keys.iter().zip(verdicts) {
+            assert_eq!(verdict, seen.insert(key), "{kind}");
+        }
+        assert_eq!(store.stats().unwrap().keys, seen.len() as u64);
     }
-    assert_eq!(store.stats().unwrap().keys, seen.len() as u64);
 }
 
 #[test]
 fn what_a_transactional_handle_has_not_committed_never_happened() {
+    GROWING.into_iter().for_each(uncommitted_keys_of);
+}
+
+fn uncommitted_keys_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
-    let store = small().transactional(true).create(&path).unwrap();
+    let options = small().kind(kind).transactional(true);
+    let store = options.create(&path).unwrap();
     for number in 0..5000 {
         assert!(store.insert(&key(number)).unwrap());
         if number % 500 == 0 {
@@ -113,11 +152,13 @@ fn a_full_store_refuses_new_keys_and_answers_on() {
 
 #[test]
 fn a_transaction_larger_than_its_quota_is_refused() {
+    GROWING.into_iter().for_each(too_large_a_transaction_of);
+}
+
+fn too_large_a_transaction_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
-    let store = small()
-        .transactional(true)
-        .create(folder.path().join("store"))
-        .unwrap();
+    let options = small().kind(kind).transactional(true);
+    let store = options.create(folder.path().join("store")).unwrap();
     let quota = store.transaction_quota();
     for number in 0..quota {
         assert!(store.insert(&key(number)).unwrap());
@@ -131,11 +172,13 @@ fn a_transaction_larger_than_its_quota_is_refused() {
 
 #[test]
 fn threads_share_a_handle_and_one_of_them_wins() {
+    GROWING.into_iter().for_each(threads_of);
+}
+
+fn threads_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
-    let store = small()
-        .fpr(1e-9)
-        .create(folder.path().join("store"))
-        .unwrap();
+    let path = folder.path().join("store");
+    let store = small().kind(kind).fpr(1e-9).create(path).unwrap();
     let wins: u64 = std::thread::scope(|scope| {
         let threads: Vec<_> = (0..4_u64)
             .map(|thread| {

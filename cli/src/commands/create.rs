@@ -32,8 +32,8 @@ pub struct Args {
     #[arg(long, value_name = "N", value_parser = size::positive_count)]
     capacity: Option<u64>,
 
-    /// With --kind fingerprint: the number of keys that the store may grow to. Each doubling takes one bit more for each
-    /// key [default: 2^36, some 69 billion, or as many as keep the rate]
+    /// Of kind fingerprint: the number of keys that the store may grow to. Each doubling takes one bit more for each key
+    /// [default: 2^36, some 69 billion, or as many as keep the rate]
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity")]
     grows_to: Option<u64>,
 
@@ -45,8 +45,8 @@ pub struct Args {
     #[arg(long, value_name = "B", value_parser = size::bits)]
     bits_per_key: Option<f64>,
 
-    /// The kind of store: bloom, of fixed capacity; scalable, which grows in layers; counting, which can remove keys; or
-    /// fingerprint, which grows without layers and can remove keys [default: bloom with a capacity, else scalable]
+    /// The kind of store: bloom, of fixed capacity; fingerprint, which grows and can remove keys; counting, which counts
+    /// keys and can remove them; or scalable, which grows in layers [default: bloom with a capacity, else fingerprint]
     #[arg(long)]
     kind: Option<Kind>,
 
@@ -94,8 +94,7 @@ Examples:
   everseen create visited.ever --transactional             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
   everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
-  everseen create open.ever --kind fingerprint             grows, and keys can be removed
-  everseen create open.ever --kind fingerprint --grows-to 1e9 --fpr 1e-9
+  everseen create open.ever --grows-to 1e9 --fpr 1e-9      grows, and keys can be removed
   everseen create links.ever --url --sort-query            for URLs; later commands know
   everseen create ids.ever --capacity 1e9 --bits-per-key 16
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever

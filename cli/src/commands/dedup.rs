@@ -96,8 +96,8 @@ Examples:
   everseen dedup --url visited.ever links.txt            URLs, each in its first spelling
   everseen dedup --stats all.ever 2024/*.gz >> all.txt   several files as one, compressed or not
   everseen dedup --json visited.ever urls.txt 2> run.json > fresh.txt
-  everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: smaller and faster
-  everseen dedup --kind fingerprint visited.ever urls.txt   a new store that grows and can remove
+  everseen dedup --capacity 50M visited.ever urls.txt    a new store of fixed size: faster
+  everseen dedup --grows-to 1e9 visited.ever urls.txt    a new store that grows, but no further
   find . -print0 | everseen dedup -0 files.ever          items with line ends in them";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {

@@ -1,4 +1,4 @@
-//! `everseen plan --kind scalable`: a store that grows, as the layers that its keys fill.
+//! `everseen plan --kind scalable`: a store that grows in layers, as those that its keys fill.
 
 use everseen::sizing::{Growth, PAGE_BITS, PAGE_BYTES, Plan, SizingError};
 use everseen::sizing::{expected_rate, ideal_bits_per_key};
@@ -13,7 +13,7 @@ const RATES: (f64, f64) = (1e-18, 0.5);
 /// How often the span between two rates is halved: until they differ by less than can be shown.
 const HALVINGS: u32 = 60;
 
-/// The layers that a number of keys fill one after another, as those of a new store of the command do.
+/// The layers that a number of keys fill one after another, as those of a new store of kind scalable do.
 pub struct GrowthPlan {
     capacity: u64,
     /// The bound on the rate, however many keys come.
@@ -176,7 +176,7 @@ impl GrowthPlan {
     }
 }
 
-/// Returns how the layers of a store follow one another that the command creates without further options.
+/// Returns how the layers of a store follow one another that the command creates with `--kind scalable` alone.
 fn growth(fpr: f64) -> Result<Growth, SizingError> {
     Growth::new(DEFAULT_FIRST_LAYER, fpr, DEFAULT_GROWTH, DEFAULT_TIGHTENING)
 }

@@ -86,7 +86,7 @@ struct Json {
     keys: u64,
     fpr_now: f64,
     fpr_target: f64,
-    /// Absent in a store that grows.
+    /// Absent in a store that grows in layers.
     capacity: Option<u64>,
     layers: u32,
     pages: u64,

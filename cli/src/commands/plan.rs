@@ -39,8 +39,8 @@ pub struct Args {
     size: Option<u64>,
 
     /// The kind of store: bloom, of fixed size; counting, which takes four times as much; scalable, which grows in
-    /// layers; or fingerprint, which grows without them. Layers are planned for keys that come little by little, as
-    /// `everseen dedup` creates them without --capacity. Fingerprints are planned from --capacity, or --grows-to, and --fpr
+    /// layers; or fingerprint, which grows without them, as stores do that are created without --capacity. Layers are
+    /// planned for keys that come little by little. Fingerprints are planned from --capacity, or --grows-to, and --fpr
     /// [default: 1e-6], for several numbers of keys up to that
     #[arg(long, default_value_t = Kind::Bloom)]
     kind: Kind,
@@ -60,7 +60,7 @@ Examples:
   everseen plan --capacity 1e9 --fpr 1e-6       how large is it?
   everseen plan --capacity 1e9 --size 2GiB      how exact can it be?
   everseen plan --fpr 1e-4 --size 1GiB --json   how many keys go in?
-  everseen plan --capacity 1e9 --fpr 1e-6 --kind scalable      how large if it grows, in which layers?
+  everseen plan --capacity 1e9 --fpr 1e-6 --kind scalable      how large if it grows in layers?
   everseen plan --kind fingerprint --grows-to 1e10     how large with how many keys?
   everseen plan --capacity 1e9 --fpr 1e-6 --foldable 3   and how many in an eighth of it?";
 

@@ -33,7 +33,7 @@ use crate::pipeline::{self, Job};
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; `everseen create --kind fingerprint` creates one that grows, and --kind counting one of fixed capacity
+    /// The store: of kind fingerprint, which `everseen create` creates without a capacity, or of kind counting
     #[arg(value_parser = named_file())]
     store: PathBuf,
 

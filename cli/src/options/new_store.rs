@@ -18,13 +18,13 @@ const TOLERANCE: f64 = 1.001;
 /// The part of the command line that describes the store to create.
 #[derive(clap::Args)]
 pub struct NewStore {
-    /// Create the store for this many keys, such as 50M or 5e7: a fixed size, and smaller and faster than one that grows.
-    /// A store that exists stays as it is: more keys than it was created for are an error, fewer a warning
+    /// Create the store for this many keys, such as 50M or 5e7: a fixed size, and faster than one that grows. A store that
+    /// exists stays as it is: more keys than it was created for are an error, fewer a warning
     #[arg(long, value_name = "N", value_parser = size::positive_count, help_heading = "A new store")]
     capacity: Option<u64>,
 
-    /// With --kind fingerprint: create a store that may grow to this many keys [default: 2^36]. A store that exists stays
-    /// as it is: more keys than it may grow to are an error, fewer a warning
+    /// Create a store of kind fingerprint that may grow to this many keys [default: 2^36]. A store that exists stays as it
+    /// is: more keys than it may grow to are an error, fewer a warning
     #[arg(long, value_name = "N", value_parser = size::positive_count, conflicts_with = "capacity", help_heading = "A new store")]
     grows_to: Option<u64>,
 
@@ -33,8 +33,8 @@ pub struct NewStore {
     #[arg(long, value_name = "P", value_parser = size::rate, help_heading = "A new store")]
     fpr: Option<f64>,
 
-    /// Create a store of this kind [default: bloom with a capacity, else scalable]. If the store exists and is of another
-    /// kind, that is an error
+    /// Create a store of this kind [default: bloom with a capacity, else fingerprint]. If the store exists and is of
+    /// another kind, that is an error
     #[arg(long, help_heading = "A new store")]
     kind: Option<Kind>,
 }
@@ -44,7 +44,7 @@ impl NewStore {
     pub fn apply(&self, options: Options) -> Options {
         let default = match self.capacity {
             Some(_) => Kind::Bloom,
-            None => Kind::Scalable,
+            None => Kind::Fingerprint,
         };
         let kind = self.kind.unwrap_or(default);
         let options = options.kind(kind).fpr(self.fpr.unwrap_or(RATE));
@@ -153,7 +153,7 @@ pub fn ensure_keys(
     grows_to: Option<u64>,
 ) -> Result<(), CliError> {
     match (kind, capacity) {
-        (Some(Kind::Fingerprint), _) => Ok(()),
+        (None | Some(Kind::Fingerprint), _) => Ok(()),
         _ if grows_to.is_some() => Err(CliError::Usage(
             "--grows-to is for --kind fingerprint; --kind scalable grows without a limit, and other kinds have a --capacity",
         )),

@@ -35,7 +35,7 @@ impl Warnings {
         self.fullness_told = true;
         Some(format!(
             "the store is {:.0} % full: {} of {} keys, room for {} more; create a larger one in time, or one that grows \
-             (kind scalable)",
+             (kind fingerprint)",
             (100.0 * now.share()).floor(),
             thousands(now.keys),
             thousands(now.limit),

@@ -40,6 +40,9 @@ fn create_takes_every_option() {
         &["--kind", "bloom", "--capacity", "50_000"][..],
         &["--kind", "scalable"],
         &["--kind", "scalable", "--fpr", "0.001"],
+        &["--kind", "fingerprint"],
+        &["--grows-to", "1e9"],
+        &["--fpr", "0.001"],
         &["--capacity", "10k", "--bits-per-key", "12.5"],
         &["--hash", "highway"],
         &["--hash", "xxh3"],
@@ -104,7 +107,8 @@ fn options_that_make_no_sense() {
 #[test]
 fn info_as_json() {
     let lab = Lab::new();
-    lab.run_on(&["dedup", "store"], b"a\nb\n").expect(0);
+    let dedup = ["dedup", "--kind", "scalable", "store"];
+    lab.run_on(&dedup, b"a\nb\n").expect(0);
     let info = json(&lab.run(&["info", "--json", "store"]).expect(0));
     assert_eq!(info["kind"], "scalable");
     assert_eq!(info["hash"], "highway");
@@ -126,6 +130,7 @@ fn info_as_json() {
     ];
     assert_fields(&info, &fields);
     let layers = info["layers"].as_array().expect("a list");
+    assert_eq!(layers.len(), 1);
     layers.iter().for_each(|layer| {
         assert_fields(
             layer,
@@ -189,7 +194,8 @@ fn verify_of_a_sound_store() {
 #[test]
 fn verify_names_a_damaged_page() {
     let lab = Lab::new();
-    lab.run(&["create", "store", "--no-sample"]).expect(0);
+    lab.run(&["create", "store", "--kind", "scalable", "--no-sample"])
+        .expect(0);
     lab.run_on(&["dedup", "store"], &distinct_lines(5_000))
         .expect(0);
     let mut bytes = fs::read(lab.path("store")).expect("the store");

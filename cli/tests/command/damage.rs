@@ -4,12 +4,14 @@ use std::fs;
 
 use crate::support::{Lab, distinct_lines, json};
 
-/// A store of 5,000 lines with one bad page. A given seed, for the page to have keys of its own whenever it is asked.
+/// A store of 5,000 lines with one bad page of its layer. A given seed, for the page to have keys of its own whenever it
+/// is asked.
 fn damaged() -> Lab {
     let lab = Lab::new();
+    let create = ["create", "store", "--kind", "scalable"];
     // Without a sample, pages are at the end of the file.
-    lab.run(&["create", "store", "--no-sample", "--seed", &"5e".repeat(32)])
-        .expect(0);
+    let placed = ["--no-sample", "--seed", &"5e".repeat(32)];
+    lab.run(&[&create[..], &placed].concat()).expect(0);
     lab.run_on(&["dedup", "store"], &distinct_lines(5_000))
         .expect(0);
     flip(&lab, -2_000);

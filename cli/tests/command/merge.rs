@@ -44,9 +44,9 @@ fn the_union_of_two_stores_holds_what_both_hold() {
     assert_eq!(none.expect(1), b"");
     assert_eq!(names(&lab, "week"), ["week"]);
     lab.run(&["verify", "week"]).expect(0);
-    // Of stores that grow, too.
+    // Of stores that grow in layers, too.
     for (store, from) in [("one", 0), ("two", 5000)] {
-        lab.run(&["create", store]).expect(0);
+        lab.run(&["create", store, "--kind", "scalable"]).expect(0);
         lab.run_on(&["add", store], &lines(from, from + 10))
             .expect(0);
     }
@@ -89,11 +89,14 @@ fn a_store_like_another_is_as_transactional() {
         let args: Vec<&str> = args.split(' ').collect();
         lab.run(&[&["create"], &args[..]].concat()).expect(0);
     };
-    create("one --transactional --no-sample");
-    create("two --like one");
-    assert_eq!(transactional("two"), (true, false));
-    create("three --like one --transactional=no");
-    assert_eq!(transactional("three"), (false, false));
+    for kind in ["scalable", "fingerprint"] {
+        let [one, two, three] = ["one", "two", "three"].map(|name| format!("{name}-{kind}"));
+        create(&format!("{one} --kind {kind} --transactional --no-sample"));
+        create(&format!("{two} --like {one}"));
+        assert_eq!(transactional(&two), (true, false));
+        create(&format!("{three} --like {one} --transactional=no"));
+        assert_eq!(transactional(&three), (false, false));
+    }
     create("four --transactional=yes");
     assert_eq!(transactional("four"), (true, true));
 }
@@ -154,8 +157,10 @@ fn what_does_not_go_together_is_said() {
         .expect_error("other: no such store");
     lab.run(&["create", "store", "--capacity", "5", "--foldable", "21"])
         .expect_error("a store can be made foldable 0 to 20 times, not 21");
-    lab.run(&["create", "store", "--foldable", "2"])
+    lab.run(&["create", "store", "--kind", "scalable", "--foldable", "2"])
         .expect_error("none for kind scalable");
+    lab.run(&["create", "store", "--foldable", "2"])
+        .expect_error("none for kind fingerprint");
     assert_eq!(names(&lab, "store"), [""; 0]);
     lab.run(&["create", "store", "--capacity", "5k"]).expect(0);
     lab.run(&[

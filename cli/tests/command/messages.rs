@@ -18,7 +18,7 @@ fn lab() -> Lab {
     for (name, options) in [
         ("small", &["--capacity", "50"][..]),
         ("other", &["--capacity", "50"]),
-        ("grows", &[]),
+        ("grows", &["--kind", "scalable"]),
         ("counts", &["--kind", "counting", "--capacity", "50"]),
     ] {
         let args = [&["create", name], options].concat();
@@ -132,7 +132,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["dedup", "new", "--kind", "bloom", "urls.txt"],
-        "--kind bloom needs --capacity N; --kind scalable and --kind fingerprint grow without one",
+        "--kind bloom needs --capacity N; --kind fingerprint and --kind scalable grow without one",
     ),
     (
         &["add", "small", "urls.txt", "--buffer", "1"],
@@ -306,7 +306,7 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
     let full = |place: &str, store: &str| {
         format!(
             "everseen: {place}: the store {store} is full: it was created for 50 keys and has all lines before this one; \
-             create a larger one, or one that grows (--kind scalable)\n"
+             create a larger one, or one that grows (--kind fingerprint)\n"
         )
     };
     let first = distinct_lines(20);

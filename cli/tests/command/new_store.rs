@@ -5,7 +5,15 @@ use crate::support::{Lab, distinct_lines, json};
 #[test]
 fn the_options_describe_the_store_that_dedup_creates() {
     for (options, kind, capacity, transactional) in [
-        (&[][..], "scalable", None, true),
+        (&[][..], "fingerprint", Some(1 << 36), true),
+        (&["--fpr", "1e-4"], "fingerprint", Some(1 << 36), true),
+        (
+            &["--grows-to", "1e9"],
+            "fingerprint",
+            Some(1_000_000_000),
+            true,
+        ),
+        (&["--kind", "scalable"], "scalable", None, true),
         (&["--capacity", "5k"], "bloom", Some(5_000), true),
         (
             &["--kind", "scalable", "--capacity", "5k"],
@@ -109,12 +117,18 @@ fn a_dash_names_no_store_and_no_output() {
 
 #[test]
 fn a_capacity_has_no_effect_on_a_store_that_grows() {
-    let lab = Lab::new();
-    lab.run(&["create", "store", "--transactional"]).expect(0);
-    let ran = lab.run_on(&["dedup", "store", "--capacity", "5"], b"a\n");
-    assert_eq!(
-        ran.err,
-        "everseen: warning: store was created to grow as needed; --capacity 5 has no effect\n"
-    );
-    assert_eq!(ran.expect(0), b"a\n");
+    for (options, grows) in [
+        (&[][..], "to grow to 68,719,476,736 keys"),
+        (&["--kind", "scalable"], "to grow as needed"),
+    ] {
+        let lab = Lab::new();
+        let create = [&["create", "store", "--transactional"], options].concat();
+        lab.run(&create).expect(0);
+        let ran = lab.run_on(&["dedup", "store", "--capacity", "5"], b"a\n");
+        assert_eq!(
+            ran.err,
+            format!("everseen: warning: store was created {grows}; --capacity 5 has no effect\n")
+        );
+        assert_eq!(ran.expect(0), b"a\n");
+    }
 }

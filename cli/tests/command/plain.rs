@@ -10,9 +10,10 @@ use crate::support::{
 };
 
 /// One of each kind.
-const CREATE: [&str; 3] = [
+const CREATE: [&str; 4] = [
     "create store --capacity 400k --fpr 1e-9",
-    "create store --fpr 1e-9",
+    "create store --fpr 1e-9 --kind scalable",
+    "create store --fpr 1e-9 --kind fingerprint",
     "create store --capacity 400k --fpr 1e-9 --kind counting",
 ];
 
@@ -47,7 +48,7 @@ fn a_kill_loses_no_line() {
     let input = repetitive_lines(&mut random, 60_000);
     let expected = first_occurrences(b'\n', &input);
     let all: HashSet<&[u8]> = items(b'\n', &expected).into_iter().collect();
-    for round in 0..12 {
+    for round in 0..4 * CREATE.len() {
         let lab = lab(CREATE[round % CREATE.len()]);
         let every = ["2000", "1M", "20k", "1M"][round / CREATE.len()];
         let mut child = lab.start(&["dedup", "--commit-every", every, "store"]);

@@ -120,7 +120,8 @@ fn a_store_that_grows_is_planned_in_layers() {
 fn the_layers_of_a_plan_are_those_of_a_store() {
     let lab = Lab::new();
     let plan = planned(&lab, "--capacity 10 --fpr 1e-4");
-    lab.run(&["create", "store", "--fpr", "1e-4"]).expect(0);
+    lab.run(&["create", "store", "--kind", "scalable", "--fpr", "1e-4"])
+        .expect(0);
     lab.run_on(&["add", "store"], b"one\n").expect(0);
     let info = json(&lab.run(&["info", "--json", "store"]).expect(0));
     for field in ["capacity", "pages", "k"] {

@@ -42,7 +42,8 @@ fn read_lines(out: &mut impl BufRead, count: usize) -> Vec<u8> {
 fn windows_print_what_the_twin_prints() {
     let mut random = fastrand::Rng::with_seed(21);
     for (name, kind) in [
-        ("grows", &["--transactional"][..]),
+        ("default", &["--transactional"][..]),
+        ("layers", &["--transactional", "--kind", "scalable"]),
         ("plain", &["--capacity", "200K"]),
         ("fixed", &["--capacity", "200K", "--transactional"]),
     ] {

@@ -287,6 +287,11 @@ fn however_often_it_is_killed_each_line_is_there_once() {
         }
         println!("seed {seed}, round {round}, {begun} kills before");
         let lab = Lab::new();
+        // Or one that dedup makes.
+        if random.bool() {
+            let create = ["create", "--kind", "scalable", "--transactional", "store"];
+            lab.run(&create).expect(0);
+        }
         let all = repetitive_lines(&mut random, 40_000);
         let mut jobs: Vec<Job<'_>> = (0..2)
             .map(|number| {

@@ -14,6 +14,8 @@ fn lines(from: usize, to: usize) -> Vec<u8> {
 #[test]
 fn a_copy_is_made_kept_up_to_date_and_refused_when_it_must_be() {
     let lab = Lab::new();
+    let create = ["create", "store", "--kind", "scalable", "--transactional"];
+    lab.run(&create).expect(0);
     lab.run_on(&["dedup", "store"], &lines(0, 5000)).expect(0);
     let made = lab.run(&["snapshot", "store", "copy"]);
     assert!(made.err.contains("5,000 keys"), "{}", made.err);
@@ -59,8 +61,15 @@ fn a_copy_is_made_kept_up_to_date_and_refused_when_it_must_be() {
 
 #[test]
 fn a_copy_has_all_lines_that_two_processes_had_printed() {
+    for kind in ["scalable", "fingerprint"] {
+        copies_have_all_lines(kind);
+    }
+}
+
+fn copies_have_all_lines(kind: &str) {
     let lab = Lab::new();
-    lab.run(&["create", "store", "--fpr", "1e-3"]).expect(0);
+    lab.run(&["create", "store", "--fpr", "1e-3", "--kind", kind])
+        .expect(0);
     let runs = [(0, 30_000), (30_000, 60_000)].map(|(from, to)| {
         let mut child = lab.start(&["add", "store"]);
         let feeder = feed(&mut child, lines(from, to));

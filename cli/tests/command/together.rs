@@ -78,6 +78,7 @@ fn of_many_runs_on_the_same_lines_one_prints_each() {
         let orders = orders(&input, count, &mut random);
         // A store that dedup makes, by whichever run comes first.
         each_comes_once(&Lab::new(), &orders, &[]);
+        each_comes_once(&Lab::new(), &orders, &["--kind", "scalable"]);
         let create = ["create", "--capacity", "200k", "--fpr", "1e-9"];
         // A commit comes much later than the buffer is full.
         let lab = Lab::new();
@@ -90,12 +91,17 @@ fn of_many_runs_on_the_same_lines_one_prints_each() {
 /// Two have filled the buffer and wait for more to read; the third has to make them no trouble, nor they it.
 #[test]
 fn a_buffer_full_of_what_others_have_not_committed_ends_no_run() {
+    for kind in ["fingerprint", "scalable"] {
+        others_fill_the_buffer(&["dedup", "--buffer", "128k", "--kind", kind, "store"]);
+    }
+}
+
+fn others_fill_the_buffer(dedup: &[&str]) {
     let lab = Lab::new();
-    let dedup = ["dedup", "--buffer", "128k", "store"];
     let others: Vec<_> = ["a", "b"]
         .into_iter()
         .map(|name| {
-            let mut child = lab.start(&dedup);
+            let mut child = lab.start(dedup);
             let lines = (0..1600).map(|number| format!("{name} {number}\n"));
             let lines: String = lines.collect();
             let mut stdin = child.stdin.take().expect("standard input is a pipe");
@@ -108,13 +114,13 @@ fn a_buffer_full_of_what_others_have_not_committed_ends_no_run() {
         })
         .collect();
     let input = distinct_lines(10_000);
-    assert!(lab.run_on(&dedup, &input).expect(0) == input);
+    assert!(lab.run_on(dedup, &input).expect(0) == input);
     for (child, stdin) in others {
         drop(stdin);
         let (status, err) = wait(child);
         assert!(status.success(), "{status}: {err}");
     }
-    assert_eq!(lab.run_on(&dedup, b"a 0\nb 1599\n").expect(0), b"");
+    assert_eq!(lab.run_on(dedup, b"a 0\nb 1599\n").expect(0), b"");
 }
 
 /// A number from the environment, for long runs and for failures.
@@ -196,8 +202,13 @@ fn whoever_is_killed_no_line_is_lost() {
         let begun = kills.load(Ordering::Relaxed);
         println!("seed {seed}, round {round}, {begun} kills before");
         let lab = Lab::new();
-        if random.bool() {
-            let create = "create --capacity 100k --fpr 1e-9 --transactional store";
+        // Or one that dedup makes.
+        let create = match random.u8(..4) {
+            0 => "create --kind scalable --transactional store",
+            1 => "create --capacity 100k --fpr 1e-9 --transactional store",
+            _ => "",
+        };
+        if !create.is_empty() {
             lab.run(&create.split(' ').collect::<Vec<_>>()).expect(0);
         }
         let mut jobs: Vec<Job<'_>> = (0..JOBS)

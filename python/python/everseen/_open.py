@@ -55,18 +55,18 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     Of a new store; an existing one keeps what it was created with:
 
     Args:
-        capacity: How many keys it is for. Of a store that grows, the keys of its first layer.
+        capacity: How many keys it is for. Of a store that grows in layers, the keys of the first.
         fpr: Its false-positive rate, 1e-6 unless given (or implied by `bits_per_key`).
-        kind: `"bloom"`, the default with a capacity; `"scalable"`, which grows in layers, the default without one;
-            `"counting"`, which can remove keys; `"fingerprint"`, which grows without layers and can remove keys.
+        kind: `"bloom"`, the default with a capacity; `"fingerprint"`, which grows and can remove keys, the default without
+            one; `"counting"`, which counts keys and can remove them; `"scalable"`, which grows in layers.
         grows_to: Of kind `"fingerprint"`: how many keys it may grow to, instead of a capacity (2**36).
         transactional: Whether everything a handle has not committed when it closes or dies never happened.
         bits_per_key: Filter bits per key, instead of `fpr`.
         hash: How keys become 64 bits: `"highway"` unless given.
         seed: The hash key, 32 bytes, instead of a random one. Anyone who knows it can choose colliding keys.
         like: A store with which the new one can be merged. `times` makes the new one that many times as large.
-        growth: How many times as large each layer is as the one before it (2).
-        tightening: The ratio of a layer's rate to that of the layer before it (0.85).
+        growth: Of kind `"scalable"`: how many times as large each layer is as the one before it (2).
+        tightening: Of kind `"scalable"`: the ratio of a layer's rate to that of the layer before it (0.85).
         foldable: How often the store can be folded in half (0).
         measured: Whether it keeps a sample of its keys, for `Store.measured` (`True`).
         label: Up to 4096 bytes of your own, such as the version of the rules by which you make keys. `Store.label` returns

@@ -47,7 +47,7 @@ class Stats:
     kind: str
     hash: str
     capacity: int | None
-    """Keys that it was created for; `None` if it grows."""
+    """Keys that it was created for, or may grow to; `None` if it grows in layers."""
     fpr_target: float
     """The bound on its false-positive rate."""
     fpr_now: float

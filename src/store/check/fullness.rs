@@ -17,8 +17,8 @@ pub struct Fullness {
     /// minus removes: a key that was inserted twice counts twice.
     pub keys: u64,
     /// The most keys the store takes. After that, inserting is [`Error::Full`](crate::Error::Full), so that the
-    /// false-positive rate stays within its bound. The limit is the store's capacity or, for a store that grows, the
-    /// point where 64-bit hashes end its growth.
+    /// false-positive rate stays within its bound. The limit is the store's capacity or what it may grow to; for a store
+    /// that grows in layers, the point where 64-bit hashes end its growth.
     pub limit: u64,
 }
 

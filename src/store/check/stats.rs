@@ -24,7 +24,7 @@ pub struct Stats {
     pub kind: Kind,
     /// The algorithm that turns keys into 64 bits.
     pub hash: Hash,
-    /// Keys the store was created for; `None` if it grows.
+    /// Keys the store was created for, or may grow to; `None` if it grows in layers.
     pub capacity: Option<u64>,
     /// The bound on the false-positive rate, set when the store was created.
     pub fpr_target: f64,

@@ -23,11 +23,11 @@ pub const MOST_FIRST_BUFFER: u64 = 256 << 20;
 pub const LEAST_BUFFER: u64 = 128 << 10;
 /// How long a handle waits for others by default: 30 seconds.
 pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30);
-/// The default number of keys of a growing store's first layer.
+/// The default number of keys of the first layer of a store of [`Kind::Scalable`].
 pub const DEFAULT_FIRST_LAYER: u64 = 1 << 20;
-/// How many times as large each layer of a growing store is as the one before it by default.
+/// How many times as large each layer of a store of [`Kind::Scalable`] is as the one before it by default.
 pub const DEFAULT_GROWTH: u32 = 2;
-/// The ratio of each layer's rate to that of the layer before it in a growing store by default.
+/// The ratio of each layer's rate to that of the layer before it in a store of [`Kind::Scalable`] by default.
 pub const DEFAULT_TIGHTENING: f64 = 0.85;
 /// The default false-positive rate.
 pub const DEFAULT_FPR: f64 = 1e-6;
@@ -115,16 +115,28 @@ impl Default for Options {
 }
 
 impl Options {
-    /// Returns the defaults: a store that grows, at a rate of 1e-6, hashed by HighwayHash with a random key.
+    /// Returns the defaults: a store of [`Kind::Fingerprint`], which grows, at a rate of 1e-6, hashed by HighwayHash with a
+    /// random key.
     pub fn new() -> Self {
         Self::default()
     }
 
     /// Sets the kind of filter of a new store. Defaults to [`Kind::Bloom`] where a [`capacity`](Self::capacity) is
-    /// given, else to [`Kind::Scalable`].
+    /// given, to [`Kind::Scalable`] where its layers are ([`growth`](Self::growth), [`tightening`](Self::tightening)), else
+    /// to [`Kind::Fingerprint`].
     pub fn kind(mut self, kind: Kind) -> Self {
         self.kind = Some(kind);
         self
+    }
+
+    /// Returns the kind that a new store gets. Layers are not the default; who shapes them still gets them.
+    pub(crate) fn kind_of_new(&self) -> Kind {
+        let has_layers = self.growth != DEFAULT_GROWTH || self.tightening != DEFAULT_TIGHTENING;
+        self.kind.unwrap_or(match self.capacity {
+            Some(_) => Kind::Bloom,
+            None if has_layers => Kind::Scalable,
+            None => Kind::Fingerprint,
+        })
     }
 
     /// Sets how many keys a new store is for. For [`Kind::Scalable`], this is the capacity of its first layer
@@ -154,14 +166,15 @@ impl Options {
         self
     }
 
-    /// Sets how many times as large each layer of a new growing store is as the one before it, 2 to 16 (2 by default).
+    /// Sets how many times as large each layer of a new store of [`Kind::Scalable`] is as the one before it, 2 to 16 (2 by
+    /// default). Another factor than the default asks for that kind, unless a kind or a capacity is given.
     pub fn growth(mut self, factor: u32) -> Self {
         self.growth = factor;
         self
     }
 
-    /// Sets the ratio of each layer's rate to that of the layer before it in a new growing store, between 0 and 1 (0.85
-    /// by default).
+    /// Sets the ratio of each layer's rate to that of the layer before it in a new store of [`Kind::Scalable`], between 0
+    /// and 1 (0.85 by default). Another ratio than the default asks for that kind, unless a kind or a capacity is given.
     pub fn tightening(mut self, ratio: f64) -> Self {
         self.tightening = ratio;
         self

@@ -60,19 +60,20 @@ use plan::{Design, check_fit};
 /// commits. It is transactional if all inputs are, or if the options say so. It has the
 /// [label](Options::label) that all inputs have; inputs of different labels do not fit.
 ///
-/// **Stores of fixed capacity** must have equal probes, and their page counts must be multiples of the smallest one,
-/// which the result gets. **Stores that grow** merge layer by layer: two layers with equal probes whose pages fit
-/// become one if all their keys together keep it within its own rate; otherwise both are layers of the result. Layers
-/// without keys are left out.
+/// **Stores of [`Kind::Fingerprint`](crate::Kind::Fingerprint)** must have one limit and one rate: the result has each
+/// fingerprint once. **Stores of [`Kind::Bloom`](crate::Kind::Bloom)** must have equal probes, and their page counts
+/// must be multiples of the smallest one, which the result gets. **Stores of [`Kind::Scalable`](crate::Kind::Scalable)**
+/// merge layer by layer: two layers with equal probes whose pages fit become one if all their keys together keep it
+/// within its own rate; otherwise both are layers of the result. Layers without keys are left out.
 ///
 /// A key is [exempt](crate::Store::exempt) in the result if it is exempt in an input and no input answers "seen" for
 /// it.
 ///
 /// # False-positive rate
 /// The result never promises more than it keeps. Its bound is the option [`fpr`](Options::fpr), or else that of the
-/// smallest input (of growing inputs: the largest of their bounds). If its pages are too full for that bound, merging
-/// ends with [`Error::Overfull`], which names the bound that it would meet. A union that may hold more keys than one
-/// input was created for therefore needs inputs that are large enough, or a larger bound.
+/// smallest input (of inputs with layers: the largest of their bounds). If its pages are too full for that bound,
+/// merging ends with [`Error::Overfull`], which names the bound that it would meet. A union that may hold more keys than
+/// one input was created for therefore needs inputs that are large enough, or a larger bound.
 ///
 /// Memory: 2 MiB on top of what the open inputs take, and a few open files for each of them.
 pub struct Merge<'a> {
@@ -94,7 +95,7 @@ pub struct MergeReport {
     pub fpr_now: f64,
     /// The bound on the rate that the result promises.
     pub fpr: f64,
-    /// The keys that it has room for; `None` if it grows.
+    /// The keys that it has room for; `None` if it grows in layers.
     pub capacity: Option<u64>,
     /// The number of layers.
     pub layers: u32,

@@ -119,10 +119,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     if let Some(like) = &options.like {
         return crate::store::open::like::design(options, like);
     }
-    let kind = options.kind.unwrap_or(match options.capacity {
-        Some(_) => Kind::Bloom,
-        None => Kind::Scalable,
-    });
+    let kind = options.kind_of_new();
     check_limit(options, kind)?;
     let mut header = Header {
         kind,
@@ -249,7 +246,7 @@ fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
             Kind::Counting => "a number of keys for kind counting, which can't grow: removing a key from the wrong \
                                layer would damage others"
                 .to_owned(),
-            _ => "a number of keys for kind bloom; kind scalable grows without one".to_owned(),
+            _ => "a number of keys for kind bloom; kinds fingerprint and scalable grow without one".to_owned(),
         },
         got: "none".to_owned(),
     }

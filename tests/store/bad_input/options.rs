@@ -135,7 +135,7 @@ fn values_out_of_their_range() {
     invalid(
         &refused(&small().kind(Kind::Bloom)),
         "capacity",
-        "a number of keys for kind bloom; kind scalable grows without one",
+        "a number of keys for kind bloom; kinds fingerprint and scalable grow without one",
         "none",
     );
     invalid(
@@ -166,10 +166,22 @@ fn values_out_of_their_range() {
         );
     }
     invalid(
-        &refused(&small().bits_per_key(9.5)),
+        &refused(&small().kind(Kind::Scalable).bits_per_key(9.5)),
         "bits_per_key",
         "a rate for kind scalable, whose layers differ in bits a key",
         "9.5",
+    );
+    invalid(
+        &refused(&small().bits_per_key(9.5)),
+        "bits_per_key",
+        "a rate for kind fingerprint, from which bits a key follow",
+        "9.5",
+    );
+    invalid(
+        &refused(&small().growth(4).grows_to(5000)),
+        "grows_to",
+        "none for kind scalable: only kind fingerprint has a limit to grow to",
+        "5000",
     );
     // Opening checks them too.
     let (_folder, path) = place();

@@ -121,9 +121,15 @@ fn kinds_of_records_are_six() {
 
 #[test]
 fn a_log_is_as_documented() {
+    [Kind::Scalable, Kind::Fingerprint]
+        .into_iter()
+        .for_each(log_of);
+}
+
+fn log_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
-    let store = options().writer("née").create(&path).unwrap();
+    let store = options().kind(kind).writer("née").create(&path).unwrap();
     let id = store.stats().unwrap().store_id;
     assert!(!log_path(&path, 1).exists());
     store.insert_hash_batch(&Vec::from_iter(0..3000)).unwrap();
@@ -195,9 +201,16 @@ fn a_log_is_as_documented() {
 
 #[test]
 fn in_a_transactional_store_a_mark_covers_its_own_handle() {
+    [Kind::Scalable, Kind::Fingerprint]
+        .into_iter()
+        .for_each(marks_of);
+}
+
+fn marks_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
     let path = folder.path().join("store");
-    let store = options().transactional(true).create(&path).unwrap();
+    let made = options().kind(kind).transactional(true);
+    let store = made.create(&path).unwrap();
     store.insert_hash_batch(&Vec::from_iter(0..100)).unwrap();
     store.commit().unwrap();
     store.insert_hash_batch(&Vec::from_iter(100..200)).unwrap();

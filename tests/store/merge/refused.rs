@@ -50,7 +50,8 @@ fn stores_that_do_not_fit() {
     let options = small().capacity(20_000).fpr(1e-4);
     let make = |name: &str, options: &Options| bench.make(name, options, &keys(0..10));
     let one = make("one", &options);
-    let grows = make("grows", &small());
+    let layered = small().kind(Kind::Scalable);
+    let grows = make("grows", &layered);
     mismatch(&bench, [&one, &grows], ("kind", "bloom", "scalable"));
     mismatch(&bench, [&grows, &one], ("kind", "scalable", "bloom"));
     let hash = make("hash", &options.clone().hash(Hash::Xxh3));
@@ -62,8 +63,12 @@ fn stores_that_do_not_fit() {
     let pages = make("pages", &options.clone().capacity(30_000));
     mismatch(&bench, [&one, &pages], ("pages", "a multiple of 12", "18"));
     // Seeds are no matter of growth: stores that grow are held to them as well.
-    let seed = make("seed2", &small().seed([8; 32]));
+    let seed = make("seed2", &layered.seed([8; 32]));
     mismatch(&bench, [&grows, &seed], ("seed", "the other's", "another"));
+    let prints = make("prints", &small());
+    mismatch(&bench, [&one, &prints], ("kind", "bloom", "fingerprint"));
+    let seed = make("seed3", &small().seed([8; 32]));
+    mismatch(&bench, [&prints, &seed], ("seed", "the other's", "another"));
 }
 
 #[test]
@@ -133,7 +138,8 @@ fn nonsense_is_refused() {
         let wanted = ("factor", expected, &*got);
         invalid(nothing_left(&bench, outcome), wanted);
     }
-    let grows = bench.make("grows", &small(), &keys(0..10));
+    let layered = small().kind(Kind::Scalable);
+    let grows = bench.make("grows", &layered, &keys(0..10));
     let outcome = merge().fold(&grows, bench.path("out"), 2);
     let error = nothing_left(&bench, outcome);
     assert!(
@@ -157,6 +163,9 @@ fn nonsense_is_refused() {
         wanted,
     );
     let wanted = "none for kind scalable, whose layers are as large as their keys need";
+    let outcome = layered.foldable(1).create(bench.path("out"));
+    invalid(outcome.unwrap_err(), ("foldable", wanted, "1"));
+    let wanted = "none for kind fingerprint, which follows its keys";
     let outcome = small().foldable(1).create(bench.path("out"));
     invalid(outcome.unwrap_err(), ("foldable", wanted, "1"));
     let outcome = options.clone().foldable(21).create(bench.path("out"));
@@ -176,8 +185,14 @@ fn nonsense_is_refused() {
 
 #[test]
 fn paths_that_can_not_be() {
+    [Kind::Scalable, Kind::Fingerprint]
+        .into_iter()
+        .for_each(wrong_paths_of);
+}
+
+fn wrong_paths_of(kind: Kind) {
     let bench = Bench::new();
-    let one = bench.make("one", &small(), &keys(0..10));
+    let one = bench.make("one", &small().kind(kind), &keys(0..10));
     let gone = bench.path("gone");
     let error = refused(&bench, merge(), &[&one, &gone]);
     assert!(

@@ -1,5 +1,6 @@
-//! The command `everseen dedup` on a stream of lines, as people run it: the store that it makes by itself beside one that
-//! was made for its keys, in memory and out of it. Tells time, memory, and what reaches the disk.
+//! The command `everseen dedup` on a stream of lines, as people run it: the store that it makes by itself beside one
+//! that grows in layers and those that were made for their keys, in memory and out of it. Tells time, memory, and what
+//! reaches the disk.
 //!
 //! `cargo build --release -p everseen-cli && cargo run --release -p everseen-benches --bin streams -- --keys 10M,100M`
 

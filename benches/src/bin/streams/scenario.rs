@@ -14,6 +14,7 @@ pub struct Scenario {
     is_sized: bool,
 }
 
+/// `dedup` makes a store of fingerprints that grows.
 pub const SCENARIOS: [Scenario; 4] = [
     Scenario {
         name: "made by dedup",
@@ -21,8 +22,8 @@ pub const SCENARIOS: [Scenario; 4] = [
         is_sized: false,
     },
     Scenario {
-        name: "fingerprints that grow",
-        create: Some(&["--transactional", "--kind=fingerprint"]),
+        name: "layers that grow",
+        create: Some(&["--transactional", "--kind=scalable"]),
         is_sized: false,
     },
     Scenario {

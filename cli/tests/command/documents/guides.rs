@@ -42,6 +42,7 @@ fn lab() -> Lab {
         "links.txt",
         b"https://example.org/a/../b#top\nhttp://example.org/\n",
     );
+    lab.write("blocked.txt", b"https://example.org/x\n");
     lab.write("gone.txt", b"");
     lab.write("2026-05.txt.gz", include_bytes!("../../data/lines.gz"));
     lab

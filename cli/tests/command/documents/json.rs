@@ -152,7 +152,8 @@ fn each_command_prints_what_the_schema_says() {
         ("seen", is(0)),
         done.clone(),
     ];
-    expect("dedup", "dedup --json --url store urls", 0, &new);
+    let dedup = "dedup --json --kind scalable --url store urls";
+    expect("dedup", dedup, 0, &new);
     let seen = [
         ("lines", is(3)),
         ("new", is(2)),

@@ -42,7 +42,7 @@ fn a_page_shows_each_kind_of_store_and_needs_nothing_else() {
     for (create, keys) in [
         ("--capacity 8k", "62.5 % of 8,000"),
         ("--capacity 8k --kind counting", "62.5 % of 8,000"),
-        ("--transactional", "grows"),
+        ("--transactional --kind scalable", "grows"),
     ] {
         let lab = lab(create);
         let page = report(&lab, 0);

@@ -82,7 +82,8 @@ fn a_set_counts_each_line_once() {
 #[test]
 fn what_can_not_be_is_refused_with_the_reason() {
     let lab = Lab::new();
-    lab.run(&["create", "grows"]).expect(0);
+    lab.run(&["create", "grows", "--kind", "scalable"])
+        .expect(0);
     lab.run_on(&["remove", "grows"], b"a\n").expect_error(
         "only a store of kind counting or fingerprint can remove keys; this one is of kind scalable",
     );

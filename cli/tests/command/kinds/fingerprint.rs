@@ -11,13 +11,16 @@ fn text(ran: Ran) -> String {
     String::from_utf8(ran.expect(0)).expect("text")
 }
 
+/// Of a store that nobody described.
 #[test]
 fn what_was_printed_once_is_printed_again_when_it_was_removed() {
     let lab = Lab::new();
     let lines = distinct_lines(20_000);
-    let dedup = ["dedup", "--kind", "fingerprint", "store"];
+    let dedup = ["dedup", "store"];
     assert!(lab.run_on(&dedup, &lines).expect(0) == lines);
     assert_eq!(lab.run_on(&dedup, &lines).expect(0), b"");
+    let info = json(&run(&lab, "info --json store").expect(0));
+    assert_eq!(info["kind"], "fingerprint");
 
     let some = distinct_lines(5_000);
     let ran = lab.run_on(&["remove", "store"], &some);
@@ -54,7 +57,7 @@ fn more_lines_are_removed_than_one_transaction_holds() {
 #[test]
 fn a_line_that_was_added_twice_is_removed_once() {
     let lab = Lab::new();
-    run(&lab, "create store --kind fingerprint").expect(0);
+    run(&lab, "create store").expect(0);
     lab.run_on(&["add", "store"], b"a\na\nb\n").expect(0);
     let ran = lab.run_on(&["remove", "store"], b"a\na\nnever\n");
     assert_eq!(ran.err, "3 lines, 1 removed, 2 absent\n");
@@ -101,6 +104,21 @@ fn info_tells_of_a_limit_and_of_no_layers() {
     }
 }
 
+/// A limit says that the store grows, so nobody has to name the kind.
+#[test]
+fn a_limit_needs_no_kind() {
+    let lab = Lab::new();
+    let ran = run(&lab, "create store --grows-to 1e9");
+    let created = "created store: fingerprint, grows to 1,000,000,000 keys,";
+    assert!(ran.err.starts_with(created), "{}", ran.err);
+    run(&lab, "dedup other --grows-to 100k /dev/null").expect(0);
+    for (store, limit) in [("store", 1_000_000_000), ("other", 100_000)] {
+        let info = json(&run(&lab, &format!("info --json {store}")).expect(0));
+        assert_eq!(info["kind"], "fingerprint");
+        assert_eq!(info["capacity"], limit);
+    }
+}
+
 #[test]
 fn damage_is_told_by_page_not_by_layer() {
     let lab = Lab::new();
@@ -142,7 +160,7 @@ fn options_that_make_no_sense_are_refused() {
     let lab = Lab::new();
     for (line, said) in [
         (
-            "create new --grows-to 5",
+            "create new --kind scalable --grows-to 5",
             "--grows-to is for --kind fingerprint",
         ),
         (
@@ -152,6 +170,14 @@ fn options_that_make_no_sense_are_refused() {
         (
             "dedup new --kind scalable --grows-to 5",
             "--grows-to is for --kind fingerprint",
+        ),
+        (
+            "create new --foldable 2",
+            "--foldable: got 2, expected none for kind fingerprint",
+        ),
+        (
+            "create new --bits-per-key 20",
+            "--bits-per-key: got 20, expected a rate for kind fingerprint",
         ),
         (
             "create new --kind fingerprint --foldable 2",
