@@ -289,7 +289,7 @@ pub enum Error {
 
     /// A store of fixed capacity holds all the keys it was created for. It still answers for keys that it holds.
     #[error(
-        "the store is full: it was created for {capacity} keys; create a larger one, or one that grows (kind fingerprint)"
+        "the store is full: it was created for {capacity} keys; create a larger one, or one without a capacity, which grows"
     )]
     Full {
         /// The number of keys it was created for.

@@ -170,7 +170,7 @@ pub enum CliError {
 
     /// All items before this one are processed.
     #[error(
-        "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one that grows (--kind fingerprint)",
+        "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one without a capacity, which grows",
         input = place.input, line = place.line, store = store.display(), keys = many(*capacity, "key")
     )]
     Full {

@@ -34,8 +34,8 @@ impl Warnings {
         }
         self.fullness_told = true;
         Some(format!(
-            "the store is {:.0} % full: {} of {} keys, room for {} more; create a larger one in time, or one that grows \
-             (kind fingerprint)",
+            "the store is {:.0} % full: {} of {} keys, room for {} more; create a larger one in time, or one \
+             without a capacity, which grows",
             (100.0 * now.share()).floor(),
             thousands(now.keys),
             thousands(now.limit),

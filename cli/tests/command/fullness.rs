@@ -10,7 +10,7 @@ fn lines(range: std::ops::Range<usize>) -> Vec<u8> {
 }
 
 const WARNING: &str = "everseen: the store is 95 % full: 950 of 1,000 keys, room for 50 more; create a larger one in time, or \
-                       one that grows (kind fingerprint)\n";
+                       one without a capacity, which grows\n";
 
 #[test]
 fn a_store_that_is_nearly_full_is_told_of_once_a_run() {
@@ -32,7 +32,7 @@ fn a_store_that_is_nearly_full_is_told_of_once_a_run() {
         // One that is full says so instead.
         let ran = lab.run_on(&[command, "store"], &lines(0..2_000));
         let told = "everseen: standard input:1001: the store store is full: it was created for 1,000 keys and has all \
-                    lines before this one; create a larger one, or one that grows (--kind fingerprint)\n";
+                    lines before this one; create a larger one, or one without a capacity, which grows\n";
         let summary = match command {
             "add" => "1000 lines, 50 new\n",
             _ => "",

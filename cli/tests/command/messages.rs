@@ -306,7 +306,7 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
     let full = |place: &str, store: &str| {
         format!(
             "everseen: {place}: the store {store} is full: it was created for 50 keys and has all lines before this one; \
-             create a larger one, or one that grows (--kind fingerprint)\n"
+             create a larger one, or one without a capacity, which grows\n"
         )
     };
     let first = distinct_lines(20);
