@@ -261,7 +261,6 @@ impl Segments {
     /// How many of these numbers there are.
     pub fn count(&self, numbers: &[u64]) -> u64 {
         let lookup = Lookup {
-            segments: &self.segments,
             index: &self.index,
             space: self.space,
             pages: InMemory {

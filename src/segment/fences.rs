@@ -57,8 +57,8 @@ pub(crate) fn check(
 /// Returns the page of a segment to which a fingerprint of its range belongs, where `fence` returns the fence of a page and
 /// the search begins at `guess`.
 #[inline(always)]
-pub(crate) fn page_of(fence: impl Fn(u64) -> u64, pages: u32, guess: u64, fingerprint: u64) -> u64 {
-    last_at_most(pages.into(), guess, fence, fingerprint)
+pub(crate) fn page_of(fence: impl Fn(u64) -> u64, pages: u64, guess: u64, fingerprint: u64) -> u64 {
+    last_at_most(pages, guess, fence, fingerprint)
 }
 
 /// Returns the page near which the fingerprint's own lies: fingerprints are spread evenly.
@@ -111,7 +111,7 @@ mod tests {
                 let twin = fences.iter().rposition(|fence| fence <= one).unwrap();
                 let pages = fences.len() as u32;
                 let guess = likely_page(pages, range.clone(), *one);
-                prop_assert_eq!(page_of(word, pages, guess, *one), twin as u64);
+                prop_assert_eq!(page_of(word, pages.into(), guess, *one), twin as u64);
             }
             for (number, (page, some)) in (70..).zip(written.iter().zip(fences.chunks(510))) {
                 prop_assert_eq!(check(page, number, 4, some.len(), range.clone()), Ok(()));

@@ -183,7 +183,8 @@ impl<'a> Image<'a> {
         };
         let range = self.segment.first..self.end;
         let guess = fences::likely_page(self.segment.pages, range, fingerprint);
-        let page = fences::page_of(fence_word, self.segment.pages, guess, fingerprint) as usize;
+        let page =
+            fences::page_of(fence_word, self.segment.pages.into(), guess, fingerprint) as usize;
         let page = &self.pages[page];
         let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
         match fingerprint.checked_sub(fingerprint::first(page)) {

@@ -85,6 +85,12 @@ impl SegmentIndex {
         }
     }
 
+    /// Returns whether there are no segments.
+    #[inline(always)]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.waypoints.len() == 1
+    }
+
     #[inline(always)]
     pub(crate) fn waypoint(&self, segment: usize) -> &Waypoint {
         &self.waypoints[segment]

@@ -1,6 +1,5 @@
 //! Looking for fingerprints, several at once: what one look needs is fetched while others are looked for.
 
-use super::entry::Segment;
 use super::fault::SegmentFault;
 use super::fences;
 use super::index::SegmentIndex;
@@ -52,7 +51,6 @@ pub(crate) trait PageWords: Copy {
 /// The directory of a store and its pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup<'a, P> {
-    pub(crate) segments: &'a [Segment],
     pub(crate) index: &'a SegmentIndex,
     pub(crate) space: Space,
     pub(crate) pages: P,
@@ -88,7 +86,7 @@ struct Inside<T> {
 impl<P: PageWords> Lookup<'_, P> {
     /// Calls `each` with the answer for each hash, in their order; `None` if a page on the way is damaged.
     pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
-        if self.segments.is_empty() {
+        if self.index.is_empty() {
             hashes.iter().for_each(|_| each(Some(false)));
             return;
         }
@@ -108,7 +106,7 @@ impl<P: PageWords> Lookup<'_, P> {
 
     /// Returns the answer for one hash.
     pub(crate) fn contains(&self, hash: u64) -> Option<bool> {
-        if self.segments.is_empty() {
+        if self.index.is_empty() {
             return Some(false);
         }
         cpu_dispatch::run(One {
@@ -119,24 +117,26 @@ impl<P: PageWords> Lookup<'_, P> {
 
     /// Asks for the fence of a hash.
     pub(crate) fn prefetch(&self, hash: u64) {
-        if !self.segments.is_empty() {
+        if !self.index.is_empty() {
             self.begin(hash);
         }
     }
 
     /// Returns the page of the file on which a hash lies; `None` without segments, or if their fences are damaged.
     pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
-        if self.segments.is_empty() {
+        if self.index.is_empty() {
             return None;
         }
         let begun = self.begin(hash);
-        self.pages.load_fences(begun.segment as usize).ok()?;
-        Some(self.segments[begun.segment as usize].first_page + self.page_by_fences(&begun))
+        let segment = begun.segment as usize;
+        self.pages.load_fences(segment).ok()?;
+        Some(self.index.waypoint(segment).first_page + self.page_by_fences(&begun))
     }
 
     /// Checks the pages on the way of a hash.
+    #[cold]
     pub(crate) fn check_way(&self, hash: u64) -> Result<(), SegmentFault> {
-        if self.segments.is_empty() {
+        if self.index.is_empty() {
             return Ok(());
         }
         let begun = self.begin(hash);
@@ -144,7 +144,7 @@ impl<P: PageWords> Lookup<'_, P> {
         self.pages.load_fences(segment)?;
         let page = self.page_by_fences(&begun);
         let fence = self.pages.fence(segment, page);
-        let number = self.segments[segment].first_page + page;
+        let number = self.index.waypoint(segment).first_page + page;
         self.pages.check_list(segment, number, fence)
     }
 
@@ -168,28 +168,8 @@ impl<P: PageWords> Lookup<'_, P> {
         let segment = begun.segment as usize;
         self.pages.load_fences(segment).ok()?;
         let own = self.index.waypoint(segment);
-        // The page is one of the few around the likely one, mostly. Comparing with the fences of all of them is cheaper
-        // than a search, which would not know where to go.
-        let start = u64::from(begun.page.saturating_sub(1));
-        let mut page = start;
-        let mut line = FRONT;
-        let mut passed = 0;
-        if start + NEAR_FENCES as u64 <= own.pages {
-            let near = self.pages.near_fences(segment, start);
-            for fence in near {
-                passed += usize::from(fence <= begun.fingerprint);
-            }
-            page = (start + passed as u64).wrapping_sub(1);
-            // Where the last groups of a page begin stands in the second line.
-            let fence = near[passed.wrapping_sub(1) % NEAR_FENCES];
-            let width = near[passed % NEAR_FENCES].wrapping_sub(fence);
-            let is_late = begun.fingerprint.wrapping_sub(fence) > width - width / 4;
-            // Asking for the same line again is cheaper than a branch that nobody can foresee.
-            line = if is_late { SECOND_LINE } else { FRONT };
-        }
-        if !(1..NEAR_FENCES).contains(&passed) {
-            page = self.page_by_fences(begun);
-        }
+        let near = self.page_near(begun, own.pages);
+        let (page, line) = near.unwrap_or_else(|| (self.page_by_fences(begun), FRONT));
         Some(Located {
             fingerprint: begun.fingerprint,
             page: own.first_page + page,
@@ -197,10 +177,36 @@ impl<P: PageWords> Lookup<'_, P> {
         })
     }
 
+    /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
+    /// search would not know where to go. Also returns a word of the line with the directory's part that matters. `None`
+    /// if it is not near.
+    #[inline(always)]
+    fn page_near(&self, begun: &Begun, pages: u64) -> Option<(u64, usize)> {
+        let start = u64::from(begun.page.saturating_sub(1));
+        if start + NEAR_FENCES as u64 > pages {
+            return None;
+        }
+        let near = self.pages.near_fences(begun.segment as usize, start);
+        let mut passed = 0;
+        for fence in near {
+            passed += usize::from(fence <= begun.fingerprint);
+        }
+        if !(1..NEAR_FENCES).contains(&passed) {
+            return None;
+        }
+        // Where the last groups of a page begin stands in the second line.
+        let (fence, next) = (near[passed - 1], near[passed]);
+        let width = next.wrapping_sub(fence);
+        let is_late = begun.fingerprint.wrapping_sub(fence) > width - width / 4;
+        // Asking for the same line again is cheaper than a branch that nobody can foresee.
+        let line = if is_late { SECOND_LINE } else { FRONT };
+        Some((start + passed as u64 - 1, line))
+    }
+
     #[cold]
     fn page_by_fences(&self, begun: &Begun) -> u64 {
         let segment = begun.segment as usize;
-        let pages = self.segments[segment].pages;
+        let pages = self.index.waypoint(segment).pages;
         let fence = |page: u64| self.pages.fence(segment, page);
         fences::page_of(fence, pages, begun.page.into(), begun.fingerprint)
     }

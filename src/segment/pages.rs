@@ -154,7 +154,6 @@ impl SegmentPages {
 
     fn lookup(&self) -> Lookup<'_, &Self> {
         Lookup {
-            segments: &self.segments,
             index: &self.index,
             space: self.space,
             pages: self,

@@ -58,7 +58,7 @@ proptest! {
             prop_assert_eq!(&one_by_one, &expected);
             let mut answers = Vec::new();
             let index = SegmentIndex::of(&file.segments, space);
-            let lookup = Lookup { segments: &file.segments, index: &index, space, pages: &file };
+            let lookup = Lookup { index: &index, space, pages: &file };
             let first_hash = |one: &u64| *space.hashes(*one..*one + 1).start();
             let hashes: Vec<u64> = asked.iter().map(first_hash).collect();
             lookup.contains_all(&hashes, |answer| answers.push(answer.unwrap()));
@@ -79,7 +79,6 @@ fn look_ups_find_the_pages_of_a_crowd() {
     assert!(file.segments[0].pages > 8);
     let (space, index) = (file.space, SegmentIndex::of(&file.segments, file.space));
     let lookup = Lookup {
-        segments: &file.segments,
         index: &index,
         space,
         pages: &file,

@@ -6,6 +6,7 @@ use std::error::Error;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
+use everseen::sizing::PAGE_BYTES;
 use everseen::{Kind, Options};
 use everseen_benches::keys::hash;
 use everseen_benches::machine::{Machine, number};
@@ -41,8 +42,6 @@ struct Args {
 const ABSENT: u64 = 1 << 40;
 /// Keys that are inserted together.
 const BATCH: u64 = 1 << 16;
-/// Bytes of a page.
-const PAGE: f64 = 4096.0;
 
 /// A store to measure.
 struct Variant {
@@ -126,5 +125,5 @@ fn pages_read(path: &Path, looks: u64) -> Result<Option<f64>, Box<dyn Error>> {
     }
     let bytes = before.zip(read()).map(|(before, after)| after - before);
     store.close()?;
-    Ok(bytes.map(|bytes| bytes as f64 / PAGE / looks as f64))
+    Ok(bytes.map(|bytes| bytes as f64 / PAGE_BYTES as f64 / looks as f64))
 }

@@ -42,13 +42,12 @@ pub struct NewStore {
 impl NewStore {
     /// Applies the description to the options of a store, which is transactional if its kind can be.
     pub fn apply(&self, options: Options) -> Options {
-        let default = match self.capacity {
-            Some(_) => Kind::Bloom,
-            None => Kind::Fingerprint,
-        };
-        let kind = self.kind.unwrap_or(default);
-        let options = options.kind(kind).fpr(self.fpr.unwrap_or(RATE));
-        let options = options.transactional(kind != Kind::Counting);
+        let options = options.fpr(self.fpr.unwrap_or(RATE));
+        // No store is of kind counting unless it is asked for.
+        let mut options = options.transactional(self.kind != Some(Kind::Counting));
+        if let Some(kind) = self.kind {
+            options = options.kind(kind);
+        }
         match (self.capacity, self.grows_to) {
             (Some(capacity), _) => options.capacity(capacity),
             (None, Some(limit)) => options.grows_to(limit),

@@ -21,21 +21,16 @@ pub(super) fn load(page: &[u8; PAGE_BYTES], bit: usize) -> u64 {
 /// Returns 64 bits of a page from `bit` on, where `word` returns the page's words.
 #[inline(always)]
 pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
-    let (index, passed) = (bit / 64, bit % 64);
-    join(word(index), word(index + 1), passed)
+    load_bits(word, bit, 64)
 }
 
 /// Returns `count` bits of a page from `bit` on, at least 1, and any bits behind them up to the 64th. Reads no word behind
 /// the last that is needed, which may be in another line of the processor's cache.
 #[inline(always)]
 pub(super) fn load_bits(word: impl Fn(usize) -> u64, bit: usize, count: usize) -> u64 {
-    join(word(bit / 64), word((bit + count - 1) / 64), bit % 64)
-}
-
-/// Returns the 64 bits of two words from bit `passed` of the first on.
-#[inline(always)]
-pub(super) fn join(word: u64, next: u64, passed: usize) -> u64 {
-    word >> passed | next << 1 << (63 - passed)
+    let (first, last) = (word(bit / 64), word((bit + count - 1) / 64));
+    let passed = bit % 64;
+    first >> passed | last << 1 << (63 - passed)
 }
 
 /// Returns the place of the one with `rank` ones before it. There are more than `rank` ones in the word.

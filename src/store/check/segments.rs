@@ -62,7 +62,7 @@ pub(crate) fn verify_segments(
     let mut first = 0;
     for (index, segment) in found.segments.iter().enumerate() {
         let end = range(&found.segments, index, space).end;
-        let bytes = read_segment(file, segment)?;
+        let bytes = read_segment(&*file.raw, &file.place, segment)?;
         let Some(image) = Image::of(*segment, end, &bytes) else {
             continue;
         };

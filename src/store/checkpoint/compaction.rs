@@ -129,7 +129,7 @@ impl<'a> Compaction<'a> {
             .map(|run| run.end - run.start)
             .filter(|pages| *pages >= LEAST_PIECE)
             .collect();
-        let bytes = read_segment(self.access.file, &segment)?;
+        let bytes = self.read(&segment)?;
         let image = Image::of(segment, end, &bytes);
         let image = image.filter(|image| image.check_headers().is_ok());
         let (Some(image), false) = (image, runs.is_empty()) else {
@@ -167,7 +167,7 @@ impl<'a> Compaction<'a> {
         let Some(first_page) = room.take_before(pages, extent.start) else {
             return Ok(None);
         };
-        let mut bytes = read_segment(self.access.file, &segment)?;
+        let mut bytes = self.read(&segment)?;
         let image = Image::of(segment, end, &bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
         if !is_whole {
@@ -177,6 +177,11 @@ impl<'a> Compaction<'a> {
         let moved = segment.moved(first_page, &mut bytes);
         self.write(&bytes, first_page)?;
         Ok(Some(moved))
+    }
+
+    fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
+        let file = self.access.file;
+        read_segment(&*file.raw, &file.place, segment)
     }
 
     fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {

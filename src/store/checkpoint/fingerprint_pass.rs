@@ -163,7 +163,8 @@ impl PassIo for SegmentIo<'_, '_> {
     }
 
     fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, PassFailure> {
-        Ok(read_segment(self.access.file, segment)?)
+        let file = self.access.file;
+        Ok(read_segment(&*file.raw, &file.place, segment)?)
     }
 
     fn write(&mut self, draft: Draft) -> Result<Segment, PassFailure> {

@@ -22,9 +22,9 @@ use crate::store::config::options::Options;
 use crate::store::open::create::{begin, finish};
 use crate::store::storefile::atomic_file::AtomicFile;
 use crate::store::storefile::segment_directory::{
-    expect_directory, read_directory, write_directory,
+    expect_directory, read_directory, read_segment, write_directory,
 };
-use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+use crate::sys::storage::{StorageFile, write_all_at};
 
 /// How many fingerprints of the result are packed at a time.
 const PACKED_AT_ONCE: usize = 1 << 14;
@@ -131,17 +131,10 @@ impl<'a> FingerprintList<'a> {
     }
 
     fn read_segment(&mut self) -> Result<u64> {
-        let extent = self.segments[self.next].extent();
-        let pages = extent.end - extent.start;
-        self.bytes.resize(pages as usize * PAGE_BYTES, 0);
-        read_exact_at(
-            self.input.file(),
-            &mut self.bytes,
-            page_offset(extent.start),
-        )
-        .map_err(|error| Error::io("read pages of", &self.input.path, error))?;
+        let segment = &self.segments[self.next];
+        self.bytes = read_segment(self.input.file(), &self.input.path, segment)?;
         (self.next, self.page) = (self.next + 1, 0);
-        Ok(pages)
+        Ok((self.bytes.len() / PAGE_BYTES) as u64)
     }
 
     fn decode(&mut self) -> Result<()> {

@@ -13,7 +13,6 @@ use crate::segment::directory::{check, decode_page, encode};
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::reuse::before_writing;
-use crate::store::storefile::store_file::StoreFile;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// The outcome of reading a directory.
@@ -67,11 +66,15 @@ pub(crate) fn read_directory(
 }
 
 /// Reads all pages of a segment, without checking any.
-pub(crate) fn read_segment(file: &StoreFile, segment: &Segment) -> Result<Vec<u8>> {
+pub(crate) fn read_segment(
+    file: &dyn StorageFile,
+    path: &Path,
+    segment: &Segment,
+) -> Result<Vec<u8>> {
     let extent = segment.extent();
     let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
-    read_exact_at(&*file.raw, &mut bytes, page_offset(extent.start))
-        .map_err(|error| Error::io("read pages of", &file.place, error))?;
+    read_exact_at(file, &mut bytes, page_offset(extent.start))
+        .map_err(|error| Error::io("read pages of", path, error))?;
     Ok(bytes)
 }
 
