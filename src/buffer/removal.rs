@@ -48,6 +48,19 @@ impl Buffer {
         RemovalClaim::Claimed(slot)
     }
 
+    /// Returns whether a [`claim_removal`](Self::claim_removal) of the key would find it present.
+    pub(crate) fn is_removable(&self, hash: u64, is_below: bool) -> bool {
+        match self.find(hash) {
+            None => is_below,
+            Some((_, state)) if is_mark(state) => false,
+            Some((_, state)) => match self.presence(state) {
+                Presence::Settled | Presence::Open(_) => true,
+                Presence::Removed | Presence::Removing(_) => false,
+                Presence::Absent => is_below,
+            },
+        }
+    }
+
     /// Returns the slot of a key that is in the table.
     pub(crate) fn slot_of(&self, hash: u64) -> Option<Slot> {
         self.find(hash).map(|(slot, _)| slot)

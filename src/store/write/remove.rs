@@ -92,13 +92,17 @@ impl BatchOperation for RemoveBatch<'_> {
         }
         let hash = self.batch[turn];
         let is_below = self.is_below(guard, turn)?;
-        let quota = guard.writer.quota();
-        let changed = guard.slot().uncommitted();
-        if changed.saturating_add(self.hashes.len() as u64) >= quota {
-            return Err(Error::TransactionTooLarge { quota });
-        }
         let own = guard.writer.handle.number;
         let buffer = &guard.view.active.buffer;
+        let quota = guard.writer.quota();
+        let changed = guard.slot().uncommitted();
+        // A key that is absent still gets its answer.
+        if changed.saturating_add(self.hashes.len() as u64) >= quota
+            && buffer.is_removable(hash, is_below)
+            && !self.taken_back.contains(&buffer.rounded(hash))
+        {
+            return Err(Error::TransactionTooLarge { quota });
+        }
         let outcome = match buffer.claim_removal(hash, is_below) {
             RemovalClaim::Claimed(slot) => return Ok(self.reserve(slot, turn)),
             RemovalClaim::NoRoom => return Ok(Decision::NoRoom),

@@ -123,6 +123,57 @@ fn what_was_removed_is_gone_and_comes_back_when_inserted() {
     assert_eq!(store.stats().unwrap().keys, 50_000);
 }
 
+/// Whatever a transaction has removed counts towards its quota, but a key that is absent still gets its answer.
+#[test]
+fn a_transaction_that_removes_too_many_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = options().transactional(true);
+    let store = options.create(folder.path().join("store")).unwrap();
+    let quota = store.transaction_quota();
+    for first in [0, quota] {
+        let some = keys(first..first + quota);
+        store.insert_hash_batch(&some).unwrap();
+        store.commit().unwrap();
+    }
+    // What it inserts itself and takes back counts twice.
+    assert!(store.insert_hash(2 * quota).unwrap());
+    assert!(store.remove_hash(2 * quota).unwrap());
+    for number in 0..quota - 2 {
+        assert!(store.remove_hash(number).unwrap());
+    }
+    let there = quota + 1;
+    let refused =
+        |error| matches!(error, Error::TransactionTooLarge { quota: got } if got == quota);
+    assert!(refused(store.remove_hash(there).unwrap_err()));
+    assert!(refused(store.insert_hash(4 * quota).unwrap_err()));
+    for gone in [0, 2 * quota, 3 * quota] {
+        assert!(!store.remove_hash(gone).unwrap());
+    }
+    let hasher = store.hasher();
+    let mut removed = Vec::new();
+    let batch = [0, 3 * quota, there].map(|number| HashedKey::from_bits(hasher.mix(number)));
+    assert!(refused(
+        store.remove_hashed(&batch, &mut removed).unwrap_err()
+    ));
+    assert_eq!(removed, [false, false]);
+    store.commit().unwrap();
+    assert!(store.remove_hash(there).unwrap());
+    // Within one batch, too: the key that comes twice is not refused.
+    let some = keys(quota + 2..2 * quota).into_iter();
+    let mut batch: Vec<_> = some
+        .map(|number| HashedKey::from_bits(hasher.mix(number)))
+        .collect();
+    batch.push(HashedKey::from_bits(hasher.mix(quota)));
+    assert_eq!(batch.len() as u64, quota - 1);
+    batch.push(batch[0]);
+    removed.clear();
+    store.remove_hashed(&batch, &mut removed).unwrap();
+    assert_eq!(
+        removed.iter().filter(|removed| **removed).count() as u64,
+        quota - 1
+    );
+}
+
 #[test]
 fn stats_and_verify_know_what_is_there() {
     let folder = tempfile::tempdir().unwrap();
