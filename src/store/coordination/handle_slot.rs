@@ -39,8 +39,15 @@ impl<'a> HandleSlot<'a> {
         self.words[2].load(Ordering::Acquire) as u16
     }
 
-    pub(crate) fn set_transaction(self, state: u16) {
+    /// Sets that state, and where in the active log its first record will be, or any earlier record.
+    pub(crate) fn set_transaction(self, state: u16, begin: u64) {
+        self.words[6].store(begin, Ordering::Release);
         self.words[2].store(u64::from(state), Ordering::Release);
+    }
+
+    /// Returns the offset in the active log from which on the records of the handle's transaction are.
+    pub(crate) fn transaction_begin(self) -> u64 {
+        self.words[6].load(Ordering::Acquire)
     }
 
     /// Returns the number of keys that the handle has changed since its last commit.

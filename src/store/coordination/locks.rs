@@ -384,7 +384,7 @@ impl HandleSlotLease {
 
     fn take(&self, shared: &Coordination, handle: u64) {
         let slot = shared.slot(self.index);
-        slot.set_transaction(0);
+        slot.set_transaction(0, 0);
         slot.set_uncommitted(Digest::default(), 0);
         slot.set_process(u64::from(std::process::id()));
         slot.set_handle(handle);

@@ -197,7 +197,7 @@ pub(crate) fn finish_commit(active: &Generation, slot: HandleSlot<'_>) {
     let state = slot.transaction();
     if state != 0 {
         active.buffer.commit_transaction(state);
-        slot.set_transaction(0);
+        slot.set_transaction(0, 0);
     }
     slot.set_uncommitted(Digest::default(), 0);
 }

@@ -23,6 +23,7 @@ use crate::store::read::Reader;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 
+pub(crate) mod carry;
 pub(crate) mod claim;
 pub(crate) mod commit;
 pub(crate) mod count;

@@ -1,18 +1,18 @@
 //! The next generation and its log. It begins empty, or with the uncommitted keys of the previous one.
 
-use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Claim, OpenKeys, RemovalClaim, Wrong};
+use crate::buffer::Wrong;
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::log::file::sync_parent;
-use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, RecordKind, log_path};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
 use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::engine::writer_state::Local;
 use crate::store::generation::Generation;
 use crate::store::storefile::meta::room_after;
 use crate::store::write::Writer;
+use crate::store::write::carry::Carried;
 use crate::store::write::guard::WriteGuard;
 use crate::sys::lock;
 
@@ -20,12 +20,6 @@ use crate::sys::lock;
 const LEAST_LOG_BYTES: u64 = 64 << 10;
 /// The most bytes reserved for a new log.
 const MOST_LOG_BYTES: u64 = 64 << 20;
-
-/// A handle's uncommitted keys, as its records have them.
-pub(crate) struct Carried {
-    handle: u64,
-    pub(crate) keys: OpenKeys,
-}
 
 impl Writer<'_> {
     /// Activates the generation after `old`, once the log of `old` is closed. After a death the next holder of the lock
@@ -52,11 +46,12 @@ impl Writer<'_> {
             return;
         }
         for index in 0..MAX_HANDLES {
-            self.shared.slot(index).set_transaction(0);
+            self.shared.slot(index).set_transaction(0, 0);
         }
         for (state, handle) in active.buffer.open_transactions() {
             match self.shared.slot_of(handle) {
-                Some(slot) => self.shared.slot(slot).set_transaction(state),
+                // Keys that were carried over begin the log.
+                Some(slot) => self.shared.slot(slot).set_transaction(state, 0),
                 // Its handle is gone, so nothing can commit it.
                 None => active.buffer.abort_transaction(state),
             }
@@ -151,79 +146,6 @@ impl WriteGuard<'_> {
             .and_then(|()| sync_parent(&*self.writer.options.storage, &log.path));
         handle.poison_on_failure(synced)?;
         Ok(log)
-    }
-
-    /// Carries all keys of open transactions over into the next buffer.
-    pub(crate) fn carry(&self, old: &Buffer, next: &Buffer) -> Result<Vec<Carried>> {
-        let Writer { shared, file, .. } = *self.writer;
-        let mut whole = None;
-        if !file.header.transactional {
-            return Ok(Vec::new());
-        }
-        let mut all = Vec::new();
-        for (_, handle) in old.open_transactions() {
-            let Some(slot) = shared.slot_of(handle) else {
-                // The keys of dead handles were given up before.
-                return Err(self.writer.handle.distrust(Wrong {
-                    word: "transaction",
-                    expected: "one of a handle that is there".to_owned(),
-                    got: handle,
-                }));
-            };
-            let mut keys = OpenKeys::of(old, handle);
-            let logged = shared.slot(slot).digest();
-            let handles = self.writer.handle;
-            handles.expect_digest(handle, logged, keys.digest())?;
-            let quota = keys.count();
-            let too_large = || Error::TransactionTooLarge { quota };
-            let state = next.begin_transaction(handle).ok_or_else(too_large)?;
-            for hash in &keys.inserted {
-                match next.claim(*hash) {
-                    Claim::Claimed(slot) => next.publish_claim(slot, state),
-                    Claim::NoRoom => return Err(too_large()),
-                    _ => {}
-                }
-            }
-            for hash in &keys.removed {
-                match next.claim_removal(*hash, true) {
-                    RemovalClaim::Claimed(slot) => next.publish_claim(slot, state),
-                    RemovalClaim::NoRoom => return Err(too_large()),
-                    _ => {}
-                }
-            }
-            if file.header.space().is_some() {
-                let whole = match &whole {
-                    Some(whole) => whole,
-                    None => whole.insert(self.whole_hashes(old)?),
-                };
-                for hash in keys.inserted.iter_mut().chain(&mut keys.removed) {
-                    *hash = whole.get(hash).copied().unwrap_or(*hash);
-                }
-            }
-            all.push(Carried { handle, keys });
-        }
-        Ok(all)
-    }
-
-    /// Returns the hashes that the active log has for the rounded ones of open transactions: the table of a store of
-    /// fingerprints has only these.
-    fn whole_hashes(&self, old: &Buffer) -> Result<HashMap<u64, u64>> {
-        let log = self.writer.logs.of(&self.view.active)?;
-        let mut reader = LogReader::new(log)?;
-        let mut open: BTreeMap<u64, Vec<u64>> = BTreeMap::new();
-        while let Some(record) = reader.next()? {
-            match record.kind {
-                RecordKind::Insert | RecordKind::Remove => {
-                    open.entry(record.handle)
-                        .or_default()
-                        .extend(record.hashes());
-                }
-                RecordKind::Commit => open.entry(record.handle).or_default().clear(),
-                _ => {}
-            }
-        }
-        let hashes = open.into_values().flatten();
-        Ok(hashes.map(|hash| (old.rounded(hash), hash)).collect())
     }
 
     /// Creates the next log with the keys carried over, and then closes the active one. In this order, a lack of room

@@ -194,7 +194,7 @@ fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) {
         let net = slot.digest().keys.cast_signed();
         active.set_net_keys(active.net_keys().saturating_sub(net));
     }
-    slot.set_transaction(0);
+    slot.set_transaction(0, 0);
     slot.set_uncommitted(Digest::default(), 0);
 }
 

@@ -130,7 +130,7 @@ impl WriteGuard<'_> {
             let begun = active.begin_transaction(self.writer.handle.number);
             // There are as many states as there can be open handles, so most of these are over.
             let state = begun.ok_or(Error::TransactionTooLarge { quota: 0 })?;
-            slot.set_transaction(state);
+            slot.set_transaction(state, active.tail().end);
         }
         self.check_transaction(slot.transaction())
     }

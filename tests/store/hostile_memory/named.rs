@@ -145,23 +145,50 @@ fn a_checkpoint_believes_the_log_and_not_the_table() {
     }
 }
 
-/// They are in the table and in a log that a mark in the next one would make count.
+/// What the table has of them does not matter.
 #[test]
 fn keys_that_are_carried_over_are_those_of_the_log() {
-    let options = options(Kind::Bloom, true);
-    let (_folder, path, store) = store(&options);
-    change(&path, "-shm.2", bucket(&path), |old| old ^ 1 << 7);
-    assert_eq!(wrong(store.checkpoint().map(|()| 0)), "table");
-    assert_eq!(wrong(store.commit()), "table");
-    assert_eq!(wrong(store.close().map(|()| 0)), "table");
-    let store = options.open(&path).unwrap();
-    // Nobody has been told that they were committed.
-    assert!(!store.contains_hash(key(5)).unwrap());
-    let new = store.insert_hash_batch(&hashes()).unwrap();
-    assert!(new.iter().all(|new| *new));
-    store.commit().unwrap();
-    store.close().unwrap();
-    all_are_there(&path, Kind::Bloom);
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        let options = options(kind, true);
+        let (_folder, path, store) = store(&options);
+        change(&path, "-shm.2", bucket(&path), |old| old ^ 1 << 47);
+        store.checkpoint().unwrap();
+        let new = store.insert_hash_batch(&hashes()).unwrap();
+        assert!(new.iter().all(|new| !*new));
+        store.commit().unwrap();
+        assert_eq!(store.stats().unwrap().keys, KEYS + 1);
+        store.close().unwrap();
+        all_are_there(&path, kind);
+    }
+}
+
+/// Nobody has been told that they were committed, so they are gone, and can be inserted again.
+#[test]
+fn keys_of_the_log_that_are_not_those_of_the_handle_are_not_carried_over() {
+    type Change = fn(u64) -> u64;
+    let cases: [(u64, Change); 4] = [
+        // How many keys there are, and their sum.
+        (67, |old| old + 1),
+        (68, |old| old ^ 1 << 30),
+        // Where their records begin: within one, or behind them all.
+        (70, |old| old + 8),
+        (70, |_| 1 << 60),
+    ];
+    for (index, to) in cases {
+        let options = options(Kind::Bloom, true);
+        let (_folder, path, store) = store(&options);
+        change(&path, "-shm", index, to);
+        assert_eq!(wrong(store.checkpoint().map(|()| 0)), "table", "{index}");
+        assert_eq!(wrong(store.commit()), "table");
+        assert_eq!(wrong(store.close().map(|()| 0)), "table");
+        let store = options.open(&path).unwrap();
+        assert!(!store.contains_hash(key(5)).unwrap());
+        let new = store.insert_hash_batch(&hashes()).unwrap();
+        assert!(new.iter().all(|new| *new));
+        store.commit().unwrap();
+        store.close().unwrap();
+        all_are_there(&path, Kind::Bloom);
+    }
 }
 
 /// Puts a buffer with so many homes for keys in the place of that of generation 2, which stays as it is for those that
