@@ -140,13 +140,13 @@ proptest! {
     fn a_sieve_answers_as_a_set_does(
         steps in steps(),
         transactional in any::<bool>(),
-        grows in any::<bool>(),
+        kind in prop::sample::select(vec![Kind::Bloom, Kind::Scalable, Kind::Fingerprint]),
         sweeps in any::<bool>(),
         background in any::<bool>(),
     ) {
-        let mut options = options().transactional(transactional).background(background);
-        if grows {
-            options = options.kind(Kind::Scalable).capacity(4000);
+        let mut options = options().transactional(transactional).background(background).kind(kind);
+        if kind == Kind::Scalable {
+            options = options.capacity(4000);
         }
         let sweep = if sweeps { Sweep::Always } else { Sweep::Never };
         let swept = run(&steps, &options, sweep)?;
@@ -159,43 +159,51 @@ proptest! {
 fn what_came_into_the_pages_after_the_sweep_is_seen() {
     // Repeats come close to what they repeat, or far behind it.
     let numbers: Vec<u64> = (0..20_000).chain((0..20_000).rev()).collect();
-    for (asks, background) in [(false, false), (true, false), (false, true), (true, true)] {
-        let folder = tempfile::tempdir().unwrap();
-        let options = options().background(background);
-        let store = options.create(folder.path().join("store")).unwrap();
-        let mut sieve = Sieve::new(&store).sweep(Sweep::Always);
-        for number in &numbers {
-            sieve.push(key(&store, *number), *number);
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        for (asks, background) in [(false, false), (true, false), (false, true), (true, true)] {
+            into_the_pages_of(&options().kind(kind).background(background), &numbers, asks);
         }
-        let mut new = 0;
-        sieve
-            .claim(20_000, |_, verdict| {
-                new += u64::from(verdict == Verdict::New)
-            })
-            .unwrap();
-        assert_eq!(new, 20_000);
-        assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
-        let mut seen = 0;
-        if asks {
-            sieve
-                .contains(20_000, |_, there| seen += u64::from(there))
-                .unwrap();
-        } else {
-            let count = |_, verdict| seen += u64::from(verdict == Verdict::Seen);
-            sieve.claim(20_000, count).unwrap();
-        }
-        assert_eq!(seen, 20_000, "asks: {asks}");
-        assert!(sieve.sweeps() >= 1 && sieve.is_empty());
     }
+}
+
+fn into_the_pages_of(options: &Options, numbers: &[u64], asks: bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let store = options.create(folder.path().join("store")).unwrap();
+    let mut sieve = Sieve::new(&store).sweep(Sweep::Always);
+    for number in numbers {
+        sieve.push(key(&store, *number), *number);
+    }
+    let mut new = 0;
+    sieve
+        .claim(20_000, |_, verdict| {
+            new += u64::from(verdict == Verdict::New)
+        })
+        .unwrap();
+    assert_eq!(new, 20_000);
+    assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
+    let mut seen = 0;
+    if asks {
+        sieve
+            .contains(20_000, |_, there| seen += u64::from(there))
+            .unwrap();
+    } else {
+        let count = |_, verdict| seen += u64::from(verdict == Verdict::Seen);
+        sieve.claim(20_000, count).unwrap();
+    }
+    assert_eq!(seen, 20_000, "asks: {asks}, {options:?}");
+    assert!(sieve.sweeps() >= 1 && sieve.is_empty());
 }
 
 /// A key of the window that another handle inserts between sweep and turn.
 #[test]
 fn what_others_inserted_after_the_sweep_is_seen() {
-    for transactional in [false, true] {
+    for (kind, transactional) in [Kind::Bloom, Kind::Fingerprint]
+        .into_iter()
+        .flat_map(|kind| [(kind, false), (kind, true)])
+    {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let options = options().transactional(transactional);
+        let options = options().kind(kind).transactional(transactional);
         let [store, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
         let mut sieve = Sieve::new(&store).sweep(Sweep::Always);
         for number in 0..100 {
