@@ -106,11 +106,12 @@ impl WriteGuard<'_> {
             return Ok(open);
         };
         let log = self.writer.logs.of(&self.view.active)?;
+        let first = LogEnd::begin(log)?;
         let tail = LogEnd {
             end: old.tail().end,
-            ..LogEnd::begin(log)?
+            ..first
         };
-        let begin = begin.max(LogEnd::begin(log)?.end);
+        let begin = begin.max(first.end);
         let mut reader = LogReader::resume(log, begin, tail)?;
         while reader.end() < tail.end
             && let Some(record) = reader.next()?
