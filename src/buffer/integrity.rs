@@ -140,9 +140,12 @@ impl OpenKeys {
         open
     }
 
-    pub(crate) fn digest(&self) -> Digest {
-        let mut digest = Digest::of(&self.inserted);
-        digest.merge(Digest::of(&self.removed), -1);
+    /// Returns the digest of the keys as a buffer takes them.
+    pub(crate) fn digest(&self, buffer: &Buffer) -> Digest {
+        let mut digest = Digest::default();
+        for (hashes, times) in [(&self.inserted, 1), (&self.removed, -1)] {
+            digest.add_all(hashes.iter().map(|hash| buffer.rounded(*hash)), times);
+        }
         digest
     }
 

@@ -21,43 +21,59 @@ pub(crate) enum RemovalClaim {
     NoRoom,
 }
 
+/// What there is to do to remove a key.
+enum Step {
+    /// Nothing, and this is the answer.
+    None(RemovalClaim),
+    /// The key's slot gets this state.
+    Mark(Slot, u16),
+    /// The key gets a slot.
+    TakeSlot,
+}
+
 impl Buffer {
+    fn removal_step(&self, hash: u64, is_below: bool) -> Step {
+        let (slot, state) = match self.find(hash) {
+            Some((_, state)) if is_mark(state) => return Step::None(RemovalClaim::Absent),
+            Some(found) => found,
+            None if is_below => return Step::TakeSlot,
+            None => return Step::None(RemovalClaim::Absent),
+        };
+        match self.presence(state) {
+            Presence::Open(handle) => Step::None(RemovalClaim::Open(handle)),
+            Presence::Removing(handle) => Step::None(RemovalClaim::Removing(handle)),
+            Presence::Removed => Step::None(RemovalClaim::Absent),
+            Presence::Absent if is_below => Step::Mark(slot, REMOVING),
+            Presence::Absent => Step::None(RemovalClaim::Absent),
+            Presence::Settled if self.closed_state(state) == COMMITTED => {
+                Step::Mark(slot, UNCLAIMING)
+            }
+            Presence::Settled => Step::Mark(slot, REMOVING),
+        }
+    }
+
     /// Claims the removal of a key. `is_below` says whether the key is present below this buffer, as far as it does not
     /// say otherwise itself.
     pub(crate) fn claim_removal(&self, hash: u64, is_below: bool) -> RemovalClaim {
         self.set(Word::Removals, self.get(Word::Removals).saturating_add(1));
-        let (slot, state) = match self.find(hash) {
-            Some((_, state)) if is_mark(state) => return RemovalClaim::Absent,
-            Some(found) => found,
-            None if is_below => {
-                let taken = self.take_slot(hash, REMOVING);
-                return taken.map_or(RemovalClaim::NoRoom, RemovalClaim::Claimed);
+        match self.removal_step(hash, is_below) {
+            Step::None(answer) => answer,
+            Step::Mark(slot, mark) => {
+                self.publish(slot, mark);
+                RemovalClaim::Claimed(slot)
             }
-            None => return RemovalClaim::Absent,
-        };
-        let mark = match self.presence(state) {
-            Presence::Open(handle) => return RemovalClaim::Open(handle),
-            Presence::Removing(handle) => return RemovalClaim::Removing(handle),
-            Presence::Removed => return RemovalClaim::Absent,
-            Presence::Absent if is_below => REMOVING,
-            Presence::Absent => return RemovalClaim::Absent,
-            Presence::Settled if self.closed_state(state) == COMMITTED => UNCLAIMING,
-            Presence::Settled => REMOVING,
-        };
-        self.publish(slot, mark);
-        RemovalClaim::Claimed(slot)
+            Step::TakeSlot => {
+                let taken = self.take_slot(hash, REMOVING);
+                taken.map_or(RemovalClaim::NoRoom, RemovalClaim::Claimed)
+            }
+        }
     }
 
     /// Returns whether a [`claim_removal`](Self::claim_removal) of the key would find it present.
     pub(crate) fn is_removable(&self, hash: u64, is_below: bool) -> bool {
-        match self.find(hash) {
-            None => is_below,
-            Some((_, state)) if is_mark(state) => false,
-            Some((_, state)) => match self.presence(state) {
-                Presence::Settled | Presence::Open(_) => true,
-                Presence::Removed | Presence::Removing(_) => false,
-                Presence::Absent => is_below,
-            },
+        match self.removal_step(hash, is_below) {
+            Step::None(answer) => matches!(answer, RemovalClaim::Open(_)),
+            Step::Mark(..) | Step::TakeSlot => true,
         }
     }
 

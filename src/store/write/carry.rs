@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::buffer::{Buffer, Claim, Digest, OpenKeys, RemovalClaim, Wrong};
+use crate::buffer::{Buffer, Claim, OpenKeys, RemovalClaim, Wrong};
 use crate::error::{Error, Result};
 use crate::log::{LogEnd, LogReader, RecordKind};
 use crate::store::coordination::handle_slot::HandleSlot;
@@ -82,13 +82,8 @@ impl WriteGuard<'_> {
             let handle = slot.handle();
             let records = records.remove(&handle).unwrap_or_default();
             let keys = records.keys(|hash| old.rounded(hash));
-            let mut digest = Digest::default();
-            for (hashes, times) in [(&keys.inserted, 1), (&keys.removed, -1)] {
-                digest.add_all(hashes.iter().map(|hash| old.rounded(*hash)), times);
-            }
-            self.writer
-                .handle
-                .expect_digest(handle, slot.digest(), digest)?;
+            let handles = self.writer.handle;
+            handles.expect_digest(handle, slot.digest(), keys.digest(old))?;
             begin_with(next, handle, &keys)?;
             all.push(Carried { handle, keys });
         }

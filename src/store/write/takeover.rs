@@ -140,9 +140,10 @@ impl Writer<'_> {
             if slot.transaction() != 0 {
                 open = OpenKeys::of(active, handle);
                 let logged = pending.get(&handle).copied().unwrap_or_default();
-                self.handle.expect_digest(handle, logged, open.digest())?;
+                self.handle
+                    .expect_digest(handle, logged, open.digest(active))?;
             }
-            slot.set_uncommitted(open.digest(), open.count());
+            slot.set_uncommitted(open.digest(active), open.count());
         }
         Ok(())
     }
