@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::log::LogFile;
 use crate::page::space::Space;
 use crate::segment::pass::OwnedChanges;
+use crate::store::generation::count_stream::add_up;
 use crate::store::generation::hash_stream::{CommittedTo, for_each_change, sort_nearly_sorted};
 use crate::store::generation::log_window::LogWindow;
 
@@ -102,13 +103,6 @@ fn read_nets(
             nets.push((rounded, if is_insert { 1 } else { -1 }));
         }
     })?;
-    nets.sort_unstable_by_key(|(hash, _)| *hash);
-    nets.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
-        if same {
-            kept.1 += next.1;
-        }
-        same
-    });
+    add_up(nets, |hash| hash);
     Ok(())
 }

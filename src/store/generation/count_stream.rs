@@ -74,21 +74,21 @@ fn read_counts(
         if range.contains(&hash) {
             ahead.push((hash, by));
             if ahead.len() >= full {
-                add_up(ahead);
+                add_up(ahead, |hash| hash);
                 full = full.max(ahead.len() * 2);
             }
         }
     })?;
-    add_up(ahead);
+    add_up(ahead, |hash| hash);
     ahead.retain(|(_, net)| *net != 0);
     Ok(())
 }
 
-/// Sorts by hash, and adds up the counts of each hash.
-fn add_up(nets: &mut Vec<(u64, i64)>) {
-    nets.sort_unstable_by_key(|(hash, _)| *hash);
+/// Sorts hashes by what they stand for, and adds up the counts of those that stand for the same.
+pub(crate) fn add_up(nets: &mut Vec<(u64, i64)>, by: impl Fn(u64) -> u64) {
+    nets.sort_unstable_by_key(|(hash, _)| by(*hash));
     nets.dedup_by(|next, kept| {
-        let same = next.0 == kept.0;
+        let same = by(next.0) == by(kept.0);
         if same {
             kept.1 += next.1;
         }

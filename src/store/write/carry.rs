@@ -6,6 +6,7 @@ use crate::buffer::{Buffer, Claim, OpenKeys, RemovalClaim, Wrong};
 use crate::error::{Error, Result};
 use crate::log::{LogEnd, LogReader, RecordKind};
 use crate::store::coordination::handle_slot::HandleSlot;
+use crate::store::generation::count_stream::add_up;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
@@ -18,35 +19,26 @@ pub(crate) struct Carried {
 /// What a handle's records since its last commit say, in their order.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 struct OpenRecords {
-    /// Whether the key is inserted, and its hash.
-    changes: Vec<(bool, u64)>,
+    /// Hashes, and by how much the number of keys changes with each.
+    nets: Vec<(u64, i64)>,
     removes: bool,
 }
 
 impl OpenRecords {
     fn add(&mut self, is_insert: bool, hashes: impl Iterator<Item = u64>) {
-        self.changes.extend(hashes.map(|hash| (is_insert, hash)));
+        let net = if is_insert { 1 } else { -1 };
+        self.nets.extend(hashes.map(|hash| (hash, net)));
         self.removes |= !is_insert;
     }
 
     /// Returns which keys differ in the end. `rounded` returns what the buffer takes for one key.
-    fn keys(self, rounded: impl Fn(u64) -> u64) -> OpenKeys {
-        let mut keys = OpenKeys::default();
-        if !self.removes {
-            keys.inserted
-                .extend(self.changes.into_iter().map(|(_, hash)| hash));
-            return keys;
+    fn keys(mut self, rounded: impl Fn(u64) -> u64) -> OpenKeys {
+        // Without removes, no key comes twice.
+        if self.removes {
+            add_up(&mut self.nets, rounded);
         }
-        let net =
-            |(is_insert, hash): (bool, u64)| (rounded(hash), hash, if is_insert { 1 } else { -1 });
-        let mut nets: Vec<(u64, u64, i64)> = self.changes.into_iter().map(net).collect();
-        nets.sort_unstable_by_key(|(rounded, ..)| *rounded);
-        nets.dedup_by(|next, kept| {
-            let is_same = next.0 == kept.0;
-            kept.2 += if is_same { next.2 } else { 0 };
-            is_same
-        });
-        for (_, hash, net) in nets {
+        let mut keys = OpenKeys::default();
+        for (hash, net) in self.nets {
             match net {
                 0 => {}
                 1.. => keys.inserted.push(hash),
