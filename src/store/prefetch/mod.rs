@@ -16,4 +16,4 @@ pub(crate) const BATCH: usize = 512;
 
 /// The number of keys that are fetched one after the other, one cache line each, before the previously fetched ones are
 /// examined. Pairing each fetch with one look instead leaves the memory idle during the looks (docs/experiments.md).
-pub(crate) const GROUP: usize = 32;
+pub(crate) const GROUP: usize = 16;
