@@ -97,8 +97,9 @@ pub use store::{
     ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO,
     DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport,
     Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured, Merge,
-    MergeReport, OnDamage, Options, PageState, Progress, RecoveryReport, Removal, RepairReport,
-    SegmentDamage, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict, VerifyReport,
+    MergeReport, OnDamage, Options, PageState, Precheck, Progress, RecoveryReport, Removal,
+    RepairReport, SegmentDamage, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict,
+    VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

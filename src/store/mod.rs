@@ -18,6 +18,7 @@ mod write;
 
 pub use api::counting::Removal;
 pub use api::measured::Measured;
+pub use api::precheck::Precheck;
 pub use api::program_lock::StoreLock;
 pub use api::sieve::{Sieve, Sweep};
 pub use api::store::Store;

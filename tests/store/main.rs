@@ -23,6 +23,7 @@ mod merge;
 mod neighbours;
 #[cfg(unix)]
 mod power_cut;
+mod precheck;
 mod processes;
 mod rates;
 mod sieve;

@@ -101,6 +101,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         output,
         if args.invert { "unseen" } else { "seen" },
         args.window.lines(&args.store),
+        None,
     )?;
     drop(lookup);
     store.close()?;

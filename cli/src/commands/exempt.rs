@@ -66,6 +66,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         Output::none(),
         "exempt",
         Window::none(),
+        None,
     )?;
     if outcome.ending != Ending::Unread {
         exempting.store.close()?;

@@ -75,6 +75,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         Output::none(),
         "removed",
         Window::none(),
+        None,
     )?;
     removal.store.close()?;
     let tally = outcome.tally;

@@ -11,8 +11,9 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread;
+use std::thread::{self, Scope};
 use std::time::Duration;
 
 use everseen::Store;
@@ -29,7 +30,10 @@ use crate::output::tell;
 use crate::process::{handle, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
-const BLOCKS: usize = 3;
+const BLOCKS: usize = 4;
+
+/// How often a thread that waits for a block looks whether it is to end.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// What messages call the input that has no name.
 const STDIN: &str = "standard input";
@@ -45,7 +49,7 @@ pub struct Items {
     #[arg(short = '0', long)]
     pub null: bool,
 
-    /// The longest item to accept. A longer one is an error, reported after everything before it is done. Up to three
+    /// The longest item to accept. A longer one is an error, reported after everything before it is done. Up to four
     /// items of this length may be in memory
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
     pub max_line: u64,
@@ -196,13 +200,11 @@ impl Input {
                 // A failure means that the receiver has stopped listening.
                 let _ = events.send(last);
             })
-            .map_err(|source| CliError::System {
-                action: "start a thread",
-                source,
-            })?;
+            .map_err(thread_failed)?;
         Ok(Feed {
             events: feed_events,
             free: feed_free,
+            _end: None,
         })
     }
 
@@ -260,6 +262,13 @@ impl Input {
     }
 }
 
+fn thread_failed(source: io::Error) -> CliError {
+    CliError::System {
+        action: "start a thread",
+        source,
+    }
+}
+
 /// Explains why an input can't be read further: because of the system, or because of what is in it.
 fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError {
     let name = name.to_owned();
@@ -300,9 +309,58 @@ pub enum Next {
 pub struct Feed {
     events: Receiver<Event>,
     free: Sender<Block>,
+    /// Ends the thread that blocks pass through.
+    _end: Option<End>,
+}
+
+/// Says at its end that a thread is to end.
+struct End(Arc<AtomicBool>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
 }
 
 impl Feed {
+    /// Starts a thread that lets each block pass through `each` on its way.
+    pub fn through<'scope, F>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        each: F,
+    ) -> Result<Self, CliError>
+    where
+        F: Fn(&mut Block) + Send + 'scope,
+    {
+        let (passed, feed_events) = channel();
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let end = End(Arc::clone(&is_ended));
+        let events = self.events;
+        thread::Builder::new()
+            .name("precheck".to_owned())
+            .spawn_scoped(scope, move || {
+                while !is_ended.load(Ordering::Relaxed) {
+                    let mut event = match events.recv_timeout(PAUSE) {
+                        Ok(event) => event,
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    };
+                    if let Event::Block(block, _) = &mut event {
+                        each(block);
+                    }
+                    if passed.send(event).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(thread_failed)?;
+        Ok(Feed {
+            events: feed_events,
+            free: self.free,
+            _end: Some(end),
+        })
+    }
+
     /// Returns a message that has already arrived.
     pub fn poll(&self) -> Result<Next, CliError> {
         match self.events.try_recv() {

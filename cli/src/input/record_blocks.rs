@@ -8,6 +8,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{Precheck, Store};
 use memchr::memchr_iter;
 
 /// The size of a block, and the maximum that one read requests. Only a longer item makes a block grow.
@@ -27,6 +28,8 @@ pub struct Block {
     dropped: usize,
     /// For each dropped item, how many items before it were kept.
     gaps: Vec<usize>,
+    /// What a look at all keys has found out. Boxed, because blocks are moved from thread to thread.
+    precheck: Option<Box<Precheck>>,
     /// The block's input, and how many items precede the block there.
     origin: (Arc<str>, u64),
 }
@@ -65,6 +68,7 @@ impl Block {
     /// Appends the items of another block, with their keys: of a block that [continues](Self::goes_on_in) where this
     /// one ends, or of any block if this one is new.
     pub fn append(&mut self, other: &Block) {
+        self.precheck = None;
         if self.len() + self.gaps.len() == 0 {
             self.origin = other.origin.clone();
         }
@@ -132,6 +136,17 @@ impl Block {
             input: Arc::clone(input),
             line: before + (item + dropped) as u64 + 1,
         }
+    }
+
+    /// Looks all keys up, before the block's turn.
+    pub fn precheck(&mut self, store: &Store) {
+        // What fails now is looked up again, and fails, in its turn.
+        self.precheck = store.precheck(&self.keys).ok().map(Box::new);
+    }
+
+    /// Returns each item's key, and what [`precheck`](Self::precheck) has found out about them.
+    pub fn prechecked_keys(&mut self) -> (&[HashedKey], Option<&mut Precheck>) {
+        (&self.keys, self.precheck.as_deref_mut())
     }
 
     /// Returns each item's key, after [`key_all`](Self::key_all) or [`key_by`](Self::key_by).
@@ -242,6 +257,7 @@ impl Splitter {
         let whole = self.block.bytes();
         let rest = &self.block.storage[whole..self.block.filled];
         next.ends.clear();
+        next.precheck = None;
         next.dropped = 0;
         next.gaps.clear();
         // A block that grew for one long item is replaced: a new one is smaller, and cheaper than clearing the old one.

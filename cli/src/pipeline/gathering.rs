@@ -54,7 +54,7 @@ impl<J: Job> Run<'_, J> {
     /// Judges a block, or lets it wait for others.
     pub fn receive(
         &mut self,
-        block: Block,
+        mut block: Block,
         is_backlog: bool,
         feed: &mut Ahead,
         signals: &Signals,
@@ -67,7 +67,7 @@ impl<J: Job> Run<'_, J> {
             if let Some(ending) = self.close_window(feed, signals)? {
                 return Ok(Some(ending));
             }
-            let ending = self.answer(&block, feed, signals)?;
+            let ending = self.answer(&mut block, feed, signals)?;
             feed.recycle(block);
             return Ok(ending);
         }
@@ -105,10 +105,10 @@ impl<J: Job> Run<'_, J> {
             if let Some(status) = signals.ending() {
                 return Ok(Some(Ending::Stopped(status)));
             }
-            let Some(block) = self.next_waiting()? else {
+            let Some(mut block) = self.next_waiting()? else {
                 return Ok(None);
             };
-            if let Some(ending) = self.answer(&block, feed, signals)? {
+            if let Some(ending) = self.answer(&mut block, feed, signals)? {
                 return Ok(Some(ending));
             }
         }
@@ -127,7 +127,7 @@ impl<J: Job> Run<'_, J> {
     /// Judges a block, and does what is due after it.
     fn answer(
         &mut self,
-        block: &Block,
+        block: &mut Block,
         feed: &mut Ahead,
         signals: &Signals,
     ) -> Result<Option<Ending>, CliError> {

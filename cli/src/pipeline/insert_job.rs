@@ -1,11 +1,12 @@
 //! The job of `dedup` and `add`: claims items in a store and commits the claims.
 
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Kind, Sieve, Store, Verdict};
+use everseen::{Kind, Precheck, Sieve, Store, Verdict};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -133,7 +134,8 @@ pub fn claim_all(
     let prints = output.prints();
     let mut claims = Claims::new(store, &output, how)?;
     let window = how.sieve.lines(how.path);
-    let mut outcome = match pipeline::run(input, &mut claims, output, "new", window) {
+    let precheck = claims.prechecks.then_some(store);
+    let mut outcome = match pipeline::run(input, &mut claims, output, "new", window, precheck) {
         Ok(outcome) => outcome,
         Err(error) => {
             // The first error is the one to report.
@@ -172,6 +174,8 @@ struct Claims<'s> {
     sieve: Sieve<'s, ()>,
     repeats: Repeats,
     transactional: bool,
+    /// Whether items may be looked up before their turn.
+    prechecks: bool,
     /// Present if lines are printed and the store remembers inserts at once.
     deferred: Option<Deferred>,
     /// Present if lines are printed to a named file.
@@ -204,6 +208,7 @@ impl<'s> Claims<'s> {
                 _ => Repeats::LeaveOut,
             },
             transactional: stats.transactional,
+            prechecks: !defers && stats.kind != Kind::Counting,
             warnings: Warnings::new(&stats),
             quota: match deferred {
                 Some(_) => deferred_claims::MAX_DEFERRED,
@@ -250,10 +255,32 @@ impl Claims<'_> {
             Repeats::LeaveOut if self.stops => store.claim_hashed_until_pending(items, verdicts),
             Repeats::LeaveOut => store.claim_unique_hashed(items, verdicts),
         };
-        if self.stops {
-            verdicts.pop_if(|verdict| *verdict == Verdict::Pending);
-        }
+        self.leave_out_pending();
         claimed
+    }
+
+    /// Leaves out the verdict of an item to wait for, which is the last one.
+    fn leave_out_pending(&mut self) {
+        if self.stops {
+            let is_pending = |verdict: &mut Verdict| *verdict == Verdict::Pending;
+            self.verdicts.pop_if(is_pending);
+        }
+    }
+
+    /// Notes the verdicts, and pushes for each item whether it is kept.
+    fn note(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) {
+        self.items += self.verdicts.len() as u64;
+        for (item, verdict) in items.iter().zip(&self.verdicts) {
+            let is_new = *verdict == Verdict::New;
+            self.new += u64::from(is_new || self.repeats == Repeats::Count);
+            if *verdict == Verdict::Pending {
+                self.passed_by.push(*item);
+            }
+            keep.push(is_new);
+        }
+        if self.new > 0 && self.since.is_none() {
+            self.since = Some(Instant::now());
+        }
     }
 
     /// Claims the passed-by items again. Returns how many are still uncertain.
@@ -287,18 +314,26 @@ impl Job for Claims<'_> {
         }
         self.verdicts.clear();
         let claimed = self.claim(items);
-        self.items += self.verdicts.len() as u64;
-        for (item, verdict) in items.iter().zip(&self.verdicts) {
-            let is_new = *verdict == Verdict::New;
-            self.new += u64::from(is_new || self.repeats == Repeats::Count);
-            if *verdict == Verdict::Pending {
-                self.passed_by.push(*item);
-            }
-            keep.push(is_new);
-        }
-        if self.new > 0 && self.since.is_none() {
-            self.since = Some(Instant::now());
-        }
+        self.note(items, keep);
+        claimed
+    }
+
+    fn judge_prechecked(
+        &mut self,
+        items: &[HashedKey],
+        range: Range<usize>,
+        precheck: &mut Precheck,
+        keep: &mut Vec<bool>,
+    ) -> everseen::Result<()> {
+        let (store, verdicts) = (self.store, &mut self.verdicts);
+        verdicts.clear();
+        let judged = &items[range.clone()];
+        let claimed = match self.stops {
+            true => store.claim_prechecked_until_pending(items, range, precheck, verdicts),
+            false => store.claim_prechecked(items, range, precheck, verdicts),
+        };
+        self.leave_out_pending();
+        self.note(judged, keep);
         claimed
     }
 

@@ -11,12 +11,15 @@ pub(crate) mod pending;
 mod summary;
 pub(crate) mod window;
 
+use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{Precheck, Store};
 
 use crate::error::CliError;
 use crate::input::compressed::Meter;
@@ -50,6 +53,17 @@ pub trait Job {
     /// Pushes for each item whether it is kept. On an error, `keep` covers the items before the one that failed, which
     /// are processed.
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
+
+    /// Does the same for a range of items that were looked up before their turn.
+    fn judge_prechecked(
+        &mut self,
+        items: &[HashedKey],
+        range: Range<usize>,
+        _precheck: &mut Precheck,
+        keep: &mut Vec<bool>,
+    ) -> everseen::Result<()> {
+        self.judge(&items[range], keep)
+    }
 
     /// Returns how long to wait for items that another process has claimed but not committed.
     fn wait(&self) -> Duration {
@@ -134,12 +148,14 @@ impl Outcome {
 }
 
 /// Runs a job on all of the input. `label` names kept items on a terminal. Items that wait for others do so in `window`.
+/// If there is a store to precheck items in, a thread does so while the items before them are judged.
 pub fn run(
     input: Input,
     job: &mut impl Job,
     output: Output,
     label: &'static str,
     mut window: Window,
+    precheck: Option<&Store>,
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     window.set_stream(input.total.is_none());
@@ -148,7 +164,7 @@ pub fn run(
         false => Progress::new(input.total, label, output.is_stdout()),
     };
     let (reading, meter) = (input.reading, Arc::clone(&input.meter));
-    let mut feed = Ahead::new(input.start(job.hasher())?);
+    let feed = input.start(job.hasher())?;
     let mut run = Run {
         patience: Patience::new(job.wait()),
         job,
@@ -162,7 +178,14 @@ pub fn run(
         meter,
     };
 
-    let ending = match run.consume(&mut feed, &signals) {
+    let ended = thread::scope(|scope| {
+        let feed = match precheck {
+            Some(store) => feed.through(scope, |block| block.precheck(store))?,
+            None => feed,
+        };
+        run.consume(&mut Ahead::new(feed), &signals)
+    });
+    let ending = match ended {
         Ok(ending) => run.commit().map(|()| ending),
         // What can't be printed must not be remembered.
         Err(error) if error.is_output() => Err(error),
@@ -255,7 +278,7 @@ impl<J: Job> Run<'_, J> {
     /// Judges a block. While it has to wait for other processes, a signal ends it early.
     fn block(
         &mut self,
-        block: &Block,
+        block: &mut Block,
         feed: &mut Ahead,
         signals: &Signals,
     ) -> Result<(), CliError> {
@@ -271,7 +294,13 @@ impl<J: Job> Run<'_, J> {
             let end = block.len().min(first + room.min(most));
             self.keep.clear();
             self.job.stop_at_pending(stop);
-            let judged = self.job.judge(&block.keys()[first..end], &mut self.keep);
+            let judged = match block.prechecked_keys() {
+                (keys, None) => self.job.judge(&keys[first..end], &mut self.keep),
+                (keys, Some(precheck)) => {
+                    let keep = &mut self.keep;
+                    self.job.judge_prechecked(keys, first..end, precheck, keep)
+                }
+            };
             self.output.print(block, first, &self.keep)?;
             self.tally.items += self.keep.len() as u64;
             self.tally.kept += self.keep.iter().filter(|keep| **keep).count() as u64;
@@ -425,6 +454,7 @@ mod tests {
             Output::none(),
             "new",
             Window::none(),
+            None,
         )
     }
 

@@ -7,6 +7,7 @@ pub(crate) mod counting;
 pub(crate) mod entry;
 pub(crate) mod exemptions;
 pub(crate) mod measured;
+pub(crate) mod precheck;
 pub(crate) mod program_lock;
 pub(crate) mod sieve;
 pub(crate) mod store;

@@ -192,7 +192,7 @@ impl<'s, T> Sieve<'s, T> {
         if self.sweeps_for(self.len())? {
             let reader = Reader::of(&self.store.engine);
             let says = |presence| reader.says_seen(presence);
-            self.ahead = reader.look_ahead(&SourceTail::all(&self.keys), Some(says))?;
+            self.ahead = reader.look_ahead(&SourceTail::all(&self.keys.as_slice()), Some(says))?;
             self.sweeps += 1;
         }
         self.closed = self.keys.len();
@@ -235,8 +235,13 @@ impl<'s, T> Sieve<'s, T> {
                 let writer = Writer::of(&self.store.engine);
                 let ahead = &mut self.ahead;
                 let first = place_of(ahead);
-                let claimed =
-                    writer.claim_ahead(&self.keys, next, ahead, on_pending, &mut verdicts);
+                let claimed = writer.claim_ahead(
+                    &self.keys.as_slice(),
+                    next,
+                    ahead,
+                    on_pending,
+                    &mut verdicts,
+                );
                 self.sweeps += u64::from(place_of(ahead) != first);
                 claimed
             }
@@ -266,7 +271,7 @@ impl<'s, T> Sieve<'s, T> {
         if self.ahead.is_some() {
             let reader = Reader::of(&self.store.engine);
             let first = place_of(&self.ahead);
-            reader.contains_ahead(&self.keys, next, &mut self.ahead, &mut found)?;
+            reader.contains_ahead(&self.keys.as_slice(), next, &mut self.ahead, &mut found)?;
             self.sweeps += u64::from(place_of(&self.ahead) != first);
         } else {
             found = self.store.contains_hashed(&self.keys[next])?;

@@ -32,7 +32,7 @@ impl HashSource for Vec<u64> {
 }
 
 /// Keys that were hashed elsewhere.
-impl HashSource for Vec<HashedKey> {
+impl HashSource for &[HashedKey] {
     fn count(&self) -> usize {
         self.len()
     }

@@ -76,7 +76,7 @@ impl<'a> Reader<'a> {
     /// Refuses to read through a handle that is closed or poisoned, or whose writers are all gone: it would miss what
     /// later writers do.
     #[inline]
-    fn check_readable(self) -> Result<()> {
+    pub(crate) fn check_readable(self) -> Result<()> {
         self.handle.check_usable()?;
         if self.handle.access == Access::Watching && self.shared.is_ended() {
             return Err(Error::Ended);

@@ -46,6 +46,7 @@ impl Block {
             None => Vec::new(),
         };
         Block {
+            precheck: None,
             filled: storage.len(),
             storage,
             ends,

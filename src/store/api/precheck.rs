@@ -1,0 +1,135 @@
+//! Looking keys up before their turn, on another thread than the one that claims them.
+
+use std::ops::Range;
+
+use crate::error::Result;
+use crate::hash::HashedKey;
+use crate::store::api::store::Store;
+use crate::store::prefetch::hash_source::SourceTail;
+use crate::store::read::Reader;
+use crate::store::read::look_ahead::LookAhead;
+use crate::store::write::Writer;
+use crate::store::write::verdict::{OnPending, Verdict};
+
+/// What [`Store::precheck`] found out about a list of keys.
+///
+/// It takes a byte for each key.
+#[derive(Debug)]
+pub struct Precheck {
+    keys: usize,
+    /// Absent where looking ahead would not help: each batch of keys is then looked up in its turn.
+    ahead: Option<LookAhead>,
+}
+
+impl Store {
+    /// Looks keys up that are going to be claimed with [`claim_prechecked`](Self::claim_prechecked). Takes no lock, and
+    /// changes nothing in the store.
+    ///
+    /// Claiming a new key is mostly looking it up, and only claims have to come one after the other. So two threads
+    /// claim a stream of keys faster than one: the first prechecks a list of them while the second one claims the list
+    /// before it. Where pages come from the disk, this call does nothing, since a [`Sieve`](crate::Sieve) serves better
+    /// there; nor does it in a store of [`Kind::Counting`](crate::Kind::Counting).
+    ///
+    /// ```
+    /// # fn main() -> everseen::Result<()> {
+    /// # let folder = tempfile::tempdir().unwrap();
+    /// use everseen::{Options, Verdict};
+    ///
+    /// let store = Options::new().open_or_create(folder.path().join("visited.ever"))?;
+    /// let lists = [["a", "b", "a"], ["b", "c", "d"]];
+    /// let (send, receive) = std::sync::mpsc::sync_channel(1);
+    /// let mut verdicts = Vec::new();
+    /// std::thread::scope(|scope| {
+    ///     let store = &store;
+    ///     scope.spawn(move || -> everseen::Result<()> {
+    ///         for list in lists {
+    ///             let keys = list.map(|key| store.hasher().key(key.as_bytes()));
+    ///             let precheck = store.precheck(&keys)?;
+    ///             send.send((keys, precheck)).expect("a receiver");
+    ///         }
+    ///         Ok(())
+    ///     });
+    ///     for (keys, mut precheck) in receive {
+    ///         store.claim_prechecked(&keys, 0..3, &mut precheck, &mut verdicts)?;
+    ///     }
+    ///     everseen::Result::Ok(())
+    /// })?;
+    /// let new = [true, true, false, false, true, true];
+    /// assert!(verdicts.iter().map(|verdict| *verdict == Verdict::New).eq(new));
+    /// # store.close()
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// The handle can't go on. A damaged page is no error before the turn of its keys.
+    pub fn precheck(&self, keys: &[HashedKey]) -> Result<Precheck> {
+        let engine = &self.engine;
+        Reader::of(engine).check_readable()?;
+        let helps = !engine.file.is_counting() && !engine.hints.residency.is_likely();
+        let ahead = match helps {
+            true => Writer::of(engine).look_ahead(&SourceTail::all(&keys))?,
+            false => None,
+        };
+        let keys = keys.len();
+        Ok(Precheck { keys, ahead })
+    }
+
+    /// Like [`claim_hashed`](Self::claim_hashed), for a range of keys, all of which were [prechecked](Self::precheck) by
+    /// this handle. Ranges may come in any order, and after any time: what other threads and processes have inserted
+    /// since is looked for. If that takes a new look at the keys, `precheck` holds its result afterwards.
+    ///
+    /// That the keys are the same is not checked: with others, keys that are absent may be called seen.
+    ///
+    /// # Errors
+    /// The same as [`claim_hashed`](Self::claim_hashed).
+    ///
+    /// # Panics
+    /// If the range ends behind the last key.
+    pub fn claim_prechecked(
+        &self,
+        keys: &[HashedKey],
+        range: Range<usize>,
+        precheck: &mut Precheck,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        self.claim_ahead(keys, range, precheck, OnPending::GoOn, verdicts)
+    }
+
+    /// Like [`claim_prechecked`](Self::claim_prechecked), but stops at the first key that is pending, as
+    /// [`claim_hashed_until_pending`](Self::claim_hashed_until_pending) does.
+    ///
+    /// # Errors
+    /// The same as [`claim_hashed`](Self::claim_hashed).
+    ///
+    /// # Panics
+    /// If the range ends behind the last key.
+    pub fn claim_prechecked_until_pending(
+        &self,
+        keys: &[HashedKey],
+        range: Range<usize>,
+        precheck: &mut Precheck,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        self.claim_ahead(keys, range, precheck, OnPending::Stop, verdicts)
+    }
+
+    fn claim_ahead(
+        &self,
+        keys: &[HashedKey],
+        range: Range<usize>,
+        precheck: &mut Precheck,
+        on_pending: OnPending,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        let Precheck { keys: count, ahead } = precheck;
+        let covers = |ahead: &LookAhead| *count == keys.len() && ahead.first <= range.start;
+        if ahead.as_ref().is_some_and(covers) {
+            let writer = Writer::of(&self.engine);
+            return writer.claim_ahead(&keys, range, ahead, on_pending, verdicts);
+        }
+        match on_pending {
+            OnPending::GoOn => self.claim_hashed(&keys[range], verdicts),
+            OnPending::Stop => self.claim_hashed_until_pending(&keys[range], verdicts),
+        }
+    }
+}

@@ -1,0 +1,296 @@
+//! Keys that are looked up before their turn, against the slow twin: a set in memory.
+
+use std::collections::{HashSet, VecDeque};
+use std::sync::mpsc::sync_channel;
+
+use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{Error, Hash, Kind, LEAST_BUFFER, Options, Precheck, Store, Verdict};
+use proptest::prelude::*;
+
+/// One step of a program that prechecks lists of keys. Numbers choose keys out of a few thousand, so that many repeat.
+#[derive(Debug, Clone)]
+enum Step {
+    Precheck {
+        seed: u64,
+        keys: usize,
+    },
+    /// Claim this many keys at most of the oldest list that was prechecked.
+    Claim {
+        most: usize,
+        until_pending: bool,
+    },
+    Commit,
+    Checkpoint,
+    /// Another handle inserts keys and commits.
+    Others {
+        seed: u64,
+        keys: usize,
+    },
+}
+
+fn steps() -> impl Strategy<Value = Vec<Step>> {
+    let step = prop_oneof![
+        4 => (any::<u64>(), 1..6000_usize).prop_map(|(seed, keys)| Step::Precheck { seed, keys }),
+        6 => (1..5000_usize, any::<bool>())
+            .prop_map(|(most, until_pending)| Step::Claim { most, until_pending }),
+        1 => Just(Step::Commit),
+        1 => Just(Step::Checkpoint),
+        1 => (any::<u64>(), 1..2000_usize).prop_map(|(seed, keys)| Step::Others { seed, keys }),
+    ];
+    prop::collection::vec(step, 1..24)
+}
+
+fn numbers(seed: u64, keys: usize) -> Vec<u64> {
+    let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
+    let draw = |number| hasher.mix(seed.wrapping_add(number)) % 30_000;
+    (0..keys as u64).map(draw).collect()
+}
+
+fn hashed(store: &Store, numbers: &[u64]) -> Vec<HashedKey> {
+    let key = |number: &u64| store.hasher().key(&number.to_le_bytes());
+    numbers.iter().map(key).collect()
+}
+
+/// A list that was prechecked, and how many of its keys have their verdicts.
+struct List {
+    numbers: Vec<u64>,
+    keys: Vec<HashedKey>,
+    precheck: Precheck,
+    done: usize,
+}
+
+impl List {
+    fn new(store: &Store, numbers: Vec<u64>) -> Self {
+        let keys = hashed(store, &numbers);
+        let precheck = store.precheck(&keys).unwrap();
+        Self {
+            numbers,
+            keys,
+            precheck,
+            done: 0,
+        }
+    }
+
+    fn is_done(&self) -> bool {
+        self.done == self.keys.len()
+    }
+
+    fn claim(
+        &mut self,
+        store: &Store,
+        most: usize,
+        until_pending: bool,
+        verdicts: &mut Vec<Verdict>,
+    ) -> everseen::Result<()> {
+        let range = self.done..self.keys.len().min(self.done + most);
+        let precheck = &mut self.precheck;
+        match until_pending {
+            true => store.claim_prechecked_until_pending(&self.keys, range, precheck, verdicts),
+            false => store.claim_prechecked(&self.keys, range, precheck, verdicts),
+        }
+    }
+}
+
+fn options() -> Options {
+    // Buffers of some four thousand keys: they rotate several times within a list. A rate at which none of these keys
+    // is a false positive.
+    Options::new()
+        .capacity(100_000)
+        .fpr(1e-9)
+        .seed([7; 32])
+        .buffer(LEAST_BUFFER)
+}
+
+fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = options.create(&path).unwrap();
+    let other = options.open(&path).unwrap();
+    let mut twin = HashSet::new();
+    let mut lists = VecDeque::new();
+    for step in steps {
+        match *step {
+            Step::Precheck { seed, keys } => {
+                lists.push_back(List::new(&store, numbers(seed, keys)));
+            }
+            Step::Claim {
+                most,
+                until_pending,
+            } => {
+                let Some(list) = lists.front_mut() else {
+                    continue;
+                };
+                let mut verdicts = Vec::new();
+                match list.claim(&store, most, until_pending, &mut verdicts) {
+                    // Uncommitted keys fill the buffer. None of the others was claimed.
+                    Err(Error::TransactionTooLarge { .. }) => drop(store.commit().unwrap()),
+                    other => other.unwrap(),
+                }
+                prop_assert!(verdicts.len() <= most);
+                for verdict in verdicts {
+                    let number = list.numbers[list.done];
+                    let is_new = twin.insert(number);
+                    prop_assert_eq!(verdict == Verdict::New, is_new, "key {}", number);
+                    prop_assert_ne!(verdict, Verdict::Pending);
+                    list.done += 1;
+                }
+                if list.is_done() {
+                    lists.pop_front();
+                }
+            }
+            Step::Commit => drop(store.commit().unwrap()),
+            Step::Checkpoint => store.checkpoint().unwrap(),
+            Step::Others { seed, keys } => {
+                // Otherwise some of its keys would be pending.
+                store.commit().unwrap();
+                for some in numbers(seed, keys).chunks(400) {
+                    for number in some {
+                        let is_new = other.insert(&number.to_le_bytes()).unwrap();
+                        prop_assert_eq!(is_new, twin.insert(*number));
+                    }
+                    other.commit().unwrap();
+                }
+            }
+        }
+    }
+    Ok(())
+}
+
+fn some_kind() -> impl Strategy<Value = Kind> {
+    prop::sample::select(vec![
+        Kind::Bloom,
+        Kind::Scalable,
+        Kind::Fingerprint,
+        Kind::Counting,
+    ])
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
+
+    #[test]
+    fn prechecked_keys_get_the_verdicts_of_a_set(
+        steps in steps(),
+        transactional in any::<bool>(),
+        kind in some_kind(),
+        background in any::<bool>(),
+    ) {
+        let transactional = transactional && kind != Kind::Counting;
+        let mut options = options().transactional(transactional).background(background).kind(kind);
+        if kind == Kind::Scalable {
+            options = options.capacity(4000);
+        }
+        run(&steps, &options)?;
+    }
+}
+
+/// One thread prechecks while another one claims, through many rotations. All keys come again, soon or much later.
+#[test]
+fn a_thread_may_look_ahead_of_another() {
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        for transactional in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = options().kind(kind).transactional(transactional);
+            let store = &options.create(folder.path().join("store")).unwrap();
+            let (send, lists) = sync_channel(2);
+            std::thread::scope(|scope| {
+                scope.spawn(move || {
+                    let near = (0..30_u64).map(|seed| numbers(seed * 700, 1500));
+                    near.for_each(|numbers| send.send(List::new(store, numbers)).unwrap());
+                });
+                let mut twin = HashSet::new();
+                for mut list in lists {
+                    let mut verdicts = Vec::new();
+                    list.claim(store, usize::MAX, false, &mut verdicts).unwrap();
+                    store.commit().unwrap();
+                    assert_eq!(verdicts.len(), list.numbers.len());
+                    for (number, verdict) in list.numbers.iter().zip(verdicts) {
+                        assert_eq!(verdict == Verdict::New, twin.insert(*number), "{number}");
+                    }
+                }
+            });
+            let generation = store.stats().unwrap().generation;
+            assert!(generation > 2, "only {generation}: {options:?}");
+        }
+    }
+}
+
+/// A list waits while its keys come into the store, into the active buffer or through several into the pages.
+#[test]
+fn what_came_after_the_look_is_seen() {
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        for between in [100, 20_000] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = options().kind(kind);
+            let store = options.create(folder.path().join("store")).unwrap();
+            let mut list = List::new(&store, (0..between).collect());
+            let numbers: Vec<u64> = (0..between).step_by(2).collect();
+            let mut verdicts = Vec::new();
+            store
+                .claim_hashed(&hashed(&store, &numbers), &mut verdicts)
+                .unwrap();
+            verdicts.clear();
+            list.claim(&store, usize::MAX, false, &mut verdicts)
+                .unwrap();
+            for (number, verdict) in verdicts.iter().enumerate() {
+                let is_new = *verdict == Verdict::New;
+                assert_eq!(is_new, number % 2 == 1, "{kind} {between}: {number}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_pending_key_ends_the_claim() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let options = options().kind(Kind::Fingerprint).transactional(true);
+    let [store, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
+    let mut list = List::new(&store, (0..100).collect());
+    assert!(other.insert(&50_u64.to_le_bytes()).unwrap());
+    let mut verdicts = Vec::new();
+    list.claim(&store, 1000, true, &mut verdicts).unwrap();
+    assert_eq!(verdicts.pop(), Some(Verdict::Pending));
+    assert_eq!(verdicts, [Verdict::New; 50]);
+    other.commit().unwrap();
+    list.done = 50;
+    list.claim(&store, 1000, true, &mut verdicts).unwrap();
+    assert_eq!((verdicts.len(), verdicts[50]), (100, Verdict::Seen));
+    assert_eq!(verdicts[51..], [Verdict::New; 49]);
+}
+
+/// A precheck of other keys says nothing where that can be seen.
+#[test]
+fn a_list_of_another_length_is_looked_up() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = options().create(folder.path().join("store")).unwrap();
+    store.insert(&1_u64.to_le_bytes()).unwrap();
+    store.checkpoint().unwrap();
+    let absent = hashed(&store, &Vec::from_iter(1000..2000));
+    let mut precheck = store.precheck(&absent).unwrap();
+    let keys = hashed(&store, &[0, 1]);
+    let mut verdicts = Vec::new();
+    store
+        .claim_prechecked(&keys, 0..2, &mut precheck, &mut verdicts)
+        .unwrap();
+    assert_eq!(verdicts, [Verdict::New, Verdict::Seen]);
+}
+
+#[test]
+fn a_handle_that_is_closed_or_reads_claims_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("store");
+    let store = options().create(&path).unwrap();
+    let mut list = List::new(&store, (0..100).collect());
+    store.close().unwrap();
+    let closed = store.precheck(&list.keys).unwrap_err();
+    assert!(matches!(closed, Error::Closed), "{closed:?}");
+    let mut verdicts = Vec::new();
+    let closed = list.claim(&store, 100, false, &mut verdicts).unwrap_err();
+    assert!(matches!(closed, Error::Closed), "{closed:?}");
+    let store = options().open_read_only(&path).unwrap();
+    let mut list = List::new(&store, (0..100).collect());
+    let refused = list.claim(&store, 100, false, &mut verdicts).unwrap_err();
+    assert!(matches!(refused, Error::ReadOnly), "{refused:?}");
+    assert_eq!(verdicts, []);
+}
