@@ -240,6 +240,28 @@ fn what_came_after_the_look_is_seen() {
     }
 }
 
+/// Two rotations make the look at a later range anew, which says nothing of the keys before it.
+#[test]
+fn ranges_come_in_any_order() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = options().create(folder.path().join("store")).unwrap();
+    let mut list = List::new(&store, (0..2000).collect());
+    for _ in 0..2 {
+        store.insert(&7_u64.to_le_bytes()).unwrap();
+        store.insert(&1007_u64.to_le_bytes()).unwrap();
+        store.checkpoint().unwrap();
+    }
+    let mut verdicts = Vec::new();
+    list.done = 1000;
+    list.claim(&store, 1000, false, &mut verdicts).unwrap();
+    list.done = 0;
+    list.claim(&store, 1000, false, &mut verdicts).unwrap();
+    let seen: Vec<_> = (0..2000)
+        .filter(|turn| verdicts[*turn] == Verdict::Seen)
+        .collect();
+    assert_eq!(seen, [7, 1007]);
+}
+
 #[test]
 fn a_pending_key_ends_the_claim() {
     let folder = tempfile::tempdir().unwrap();

@@ -68,7 +68,6 @@ impl Block {
     /// Appends the items of another block, with their keys: of a block that [continues](Self::goes_on_in) where this
     /// one ends, or of any block if this one is new.
     pub fn append(&mut self, other: &Block) {
-        self.precheck = None;
         if self.len() + self.gaps.len() == 0 {
             self.origin = other.origin.clone();
         }
