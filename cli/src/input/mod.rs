@@ -1,6 +1,7 @@
 //! The sources of items: files and standard input, which a thread reads ahead.
 
 pub(crate) mod compressed;
+pub(crate) mod feed;
 pub(crate) mod line_spool;
 pub(crate) mod read_ahead;
 pub(crate) mod reading;
@@ -11,16 +12,15 @@ use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IsTerminal, Seek};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
-use std::thread::{self, Scope};
-use std::time::Duration;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
 
 use everseen::Store;
 use everseen::hash::KeyHasher;
 
 use crate::error::CliError;
 use crate::input::compressed::{Format, Meter};
+use crate::input::feed::{Event, Feed, thread_failed};
 use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
@@ -31,9 +31,6 @@ use crate::process::{handle, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 4;
-
-/// How often a thread that waits for a block looks whether it is to end.
-const PAUSE: Duration = Duration::from_millis(20);
 
 /// What messages call the input that has no name.
 const STDIN: &str = "standard input";
@@ -201,11 +198,7 @@ impl Input {
                 let _ = events.send(last);
             })
             .map_err(thread_failed)?;
-        Ok(Feed {
-            events: feed_events,
-            free: feed_free,
-            _end: None,
-        })
+        Ok(Feed::new(feed_events, feed_free))
     }
 
     fn read(
@@ -262,13 +255,6 @@ impl Input {
     }
 }
 
-fn thread_failed(source: io::Error) -> CliError {
-    CliError::System {
-        action: "start a thread",
-        source,
-    }
-}
-
 /// Explains why an input can't be read further: because of the system, or because of what is in it.
 fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError {
     let name = name.to_owned();
@@ -289,109 +275,4 @@ fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError
 fn bytes_to_come(file: &mut File, metadata: &Metadata) -> Option<u64> {
     let position = metadata.is_file().then(|| file.stream_position().ok())??;
     Some(metadata.len().saturating_sub(position))
-}
-
-enum Event {
-    Block(Block, Strays),
-    Failed(CliError),
-    End,
-}
-
-/// The next message of the reading thread.
-pub enum Next {
-    Block(Block, Strays),
-    /// No message yet.
-    Wait,
-    End,
-}
-
-/// The working side of the reading thread.
-pub struct Feed {
-    events: Receiver<Event>,
-    free: Sender<Block>,
-    /// Ends the thread that blocks pass through.
-    _end: Option<End>,
-}
-
-/// Says at its end that a thread is to end.
-struct End(Arc<AtomicBool>);
-
-impl Drop for End {
-    fn drop(&mut self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-impl Feed {
-    /// Starts a thread that lets each block pass through `each` on its way.
-    pub fn through<'scope, F>(
-        self,
-        scope: &'scope Scope<'scope, '_>,
-        each: F,
-    ) -> Result<Self, CliError>
-    where
-        F: Fn(&mut Block) + Send + 'scope,
-    {
-        let (passed, feed_events) = channel();
-        let is_ended = Arc::new(AtomicBool::new(false));
-        let end = End(Arc::clone(&is_ended));
-        let events = self.events;
-        thread::Builder::new()
-            .name("precheck".to_owned())
-            .spawn_scoped(scope, move || {
-                while !is_ended.load(Ordering::Relaxed) {
-                    let mut event = match events.recv_timeout(PAUSE) {
-                        Ok(event) => event,
-                        Err(RecvTimeoutError::Timeout) => continue,
-                        Err(RecvTimeoutError::Disconnected) => return,
-                    };
-                    if let Event::Block(block, _) = &mut event {
-                        each(block);
-                    }
-                    if passed.send(event).is_err() {
-                        return;
-                    }
-                }
-            })
-            .map_err(thread_failed)?;
-        Ok(Feed {
-            events: feed_events,
-            free: self.free,
-            _end: Some(end),
-        })
-    }
-
-    /// Returns a message that has already arrived.
-    pub fn poll(&self) -> Result<Next, CliError> {
-        match self.events.try_recv() {
-            Ok(event) => event.into_next(),
-            Err(TryRecvError::Empty) => Ok(Next::Wait),
-            Err(TryRecvError::Disconnected) => Err(CliError::ReaderDied),
-        }
-    }
-
-    /// Returns a message that arrives within some time.
-    pub fn wait(&self, timeout: Duration) -> Result<Next, CliError> {
-        match self.events.recv_timeout(timeout) {
-            Ok(event) => event.into_next(),
-            Err(RecvTimeoutError::Timeout) => Ok(Next::Wait),
-            Err(RecvTimeoutError::Disconnected) => Err(CliError::ReaderDied),
-        }
-    }
-
-    /// Returns a block to the reading thread for reuse.
-    pub fn recycle(&self, block: Block) {
-        // A reader that has finished needs no more blocks.
-        let _ = self.free.send(block);
-    }
-}
-
-impl Event {
-    fn into_next(self) -> Result<Next, CliError> {
-        match self {
-            Event::Block(block, strays) => Ok(Next::Block(block, strays)),
-            Event::End => Ok(Next::End),
-            Event::Failed(error) => Err(error),
-        }
-    }
 }

@@ -6,9 +6,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::error::CliError;
+use crate::input::feed::{Feed, Next};
 use crate::input::record_blocks::{BLOCK, Block};
 use crate::input::urls::Strays;
-use crate::input::{Feed, Next};
 
 /// The approximate number of bytes read ahead.
 const MAX_READ_AHEAD: usize = 64 << 20;

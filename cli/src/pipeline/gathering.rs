@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use crate::error::CliError;
-use crate::input::Next;
+use crate::input::feed::Next;
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::Block;
 use crate::output::progress::Tally;

@@ -7,31 +7,32 @@ pub(crate) mod deferred_claims;
 pub(crate) mod fullness;
 mod gathering;
 pub(crate) mod insert_job;
+mod job;
 pub(crate) mod pending;
 mod summary;
 pub(crate) mod window;
 
-use std::ops::Range;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Precheck, Store};
+use everseen::Store;
 
 use crate::error::CliError;
+use crate::input::Input;
 use crate::input::compressed::Meter;
+use crate::input::feed::Next;
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::{Block, Place};
 use crate::input::urls::Strays;
-use crate::input::{Input, Next};
 use crate::output::Output;
 use crate::output::progress::{Progress, Tally};
 use crate::pipeline::pending::Patience;
-use crate::pipeline::window::{Gather, Window};
+use crate::pipeline::window::Window;
 use crate::process::signals::Signals;
+pub use job::Job;
 
 /// Maximum number of items judged at once: enough to hide the latency of memory, few enough for a processor's cache.
 pub const BATCH: usize = 16 << 10;
@@ -44,65 +45,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 
 /// Other processes' uncommitted items may leave no room. The job waits this long for those processes.
 const CROWDED: Duration = Duration::from_secs(30);
-
-/// What a command does with items.
-pub trait Job {
-    /// Returns the hasher for the items.
-    fn hasher(&self) -> KeyHasher;
-
-    /// Pushes for each item whether it is kept. On an error, `keep` covers the items before the one that failed, which
-    /// are processed.
-    fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()>;
-
-    /// Does the same for a range of items that were looked up before their turn.
-    fn judge_prechecked(
-        &mut self,
-        items: &[HashedKey],
-        range: Range<usize>,
-        _precheck: &mut Precheck,
-        keep: &mut Vec<bool>,
-    ) -> everseen::Result<()> {
-        self.judge(&items[range], keep)
-    }
-
-    /// Returns how long to wait for items that another process has claimed but not committed.
-    fn wait(&self) -> Duration {
-        Duration::ZERO
-    }
-
-    /// Sets whether `judge` ends before the first pending item, without an error. Otherwise such items are not kept,
-    /// and the job remembers that it has passed them by.
-    fn stop_at_pending(&mut self, _stop: bool) {}
-
-    /// Returns how many items may be judged before a commit. After a commit, this is at least one.
-    fn room(&self) -> usize {
-        usize::MAX
-    }
-
-    /// Returns since when something has been waiting for a commit.
-    fn uncommitted_since(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Returns whether uncommitted items return after a crash, so that the output has to be durable before a commit.
-    fn is_transactional(&self) -> bool {
-        false
-    }
-
-    fn commit(&mut self) -> everseen::Result<()> {
-        Ok(())
-    }
-
-    /// Returns the keys of items that wait for others, if any do. `judge` then takes them from there.
-    fn sieve(&mut self) -> Option<&mut dyn Gather> {
-        None
-    }
-
-    /// Returns what the user should learn now, once.
-    fn warning(&mut self) -> everseen::Result<Option<String>> {
-        Ok(None)
-    }
-}
 
 /// Why a job ended that did not fail.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -387,6 +329,8 @@ impl<J: Job> Run<'_, J> {
 
 #[cfg(test)]
 mod tests {
+    use everseen::hash::{HashedKey, KeyHasher};
+
     use super::*;
     use crate::input::Items;
     use crate::input::urls::Urls;

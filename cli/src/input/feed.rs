@@ -1,0 +1,138 @@
+//! The blocks on their way from the thread that reads, and through another one, to the one that judges.
+
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::thread::{self, Scope};
+use std::time::Duration;
+
+use crate::error::CliError;
+use crate::input::record_blocks::Block;
+use crate::input::urls::Strays;
+
+/// How often a thread that waits for a block looks whether it is to end.
+const ENDING_PAUSE: Duration = Duration::from_millis(20);
+
+/// Returns the error of a thread that could not be started.
+pub fn thread_failed(source: io::Error) -> CliError {
+    CliError::System {
+        action: "start a thread",
+        source,
+    }
+}
+
+/// What a thread sends that reads.
+pub enum Event {
+    Block(Block, Strays),
+    Failed(CliError),
+    End,
+}
+
+/// The next message of the reading thread.
+pub enum Next {
+    Block(Block, Strays),
+    /// No message yet.
+    Wait,
+    End,
+}
+
+/// The working side of the reading thread.
+pub struct Feed {
+    events: Receiver<Event>,
+    free: Sender<Block>,
+    /// Ends the thread that blocks pass through.
+    _end: Option<End>,
+}
+
+/// Says at its end that a thread is to end.
+struct End(Arc<AtomicBool>);
+
+impl Drop for End {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
+    }
+}
+
+impl Feed {
+    /// Returns the working side of a thread that sends `events` and takes blocks back through `free`.
+    pub fn new(events: Receiver<Event>, free: Sender<Block>) -> Self {
+        Feed {
+            events,
+            free,
+            _end: None,
+        }
+    }
+
+    /// Starts a thread that lets each block pass through `each` on its way.
+    pub fn through<'scope, F>(
+        self,
+        scope: &'scope Scope<'scope, '_>,
+        each: F,
+    ) -> Result<Self, CliError>
+    where
+        F: Fn(&mut Block) + Send + 'scope,
+    {
+        let (passed, feed_events) = channel();
+        let is_ended = Arc::new(AtomicBool::new(false));
+        let end = End(Arc::clone(&is_ended));
+        let events = self.events;
+        thread::Builder::new()
+            .name("precheck".to_owned())
+            .spawn_scoped(scope, move || {
+                while !is_ended.load(Ordering::Relaxed) {
+                    let mut event = match events.recv_timeout(ENDING_PAUSE) {
+                        Ok(event) => event,
+                        Err(RecvTimeoutError::Timeout) => continue,
+                        Err(RecvTimeoutError::Disconnected) => return,
+                    };
+                    if let Event::Block(block, _) = &mut event {
+                        each(block);
+                    }
+                    if passed.send(event).is_err() {
+                        return;
+                    }
+                }
+            })
+            .map_err(thread_failed)?;
+        Ok(Feed {
+            events: feed_events,
+            free: self.free,
+            _end: Some(end),
+        })
+    }
+
+    /// Returns a message that has already arrived.
+    pub fn poll(&self) -> Result<Next, CliError> {
+        match self.events.try_recv() {
+            Ok(event) => event.into_next(),
+            Err(TryRecvError::Empty) => Ok(Next::Wait),
+            Err(TryRecvError::Disconnected) => Err(CliError::ReaderDied),
+        }
+    }
+
+    /// Returns a message that arrives within some time.
+    pub fn wait(&self, timeout: Duration) -> Result<Next, CliError> {
+        match self.events.recv_timeout(timeout) {
+            Ok(event) => event.into_next(),
+            Err(RecvTimeoutError::Timeout) => Ok(Next::Wait),
+            Err(RecvTimeoutError::Disconnected) => Err(CliError::ReaderDied),
+        }
+    }
+
+    /// Returns a block to the reading thread for reuse.
+    pub fn recycle(&self, block: Block) {
+        // A reader that has finished needs no more blocks.
+        let _ = self.free.send(block);
+    }
+}
+
+impl Event {
+    fn into_next(self) -> Result<Next, CliError> {
+        match self {
+            Event::Block(block, strays) => Ok(Next::Block(block, strays)),
+            Event::End => Ok(Next::End),
+            Event::Failed(error) => Err(error),
+        }
+    }
+}
