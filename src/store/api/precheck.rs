@@ -39,7 +39,7 @@ impl Store {
     /// let lists = [["a", "b", "a"], ["b", "c", "d"]];
     /// let (send, receive) = std::sync::mpsc::sync_channel(1);
     /// let mut verdicts = Vec::new();
-    /// std::thread::scope(|scope| {
+    /// std::thread::scope(|scope| -> everseen::Result<()> {
     ///     let store = &store;
     ///     scope.spawn(move || -> everseen::Result<()> {
     ///         for list in lists {
@@ -52,7 +52,7 @@ impl Store {
     ///     for (keys, mut precheck) in receive {
     ///         store.claim_prechecked(&keys, 0..3, &mut precheck, &mut verdicts)?;
     ///     }
-    ///     everseen::Result::Ok(())
+    ///     Ok(())
     /// })?;
     /// let new = [true, true, false, false, true, true];
     /// assert!(verdicts.iter().map(|verdict| *verdict == Verdict::New).eq(new));
