@@ -3,9 +3,11 @@
 use std::collections::{HashSet, VecDeque};
 use std::sync::mpsc::sync_channel;
 
-use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Error, Hash, Kind, LEAST_BUFFER, Options, Precheck, Store, Verdict};
+use everseen::hash::HashedKey;
+use everseen::{Error, Kind, Options, Precheck, Store, Verdict};
 use proptest::prelude::*;
+
+use crate::support::repeating::{insert_by_other, key, numbers, options};
 
 /// One step of a program that prechecks lists of keys. Numbers choose keys out of a few thousand, so that many repeat.
 #[derive(Debug, Clone)]
@@ -40,15 +42,8 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..24)
 }
 
-fn numbers(seed: u64, keys: usize) -> Vec<u64> {
-    let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
-    let draw = |number| hasher.mix(seed.wrapping_add(number)) % 30_000;
-    (0..keys as u64).map(draw).collect()
-}
-
 fn hashed(store: &Store, numbers: &[u64]) -> Vec<HashedKey> {
-    let key = |number: &u64| store.hasher().key(&number.to_le_bytes());
-    numbers.iter().map(key).collect()
+    numbers.iter().map(|number| key(store, *number)).collect()
 }
 
 /// A list that was prechecked, and how many of its keys have their verdicts.
@@ -91,16 +86,6 @@ impl List {
     }
 }
 
-fn options() -> Options {
-    // Buffers of some four thousand keys: they rotate several times within a list. A rate at which none of these keys
-    // is a false positive.
-    Options::new()
-        .capacity(100_000)
-        .fpr(1e-9)
-        .seed([7; 32])
-        .buffer(LEAST_BUFFER)
-}
-
 fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -141,15 +126,7 @@ fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
             Step::Commit => drop(store.commit().unwrap()),
             Step::Checkpoint => store.checkpoint().unwrap(),
             Step::Others { seed, keys } => {
-                // Otherwise some of its keys would be pending.
-                store.commit().unwrap();
-                for some in numbers(seed, keys).chunks(400) {
-                    for number in some {
-                        let is_new = other.insert(&number.to_le_bytes()).unwrap();
-                        prop_assert_eq!(is_new, twin.insert(*number));
-                    }
-                    other.commit().unwrap();
-                }
+                insert_by_other(&store, &other, &numbers(seed, keys), &mut twin);
             }
         }
     }

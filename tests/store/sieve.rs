@@ -2,9 +2,10 @@
 
 use std::collections::HashSet;
 
-use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Error, Hash, Kind, LEAST_BUFFER, Options, Sieve, Store, Sweep, Verdict};
+use everseen::{Error, Kind, Options, Sieve, Sweep, Verdict};
 use proptest::prelude::*;
+
+use crate::support::repeating::{insert_by_other, key, numbers, options};
 
 /// One step of a program that uses a sieve. Numbers choose keys out of a few thousand, so that many repeat.
 #[derive(Debug, Clone)]
@@ -41,16 +42,6 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         1 => (any::<u64>(), 1..2000_usize).prop_map(|(seed, keys)| Step::Others { seed, keys }),
     ];
     prop::collection::vec(step, 1..24)
-}
-
-fn numbers(seed: u64, keys: usize) -> Vec<u64> {
-    let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
-    let draw = |number| hasher.mix(seed.wrapping_add(number)) % 30_000;
-    (0..keys as u64).map(draw).collect()
-}
-
-fn key(store: &Store, number: u64) -> HashedKey {
-    store.hasher().key(&number.to_le_bytes())
 }
 
 /// Runs the steps on a store and its twin.
@@ -102,15 +93,7 @@ fn run(steps: &[Step], options: &Options, sweep: Sweep) -> Result<u64, TestCaseE
             Step::Commit => drop(store.commit().unwrap()),
             Step::Checkpoint => store.checkpoint().unwrap(),
             Step::Others { seed, keys } => {
-                // Otherwise some of its keys would be pending.
-                store.commit().unwrap();
-                for some in numbers(seed, keys).chunks(400) {
-                    for number in some {
-                        let is_new = other.insert(&number.to_le_bytes()).unwrap();
-                        prop_assert_eq!(is_new, twin.insert(*number));
-                    }
-                    other.commit().unwrap();
-                }
+                insert_by_other(&store, &other, &numbers(seed, keys), &mut twin);
             }
         }
         prop_assert_eq!(sieve.len(), pushed.len() - answered);
@@ -121,16 +104,6 @@ fn run(steps: &[Step], options: &Options, sweep: Sweep) -> Result<u64, TestCaseE
         prop_assert_eq!(sieve.waiting(), &waiting[..]);
     }
     Ok(sieve.sweeps())
-}
-
-fn options() -> Options {
-    // Buffers of some four thousand keys: they rotate several times within a window. A rate at which none of these
-    // keys is a false positive.
-    Options::new()
-        .capacity(100_000)
-        .fpr(1e-9)
-        .seed([7; 32])
-        .buffer(LEAST_BUFFER)
 }
 
 proptest! {

@@ -8,6 +8,7 @@ pub mod log;
 pub mod numbers;
 #[cfg(unix)]
 pub mod recorded;
+pub mod repeating;
 pub mod segments;
 pub mod share;
 pub mod unsynced;
