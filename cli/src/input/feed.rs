@@ -1,4 +1,5 @@
-//! The blocks on their way from the thread that reads, and through another one, to the one that judges.
+//! The blocks on their way from the thread that reads, and perhaps through one that looks up their keys, to the one that
+//! judges.
 
 use std::io;
 use std::sync::Arc;
@@ -6,6 +7,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::thread::{self, Scope};
 use std::time::Duration;
+
+use everseen::Store;
 
 use crate::error::CliError;
 use crate::input::record_blocks::Block;
@@ -41,7 +44,7 @@ pub enum Next {
 pub struct Feed {
     events: Receiver<Event>,
     free: Sender<Block>,
-    /// Ends the thread that blocks pass through.
+    /// Ends the thread that looks up their keys.
     _end: Option<End>,
 }
 
@@ -64,15 +67,12 @@ impl Feed {
         }
     }
 
-    /// Starts a thread that lets each block pass through `each` on its way.
-    pub fn through<'scope, F>(
+    /// Starts a thread that looks up the keys of each block on its way.
+    pub fn prechecked<'scope>(
         self,
         scope: &'scope Scope<'scope, '_>,
-        each: F,
-    ) -> Result<Self, CliError>
-    where
-        F: Fn(&mut Block) + Send + 'scope,
-    {
+        store: &'scope Store,
+    ) -> Result<Self, CliError> {
         let (passed, feed_events) = channel();
         let is_ended = Arc::new(AtomicBool::new(false));
         let end = End(Arc::clone(&is_ended));
@@ -87,7 +87,7 @@ impl Feed {
                         Err(RecvTimeoutError::Disconnected) => return,
                     };
                     if let Event::Block(block, _) = &mut event {
-                        each(block);
+                        block.precheck(store);
                     }
                     if passed.send(event).is_err() {
                         return;

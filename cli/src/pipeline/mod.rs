@@ -122,7 +122,7 @@ pub fn run(
 
     let ended = thread::scope(|scope| {
         let feed = match precheck {
-            Some(store) => feed.through(scope, |block| block.precheck(store))?,
+            Some(store) => feed.prechecked(scope, store)?,
             None => feed,
         };
         run.consume(&mut Ahead::new(feed), &signals)
