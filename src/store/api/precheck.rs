@@ -76,7 +76,8 @@ impl Store {
 
     /// Like [`claim_hashed`](Self::claim_hashed), for a range of keys, all of which were [prechecked](Self::precheck) by
     /// this handle. Ranges may come in any order, and after any time: what other threads and processes have inserted
-    /// since is looked for. If that takes a new look at the keys, `precheck` holds its result afterwards.
+    /// since is looked for. If that takes a new look at the keys, `precheck` holds its result afterwards. A key that was
+    /// removed since may still be [`Seen`](Verdict::Seen), as if it had been claimed when it was prechecked.
     ///
     /// That the keys are the same is not checked: with others, keys that are absent may be called seen.
     ///

@@ -15,5 +15,6 @@ pub(crate) mod segment_readahead;
 pub(crate) const BATCH: usize = 512;
 
 /// The number of keys that are fetched one after the other, one cache line each, before the previously fetched ones are
-/// examined. Pairing each fetch with one look instead leaves the memory idle during the looks (docs/experiments.md).
+/// examined. With more of them, some processors have more lines on their way than they keep track of; with fewer, the
+/// memory is idle during the looks (docs/experiments.md, "Fetching from memory").
 pub(crate) const GROUP: usize = 16;
