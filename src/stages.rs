@@ -344,14 +344,16 @@ impl PassIo for Memory<'_> {
         Ok(())
     }
 
-    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, SegmentFault> {
+    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), SegmentFault> {
         let extent = segment.extent();
         let pages = &self.pages[extent.start as usize..extent.end as usize];
-        Ok(pages.as_flattened().to_vec())
+        bytes.clear();
+        bytes.extend_from_slice(pages.as_flattened());
+        Ok(())
     }
 
-    fn write(&mut self, draft: Draft) -> Result<Segment, SegmentFault> {
-        Ok(draft.place(0, 2).0)
+    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
+        Ok(draft.place(0, 2))
     }
 
     fn fault(&self, fault: SegmentFault) -> SegmentFault {

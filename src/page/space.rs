@@ -11,23 +11,28 @@ pub(crate) const MOST_FINGERPRINTS: u64 = 1 << 63;
 ///
 /// Hashes go to fingerprints by the high half of a product, so sorting by hash sorts by fingerprint, whatever the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Space(u64);
+pub(crate) struct Space {
+    count: u64,
+    /// `(2^64 - 1) / count`, rounded down: a product with it takes less time than a division.
+    inverse: u64,
+}
 
 impl Space {
     /// Returns `None` unless the count is 1 to [`MOST_FINGERPRINTS`].
     pub(crate) fn new(count: u64) -> Option<Self> {
-        (1..=MOST_FINGERPRINTS)
-            .contains(&count)
-            .then_some(Self(count))
+        (1..=MOST_FINGERPRINTS).contains(&count).then(|| Self {
+            count,
+            inverse: u64::MAX / count,
+        })
     }
 
     pub(crate) fn count(self) -> u64 {
-        self.0
+        self.count
     }
 
     #[inline]
     pub(crate) fn fingerprint(self, hash: u64) -> u64 {
-        page_of(hash, self.0)
+        page_of(hash, self.count)
     }
 
     /// Returns the smallest hash that has the same fingerprint: two keys share it if and only if they share their
@@ -36,15 +41,23 @@ impl Space {
     pub(crate) fn rounded(self, hash: u64) -> u64 {
         // The low half of the product falls by the count with each hash below, and the high half stays until it is below
         // the count.
-        hash - hash.wrapping_mul(self.0) / self.0
+        hash - self.times(hash.wrapping_mul(self.count))
+    }
+
+    /// Divides by the count.
+    #[inline]
+    fn times(self, number: u64) -> u64 {
+        // 2^64 / count is at most 1 above the inverse, so this is the quotient or 1 less.
+        let least = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
+        least + u64::from(number - least * self.count >= self.count)
     }
 
     /// Returns the hashes of a range of fingerprints, which is not empty and ends within the space.
     pub(crate) fn hashes(self, fingerprints: Range<u64>) -> RangeInclusive<u64> {
-        debug_assert!(!fingerprints.is_empty() && fingerprints.end <= self.0);
+        debug_assert!(!fingerprints.is_empty() && fingerprints.end <= self.count);
         // There are more hashes than fingerprints, so each fingerprint in the space has a first one.
-        let first = first_hash_of(fingerprints.start, self.0).unwrap_or(u64::MAX);
-        first..=last_hash_below(fingerprints.end, self.0)
+        let first = first_hash_of(fingerprints.start, self.count).unwrap_or(u64::MAX);
+        first..=last_hash_below(fingerprints.end, self.count)
     }
 }
 
@@ -78,6 +91,16 @@ mod tests {
             prop_assert_eq!(space.fingerprint(rounded), fingerprint);
             prop_assert!(rounded == 0 || space.fingerprint(rounded - 1) < fingerprint);
             prop_assert_eq!(space.rounded(rounded), rounded);
+        }
+
+        /// The slow twin divides. Multiples of the count are where the quotient changes.
+        #[test]
+        fn a_quotient_is_exact(count in counts(), number in any::<u64>(), beside in 0_u64..3) {
+            let space = Space::new(count).unwrap();
+            let edge = (number - number % count).wrapping_add(beside).wrapping_sub(1);
+            for number in [number, edge, u64::MAX] {
+                prop_assert_eq!(space.times(number), number / count);
+            }
         }
 
         #[test]

@@ -21,6 +21,15 @@ impl Draft {
         Self { pages, fences }
     }
 
+    /// Returns a draft without pages, with memory for some.
+    pub(super) fn within(mut memory: Vec<u8>) -> Self {
+        memory.clear();
+        Self {
+            pages: memory,
+            fences: Vec::new(),
+        }
+    }
+
     /// Returns how many pages of fingerprints there are.
     pub(crate) fn pages(&self) -> usize {
         self.fences.len()

@@ -5,6 +5,7 @@
 //! ones, the bytes of segments and of the directory, and which pages of the file are free. docs/design.md,
 //! "Fingerprints", says how a store uses them.
 
+pub(crate) mod absence_filter;
 pub(crate) mod directory;
 pub(crate) mod draft;
 pub(crate) mod entry;

@@ -32,13 +32,13 @@ pub(crate) struct Packer {
 impl Packer {
     /// Begins with a segment whose range begins with `first`.
     pub(crate) fn begin(first: u64) -> Self {
-        Self::aiming_at(TARGET_PAGES, first)
+        Self::aiming_at(TARGET_PAGES, first, Vec::new())
     }
 
-    /// Does the same, with segments of about this many pages, at least one.
-    pub(crate) fn aiming_at(target: usize, first: u64) -> Self {
+    /// Does the same, with segments of about this many pages, at least one. Takes memory that is free for pages.
+    pub(crate) fn aiming_at(target: usize, first: u64, memory: Vec<u8>) -> Self {
         Self {
-            draft: Draft::default(),
+            draft: Draft::within(memory),
             first,
             pending: Vec::new(),
             guess: FIRST_GUESS,
@@ -68,6 +68,11 @@ impl Packer {
         self.decoded.clear();
         let whole = cpu_dispatch::run(Decode(page, range, &mut self.decoded));
         whole.then(|| cpu_dispatch::run(Put(self, changes)))
+    }
+
+    /// Returns the fingerprints that the page packed last had in the file.
+    pub(crate) fn decoded(&self) -> &[u64] {
+        &self.decoded
     }
 
     /// Returns how many pages are packed.

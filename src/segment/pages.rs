@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::absence_filter::{AbsenceFilter, FILTERED_AT_ONCE};
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
@@ -32,6 +33,8 @@ pub(crate) struct SegmentPages {
     /// One bit for each page of the file: it was checked as a page of these segments.
     checked: Region,
     fences: FenceTable,
+    /// Contains all fingerprints of these segments.
+    absence: Option<Arc<AbsenceFilter>>,
 }
 
 /// Why there is no answer.
@@ -62,11 +65,22 @@ impl SegmentPages {
             map,
             checked: Region::private(words)?,
             fences,
+            absence: None,
         };
         if let Some(held) = held {
             pages.take_over(held);
         }
         Ok(pages)
+    }
+
+    /// Adds a filter that contains all fingerprints of these segments.
+    pub(crate) fn with_absence(self, absence: Option<Arc<AbsenceFilter>>) -> Self {
+        Self { absence, ..self }
+    }
+
+    /// Returns the filter that contains all fingerprints of these segments, if there is one.
+    pub(crate) fn absence(&self) -> Option<&Arc<AbsenceFilter>> {
+        self.absence.as_ref()
     }
 
     /// Marks the pages that are those of an older directory as checked, if they were.
@@ -161,13 +175,40 @@ impl SegmentPages {
     }
 
     /// Calls `each` with the answer for each hash, in their order; `None` if there was none.
-    pub(crate) fn contains_all(&self, hashes: &[u64], each: impl FnMut(Option<bool>)) {
-        self.lookup().contains_all(hashes, each);
+    pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
+        let Some(absence) = &self.absence else {
+            self.lookup().contains_all(hashes, each);
+            return;
+        };
+        for some in hashes.chunks(FILTERED_AT_ONCE) {
+            let mut turns = [0; FILTERED_AT_ONCE];
+            let fingerprint = |turn: usize| self.space.fingerprint(some[turn]);
+            let turns = absence.sift(some.len(), fingerprint, &mut turns);
+            let mut rest = [0; FILTERED_AT_ONCE];
+            for (hash, turn) in rest.iter_mut().zip(turns) {
+                *hash = some[usize::from(*turn)];
+            }
+            let mut answers = [Some(false); FILTERED_AT_ONCE];
+            let mut left = turns.iter();
+            self.lookup().contains_all(&rest[..turns.len()], |answer| {
+                if let Some(turn) = left.next() {
+                    answers[usize::from(*turn)] = answer;
+                }
+            });
+            answers[..some.len()]
+                .iter()
+                .for_each(|answer| each(*answer));
+        }
     }
 
     /// Returns whether a key is there.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
-        let found = self.lookup().contains(hash);
+        let is_absent =
+            |absence: &Arc<AbsenceFilter>| !absence.may_contain(self.space.fingerprint(hash));
+        let found = match self.absence.as_ref().is_some_and(is_absent) {
+            true => Some(false),
+            false => self.lookup().contains(hash),
+        };
         if self.has_passed() {
             return Err(NoAnswer::Passed);
         }

@@ -22,11 +22,11 @@ pub(crate) trait PassIo {
     fn changes(&mut self, range: Range<u64>, changes: &mut OwnedChanges)
     -> Result<(), Self::Error>;
 
-    /// Returns all bytes of a segment's extent.
-    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, Self::Error>;
+    /// Replaces what `bytes` holds by all bytes of a segment's extent.
+    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), Self::Error>;
 
-    /// Writes a segment where nothing is named.
-    fn write(&mut self, draft: Draft) -> Result<Segment, Self::Error>;
+    /// Writes a segment where nothing is named. Also returns the memory of its pages, to be used again.
+    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), Self::Error>;
 
     /// Returns whether a segment that is not what was written gives up what it has lost, instead of ending the pass.
     fn salvages(&self) -> bool {
@@ -38,6 +38,12 @@ pub(crate) trait PassIo {
         false
     }
 
+    /// Is told of fingerprints that the new segments have.
+    fn note(&mut self, _origin: Origin, _fingerprints: &[u64]) {}
+
+    /// Is told that a segment stays as it is, unread.
+    fn note_unread(&mut self) {}
+
     /// Returns how many pages a segment is to have, about.
     fn target_pages(&self) -> usize {
         TARGET_PAGES
@@ -45,6 +51,15 @@ pub(crate) trait PassIo {
 
     /// Returns the error of a segment that is not what was written.
     fn fault(&self, fault: SegmentFault) -> Self::Error;
+}
+
+/// Where fingerprints come from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Origin {
+    /// They were in the segments. Some may be removed.
+    Old,
+    /// They are added.
+    New,
 }
 
 /// Changes of a range: both lists rise, and no fingerprint is in both.
@@ -75,6 +90,10 @@ pub(crate) struct Pass<'a, I> {
     packer: Option<Packer>,
     new: Vec<Segment>,
     changes: OwnedChanges,
+    /// The bytes of the segment that was read last.
+    bytes: Vec<u8>,
+    /// Memory for the pages of a segment.
+    memory: Vec<u8>,
 }
 
 impl<'a, I: PassIo> Pass<'a, I> {
@@ -87,6 +106,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
             packer: None,
             new: Vec::with_capacity(old.len()),
             changes: OwnedChanges::default(),
+            bytes: Vec::new(),
+            memory: Vec::new(),
         }
     }
 
@@ -113,7 +134,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let mut begin = 0;
         for part in 1..=parts {
             let end = (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
-            self.io.changes(begin..end, &mut self.changes)?;
+            self.load_changes(begin..end)?;
             if !self.changes.added.is_empty() {
                 self.begin(0);
                 if let Some(packer) = &mut self.packer {
@@ -133,14 +154,28 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let share = (own.end - own.start) as f64 / self.space.count() as f64;
         let parts = (self.expected as f64 * share / CHANGES_AT_ONCE as f64).ceil() as usize;
         if parts <= 1 {
-            self.io.changes(own.clone(), &mut self.changes)?;
+            self.load_changes(own.clone())?;
             if self.is_idle() && !self.io.reads_all() {
-                self.new.push(segment);
+                self.keep(segment);
                 return Ok(());
             }
         }
-        let bytes = self.io.read(&segment)?;
-        let image = Image::of(segment, own.end, &bytes).ok_or(SegmentFault::Field {
+        let mut bytes = std::mem::take(&mut self.bytes);
+        self.io.read(&segment, &mut bytes)?;
+        let merged = self.merge_image(segment, own, &bytes, parts);
+        self.bytes = bytes;
+        merged
+    }
+
+    /// Merges what was read of a segment, in so many parts.
+    fn merge_image(
+        &mut self,
+        segment: Segment,
+        own: Range<u64>,
+        bytes: &[u8],
+        parts: usize,
+    ) -> Result<(), I::Error> {
+        let image = Image::of(segment, own.end, bytes).ok_or(SegmentFault::Field {
             field: "extent",
             expected: "as many bytes as its pages have",
             got: bytes.len() as u64,
@@ -150,7 +185,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         {
             match image.is_whole() {
                 true if parts <= 1 && self.is_idle() => {
-                    self.new.push(segment);
+                    self.keep(segment);
                     return Ok(());
                 }
                 true => {}
@@ -166,18 +201,29 @@ impl<'a, I: PassIo> Pass<'a, I> {
             let pages = first..(first + at_once).min(segment.pages as usize);
             if parts > 1 {
                 let part = image.range(pages.start).start..image.range(pages.end - 1).end;
-                self.io.changes(part, &mut self.changes)?;
+                self.load_changes(part)?;
             }
             keys += self.merge_pages(&image, pages)?;
         }
         image.check_keys(keys).map_err(|fault| self.io.fault(fault))
     }
 
+    fn load_changes(&mut self, range: Range<u64>) -> Result<(), I::Error> {
+        self.io.changes(range, &mut self.changes)?;
+        self.io.note(Origin::New, &self.changes.added);
+        Ok(())
+    }
+
+    fn keep(&mut self, segment: Segment) {
+        self.io.note_unread();
+        self.new.push(segment);
+    }
+
     /// Begins to pack at the first fingerprint of a range, unless what came before is to be packed together with it.
     fn begin(&mut self, first: u64) {
-        let target = self.io.target_pages();
+        let (target, memory) = (self.io.target_pages(), &mut self.memory);
         self.packer
-            .get_or_insert_with(|| Packer::aiming_at(target, first));
+            .get_or_insert_with(|| Packer::aiming_at(target, first, std::mem::take(memory)));
     }
 
     /// Returns whether the segment that comes next has nothing to take in.
@@ -193,10 +239,12 @@ impl<'a, I: PassIo> Pass<'a, I> {
         asks: bool,
     ) -> Result<(), I::Error> {
         if asks {
-            self.io.changes(range.clone(), &mut self.changes)?;
+            self.load_changes(range.clone())?;
         }
         let mut merged = Vec::new();
-        merge(&image.salvage(), self.changes.borrowed(), &mut merged);
+        let old = image.salvage();
+        self.io.note(Origin::Old, &old);
+        merge(&old, self.changes.borrowed(), &mut merged);
         self.begin(range.start);
         if let Some(packer) = &mut self.packer {
             packer.put(&merged);
@@ -206,24 +254,32 @@ impl<'a, I: PassIo> Pass<'a, I> {
 
     /// Returns how many fingerprints the pages had.
     fn merge_pages(&mut self, image: &Image<'_>, pages: Range<usize>) -> Result<u64, I::Error> {
-        let (mut changes, mut keys) = (self.changes.borrowed(), 0);
+        let changes = std::mem::take(&mut self.changes);
+        let (mut left, mut keys) = (changes.borrowed(), 0);
         for index in pages {
             let Some(packer) = &mut self.packer else {
                 break;
             };
-            let merged = image.merge(index, &mut changes, packer);
+            let merged = image.merge(index, &mut left, packer);
             keys += u64::from(merged.map_err(|fault| self.io.fault(fault))?);
-            while let Some(draft) = packer.take_full() {
-                self.new.push(self.io.write(draft)?);
-            }
+            self.io.note(Origin::Old, packer.decoded());
+            self.write_full()?;
         }
+        self.changes = changes;
         Ok(keys)
     }
 
     fn write_full(&mut self) -> Result<(), I::Error> {
         while let Some(draft) = self.packer.as_mut().and_then(Packer::take_full) {
-            self.new.push(self.io.write(draft)?);
+            self.write(draft)?;
         }
+        Ok(())
+    }
+
+    fn write(&mut self, draft: Draft) -> Result<(), I::Error> {
+        let (segment, memory) = self.io.write(draft)?;
+        self.new.push(segment);
+        self.memory = memory;
         Ok(())
     }
 
@@ -234,7 +290,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             .take()
             .map_or(Vec::new(), |packer| packer.finish(end))
         {
-            self.new.push(self.io.write(draft)?);
+            self.write(draft)?;
         }
         Ok(())
     }

@@ -142,11 +142,13 @@ impl PassIo for Disk<'_> {
         Ok(())
     }
 
-    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, SegmentFault> {
-        Ok(self.file.bytes(segment.extent()).to_vec())
+    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), SegmentFault> {
+        bytes.clear();
+        bytes.extend_from_slice(self.file.bytes(segment.extent()));
+        Ok(())
     }
 
-    fn write(&mut self, draft: Draft) -> Result<Segment, SegmentFault> {
+    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
         let pages = draft.pages_in_file();
         let first_page = self.room.take(pages).unwrap();
         let (segment, bytes) = draft.place(first_page, self.file.generation);
@@ -155,7 +157,7 @@ impl PassIo for Disk<'_> {
         let end = begin + bytes.len();
         self.file.bytes.resize(self.file.bytes.len().max(end), 0);
         self.file.bytes[begin..end].copy_from_slice(&bytes);
-        Ok(segment)
+        Ok((segment, bytes))
     }
 
     fn fault(&self, fault: SegmentFault) -> SegmentFault {

@@ -59,10 +59,10 @@ pub(crate) fn verify_segments(
     };
     let lost = found.damaged.iter();
     report.damaged = lost.map(|fault| SegmentDamage::of(fault, 0)).collect();
-    let mut first = 0;
+    let (mut first, mut bytes) = (0, Vec::new());
     for (index, segment) in found.segments.iter().enumerate() {
         let end = range(&found.segments, index, space).end;
-        let bytes = read_segment(&*file.raw, &file.place, segment)?;
+        read_segment(&*file.raw, &file.place, segment, &mut bytes)?;
         let Some(image) = Image::of(*segment, end, &bytes) else {
             continue;
         };

@@ -9,10 +9,12 @@ use crate::file::layout::FIRST_PAGE;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::file::{FormatError, Layer, LayerPages, SectionKind, Superblock};
 use crate::log::{Cut, LogError, LogFile, RecordKind};
+use crate::store::checkpoint::absence_update::Merge;
 use crate::store::checkpoint::bloom_pass::BloomPass;
-use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess, Workers};
+use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess};
 use crate::store::checkpoint::counting_pass::CountingPass;
 use crate::store::checkpoint::fingerprint_pass::FingerprintPass;
+use crate::store::checkpoint::occasion::Occasion;
 use crate::store::checkpoint::section_rewrite::{Inserted, SectionRewrite};
 use crate::store::generation::change_stream::ChangeSource;
 use crate::store::generation::count_stream::NetSource;
@@ -40,12 +42,12 @@ impl LogApplier<'_> {
         meta: &Meta,
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
-        workers: Workers,
+        occasion: Occasion,
     ) -> Result<Superblock> {
         let (found, cut) = read_closed(log, meta)?;
         match self.access.file.header.space() {
-            Some(_) => self.apply_changes(meta, log, buffer, (found, cut)),
-            None => self.apply_keys(meta, log, buffer, (found, cut), workers),
+            Some(_) => self.apply_changes(meta, log, buffer, (found, cut), occasion),
+            None => self.apply_keys(meta, log, buffer, (found, cut), occasion),
         }
     }
 
@@ -55,7 +57,7 @@ impl LogApplier<'_> {
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
         (mut found, cut): (LogSummary, Cut),
-        workers: Workers,
+        occasion: Occasion,
     ) -> Result<Superblock> {
         let file = self.access.file;
         let old = &meta.superblock;
@@ -86,6 +88,7 @@ impl LogApplier<'_> {
         let sections = rewrite.after(log, &mut found, inserted)?;
         if count > 0 {
             let layer = (cut.layer_index, target);
+            let workers = occasion.workers(self.access.options);
             let task = CheckpointTask::new(meta, log.generation, layer, count, workers);
             let task = task.with_log_keys(log_keys);
             let layer = self.write_pages(&task, inserted, log, &found)?;
@@ -138,6 +141,7 @@ impl LogApplier<'_> {
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
         (mut found, cut): (LogSummary, Cut),
+        occasion: Occasion,
     ) -> Result<Superblock> {
         let file = self.access.file;
         let old = &meta.superblock;
@@ -155,18 +159,17 @@ impl LogApplier<'_> {
         let sections = rewrite.after(log, &mut found, Inserted::Keys(&keys))?;
         pass.spare(&sections);
         let count = found.committed_keys;
-        let directory = match count {
-            0 if !self.access.state.is_repairing() => directory,
+        let (directory, absence) = match count {
+            0 if !self.access.state.is_repairing() => (directory, None),
             _ => {
-                let source = match buffer {
-                    Some(buffer) => ChangeSource::Buffer(buffer),
-                    None => ChangeSource::Log {
-                        log: Arc::clone(log),
-                        committed: found.committed.clone(),
-                        count,
-                    },
+                let source = change_source(log, buffer, &found);
+                let merge = Merge {
+                    directory,
+                    count,
+                    occasion,
                 };
-                pass.run(source, count, log.generation + 1)?
+                let view = self.views.cell.load_full();
+                pass.run(source, &merge, log.generation + 1, view.segments.as_deref())?
             }
         };
         let superblock = Superblock {
@@ -180,7 +183,10 @@ impl LogApplier<'_> {
             sections,
         };
         file.sync("sync the pages of")?;
-        file.write_superblock(&superblock)?;
+        // Another thread may map the directory as soon as it is named.
+        self.views.set_absence(directory.version, absence);
+        let written = file.write_superblock(&superblock);
+        written.inspect_err(|_| self.views.set_absence(directory.version, None))?;
         // From here on the room of the old segments is free: no superblock names it.
         let again = Superblock {
             sequence: superblock.sequence + 1,
@@ -353,6 +359,21 @@ fn commits_after(old: &Superblock, new: Commits) -> Result<Commits> {
         });
     }
     Ok(commits)
+}
+
+fn change_source<'a>(
+    log: &Arc<LogFile>,
+    buffer: Option<&'a Buffer>,
+    found: &LogSummary,
+) -> ChangeSource<'a> {
+    match buffer {
+        Some(buffer) => ChangeSource::Buffer(buffer),
+        None => ChangeSource::Log {
+            log: Arc::clone(log),
+            committed: found.committed.clone(),
+            count: found.committed_keys,
+        },
+    }
 }
 
 fn key_source<'a>(

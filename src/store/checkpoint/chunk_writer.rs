@@ -23,16 +23,6 @@ pub(crate) enum Workers {
     Two,
 }
 
-impl Workers {
-    /// Returns the workers of a checkpoint that a caller waits for.
-    pub(crate) fn of_awaited(options: &Options) -> Self {
-        match options.background {
-            true => Workers::Two,
-            false => Workers::One,
-        }
-    }
-}
-
 /// The work of a checkpoint on the pages.
 pub(crate) struct CheckpointTask {
     /// The generation whose keys go into the pages.

@@ -82,13 +82,13 @@ impl<'a> Compaction<'a> {
         let mut order: Vec<usize> = (0..segments.len()).collect();
         order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
         let last = order.first().copied();
-        let mut moved = false;
+        let (mut moved, mut bytes) = (false, Vec::new());
         for index in order {
             let end = range(&segments, index, space).end;
             if !moved && room.fits_before(segments[index].extent()) {
                 raise_reused(&*file.raw, &file.place, directory.version)?;
             }
-            if let Some(found) = self.move_down(segments[index], end, &mut room)? {
+            if let Some(found) = self.move_down(segments[index], end, &mut room, &mut bytes)? {
                 segments[index] = found;
                 moved = true;
             }
@@ -129,7 +129,8 @@ impl<'a> Compaction<'a> {
             .map(|run| run.end - run.start)
             .filter(|pages| *pages >= LEAST_PIECE)
             .collect();
-        let bytes = self.read(&segment)?;
+        let mut bytes = Vec::new();
+        self.read(&segment, &mut bytes)?;
         let image = Image::of(segment, end, &bytes);
         let image = image.filter(|image| image.check_headers().is_ok());
         let (Some(image), false) = (image, runs.is_empty()) else {
@@ -161,27 +162,28 @@ impl<'a> Compaction<'a> {
         segment: Segment,
         end: u64,
         room: &mut FreeRoom,
+        bytes: &mut Vec<u8>,
     ) -> Result<Option<Segment>> {
         let extent = segment.extent();
         let pages = extent.end - extent.start;
         let Some(first_page) = room.take_before(pages, extent.start) else {
             return Ok(None);
         };
-        let mut bytes = self.read(&segment)?;
-        let image = Image::of(segment, end, &bytes);
+        self.read(&segment, bytes)?;
+        let image = Image::of(segment, end, bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
         if !is_whole {
             // What is damaged stays where it is, to be found there.
             return Ok(None);
         }
-        let moved = segment.moved(first_page, &mut bytes);
-        self.write(&bytes, first_page)?;
+        let moved = segment.moved(first_page, bytes);
+        self.write(bytes, first_page)?;
         Ok(Some(moved))
     }
 
-    fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
+    fn read(&self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<()> {
         let file = self.access.file;
-        read_segment(&*file.raw, &file.place, segment)
+        read_segment(&*file.raw, &file.place, segment, bytes)
     }
 
     fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {

@@ -2,17 +2,21 @@
 //! superblock names.
 
 use std::ops::Range;
+use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
 use crate::page::space::Space;
+use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::free_room::FreeRoom;
-use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::segment::pages::SegmentPages;
+use crate::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
+use crate::store::checkpoint::absence_update::{AbsenceUpdate, Merge};
 use crate::store::checkpoint::aligned_writer::AlignedWriter;
 use crate::store::checkpoint::chunk_writer::PageAccess;
 use crate::store::config::damage_policy::OnDamage;
@@ -84,13 +88,15 @@ impl<'a> FingerprintPass<'a> {
         self.sequence
     }
 
-    /// Merges changes, about `count` of them, and writes the segments and the directory that result. Syncs nothing.
+    /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result. Syncs nothing.
+    /// Also returns the filter of the new segments. `held` are those of before as this handle has them.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
-        count: u64,
+        merge: &Merge,
         generation: u64,
-    ) -> Result<DirectoryRef> {
+        held: Option<&SegmentPages>,
+    ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
         let most = self.access.options.chunk_keys();
         let mut io = SegmentIo {
             access: self.access,
@@ -98,14 +104,16 @@ impl<'a> FingerprintPass<'a> {
             changes: ChangeStream::new(source, self.space, most),
             generation,
             writer: AlignedWriter::new(self.access.file),
+            absence: AbsenceUpdate::begin(self.access.options, self.space, merge, held),
         };
-        let pass = Pass::new(&mut io, self.space, &self.old, count);
+        let pass = Pass::new(&mut io, self.space, &self.old, merge.count);
         let segments = pass.run().map_err(|failure| failure.0)?;
         io.writer.finish()?;
+        let absence = io.absence.into_filter();
         if segments == self.old && !self.access.state.is_repairing() {
-            return Ok(self.directory);
+            return Ok((self.directory, absence));
         }
-        self.write_directory(&segments, generation)
+        Ok((self.write_directory(&segments, generation)?, absence))
     }
 
     fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
@@ -134,6 +142,7 @@ struct SegmentIo<'a, 'p> {
     changes: ChangeStream<'p>,
     generation: u64,
     writer: AlignedWriter<'a>,
+    absence: AbsenceUpdate,
 }
 
 /// Why a pass ended.
@@ -162,16 +171,16 @@ impl PassIo for SegmentIo<'_, '_> {
         Ok(self.changes.load(range, changes)?)
     }
 
-    fn read(&mut self, segment: &Segment) -> Result<Vec<u8>, PassFailure> {
+    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), PassFailure> {
         let file = self.access.file;
-        Ok(read_segment(&*file.raw, &file.place, segment)?)
+        Ok(read_segment(&*file.raw, &file.place, segment, bytes)?)
     }
 
-    fn write(&mut self, draft: Draft) -> Result<Segment, PassFailure> {
+    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), PassFailure> {
         let first_page = take(self.access, self.room, draft.pages_in_file())?;
         let (segment, bytes) = draft.place(first_page, self.generation);
         self.writer.write(&bytes, page_offset(first_page))?;
-        Ok(segment)
+        Ok((segment, bytes))
     }
 
     fn salvages(&self) -> bool {
@@ -180,6 +189,14 @@ impl PassIo for SegmentIo<'_, '_> {
 
     fn reads_all(&self) -> bool {
         self.access.state.is_repairing()
+    }
+
+    fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
+        self.absence.note(origin, fingerprints);
+    }
+
+    fn note_unread(&mut self) {
+        self.absence.note_unread();
     }
 
     fn target_pages(&self) -> usize {

@@ -3,6 +3,7 @@
 //! This module may write pages, sections, the journal, intents and the next superblock, and may remove a settled log.
 //! It needs the checkpoint lock: `CheckpointState`'s within the process, the store file's between processes.
 
+pub(crate) mod absence_update;
 pub(crate) mod aligned_writer;
 pub(crate) mod apply;
 pub(crate) mod bloom_pass;
@@ -10,5 +11,6 @@ pub(crate) mod chunk_writer;
 pub(crate) mod compaction;
 pub(crate) mod counting_pass;
 pub(crate) mod fingerprint_pass;
+pub(crate) mod occasion;
 pub(crate) mod run;
 pub(crate) mod section_rewrite;

@@ -9,8 +9,9 @@ use crate::error::{Error, Result};
 use crate::log::file::sync_parent;
 use crate::log::{LogFile, log_path};
 use crate::store::checkpoint::apply::LogApplier;
-use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::checkpoint::chunk_writer::PageAccess;
 use crate::store::checkpoint::compaction::Compaction;
+use crate::store::checkpoint::occasion::Occasion;
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::locks::Intention;
@@ -120,14 +121,14 @@ impl<'a> Checkpointer<'a> {
                 };
                 let checkpointer = Checkpointer::of(&engine);
                 // A checkpoint that another process runs needs no help.
-                let _ = checkpointer.settle_and(Duration::ZERO, Workers::One, make_spare);
+                let _ = checkpointer.settle_and(Duration::ZERO, Occasion::FullBuffer, make_spare);
             });
             if let Ok(thread) = spawned {
                 self.state.add_thread(thread);
                 return Ok(());
             }
         }
-        match self.settle_all(Duration::ZERO) {
+        match self.settle_and(Duration::ZERO, Occasion::FullBuffer, drop) {
             // Another process is running it.
             Err(Error::Busy { .. }) => Ok(()),
             outcome => outcome,
@@ -142,7 +143,7 @@ impl<'a> Checkpointer<'a> {
     /// Makes sure that no checkpoint is due: waits for one that another handle runs, takes over from a handle that died
     /// during one, or else runs it.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
-        self.settle_and(patience, Workers::of_awaited(self.options), drop)
+        self.settle_and(patience, Occasion::Awaited, drop)
     }
 
     /// Like `settle_all`. If this call ran the checkpoint, `after` runs with the settled generation before the lock is
@@ -150,7 +151,7 @@ impl<'a> Checkpointer<'a> {
     fn settle_and(
         &self,
         patience: Duration,
-        workers: Workers,
+        occasion: Occasion,
         after: impl FnOnce(Weak<Generation>),
     ) -> Result<()> {
         self.handle.check_usable()?;
@@ -160,7 +161,7 @@ impl<'a> Checkpointer<'a> {
         let Some(_running) = self.begin(patience)? else {
             return Ok(());
         };
-        match self.settle(workers) {
+        match self.settle(occasion) {
             // The checkpoint can be retried once the page is repaired, or by a handle with another policy.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
@@ -206,7 +207,7 @@ impl<'a> Checkpointer<'a> {
     }
 
     /// Runs the checkpoint of the one generation that is due. The caller holds the checkpoint lock.
-    fn settle(&self, workers: Workers) -> Result<Weak<Generation>> {
+    fn settle(&self, occasion: Occasion) -> Result<Weak<Generation>> {
         self.file.mend()?;
         // Otherwise the pages would go to a file that has lost its name, and the log that holds the keys would be
         // removed.
@@ -232,7 +233,7 @@ impl<'a> Checkpointer<'a> {
             let log = Arc::clone(self.logs.of(sealed)?);
             sealed.sync_to(&log, sealed.buffer.tail().end)?;
             let buffer = Some(&sealed.buffer);
-            self.applier().apply(&meta, &log, buffer, workers)?;
+            self.applier().apply(&meta, &log, buffer, occasion)?;
         } else {
             // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
             // be lost in a power cut once the log that it replaces has been removed.
@@ -250,8 +251,7 @@ impl<'a> Checkpointer<'a> {
         let meta = self.file.read_meta()?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        let workers = Workers::of_awaited(self.options);
-        self.applier().apply(&meta, log, None, workers)?;
+        self.applier().apply(&meta, log, None, Occasion::Awaited)?;
         self.shared.set_settled(log.generation + 1);
         self.views.renew()?;
         self.remove_generation(log.generation);

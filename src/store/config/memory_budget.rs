@@ -16,6 +16,8 @@ const BACKGROUND_SHARE: u64 = 2;
 const AVAILABLE_SHARE: u64 = 4;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
+/// A filter of absent keys takes at most what buffers may take, divided by this.
+const ABSENCE_SHARE: u64 = 2;
 /// A buffer is at most this many times as large as the one before it, so that a short session stays small.
 const GROWTH_STEP: u64 = 4;
 /// What is taken for each further byte of a filter that the least memory doesn't serve.
@@ -122,6 +124,17 @@ pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) ->
         true => needed,
         false => sizes.least,
     }
+}
+
+/// Returns how many bytes a filter of absent keys may have, beside the buffers. A handle whose caller set its memory has
+/// none.
+pub(crate) fn absence_share(options: &Options) -> u64 {
+    let most = match (options.granted, options.between) {
+        (true, _) => 0,
+        (false, Some((_, most))) => most / ABSENCE_SHARE,
+        (false, None) => u64::MAX,
+    };
+    most.min(default_share(None) / ABSENCE_SHARE)
 }
 
 /// Returns the number of keys that a checkpoint holds in memory at a time: a thirty-second of the memory.

@@ -79,6 +79,9 @@ pub struct Options {
     pub(crate) timeout: Duration,
     pub(crate) on_damage: OnDamage,
     pub(crate) segment_pages: u64,
+    /// The bytes of segments from which on they are worth a filter of absent keys, whatever memory there is; `None` decides
+    /// by memory.
+    pub(crate) filtered_from: Option<u64>,
     pub(crate) storage: Arc<dyn Storage>,
 }
 
@@ -109,6 +112,7 @@ impl Default for Options {
             timeout: DEFAULT_TIMEOUT,
             on_damage: OnDamage::default(),
             segment_pages: TARGET_PAGES as u64,
+            filtered_from: None,
             storage: storage::disk(),
         }
     }
@@ -298,6 +302,14 @@ impl Options {
     #[doc(hidden)]
     pub fn segment_pages(mut self, pages: u64) -> Self {
         self.segment_pages = pages;
+        self
+    }
+
+    /// Sets how many bytes of segments get a filter of absent keys, whatever memory there is. For tests, so that a small
+    /// store of [`Kind::Fingerprint`] has one.
+    #[doc(hidden)]
+    pub fn filtered_from(mut self, bytes: u64) -> Self {
+        self.filtered_from = Some(bytes);
         self
     }
 

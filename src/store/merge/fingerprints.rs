@@ -132,7 +132,12 @@ impl<'a> FingerprintList<'a> {
 
     fn read_segment(&mut self) -> Result<u64> {
         let segment = &self.segments[self.next];
-        self.bytes = read_segment(self.input.file(), &self.input.path, segment)?;
+        read_segment(
+            self.input.file(),
+            &self.input.path,
+            segment,
+            &mut self.bytes,
+        )?;
         (self.next, self.page) = (self.next + 1, 0);
         Ok((self.bytes.len() / PAGE_BYTES) as u64)
     }

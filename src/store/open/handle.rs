@@ -435,7 +435,7 @@ impl Opening<'_> {
         let superblock = self.meta.superblock;
         let space = self.meta.header.space();
         let lease = space.map(|_| MapLease::take(self.locks)).transpose()?;
-        let mapped = map_all(&self.file, self.place, (&superblock, space), None)?;
+        let mapped = map_all(&self.file, self.place, (&superblock, space), None, |_| None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?

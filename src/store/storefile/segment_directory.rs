@@ -65,17 +65,18 @@ pub(crate) fn read_directory(
     Ok(found)
 }
 
-/// Reads all pages of a segment, without checking any.
+/// Replaces what `bytes` holds by all pages of a segment, without checking any. Memory that is used again is cheaper than
+/// new memory, which the system clears first.
 pub(crate) fn read_segment(
     file: &dyn StorageFile,
     path: &Path,
     segment: &Segment,
-) -> Result<Vec<u8>> {
+    bytes: &mut Vec<u8>,
+) -> Result<()> {
     let extent = segment.extent();
-    let mut bytes = vec![0; (extent.end - extent.start) as usize * PAGE_BYTES];
-    read_exact_at(file, &mut bytes, page_offset(extent.start))
-        .map_err(|error| Error::io("read pages of", path, error))?;
-    Ok(bytes)
+    bytes.resize((extent.end - extent.start) as usize * PAGE_BYTES, 0);
+    read_exact_at(file, bytes, page_offset(extent.start))
+        .map_err(|error| Error::io("read pages of", path, error))
 }
 
 /// Checks all segments together, each of which was checked before: their order, and what a superblock says of their sums.

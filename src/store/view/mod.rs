@@ -18,6 +18,7 @@ use crate::file::{DirectoryRef, LayerPages, Superblock};
 use crate::log::LogEnd;
 use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
+use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::pages::SegmentPages;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::map_lease::MapLease;
@@ -214,6 +215,8 @@ pub(crate) struct ViewCell {
     pub(crate) cell: ArcSwap<View>,
     /// Locked by the one thread that renews the view. Holds a generation that this handle has just created.
     pub(crate) renewal: Mutex<Option<Arc<Generation>>>,
+    /// The filter of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
+    pub(crate) absence: Mutex<Option<(u64, Arc<AbsenceFilter>)>>,
     pub(crate) file: Arc<StoreFile>,
     pub(crate) handle: Arc<Handle>,
     pub(crate) shared: Arc<Coordination>,
@@ -316,6 +319,18 @@ impl ViewCell {
         Some(lease)
     }
 
+    /// Sets the filter that contains all fingerprints of a directory that a checkpoint of this handle is about to publish.
+    pub(crate) fn set_absence(&self, version: u64, filter: Option<Arc<AbsenceFilter>>) {
+        *lock(&self.absence) = filter.map(|filter| (version, filter));
+    }
+
+    /// Returns the filter of a directory's segments, if this handle has one.
+    fn absence_of(&self, version: u64) -> Option<Arc<AbsenceFilter>> {
+        let absence = lock(&self.absence);
+        let (_, filter) = absence.as_ref().filter(|(of, _)| *of == version)?;
+        Some(Arc::clone(filter))
+    }
+
     fn try_renew(
         &self,
         old: &View,
@@ -340,6 +355,7 @@ impl ViewCell {
                 &self.file.place,
                 (superblock, space),
                 Some(old),
+                |version| self.absence_of(version),
             )
         };
         old.next(turn, superblock, find, map)
@@ -352,13 +368,16 @@ pub(crate) fn map_all(
     path: &Path,
     (superblock, space): (&Superblock, Option<Space>),
     old: Option<&View>,
+    absence_of: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
     let segments = match (space, superblock.directory) {
         (Some(space), Some(directory)) => {
             let held = old.and_then(|old| old.segments.as_ref());
-            Some(map_segments(&**file, path, &directory, space, held)?)
+            Some(map_segments(
+                &**file, path, &directory, space, held, absence_of,
+            )?)
         }
         _ => None,
     };
@@ -377,6 +396,7 @@ fn map_segments(
     directory: &DirectoryRef,
     space: Space,
     held: Option<&Arc<SegmentPages>>,
+    absence_of: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Arc<SegmentPages>> {
     if let Some(held) = held.filter(|held| held.version() == directory.version) {
         return Ok(Arc::clone(held));
@@ -399,7 +419,8 @@ fn map_segments(
     };
     let held = held.map(Arc::as_ref);
     let pages = SegmentPages::new(found.segments, space, directory, map, held);
-    Ok(Arc::new(pages.map_err(failed)?))
+    let pages = pages.map_err(failed)?;
+    Ok(Arc::new(pages.with_absence(absence_of(directory.version))))
 }
 
 /// What opening and renewing a view wait for when checkpoints write over a directory while it is read.

@@ -1,0 +1,216 @@
+//! A filter in memory that proves most absent fingerprints absent with one line of the processor's cache. A look into a
+//! page takes three.
+
+use std::io;
+use std::ops::Range;
+
+use crate::page::space::Space;
+use crate::sys::Region;
+use crate::sys::sync::Ordering;
+
+/// Fingerprints that are sifted together.
+pub(crate) const FILTERED_AT_ONCE: usize = 512;
+/// Fingerprints whose words are fetched while others are looked at. If the filter holds back less than a fourth of the
+/// first ones, it isn't asked about the rest: most of them are there.
+const SIFT_GROUP: usize = 64;
+
+/// Spreads the low bits of a fingerprint, in which those of one word differ, over the high ones (the golden ratio).
+const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
+
+/// A set of fingerprints that contains all of certain segments, and perhaps others.
+///
+/// Each fingerprint has up to four bits in one word, and words lie in the order of fingerprints: a checkpoint, which
+/// merges in that order, fills them one after the other. With 12 bits for each fingerprint it lets one in 80 absent ones
+/// through, with 6 bits one in 14.
+#[derive(Debug)]
+pub(crate) struct AbsenceFilter {
+    words: Region,
+    /// Words for each fingerprint of the space, times 2^64.
+    scale: u64,
+}
+
+impl AbsenceFilter {
+    /// Returns a filter without any fingerprint, of `bytes` bytes or less.
+    pub(crate) fn empty(space: Space, bytes: u64) -> io::Result<Self> {
+        let words = (bytes / 8).clamp(1, space.count());
+        let scale = (u128::from(words) << 64) / u128::from(space.count());
+        Ok(Self {
+            words: Region::private(words)?,
+            // It is 2^64 if there is a word for each fingerprint.
+            scale: u64::try_from(scale).unwrap_or(u64::MAX),
+        })
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.words.words().len() as u64 * 8
+    }
+
+    /// Adds fingerprints, fastest if they rise: those of a word at once. Several threads may add, and others look.
+    pub(crate) fn add(&self, fingerprints: &[u64]) {
+        let (mut place, mut bits) = (0, 0);
+        for fingerprint in fingerprints {
+            let next = self.place(*fingerprint);
+            if next != place {
+                self.set(place, bits);
+                (place, bits) = (next, 0);
+            }
+            bits |= mask(*fingerprint);
+        }
+        self.set(place, bits);
+    }
+
+    #[inline(always)]
+    fn set(&self, place: usize, bits: u64) {
+        self.words.words()[place].fetch_or(bits, Ordering::Relaxed);
+    }
+
+    /// Returns whether a fingerprint may have been added. Of one that was, it never says no, once what added it is known
+    /// to this thread.
+    #[inline(always)]
+    pub(crate) fn may_contain(&self, fingerprint: u64) -> bool {
+        let mask = mask(fingerprint);
+        let word = self.words.words()[self.place(fingerprint)].load(Ordering::Relaxed);
+        word & mask == mask
+    }
+
+    /// Returns which of `count` fingerprints may have been added, at most [`FILTERED_AT_ONCE`], in their order: the numbers
+    /// for which `fingerprint` returns them.
+    pub(crate) fn sift<'t>(
+        &self,
+        count: usize,
+        fingerprint: impl Fn(usize) -> u64,
+        turns: &'t mut [u16; FILTERED_AT_ONCE],
+    ) -> &'t [u16] {
+        let fetch = |group: Range<usize>| {
+            group.for_each(|turn| self.prefetch(fingerprint(turn)));
+        };
+        let group_from = |first: usize| first.min(count)..(first + SIFT_GROUP).min(count);
+        fetch(group_from(0));
+        let mut left = 0;
+        for first in (0..count).step_by(SIFT_GROUP) {
+            if first == SIFT_GROUP && left > SIFT_GROUP / 4 * 3 {
+                for turn in first..count {
+                    turns[left] = turn as u16;
+                    left += 1;
+                }
+                break;
+            }
+            fetch(group_from(first + SIFT_GROUP));
+            for turn in group_from(first) {
+                turns[left] = turn as u16;
+                left += usize::from(self.may_contain(fingerprint(turn)));
+            }
+        }
+        &turns[..left]
+    }
+
+    /// Asks for the line of the processor's cache in which a fingerprint's word lies.
+    #[inline(always)]
+    fn prefetch(&self, fingerprint: u64) {
+        crate::sys::prefetch(&self.words.words()[self.place(fingerprint)]);
+    }
+
+    #[inline(always)]
+    fn place(&self, fingerprint: u64) -> usize {
+        ((u128::from(fingerprint) * u128::from(self.scale)) >> 64) as usize
+    }
+}
+
+/// Returns the bits of a fingerprint in its word: at most four.
+#[inline(always)]
+fn mask(fingerprint: u64) -> u64 {
+    let spread = fingerprint.wrapping_mul(SPREAD);
+    let bit = |shift: u32| 1 << (spread >> shift & 63);
+    bit(58) | bit(52) | bit(46) | bit(40)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::hash::finalise;
+
+    fn spaces() -> impl Strategy<Value = Space> {
+        (0_u32..63, any::<u64>())
+            .prop_map(|(bits, more)| Space::new((1 << bits) + more % (1 << bits)).unwrap())
+    }
+
+    proptest! {
+        /// The slow twin is a set.
+        #[test]
+        fn what_was_added_may_be_there(
+            space in spaces(),
+            bytes in 0_u64..4096,
+            added in prop::collection::vec(any::<u64>(), 0..700),
+            others in prop::collection::vec(any::<u64>(), 0..700),
+        ) {
+            let filter = AbsenceFilter::empty(space, bytes).unwrap();
+            prop_assert!(filter.bytes() <= bytes.max(8));
+            let ends = [0, u64::MAX];
+            let added: Vec<u64> = added.iter().chain(&ends).map(|hash| space.fingerprint(*hash)).collect();
+            let (first, second) = added.split_at(added.len() / 2);
+            filter.add(first);
+            filter.add(second);
+            let twin: BTreeSet<u64> = added.iter().copied().collect();
+            let asked: Vec<u64> = added.iter().copied()
+                .chain(others.iter().map(|hash| space.fingerprint(*hash)))
+                .collect();
+            for some in asked.chunks(FILTERED_AT_ONCE) {
+                let mut turns = [0; FILTERED_AT_ONCE];
+                let left = filter.sift(some.len(), |turn| some[turn], &mut turns);
+                prop_assert!(left.is_sorted_by(|one, next| one < next));
+                for (turn, one) in some.iter().enumerate() {
+                    let is_left = left.contains(&(turn as u16));
+                    prop_assert!(is_left || !twin.contains(one), "{one} of {space:?} was held back");
+                    prop_assert!(is_left || !filter.may_contain(*one));
+                    prop_assert!(filter.may_contain(*one) || !twin.contains(one));
+                }
+            }
+        }
+    }
+
+    fn spread(number: u64, space: Space) -> u64 {
+        space.fingerprint(finalise(number))
+    }
+
+    #[test]
+    fn as_many_absent_ones_pass_as_the_documentation_says() {
+        const KEYS: u64 = 100_000;
+        let space = Space::new(1 << 44).unwrap();
+        for (bits, one_in) in [(12, 80), (6, 14)] {
+            let filter = AbsenceFilter::empty(space, KEYS * bits / 8).unwrap();
+            let keys: Vec<u64> = (0..KEYS).map(|key| spread(key, space)).collect();
+            filter.add(&keys);
+            let absent = (KEYS..2 * KEYS).map(|key| spread(key, space));
+            let passed = absent.filter(|key| filter.may_contain(*key)).count() as u64;
+            let expected = KEYS / one_in;
+            assert!(
+                (expected * 9 / 10..=expected * 11 / 10).contains(&passed),
+                "{passed} of {KEYS} with {bits} bits"
+            );
+        }
+    }
+
+    /// Where most are there, those that aren't are left to the pages after the first group.
+    #[test]
+    fn the_filter_is_not_asked_where_most_are_there() {
+        let space = Space::new(1 << 44).unwrap();
+        let filter = AbsenceFilter::empty(space, 1 << 20).unwrap();
+        let there: Vec<u64> = (0..1000).map(|key| spread(key, space)).collect();
+        filter.add(&there);
+        let mut asked: Vec<u64> = there[..FILTERED_AT_ONCE].to_vec();
+        let absent = (1000..)
+            .map(|key| spread(key, space))
+            .find(|key| !filter.may_contain(*key))
+            .unwrap();
+        (asked[SIFT_GROUP - 1], asked[SIFT_GROUP]) = (absent, absent);
+        let mut turns = [0; FILTERED_AT_ONCE];
+        let left = filter.sift(asked.len(), |turn| asked[turn], &mut turns);
+        assert_eq!(left.len(), FILTERED_AT_ONCE - 1);
+        assert!(!left.contains(&(SIFT_GROUP as u16 - 1)));
+        assert!(left.contains(&(SIFT_GROUP as u16)));
+    }
+}

@@ -1,0 +1,276 @@
+//! Brings the filter of absent keys up to date with what a checkpoint merges, or makes it.
+
+use std::sync::Arc;
+
+use crate::file::DirectoryRef;
+use crate::page::PAGE_BYTES;
+use crate::page::space::Space;
+use crate::segment::absence_filter::AbsenceFilter;
+use crate::segment::pages::SegmentPages;
+use crate::segment::pass::Origin;
+use crate::store::checkpoint::occasion::Occasion;
+use crate::store::config::memory_budget::absence_share;
+use crate::store::config::options::Options;
+
+/// Bits for each key of a new filter.
+const BITS: u64 = 12;
+/// With fewer bits for each key, the filter is made anew at the next occasion.
+const LEAST_BITS: u64 = 6;
+/// Changes for each segment from which on a checkpoint surely rewrites all of them, so that it sees all keys.
+const CHANGES_FOR_ALL: u64 = 64;
+/// The bytes of pages from which on a filter pays. The processor's caches hold less.
+const LEAST_FILTERED: u64 = 32 << 20;
+
+/// The filter that will contain all fingerprints once the checkpoint is through.
+pub(crate) struct AbsenceUpdate {
+    filter: Option<Arc<AbsenceFilter>>,
+    /// The filter is new: it gets the old fingerprints too.
+    is_new: bool,
+}
+
+/// What a checkpoint merges, as far as a filter is concerned.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Merge {
+    /// The segments of before.
+    pub(crate) directory: DirectoryRef,
+    /// How many changes there are.
+    pub(crate) count: u64,
+    pub(crate) occasion: Occasion,
+}
+
+impl AbsenceUpdate {
+    /// Begins the update of a filter. `held` are segments as this handle has them, with a filter or without.
+    pub(crate) fn begin(
+        options: &Options,
+        space: Space,
+        merge: &Merge,
+        held: Option<&SegmentPages>,
+    ) -> Self {
+        let held = held.filter(|held| held.version() == merge.directory.version);
+        let held = held.and_then(SegmentPages::absence).map(Arc::clone);
+        let keys = merge.directory.keys.saturating_add(merge.count);
+        let has_room = |held: &Arc<AbsenceFilter>| held.bytes() >= bytes_for(keys, LEAST_BITS);
+        match held.as_ref().is_some_and(has_room) {
+            false if pays(options, merge, keys) => Self {
+                // Without memory for it, look-ups go on without a filter.
+                filter: AbsenceFilter::empty(space, bytes_for(keys, BITS))
+                    .ok()
+                    .map(Arc::new),
+                is_new: true,
+            },
+            _ => Self {
+                filter: held,
+                is_new: false,
+            },
+        }
+    }
+
+    /// Adds fingerprints that the new segments have.
+    pub(crate) fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
+        if let Some(filter) = &self.filter
+            && (self.is_new || origin == Origin::New)
+        {
+            filter.add(fingerprints);
+        }
+    }
+
+    /// Takes note that a segment stays as it is, unread.
+    pub(crate) fn note_unread(&mut self) {
+        if self.is_new {
+            self.filter = None;
+        }
+    }
+
+    /// Returns the filter of the new segments.
+    pub(crate) fn into_filter(self) -> Option<Arc<AbsenceFilter>> {
+        self.filter
+    }
+}
+
+/// Returns whether to make a new filter for so many keys.
+fn pays(options: &Options, merge: &Merge, keys: u64) -> bool {
+    // Otherwise segments stay as they are, and their keys are not seen.
+    let sees_all = merge.count >= merge.directory.segments.saturating_mul(CHANGES_FOR_ALL);
+    let bytes = merge.directory.pages.saturating_mul(PAGE_BYTES as u64);
+    if let Some(least) = options.filtered_from {
+        return sees_all && bytes >= least;
+    }
+    // It takes a good part of a checkpoint to make one: there should be many look-ups to come.
+    sees_all
+        && bytes >= LEAST_FILTERED
+        && merge.occasion == Occasion::FullBuffer
+        && bytes_for(keys, BITS) <= absence_share(options)
+}
+
+fn bytes_for(keys: u64, bits: u64) -> u64 {
+    keys.saturating_mul(bits) / 8
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tempfile::TempDir;
+
+    use super::*;
+    use crate::hash::HashedKey;
+    use crate::{Kind, LEAST_BUFFER, Store, Verdict};
+
+    fn options() -> Options {
+        let options = Options::new().kind(Kind::Fingerprint).background(false);
+        let options = options.capacity(100_000).fpr(1e-12).measured(false);
+        options
+            .buffer(LEAST_BUFFER)
+            .segment_pages(2)
+            .filtered_from(0)
+    }
+
+    fn filter_of(store: &Store) -> Option<Arc<AbsenceFilter>> {
+        let view = store.engine.views.current().unwrap();
+        view.segments.as_ref()?.absence().map(Arc::clone)
+    }
+
+    /// Inserts keys, and checkpoints them.
+    fn merge(store: &Store, keys: std::ops::Range<u64>) {
+        store.insert_hash_batch(&Vec::from_iter(keys)).unwrap();
+        store.checkpoint().unwrap();
+    }
+
+    /// Looks for keys one by one and together.
+    fn assert_all(store: &Store, keys: std::ops::Range<u64>, expected: bool) {
+        let keys = Vec::from_iter(keys);
+        for (key, found) in keys.iter().zip(store.contains_hash_batch(&keys).unwrap()) {
+            assert_eq!(found, expected, "key {key}");
+            assert_eq!(store.contains_hash(*key).unwrap(), expected, "key {key}");
+        }
+    }
+
+    fn made(path: &Path, keys: u64) -> Store {
+        let store = options().create(path).unwrap();
+        merge(&store, 0..keys / 2);
+        merge(&store, keys / 2..keys);
+        assert!(filter_of(&store).is_some());
+        store
+    }
+
+    #[test]
+    fn a_filter_gets_what_is_merged_and_grows_with_it() {
+        let folder = TempDir::new().unwrap();
+        let store = made(&folder.path().join("store"), 4000);
+        assert_all(&store, 0..4000, true);
+        assert_all(&store, 4000..8000, false);
+        let mut bytes = filter_of(&store).unwrap().bytes();
+        let first = bytes;
+        for end in (5000..12_000).step_by(1000) {
+            merge(&store, end - 1000..end);
+            let now = filter_of(&store).unwrap().bytes();
+            assert!(now == bytes || now >= bytes * 3 / 2, "{now} after {bytes}");
+            assert!(now >= bytes_for(end, LEAST_BITS));
+            bytes = now;
+            assert_all(&store, 0..end, true);
+            assert_all(&store, end..end + 4000, false);
+        }
+        assert!(bytes >= 2 * first);
+    }
+
+    #[test]
+    fn few_changes_are_added_and_make_no_new_filter() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = made(&path, 6000);
+        merge(&store, 6000..6003);
+        assert!(filter_of(&store).is_some());
+        assert_all(&store, 0..6003, true);
+        let other = options().open(&path).unwrap();
+        merge(&other, 6003..6006);
+        assert!(filter_of(&other).is_none());
+        assert_all(&other, 0..6006, true);
+    }
+
+    /// What others merge is not in the filter of this handle.
+    #[test]
+    fn a_filter_ends_with_a_checkpoint_of_another_handle() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = made(&path, 4000);
+        let other = options().open(&path).unwrap();
+        assert!(filter_of(&other).is_none());
+        merge(&other, 4000..6000);
+        assert!(filter_of(&other).is_some());
+        assert!(filter_of(&store).is_none());
+        assert_all(&store, 0..6000, true);
+        merge(&store, 6000..8000);
+        assert!(filter_of(&store).is_some() && filter_of(&other).is_none());
+        assert_all(&store, 0..8000, true);
+        assert_all(&other, 0..8000, true);
+        assert_all(&store, 8000..9000, false);
+    }
+
+    /// Many changes, all of them in one segment.
+    #[test]
+    fn no_filter_comes_of_segments_that_stay_unread() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = made(&path, 6000);
+        let other = options().open(&path).unwrap();
+        merge(&other, 6000..6003);
+        assert!(filter_of(&store).is_none());
+        let crowd: Vec<_> = (0..1500)
+            .map(|hash| HashedKey::from_bits(hash << 40))
+            .collect();
+        let mut verdicts = Vec::new();
+        store.claim_hashed(&crowd, &mut verdicts).unwrap();
+        assert!(verdicts.iter().all(|verdict| *verdict == Verdict::New));
+        store.checkpoint().unwrap();
+        assert!(filter_of(&store).is_none());
+        assert_all(&store, 0..6003, true);
+    }
+
+    #[test]
+    fn removed_keys_stay_in_a_filter_without_harm() {
+        let folder = TempDir::new().unwrap();
+        let store = made(&folder.path().join("store"), 4000);
+        for key in 0..500 {
+            assert!(store.remove_hash(key).unwrap());
+        }
+        store.checkpoint().unwrap();
+        assert!(filter_of(&store).is_some());
+        assert_all(&store, 0..500, false);
+        assert_all(&store, 500..4000, true);
+        merge(&store, 0..500);
+        assert_all(&store, 0..4000, true);
+    }
+
+    #[test]
+    fn a_filter_is_made_where_it_pays() {
+        let directory = DirectoryRef {
+            segments: 40,
+            pages: 40 << 10,
+            ..DirectoryRef::empty()
+        };
+        let full = Merge {
+            directory,
+            count: 1 << 20,
+            occasion: Occasion::FullBuffer,
+        };
+        let most = absence_share(&Options::new());
+        let keys = most / 2;
+        assert!(pays(&Options::new(), &full, keys));
+        // The caller has set the memory, or there is too little.
+        assert!(!pays(&Options::new().buffer(1 << 30), &full, keys));
+        assert!(!pays(&Options::new(), &full, most));
+        let awaited = Merge {
+            occasion: Occasion::Awaited,
+            ..full
+        };
+        let few = Merge {
+            count: 40 * CHANGES_FOR_ALL - 1,
+            ..full
+        };
+        let mut small = full;
+        small.directory.pages = 4 << 10;
+        for merge in [awaited, few, small] {
+            assert!(!pays(&Options::new(), &merge, keys), "{merge:?}");
+        }
+    }
+}
