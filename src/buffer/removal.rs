@@ -110,16 +110,15 @@ impl Buffer {
         added: &mut Vec<u64>,
         removed: &mut Vec<u64>,
     ) {
-        self.for_each_in(&hashes, |hash, state| {
-            match if state == COMMITTED {
-                1
-            } else {
-                self.change(state)
-            } {
-                0 => {}
-                1 => added.push(hash),
-                _ => removed.push(hash),
+        self.collect_in(&hashes, added, |hash, state| {
+            let change = match state {
+                COMMITTED => 1,
+                state => self.change(state),
+            };
+            if change < 0 {
+                removed.push(hash);
             }
+            change > 0
         });
     }
 }

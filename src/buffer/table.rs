@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use super::bucket::{
-    Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
+    Bucket, SLOTS, is_passed, load_states, mark_of, place_of, sort_slots, state_of, used_places,
 };
 use super::slot::Slot;
 use super::state::{CLAIMED, EMPTY, UNREMOVING, is_mark, published, retracted};
@@ -265,34 +265,67 @@ impl Buffer {
         keep: impl Fn(Presence) -> bool,
         out: &mut Vec<u64>,
     ) {
-        self.for_each_in(&hashes, |hash, state| {
+        self.collect_in(&hashes, out, |_, state| {
             let presence = match state {
                 COMMITTED => Presence::Settled,
                 state => self.presence(state),
             };
-            if presence != Presence::Absent && keep(presence) {
-                out.push(hash);
+            presence != Presence::Absent && keep(presence)
+        });
+    }
+
+    /// Appends the keys in a range of hashes that `keep` accepts by their states, nearly sorted: only those that
+    /// overflowed their bucket come behind greater ones.
+    #[inline]
+    pub(super) fn collect_in(
+        &self,
+        hashes: &RangeInclusive<u64>,
+        out: &mut Vec<u64>,
+        mut keep: impl FnMut(u64, u16) -> bool,
+    ) {
+        self.for_each_bucket_in(hashes, |bucket, states| {
+            // Sorted here without a branch, half of which would be mispredicted.
+            let mut kept = [u64::MAX; SLOTS];
+            let mut count = 0;
+            for (place, word) in bucket.iter().enumerate().take(used_places(states)) {
+                let hash = word.load(Ordering::Relaxed);
+                if hashes.contains(&hash) && keep(hash, state_of(states, place)) {
+                    kept[count] = hash;
+                    count += 1;
+                }
+            }
+            sort_slots(&mut kept);
+            out.extend_from_slice(&kept);
+            out.truncate(out.len() - (SLOTS - count));
+        });
+    }
+
+    /// Visits the keys in a range of hashes with their states, in the order of their home buckets but for those that
+    /// overflowed.
+    #[inline]
+    pub(super) fn for_each_in(&self, hashes: &RangeInclusive<u64>, mut each: impl FnMut(u64, u16)) {
+        self.for_each_bucket_in(hashes, |bucket, states| {
+            for (place, word) in bucket.iter().enumerate().take(used_places(states)) {
+                let hash = word.load(Ordering::Relaxed);
+                if hashes.contains(&hash) {
+                    each(hash, state_of(states, place));
+                }
             }
         });
     }
 
-    /// Visits the keys in a range of hashes with their states, nearly sorted.
-    #[inline]
-    pub(super) fn for_each_in(&self, hashes: &RangeInclusive<u64>, mut each: impl FnMut(u64, u16)) {
+    /// Visits the buckets that may have keys in a range of hashes, with their states.
+    #[inline(always)]
+    fn for_each_bucket_in(
+        &self,
+        hashes: &RangeInclusive<u64>,
+        mut each: impl FnMut(&Bucket, [u64; 2]),
+    ) {
         let last_home = self.home(*hashes.end());
         let first_home = self.home(*hashes.start());
         for (index, bucket) in self.buckets().iter().enumerate().skip(first_home) {
             let states = load_states(bucket);
-            for (place, word) in bucket[..SLOTS].iter().enumerate() {
-                let state = state_of(states, place);
-                if state == EMPTY {
-                    break;
-                }
-                let hash = word.load(Ordering::Relaxed);
-                if hashes.contains(&hash) {
-                    each(hash, state);
-                }
-            }
+            each(bucket, states);
             let overflowed = state_of(states, SLOTS - 1) != EMPTY;
             if index >= last_home && !overflowed {
                 break;

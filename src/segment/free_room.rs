@@ -53,8 +53,7 @@ impl FreeRoom {
     /// the first, or `None` if no file has as many pages.
     pub(crate) fn take(&mut self, pages: u64) -> Option<u64> {
         if let Some(&(length, start)) = self.lengths.range((pages, 0)..).next() {
-            self.ends.remove(&start);
-            self.lengths.remove(&(length, start));
+            self.remove(start);
             if length > pages {
                 self.insert(start + pages..start + length);
             }
@@ -66,10 +65,35 @@ impl FreeRoom {
         Some(start)
     }
 
-    /// Returns whether a run before an extent has room for as many pages.
-    pub(crate) fn fits_before(&self, extent: Range<u64>) -> bool {
-        let mut runs = self.ends.range(..extent.start);
-        runs.any(|(start, end)| end - start >= extent.end - extent.start)
+    /// Takes a run of `at_once` pages, or of `pages` if only one of so many is free before the end. Returns `None` if no file
+    /// has as many pages.
+    pub(crate) fn take_run(&mut self, pages: u64, at_once: u64) -> Option<Range<u64>> {
+        let many = at_once.max(pages);
+        let fits = |pages: u64| self.lengths.range((pages, 0)..).next().is_some();
+        let first = match fits(many) || !fits(pages) {
+            true => self.take(many).map(|start| start..start + many),
+            false => None,
+        };
+        first.or_else(|| self.take(pages).map(|start| start..start + pages))
+    }
+
+    /// Frees pages that were taken.
+    pub(crate) fn give_back(&mut self, mut run: Range<u64>) {
+        if run.is_empty() {
+            return;
+        }
+        let before = self.ends.range(..run.start).next_back();
+        if let Some((start, _)) = before.filter(|(_, end)| **end == run.start) {
+            run.start = *start;
+            self.remove(run.start);
+        }
+        if self.ends.contains_key(&run.end) {
+            run.end = self.remove(run.end);
+        }
+        match run.end == self.end {
+            true => self.end = run.start,
+            false => self.insert(run),
+        }
     }
 
     /// Takes this many pages from the first run that is long enough and begins before `end`.
@@ -77,12 +101,18 @@ impl FreeRoom {
         let mut runs = self.ends.range(..end);
         let (start, end) = runs.find(|(start, end)| **end - **start >= pages)?;
         let (start, end) = (*start, *end);
-        self.ends.remove(&start);
-        self.lengths.remove(&(end - start, start));
+        self.remove(start);
         if end - start > pages {
             self.insert(start + pages..end);
         }
         Some(start)
+    }
+
+    /// Forgets a free run that begins here, and returns its end.
+    fn remove(&mut self, start: u64) -> u64 {
+        let end = self.ends.remove(&start).unwrap_or(start);
+        self.lengths.remove(&(end - start, start));
+        end
     }
 
     fn insert(&mut self, run: Range<u64>) {
@@ -105,6 +135,13 @@ mod tests {
             let end = self.0.len().max(pages.end as usize);
             self.0.resize(end, false);
             pages.for_each(|page| self.0[page as usize] = true);
+        }
+
+        fn free(&mut self, pages: Range<u64>) {
+            pages.for_each(|page| self.0[page as usize] = false);
+            while self.0.len() > FIRST_PAGE as usize && self.0.last() == Some(&false) {
+                self.0.pop();
+            }
         }
 
         fn runs(&self) -> Vec<Range<u64>> {
@@ -136,6 +173,36 @@ mod tests {
                 let twin = best.map_or(marks.0.len() as u64, |run| run.start);
                 prop_assert_eq!(room.take(pages), Some(twin));
                 marks.name(twin..twin + pages);
+                prop_assert_eq!(room.runs().collect::<Vec<_>>(), marks.runs());
+                prop_assert_eq!(room.end(), marks.0.len() as u64);
+            }
+        }
+
+        #[test]
+        fn what_is_given_back_is_free_again(
+            named in prop::collection::vec((0_u64..300, 0_u64..20), 0..20),
+            steps in prop::collection::vec((1_u64..15, 0_u64..40, any::<prop::sample::Index>(), any::<bool>()), 0..40),
+        ) {
+            let named: Vec<_> = named.iter().map(|(at, pages)| FIRST_PAGE + at..FIRST_PAGE + at + pages).collect();
+            let mut marks = Marks(vec![false; FIRST_PAGE as usize]);
+            named.iter().filter(|range| !range.is_empty()).for_each(|range| marks.name(range.clone()));
+            let mut room = FreeRoom::around(named);
+            let mut taken: Vec<Range<u64>> = Vec::new();
+            for (pages, at_once, which, gives_back) in steps {
+                if gives_back && !taken.is_empty() {
+                    let run = taken.swap_remove(which.index(taken.len()));
+                    marks.free(run.clone());
+                    room.give_back(run);
+                } else {
+                    let many = pages.max(at_once);
+                    let longest = marks.runs().iter().map(|run| run.end - run.start).max().unwrap_or(0);
+                    let expected = if (pages..many).contains(&longest) { pages } else { many };
+                    let run = room.take_run(pages, at_once).unwrap();
+                    prop_assert_eq!(run.end - run.start, expected);
+                    prop_assert!(run.clone().all(|page| !marks.0.get(page as usize).is_some_and(|taken| *taken)));
+                    marks.name(run.clone());
+                    taken.push(run);
+                }
                 prop_assert_eq!(room.runs().collect::<Vec<_>>(), marks.runs());
                 prop_assert_eq!(room.end(), marks.0.len() as u64);
             }

@@ -84,7 +84,9 @@ pub(crate) struct Pass<'a, I> {
     io: &'a mut I,
     space: Space,
     old: &'a [Segment],
-    /// How many changes there will be, about.
+    /// The segments that this pass is about.
+    part: Range<usize>,
+    /// How many changes there will be, about, in all segments.
     expected: u64,
     /// What is packed and belongs to no segment yet.
     packer: Option<Packer>,
@@ -102,6 +104,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             io,
             space,
             old,
+            part: 0..old.len(),
             expected,
             packer: None,
             new: Vec::with_capacity(old.len()),
@@ -111,16 +114,21 @@ impl<'a, I: PassIo> Pass<'a, I> {
         }
     }
 
+    /// Leaves all segments but these to others.
+    pub(crate) fn of_part(self, part: Range<usize>) -> Self {
+        Self { part, ..self }
+    }
+
     /// Returns the segments of the new directory.
     pub(crate) fn run(mut self) -> Result<Vec<Segment>, I::Error> {
         if self.old.is_empty() {
             self.fill()?;
         }
-        for index in 0..self.old.len() {
+        for index in self.part.clone() {
             self.merge(index)?;
             let end = range(self.old, index, self.space).end;
             let pages = self.packer.as_ref().map_or(0, Packer::pages);
-            if pages >= self.io.target_pages() / 2 || index + 1 == self.old.len() {
+            if pages >= self.io.target_pages() / 2 || index + 1 == self.part.end {
                 self.finish(end)?;
             }
         }

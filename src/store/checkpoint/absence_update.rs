@@ -11,6 +11,7 @@ use crate::segment::pass::Origin;
 use crate::store::checkpoint::occasion::Occasion;
 use crate::store::config::memory_budget::absence_share;
 use crate::store::config::options::Options;
+use crate::sys::sync::{AtomicBool, Ordering};
 
 /// Bits for each key of a new filter.
 const BITS: u64 = 12;
@@ -26,6 +27,8 @@ pub(crate) struct AbsenceUpdate {
     filter: Option<Arc<AbsenceFilter>>,
     /// The filter is new: it gets the old fingerprints too.
     is_new: bool,
+    /// Whether a segment stays as it is, unread.
+    is_incomplete: AtomicBool,
 }
 
 /// What a checkpoint merges, as far as a filter is concerned.
@@ -35,6 +38,8 @@ pub(crate) struct Merge {
     pub(crate) directory: DirectoryRef,
     /// How many changes there are.
     pub(crate) count: u64,
+    /// The generation of what is written.
+    pub(crate) generation: u64,
     pub(crate) occasion: Occasion,
 }
 
@@ -50,23 +55,21 @@ impl AbsenceUpdate {
         let held = held.and_then(SegmentPages::absence).map(Arc::clone);
         let keys = merge.directory.keys.saturating_add(merge.count);
         let has_room = |held: &Arc<AbsenceFilter>| held.bytes() >= bytes_for(keys, LEAST_BITS);
-        match held.as_ref().is_some_and(has_room) {
-            false if pays(options, merge, keys) => Self {
-                // Without memory for it, look-ups go on without a filter.
-                filter: AbsenceFilter::empty(space, bytes_for(keys, BITS))
-                    .ok()
-                    .map(Arc::new),
-                is_new: true,
+        let is_new = !held.as_ref().is_some_and(has_room) && pays(options, merge, keys);
+        // Without memory for it, look-ups go on without a filter.
+        let made = || AbsenceFilter::empty(space, bytes_for(keys, BITS));
+        Self {
+            filter: match is_new {
+                true => made().ok().map(Arc::new),
+                false => held,
             },
-            _ => Self {
-                filter: held,
-                is_new: false,
-            },
+            is_new,
+            is_incomplete: AtomicBool::new(false),
         }
     }
 
     /// Adds fingerprints that the new segments have.
-    pub(crate) fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
+    pub(crate) fn note(&self, origin: Origin, fingerprints: &[u64]) {
         if let Some(filter) = &self.filter
             && (self.is_new || origin == Origin::New)
         {
@@ -75,15 +78,14 @@ impl AbsenceUpdate {
     }
 
     /// Takes note that a segment stays as it is, unread.
-    pub(crate) fn note_unread(&mut self) {
-        if self.is_new {
-            self.filter = None;
-        }
+    pub(crate) fn note_unread(&self) {
+        self.is_incomplete.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the filter of the new segments.
+    /// Returns the filter of the new segments, if it contains all of their fingerprints.
     pub(crate) fn into_filter(self) -> Option<Arc<AbsenceFilter>> {
-        self.filter
+        let is_whole = !self.is_new || !self.is_incomplete.load(Ordering::Relaxed);
+        self.filter.filter(|_| is_whole)
     }
 }
 
@@ -206,6 +208,26 @@ mod tests {
         assert_all(&store, 8000..9000, false);
     }
 
+    #[test]
+    fn the_filter_of_another_directory_is_not_updated() {
+        let folder = TempDir::new().unwrap();
+        let store = made(&folder.path().join("store"), 4000);
+        let view = store.engine.views.current().unwrap();
+        let mut merge = Merge {
+            directory: view.superblock.directory.unwrap(),
+            count: 1,
+            generation: 7,
+            occasion: Occasion::Awaited,
+        };
+        let (options, space) = (options(), store.engine.file.header.space().unwrap());
+        let held = view.segments.as_deref();
+        let updated =
+            |merge: &Merge| AbsenceUpdate::begin(&options, space, merge, held).into_filter();
+        assert!(updated(&merge).is_some());
+        merge.directory.version += 1;
+        assert!(updated(&merge).is_none());
+    }
+
     /// Many changes, all of them in one segment.
     #[test]
     fn no_filter_comes_of_segments_that_stay_unread() {
@@ -251,6 +273,7 @@ mod tests {
         let full = Merge {
             directory,
             count: 1 << 20,
+            generation: 7,
             occasion: Occasion::FullBuffer,
         };
         let most = absence_share(&Options::new());

@@ -166,10 +166,11 @@ impl LogApplier<'_> {
                 let merge = Merge {
                     directory,
                     count,
+                    generation: log.generation + 1,
                     occasion,
                 };
                 let view = self.views.cell.load_full();
-                pass.run(source, &merge, log.generation + 1, view.segments.as_deref())?
+                pass.run(source, &merge, view.segments.as_deref())?
             }
         };
         let superblock = Superblock {

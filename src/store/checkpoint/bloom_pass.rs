@@ -4,7 +4,6 @@
 //! makes both durable: this chunk's pages and the intent of the next.
 
 use std::ops::Range;
-use std::sync::Mutex;
 
 use crate::buffer::Digest;
 use crate::error::{Error, Result};
@@ -12,9 +11,9 @@ use crate::file::layout::page_offset;
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, PAGE_BYTES, bloom};
 use crate::store::checkpoint::chunk_writer::{CheckpointTask, ChunkWriter, PageAccess, Workers};
+use crate::store::checkpoint::two_threads::do_both;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::hash_stream::{KeySource, KeyStream};
-use crate::sys::lock;
 use crate::sys::storage::read_exact_at;
 
 /// Pages in the largest unit, 2 MiB, in which Linux caches and maps a file.
@@ -338,22 +337,9 @@ impl<'a> BloomPass<'a> {
         let (low, high) = bytes.split_at_mut((middle - start) as usize * PAGE_BYTES);
         let before = keys.partition_point(|key| self.out.layer.page_of(*key) < middle);
         let (low_keys, high_keys) = keys.split_at(before);
-        let high = Mutex::new(Some(high));
-        // The first thread that reaches it takes it.
-        let second_half = || match lock(&high).take() {
-            Some(high) => self.apply_run(middle..end, high, high_keys),
-            None => Ok(()),
-        };
-        std::thread::scope(|scope| {
-            let other = std::thread::Builder::new().spawn_scoped(scope, second_half);
-            let own = self.apply_run(start..middle, low, low_keys);
-            let own = own.and_then(|()| second_half());
-            match other.map(std::thread::ScopedJoinHandle::join) {
-                Ok(Ok(other)) => own.and(other),
-                Ok(Err(panic)) => std::panic::resume_unwind(panic),
-                Err(_) => own,
-            }
-        })
+        let first = || self.apply_run(start..middle, low, low_keys);
+        let second = || self.apply_run(middle..end, high, high_keys);
+        do_both(first, second).map(drop)
     }
 
     /// Applies its keys to one page. Leaves a page without keys unchanged, unless it is blank, or was blank when an

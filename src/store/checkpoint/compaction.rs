@@ -10,12 +10,15 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
+use crate::page::space::Space;
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
 use crate::segment::fences::pages_with_fences;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
-use crate::store::checkpoint::chunk_writer::PageAccess;
+use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::checkpoint::occasion::Occasion;
+use crate::store::checkpoint::two_threads::do_both;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
     expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
@@ -79,20 +82,16 @@ impl<'a> Compaction<'a> {
         if !both_name_it || free * WORTH_SHARE < room.end() {
             return Ok(false);
         }
-        let mut order: Vec<usize> = (0..segments.len()).collect();
-        order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
-        let last = order.first().copied();
-        let (mut moved, mut bytes) = (false, Vec::new());
-        for index in order {
-            let end = range(&segments, index, space).end;
-            if !moved && room.fits_before(segments[index].extent()) {
-                raise_reused(&*file.raw, &file.place, directory.version)?;
-            }
-            if let Some(found) = self.move_down(segments[index], end, &mut room, &mut bytes)? {
-                segments[index] = found;
-                moved = true;
-            }
+        let moves = moves_down(&segments, &mut room);
+        if !moves.is_empty() {
+            raise_reused(&*file.raw, &file.place, directory.version)?;
         }
+        let mut moved = false;
+        for (index, found) in self.move_all(&moves, &segments, space)? {
+            segments[index] = found;
+            moved = true;
+        }
+        let last = (0..segments.len()).max_by_key(|index| segments[*index].first_page);
         if !moved
             && may_split
             && let Some(last) = last
@@ -155,20 +154,40 @@ impl<'a> Compaction<'a> {
         Ok(Some(pieces))
     }
 
-    /// Moves a segment into the first free room that has space for it and lies before it, if there is any and the segment
-    /// is whole.
-    fn move_down(
+    /// Moves segments, on two threads if the store may use some. Returns those that were whole, with their indexes.
+    fn move_all(
+        &self,
+        moves: &[Move],
+        segments: &[Segment],
+        space: Space,
+    ) -> Result<Vec<(usize, Segment)>> {
+        let move_some = |moves: &[Move]| {
+            let mut bytes = Vec::new();
+            let moved = moves.iter().map(|one| {
+                let end = range(segments, one.index, space).end;
+                let moved = self.move_one(segments[one.index], end, one.first_page, &mut bytes)?;
+                Ok(moved.map(|moved| (one.index, moved)))
+            });
+            moved.filter_map(Result::transpose).collect()
+        };
+        match Occasion::Awaited.workers(self.access.options) {
+            Workers::One => move_some(moves),
+            Workers::Two => {
+                let (some, others) = moves.split_at(moves.len() / 2);
+                let moved: (Vec<_>, Vec<_>) = do_both(|| move_some(some), || move_some(others))?;
+                Ok([moved.0, moved.1].concat())
+            }
+        }
+    }
+
+    /// Moves a segment to free pages, if it is whole.
+    fn move_one(
         &self,
         segment: Segment,
         end: u64,
-        room: &mut FreeRoom,
+        first_page: u64,
         bytes: &mut Vec<u8>,
     ) -> Result<Option<Segment>> {
-        let extent = segment.extent();
-        let pages = extent.end - extent.start;
-        let Some(first_page) = room.take_before(pages, extent.start) else {
-            return Ok(None);
-        };
         self.read(&segment, bytes)?;
         let image = Image::of(segment, end, bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
@@ -213,6 +232,25 @@ impl<'a> Compaction<'a> {
         }
         Ok(())
     }
+}
+
+/// A segment that is to move, by its index, and where to.
+struct Move {
+    index: usize,
+    first_page: u64,
+}
+
+/// Returns which segments move: those at the end of the file first, each into the first free run before it that has space
+/// for it.
+fn moves_down(segments: &[Segment], room: &mut FreeRoom) -> Vec<Move> {
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+    let moves = order.into_iter().filter_map(|index| {
+        let extent = segments[index].extent();
+        let first_page = room.take_before(extent.end - extent.start, extent.start)?;
+        Some(Move { index, first_page })
+    });
+    moves.collect()
 }
 
 /// Returns what nothing names.

@@ -2,7 +2,7 @@
 //! superblock names.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
@@ -18,13 +18,20 @@ use crate::segment::pages::SegmentPages;
 use crate::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
 use crate::store::checkpoint::absence_update::{AbsenceUpdate, Merge};
 use crate::store::checkpoint::aligned_writer::AlignedWriter;
-use crate::store::checkpoint::chunk_writer::PageAccess;
+use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::checkpoint::room_share::RoomShare;
+use crate::store::checkpoint::two_threads::do_both;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
     named, raise_reused, read_directory, read_segment, write_directory,
 };
+
+/// Segments from which on two threads merge them.
+const LEAST_FOR_TWO: usize = 8;
+/// Pages that each of two threads takes at once: 32 MiB.
+const PAGES_AT_ONCE: u64 = 8192;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
@@ -34,7 +41,7 @@ pub(crate) struct FingerprintPass<'a> {
     old: Vec<Segment>,
     /// The sequence of the superblock that ends the checkpoint.
     sequence: u64,
-    room: FreeRoom,
+    room: Mutex<FreeRoom>,
     named: Vec<Range<u64>>,
 }
 
@@ -67,7 +74,7 @@ impl<'a> FingerprintPass<'a> {
             directory,
             old: found.segments,
             sequence,
-            room: FreeRoom::around(named.clone()),
+            room: Mutex::new(FreeRoom::around(named.clone())),
             named,
         })
     }
@@ -80,7 +87,7 @@ impl<'a> FingerprintPass<'a> {
     /// Spares sections that this checkpoint has written.
     pub(crate) fn spare(&mut self, sections: &[Section]) {
         self.named.extend(sections.iter().map(Section::numbers));
-        self.room = FreeRoom::around(self.named.clone());
+        self.room = Mutex::new(FreeRoom::around(self.named.clone()));
     }
 
     /// Returns the sequence of the superblock that ends the checkpoint.
@@ -94,41 +101,88 @@ impl<'a> FingerprintPass<'a> {
         &mut self,
         source: ChangeSource<'_>,
         merge: &Merge,
-        generation: u64,
         held: Option<&SegmentPages>,
     ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
-        let most = self.access.options.chunk_keys();
-        let mut io = SegmentIo {
-            access: self.access,
-            room: &mut self.room,
-            changes: ChangeStream::new(source, self.space, most),
-            generation,
-            writer: AlignedWriter::new(self.access.file),
-            absence: AbsenceUpdate::begin(self.access.options, self.space, merge, held),
-        };
-        let pass = Pass::new(&mut io, self.space, &self.old, merge.count);
-        let segments = pass.run().map_err(|failure| failure.0)?;
-        io.writer.finish()?;
-        let absence = io.absence.into_filter();
+        let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
+        let segments = self.merge(source, merge, &absence)?;
+        let absence = absence.into_filter();
         if segments == self.old && !self.access.state.is_repairing() {
             return Ok((self.directory, absence));
         }
-        Ok((self.write_directory(&segments, generation)?, absence))
+        let directory = self.write_directory(&segments, merge.generation)?;
+        Ok((directory, absence))
+    }
+
+    /// Merges changes, on two threads if a caller waits.
+    fn merge(
+        &self,
+        source: ChangeSource<'_>,
+        merge: &Merge,
+        absence: &AbsenceUpdate,
+    ) -> Result<Vec<Segment>> {
+        let all = self.old.len();
+        let workers = merge.occasion.workers(self.access.options);
+        match source {
+            // Each thread would read the whole of a log.
+            ChangeSource::Buffer(buffer) if workers == Workers::Two && all >= LEAST_FOR_TWO => {
+                let merge_part = |part| {
+                    let io = self.io(ChangeSource::Buffer(buffer), merge, absence, PAGES_AT_ONCE);
+                    self.merge_part(io, merge.count, part)
+                };
+                let (first, second) = (|| merge_part(0..all / 2), || merge_part(all / 2..all));
+                let (mut segments, others) = do_both(first, second)?;
+                segments.extend(others);
+                Ok(segments)
+            }
+            source => self.merge_part(self.io(source, merge, absence, 0), merge.count, 0..all),
+        }
+    }
+
+    fn io<'p>(
+        &'p self,
+        source: ChangeSource<'p>,
+        merge: &Merge,
+        absence: &'p AbsenceUpdate,
+        pages_at_once: u64,
+    ) -> SegmentIo<'a, 'p> {
+        let most = self.access.options.chunk_keys();
+        SegmentIo {
+            access: self.access,
+            room: RoomShare::new(&self.room, pages_at_once),
+            changes: ChangeStream::new(source, self.space, most),
+            generation: merge.generation,
+            writer: AlignedWriter::new(self.access.file),
+            absence,
+        }
+    }
+
+    fn merge_part(
+        &self,
+        mut io: SegmentIo<'_, '_>,
+        count: u64,
+        part: Range<usize>,
+    ) -> Result<Vec<Segment>> {
+        let pass = Pass::new(&mut io, self.space, &self.old, count).of_part(part);
+        let segments = pass.run().map_err(|failure| failure.0)?;
+        io.writer.finish()?;
+        Ok(segments)
     }
 
     fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
         let pages = directory_pages(segments.len() as u64);
         let file = self.access.file;
+        let mut room = RoomShare::new(&self.room, 0);
         let places = [
-            take(self.access, &mut self.room, pages)?,
-            take(self.access, &mut self.room, pages)?,
+            take(self.access, &mut room, pages)?,
+            take(self.access, &mut room, pages)?,
         ];
+        drop(room);
         let (version, path) = (self.sequence, &*file.place);
         write_directory(&*file.raw, path, segments, places, (version, generation))
     }
 }
 
-fn take(access: PageAccess<'_>, room: &mut FreeRoom, pages: u64) -> Result<u64> {
+fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
     room.take(pages).ok_or_else(|| Error::NoSpace {
         action: "find room in",
         path: access.file.place.to_path_buf(),
@@ -138,11 +192,11 @@ fn take(access: PageAccess<'_>, room: &mut FreeRoom, pages: u64) -> Result<u64> 
 /// The store file, as a pass sees it.
 struct SegmentIo<'a, 'p> {
     access: PageAccess<'a>,
-    room: &'p mut FreeRoom,
+    room: RoomShare<'p>,
     changes: ChangeStream<'p>,
     generation: u64,
     writer: AlignedWriter<'a>,
-    absence: AbsenceUpdate,
+    absence: &'p AbsenceUpdate,
 }
 
 /// Why a pass ended.
@@ -177,7 +231,7 @@ impl PassIo for SegmentIo<'_, '_> {
     }
 
     fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), PassFailure> {
-        let first_page = take(self.access, self.room, draft.pages_in_file())?;
+        let first_page = take(self.access, &mut self.room, draft.pages_in_file())?;
         let (segment, bytes) = draft.place(first_page, self.generation);
         self.writer.write(&bytes, page_offset(first_page))?;
         Ok((segment, bytes))

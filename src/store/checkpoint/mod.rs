@@ -12,5 +12,7 @@ pub(crate) mod compaction;
 pub(crate) mod counting_pass;
 pub(crate) mod fingerprint_pass;
 pub(crate) mod occasion;
+pub(crate) mod room_share;
 pub(crate) mod run;
 pub(crate) mod section_rewrite;
+pub(crate) mod two_threads;
