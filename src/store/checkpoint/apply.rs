@@ -9,6 +9,7 @@ use crate::file::layout::FIRST_PAGE;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::file::{FormatError, Layer, LayerPages, SectionKind, Superblock};
 use crate::log::{Cut, LogError, LogFile, RecordKind};
+use crate::segment::absence_filter::AbsenceFilter;
 use crate::store::checkpoint::absence_update::Merge;
 use crate::store::checkpoint::bloom_pass::BloomPass;
 use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess};
@@ -183,11 +184,25 @@ impl LogApplier<'_> {
             directory: Some(directory),
             sections,
         };
+        self.name_segments(superblock, absence)
+    }
+
+    /// Makes the pages of a directory durable, and then the superblock that names it, twice. `absence` is the filter of its
+    /// segments.
+    fn name_segments(
+        &self,
+        superblock: Superblock,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<Superblock> {
+        let file = self.access.file;
+        let version = superblock
+            .directory
+            .map_or(0, |directory| directory.version);
         file.sync("sync the pages of")?;
         // Another thread may map the directory as soon as it is named.
-        self.views.set_absence(directory.version, absence);
-        let written = file.write_superblock(&superblock);
-        written.inspect_err(|_| self.views.set_absence(directory.version, None))?;
+        self.views.set_absence(version, absence);
+        file.write_superblock(&superblock)
+            .inspect_err(|_| self.views.set_absence(version, None))?;
         // From here on the room of the old segments is free: no superblock names it.
         let again = Superblock {
             sequence: superblock.sequence + 1,
