@@ -17,6 +17,8 @@ use crate::sys::sync::{AtomicBool, Ordering};
 const BITS: u64 = 12;
 /// With fewer bits for each key, the filter is made anew at the next occasion.
 const LEAST_BITS: u64 = 6;
+/// With fewer bits for each key, it lets so many through that it isn't worth its line of memory: a third.
+const WORTHLESS_BITS: u64 = 3;
 /// Changes for each segment from which on a checkpoint surely rewrites all of them, so that it sees all keys.
 const CHANGES_FOR_ALL: u64 = 64;
 /// The bytes of pages from which on a filter pays. The processor's caches hold less.
@@ -54,6 +56,7 @@ impl AbsenceUpdate {
         let held = held.filter(|held| held.version() == merge.directory.version);
         let held = held.and_then(SegmentPages::absence).map(Arc::clone);
         let keys = merge.directory.keys.saturating_add(merge.count);
+        let held = held.filter(|held| held.bytes() >= bytes_for(keys, WORTHLESS_BITS));
         let has_room = |held: &Arc<AbsenceFilter>| held.bytes() >= bytes_for(keys, LEAST_BITS);
         let is_new = !held.as_ref().is_some_and(has_room) && pays(options, merge, keys);
         // Without memory for it, look-ups go on without a filter.
@@ -187,6 +190,32 @@ mod tests {
         merge(&other, 6003..6006);
         assert!(filter_of(&other).is_none());
         assert_all(&other, 0..6006, true);
+    }
+
+    #[test]
+    fn a_filter_that_can_not_grow_is_given_up_when_it_is_worth_nothing() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        made(&path, 4000);
+        let store = options().open(&path).unwrap();
+        merge(&store, 4000..6000);
+        let bytes = filter_of(&store).unwrap().bytes();
+        let view = store.engine.views.current().unwrap();
+        let space = store.engine.file.header.space().unwrap();
+        let directory = view.superblock.directory.unwrap();
+        let updated = |keys: u64| {
+            let merge = Merge {
+                directory,
+                count: keys - directory.keys,
+                generation: 7,
+                occasion: Occasion::Awaited,
+            };
+            let held = view.segments.as_deref();
+            AbsenceUpdate::begin(&Options::new(), space, &merge, held).into_filter()
+        };
+        let most = bytes * 8 / WORTHLESS_BITS;
+        assert!(updated(most).is_some_and(|kept| kept.bytes() == bytes));
+        assert!(updated(most + WORTHLESS_BITS).is_none());
     }
 
     /// What others merge is not in the filter of this handle.

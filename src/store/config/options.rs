@@ -249,6 +249,10 @@ impl Options {
     ///
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
     /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
+    ///
+    /// By default, a handle that fills a store of [`Kind::Fingerprint`] with one buffer after another also keeps a filter of
+    /// absent keys in memory, with 6 to 12 bits for each key, of at most half the bytes that buffers may take. With a size
+    /// that is set here there is none.
     pub fn buffer(mut self, bytes: u64) -> Self {
         self.buffer = bytes;
         (self.granted, self.between) = (true, None);
