@@ -284,7 +284,7 @@ impl Buffer {
         mut keep: impl FnMut(u64, u16) -> bool,
     ) {
         self.for_each_bucket_in(hashes, |bucket, states| {
-            // Sorted here without a branch, half of which would be mispredicted.
+            // Sorted here without branches: half of them would be mispredicted.
             let mut kept = [u64::MAX; SLOTS];
             let mut count = 0;
             for (place, word) in bucket.iter().enumerate().take(used_places(states)) {

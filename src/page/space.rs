@@ -41,12 +41,12 @@ impl Space {
     pub(crate) fn rounded(self, hash: u64) -> u64 {
         // The low half of the product falls by the count with each hash below, and the high half stays until it is below
         // the count.
-        hash - self.times(hash.wrapping_mul(self.count))
+        hash - self.quotient(hash.wrapping_mul(self.count))
     }
 
     /// Divides by the count.
     #[inline]
-    fn times(self, number: u64) -> u64 {
+    fn quotient(self, number: u64) -> u64 {
         // 2^64 / count is at most 1 above the inverse, so this is the quotient or 1 less.
         let least = ((u128::from(number) * u128::from(self.inverse)) >> 64) as u64;
         least + u64::from(number - least * self.count >= self.count)
@@ -99,7 +99,7 @@ mod tests {
             let space = Space::new(count).unwrap();
             let edge = (number - number % count).wrapping_add(beside).wrapping_sub(1);
             for number in [number, edge, u64::MAX] {
-                prop_assert_eq!(space.times(number), number / count);
+                prop_assert_eq!(space.quotient(number), number / count);
             }
         }
 

@@ -27,6 +27,8 @@ pub(crate) struct AbsenceFilter {
     words: Region,
     /// Words for each fingerprint of the space, times 2^64.
     scale: u64,
+    /// How many fingerprints were added, each time that one was.
+    added: AtomicU64,
 }
 
 impl AbsenceFilter {
@@ -38,11 +40,17 @@ impl AbsenceFilter {
             words: Region::private(words)?,
             // It is 2^64 if there is a word for each fingerprint.
             scale: u64::try_from(scale).unwrap_or(u64::MAX),
+            added: AtomicU64::new(0),
         })
     }
 
     pub(crate) fn bytes(&self) -> u64 {
         self.words.words().len() as u64 * 8
+    }
+
+    /// Returns how many fingerprints were added, those counted again that were added again.
+    pub(crate) fn added(&self) -> u64 {
+        self.added.load(Ordering::Relaxed)
     }
 
     /// Adds fingerprints, which rise. Others may look meanwhile, and other threads may add those of other ranges.
@@ -51,6 +59,8 @@ impl AbsenceFilter {
         let (Some(first), Some(last)) = (fingerprints.first(), fingerprints.last()) else {
             return;
         };
+        self.added
+            .fetch_add(fingerprints.len() as u64, Ordering::Relaxed);
         let (first, last) = (self.place(*first), self.place(*last));
         let words = self.words.words();
         let (mut place, mut bits) = (first, 0);
@@ -66,8 +76,8 @@ impl AbsenceFilter {
         set(&words[last], bits, true);
     }
 
-    /// Returns whether a fingerprint may have been added. Of one that was, it never says no, once what added it is known
-    /// to this thread.
+    /// Returns whether a fingerprint may have been added. Never returns `false` for one whose addition happened before this
+    /// call.
     #[inline(always)]
     pub(crate) fn may_contain(&self, fingerprint: u64) -> bool {
         let mask = mask(fingerprint);
@@ -108,7 +118,7 @@ impl AbsenceFilter {
 
     /// Asks for the line of the processor's cache in which a fingerprint's word lies.
     #[inline(always)]
-    fn prefetch(&self, fingerprint: u64) {
+    pub(crate) fn prefetch(&self, fingerprint: u64) {
         crate::sys::prefetch(&self.words.words()[self.place(fingerprint)]);
     }
 

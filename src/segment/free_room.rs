@@ -9,7 +9,7 @@ use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT};
 /// nowhere.
 ///
 /// Named is what either superblock names, whole directories and sections included, what a snapshot has pinned, and what
-/// this checkpoint has [taken](Self::take). Nothing of that is ever handed out.
+/// this checkpoint has [taken](Self::take) and not given back. Nothing of that is ever handed out.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct FreeRoom {
     /// The ends of free runs by their starts. No two of them touch.
@@ -65,8 +65,8 @@ impl FreeRoom {
         Some(start)
     }
 
-    /// Takes a run of `at_once` pages, or of `pages` if only one of so many is free before the end. Returns `None` if no file
-    /// has as many pages.
+    /// Takes a run of `at_once` pages; one of `pages` if that many are free before the end and `at_once` are not. Returns
+    /// `None` if no file has as many pages.
     pub(crate) fn take_run(&mut self, pages: u64, at_once: u64) -> Option<Range<u64>> {
         let many = at_once.max(pages);
         let fits = |pages: u64| self.lengths.range((pages, 0)..).next().is_some();
@@ -77,7 +77,7 @@ impl FreeRoom {
         first.or_else(|| self.take(pages).map(|start| start..start + pages))
     }
 
-    /// Frees pages that were taken.
+    /// Frees pages that were taken and not given back since.
     pub(crate) fn give_back(&mut self, mut run: Range<u64>) {
         if run.is_empty() {
             return;

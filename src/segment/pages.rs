@@ -232,6 +232,9 @@ impl SegmentPages {
     /// Asks for the lines that a look-up of a key begins with.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
+        if let Some(absence) = &self.absence {
+            absence.prefetch(self.space.fingerprint(hash));
+        }
         self.lookup().prefetch(hash);
     }
 

@@ -38,11 +38,11 @@ pub(crate) trait PassIo {
         false
     }
 
-    /// Is told of fingerprints that the new segments have.
+    /// Is told of fingerprints that the new segments may have, sorted.
     fn note(&mut self, _origin: Origin, _fingerprints: &[u64]) {}
 
-    /// Is told that a segment stays as it is, unread.
-    fn note_unread(&mut self) {}
+    /// Is told that a segment stays as it is, and that its fingerprints are not noted.
+    fn note_kept(&mut self) {}
 
     /// Returns how many pages a segment is to have, about.
     fn target_pages(&self) -> usize {
@@ -223,7 +223,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
     }
 
     fn keep(&mut self, segment: Segment) {
-        self.io.note_unread();
+        self.io.note_kept();
         self.new.push(segment);
     }
 
@@ -287,7 +287,9 @@ impl<'a, I: PassIo> Pass<'a, I> {
     fn write(&mut self, draft: Draft) -> Result<(), I::Error> {
         let (segment, memory) = self.io.write(draft)?;
         self.new.push(segment);
-        self.memory = memory;
+        if memory.capacity() > self.memory.capacity() {
+            self.memory = memory;
+        }
         Ok(())
     }
 

@@ -19,17 +19,18 @@ const BITS: u64 = 12;
 const LEAST_BITS: u64 = 6;
 /// With fewer bits for each key, it lets so many through that it isn't worth its line of memory: a third.
 const WORTHLESS_BITS: u64 = 3;
-/// Changes for each segment from which on a checkpoint surely rewrites all of them, so that it sees all keys.
+/// Changes for each segment from which on a checkpoint most likely rewrites all of them, so that it sees all keys.
 const CHANGES_FOR_ALL: u64 = 64;
 /// The bytes of pages from which on a filter pays. The processor's caches hold less.
 const LEAST_FILTERED: u64 = 32 << 20;
 
-/// The filter that will contain all fingerprints once the checkpoint is through.
+/// The filters that may contain all fingerprints once the checkpoint is through.
 pub(crate) struct AbsenceUpdate {
-    filter: Option<Arc<AbsenceFilter>>,
-    /// The filter is new: it gets the old fingerprints too.
-    is_new: bool,
-    /// Whether a segment stays as it is, unread.
+    /// That of the segments of before. It gets what is new.
+    held: Option<Arc<AbsenceFilter>>,
+    /// One that takes its place, if the checkpoint sees all fingerprints.
+    made: Option<Arc<AbsenceFilter>>,
+    /// Whether the fingerprints of a segment are not noted.
     is_incomplete: AtomicBool,
 }
 
@@ -55,40 +56,46 @@ impl AbsenceUpdate {
     ) -> Self {
         let held = held.filter(|held| held.version() == merge.directory.version);
         let held = held.and_then(SegmentPages::absence).map(Arc::clone);
+        let has_bits = |held: &Arc<AbsenceFilter>, bits: u64| {
+            // Those that were removed are in it as well.
+            held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
+        };
+        let held = held.filter(|held| has_bits(held, WORTHLESS_BITS));
+        let has_room = held.as_ref().is_some_and(|held| has_bits(held, LEAST_BITS));
         let keys = merge.directory.keys.saturating_add(merge.count);
-        let held = held.filter(|held| held.bytes() >= bytes_for(keys, WORTHLESS_BITS));
-        let has_room = |held: &Arc<AbsenceFilter>| held.bytes() >= bytes_for(keys, LEAST_BITS);
-        let is_new = !held.as_ref().is_some_and(has_room) && pays(options, merge, keys);
-        // Without memory for it, look-ups go on without a filter.
-        let made = || AbsenceFilter::empty(space, bytes_for(keys, BITS));
+        let made = match !has_room && pays(options, merge, keys) {
+            // Without memory for it, look-ups go on with the old one.
+            true => AbsenceFilter::empty(space, bytes_for(keys, BITS)).ok(),
+            false => None,
+        };
         Self {
-            filter: match is_new {
-                true => made().ok().map(Arc::new),
-                false => held,
-            },
-            is_new,
+            held,
+            made: made.map(Arc::new),
             is_incomplete: AtomicBool::new(false),
         }
     }
 
-    /// Adds fingerprints that the new segments have.
+    /// Adds fingerprints that the new segments may have, sorted.
     pub(crate) fn note(&self, origin: Origin, fingerprints: &[u64]) {
-        if let Some(filter) = &self.filter
-            && (self.is_new || origin == Origin::New)
+        if let Some(made) = &self.made {
+            made.add(fingerprints);
+        }
+        if let Some(held) = &self.held
+            && origin == Origin::New
         {
-            filter.add(fingerprints);
+            held.add(fingerprints);
         }
     }
 
-    /// Takes note that a segment stays as it is, unread.
-    pub(crate) fn note_unread(&self) {
+    /// Takes note that a segment stays as it is, and that its fingerprints are not noted.
+    pub(crate) fn note_kept(&self) {
         self.is_incomplete.store(true, Ordering::Relaxed);
     }
 
-    /// Returns the filter of the new segments, if it contains all of their fingerprints.
+    /// Returns the filter of the new segments, if one contains all of their fingerprints.
     pub(crate) fn into_filter(self) -> Option<Arc<AbsenceFilter>> {
-        let is_whole = !self.is_new || !self.is_incomplete.load(Ordering::Relaxed);
-        self.filter.filter(|_| is_whole)
+        let is_incomplete = self.is_incomplete.load(Ordering::Relaxed);
+        self.made.filter(|_| !is_incomplete).or(self.held)
     }
 }
 
@@ -290,6 +297,46 @@ mod tests {
         assert_all(&store, 500..4000, true);
         merge(&store, 0..500);
         assert_all(&store, 0..4000, true);
+    }
+
+    /// As many keys come as go.
+    #[test]
+    fn a_filter_that_removed_keys_fill_is_made_anew() {
+        let folder = TempDir::new().unwrap();
+        let store = made(&folder.path().join("store"), 4000);
+        let first = filter_of(&store).unwrap();
+        for round in 0..8 {
+            let (gone, come) = (round * 1000, (round + 4) * 1000);
+            for key in gone..gone + 1000 {
+                assert!(store.remove_hash(key).unwrap());
+            }
+            merge(&store, come..come + 1000);
+            let filter = filter_of(&store).unwrap();
+            assert!(
+                filter.bytes() * 8 >= filter.added() * LEAST_BITS,
+                "round {round}"
+            );
+            assert_all(&store, gone..gone + 1000, false);
+            assert_all(&store, gone + 1000..come + 1000, true);
+        }
+        assert!(!Arc::ptr_eq(&first, &filter_of(&store).unwrap()));
+    }
+
+    /// What is handed over is not kept twice, and nothing outlives the handle's closing.
+    #[test]
+    fn a_filter_ends_with_its_segments() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = made(&path, 4000);
+        let filter = Arc::downgrade(&filter_of(&store).unwrap());
+        let other = options().open(&path).unwrap();
+        merge(&other, 4000..6000);
+        assert_all(&store, 0..6000, true);
+        assert!(filter.upgrade().is_none());
+        let filter = Arc::downgrade(&filter_of(&other).unwrap());
+        store.close().unwrap();
+        other.close().unwrap();
+        assert!(filter.upgrade().is_none());
     }
 
     #[test]

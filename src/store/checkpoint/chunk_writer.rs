@@ -17,7 +17,7 @@ use crate::sys::storage::write_all_at;
 /// How many threads may work on a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Workers {
-    /// The checkpoint runs in the background, or the store must not use threads.
+    /// The checkpoint is that of a full buffer, mostly in the background, or the store must not use threads.
     One,
     /// A caller waits for the checkpoint.
     Two,

@@ -96,7 +96,7 @@ impl<'a> FingerprintPass<'a> {
     }
 
     /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result. Syncs nothing.
-    /// Also returns the filter of the new segments. `held` are those of before as this handle has them.
+    /// Also returns the filter of the segments if they are new ones. `held` are those of before as this handle has them.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
@@ -105,12 +105,11 @@ impl<'a> FingerprintPass<'a> {
     ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
         let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
         let segments = self.merge(source, merge, &absence)?;
-        let absence = absence.into_filter();
         if segments == self.old && !self.access.state.is_repairing() {
-            return Ok((self.directory, absence));
+            return Ok((self.directory, None));
         }
         let directory = self.write_directory(&segments, merge.generation)?;
-        Ok((directory, absence))
+        Ok((directory, absence.into_filter()))
     }
 
     /// Merges changes, on two threads if a caller waits.
@@ -249,8 +248,8 @@ impl PassIo for SegmentIo<'_, '_> {
         self.absence.note(origin, fingerprints);
     }
 
-    fn note_unread(&mut self) {
-        self.absence.note_unread();
+    fn note_kept(&mut self) {
+        self.absence.note_kept();
     }
 
     fn target_pages(&self) -> usize {

@@ -1,4 +1,4 @@
-//! Why a checkpoint runs, and what follows from that.
+//! Why a checkpoint runs or a store is closed small, and what follows from that.
 
 use crate::store::checkpoint::chunk_writer::Workers;
 use crate::store::config::options::Options;
@@ -8,12 +8,12 @@ use crate::store::config::options::Options;
 pub(crate) enum Occasion {
     /// A buffer is full: more keys are coming.
     FullBuffer,
-    /// A caller waits for it. Perhaps the handle is closing.
+    /// A caller waits, perhaps for the handle to close.
     Awaited,
 }
 
 impl Occasion {
-    /// Returns how many threads may work on the checkpoint.
+    /// Returns how many threads may work.
     pub(crate) fn workers(self, options: &Options) -> Workers {
         match self {
             Occasion::Awaited if options.background => Workers::Two,

@@ -16,7 +16,7 @@ const BACKGROUND_SHARE: u64 = 2;
 const AVAILABLE_SHARE: u64 = 4;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
-/// A filter of absent keys takes at most what buffers may take, divided by this.
+/// A filter of absent keys takes at most what the buffers of an exclusive handle may take, divided by this.
 const ABSENCE_SHARE: u64 = 2;
 /// A buffer is at most this many times as large as the one before it, so that a short session stays small.
 const GROWTH_STEP: u64 = 4;

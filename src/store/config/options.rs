@@ -251,8 +251,8 @@ impl Options {
     /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
     ///
     /// By default, a handle that fills a store of [`Kind::Fingerprint`] with one buffer after another also keeps a filter of
-    /// absent keys in memory, with 6 to 12 bits for each key, of at most half the bytes that buffers may take. With a size
-    /// that is set here there is none.
+    /// absent keys in memory, with 3 to 12 bits for each key: at most a sixteenth of the memory that the process may have, and
+    /// an eighth of what is available. With a size that is set here there is none.
     pub fn buffer(mut self, bytes: u64) -> Self {
         self.buffer = bytes;
         (self.granted, self.between) = (true, None);

@@ -307,6 +307,7 @@ impl ViewCell {
         let _renewal = lock(&self.renewal);
         let old = self.cell.load_full();
         let lease = old.lease.clone()?;
+        self.set_absence(0, None);
         self.cell.store(Arc::new(View {
             active: Arc::clone(&old.active),
             sealed: old.sealed.clone(),
@@ -321,14 +322,15 @@ impl ViewCell {
 
     /// Sets the filter that contains all fingerprints of a directory that a checkpoint of this handle is about to publish.
     pub(crate) fn set_absence(&self, version: u64, filter: Option<Arc<AbsenceFilter>>) {
-        *lock(&self.absence) = filter.map(|filter| (version, filter));
+        let filter = filter.map(|filter| (version, filter));
+        // What was there is dropped without the lock.
+        let _ = std::mem::replace(&mut *lock(&self.absence), filter);
     }
 
-    /// Returns the filter of a directory's segments, if this handle has one.
-    fn absence_of(&self, version: u64) -> Option<Arc<AbsenceFilter>> {
-        let absence = lock(&self.absence);
-        let (_, filter) = absence.as_ref().filter(|(of, _)| *of == version)?;
-        Some(Arc::clone(filter))
+    /// Takes the filter of a directory's segments, if this handle has one. From here on the segments keep it.
+    fn take_absence(&self, version: u64) -> Option<Arc<AbsenceFilter>> {
+        let taken = lock(&self.absence).take_if(|(of, _)| *of == version);
+        taken.map(|(_, filter)| filter)
     }
 
     fn try_renew(
@@ -355,7 +357,7 @@ impl ViewCell {
                 &self.file.place,
                 (superblock, space),
                 Some(old),
-                |version| self.absence_of(version),
+                |version| self.take_absence(version),
             )
         };
         old.next(turn, superblock, find, map)
@@ -368,7 +370,7 @@ pub(crate) fn map_all(
     path: &Path,
     (superblock, space): (&Superblock, Option<Space>),
     old: Option<&View>,
-    absence_of: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
+    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
@@ -376,7 +378,12 @@ pub(crate) fn map_all(
         (Some(space), Some(directory)) => {
             let held = old.and_then(|old| old.segments.as_ref());
             Some(map_segments(
-                &**file, path, &directory, space, held, absence_of,
+                &**file,
+                path,
+                &directory,
+                space,
+                held,
+                take_absence,
             )?)
         }
         _ => None,
@@ -396,7 +403,7 @@ fn map_segments(
     directory: &DirectoryRef,
     space: Space,
     held: Option<&Arc<SegmentPages>>,
-    absence_of: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
+    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Arc<SegmentPages>> {
     if let Some(held) = held.filter(|held| held.version() == directory.version) {
         return Ok(Arc::clone(held));
@@ -420,7 +427,9 @@ fn map_segments(
     let held = held.map(Arc::as_ref);
     let pages = SegmentPages::new(found.segments, space, directory, map, held);
     let pages = pages.map_err(failed)?;
-    Ok(Arc::new(pages.with_absence(absence_of(directory.version))))
+    Ok(Arc::new(
+        pages.with_absence(take_absence(directory.version)),
+    ))
 }
 
 /// What opening and renewing a view wait for when checkpoints write over a directory while it is read.
