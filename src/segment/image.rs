@@ -99,6 +99,16 @@ impl<'a> Image<'a> {
         listed.ok_or(SegmentFault::List { number, fault })
     }
 
+    /// Returns the fingerprints of all pages, in order; `None` if one of them is not whole.
+    pub(crate) fn list(&self) -> Option<Vec<u64>> {
+        self.check_fences().ok()?;
+        let mut list = Vec::new();
+        for index in 0..self.pages.len() {
+            self.list_page(index, &mut list).ok()?;
+        }
+        Some(list)
+    }
+
     /// Returns some of the pages, counted within the segment, to be placed elsewhere.
     pub(crate) fn part(&self, pages: Range<usize>) -> Draft {
         let fences = pages.clone().map(|index| self.fence(index)).collect();

@@ -41,8 +41,13 @@ pub(crate) trait PassIo {
     /// Is told of fingerprints that the new segments may have, sorted.
     fn note(&mut self, _origin: Origin, _fingerprints: &[u64]) {}
 
-    /// Is told that a segment stays as it is, and that its fingerprints are not noted.
-    fn note_kept(&mut self) {}
+    /// Returns whether it is to be told of all fingerprints, those of segments included that stay as they are.
+    fn notes_all(&self) -> bool {
+        false
+    }
+
+    /// Is told that the fingerprints of a segment can't be told, since it is damaged.
+    fn note_damaged(&mut self) {}
 
     /// Returns how many pages a segment is to have, about.
     fn target_pages(&self) -> usize {
@@ -164,8 +169,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         if parts <= 1 {
             self.load_changes(own.clone())?;
             if self.is_idle() && !self.io.reads_all() {
-                self.keep(segment);
-                return Ok(());
+                return self.keep(segment, own.end);
             }
         }
         let mut bytes = std::mem::take(&mut self.bytes);
@@ -193,8 +197,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         {
             match image.is_whole() {
                 true if parts <= 1 && self.is_idle() => {
-                    self.keep(segment);
-                    return Ok(());
+                    return self.keep(segment, own.end);
                 }
                 true => {}
                 false => return self.salvage(image, own, parts > 1),
@@ -222,9 +225,19 @@ impl<'a, I: PassIo> Pass<'a, I> {
         Ok(())
     }
 
-    fn keep(&mut self, segment: Segment) {
-        self.io.note_kept();
+    /// Leaves a segment as it is, whose range ends here.
+    fn keep(&mut self, segment: Segment, end: u64) -> Result<(), I::Error> {
+        if self.io.notes_all() {
+            let mut bytes = std::mem::take(&mut self.bytes);
+            self.io.read(&segment, &mut bytes)?;
+            match Image::of(segment, end, &bytes).and_then(|image| image.list()) {
+                Some(list) => self.io.note(Origin::Old, &list),
+                None => self.io.note_damaged(),
+            }
+            self.bytes = bytes;
+        }
         self.new.push(segment);
+        Ok(())
     }
 
     /// Begins to pack at the first fingerprint of a range, unless what came before is to be packed together with it.

@@ -19,8 +19,9 @@ const BITS: u64 = 12;
 const LEAST_BITS: u64 = 6;
 /// With fewer bits for each key, it lets so many through that it isn't worth its line of memory: a third.
 const WORTHLESS_BITS: u64 = 3;
-/// Changes for each segment from which on a checkpoint most likely rewrites all of them, so that it sees all keys.
-const CHANGES_FOR_ALL: u64 = 64;
+/// Changes for each segment from which on a checkpoint rewrites nearly all of them. Others would be read for the filter
+/// alone.
+const CHANGES_EACH: u64 = 64;
 /// The bytes of pages from which on a filter pays. The processor's caches hold less.
 const LEAST_FILTERED: u64 = 32 << 20;
 
@@ -28,9 +29,9 @@ const LEAST_FILTERED: u64 = 32 << 20;
 pub(crate) struct AbsenceUpdate {
     /// That of the segments of before. It gets what is new.
     held: Option<Arc<AbsenceFilter>>,
-    /// One that takes its place, if the checkpoint sees all fingerprints.
+    /// One that takes its place, if it gets all fingerprints.
     made: Option<Arc<AbsenceFilter>>,
-    /// Whether the fingerprints of a segment are not noted.
+    /// Whether the fingerprints of a segment are not known.
     is_incomplete: AtomicBool,
 }
 
@@ -87,8 +88,13 @@ impl AbsenceUpdate {
         }
     }
 
-    /// Takes note that a segment stays as it is, and that its fingerprints are not noted.
-    pub(crate) fn note_kept(&self) {
+    /// Returns whether to note all fingerprints, those of segments included that stay as they are.
+    pub(crate) fn notes_all(&self) -> bool {
+        self.made.is_some()
+    }
+
+    /// Takes note that the fingerprints of a segment are not known, since it is damaged.
+    pub(crate) fn note_damaged(&self) {
         self.is_incomplete.store(true, Ordering::Relaxed);
     }
 
@@ -101,14 +107,13 @@ impl AbsenceUpdate {
 
 /// Returns whether to make a new filter for so many keys.
 fn pays(options: &Options, merge: &Merge, keys: u64) -> bool {
-    // Otherwise segments stay as they are, and their keys are not seen.
-    let sees_all = merge.count >= merge.directory.segments.saturating_mul(CHANGES_FOR_ALL);
+    let sees_most = merge.count >= merge.directory.segments.saturating_mul(CHANGES_EACH);
     let bytes = merge.directory.pages.saturating_mul(PAGE_BYTES as u64);
     if let Some(least) = options.filtered_from {
-        return sees_all && bytes >= least;
+        return sees_most && bytes >= least;
     }
     // It takes a good part of a checkpoint to make one: there should be many look-ups to come.
-    sees_all
+    sees_most
         && bytes >= LEAST_FILTERED
         && merge.occasion == Occasion::FullBuffer
         && bytes_for(keys, BITS) <= absence_share(options)
@@ -125,12 +130,15 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::file::layout::page_offset;
     use crate::hash::HashedKey;
+    use crate::sys::storage::write_all_at;
     use crate::{Kind, LEAST_BUFFER, Store, Verdict};
 
     fn options() -> Options {
         let options = Options::new().kind(Kind::Fingerprint).background(false);
         let options = options.capacity(100_000).fpr(1e-12).measured(false);
+        let options = options.seed([7; 32]);
         options
             .buffer(LEAST_BUFFER)
             .segment_pages(2)
@@ -264,15 +272,8 @@ mod tests {
         assert!(updated(&merge).is_none());
     }
 
-    /// Many changes, all of them in one segment.
-    #[test]
-    fn no_filter_comes_of_segments_that_stay_unread() {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("store");
-        let store = made(&path, 6000);
-        let other = options().open(&path).unwrap();
-        merge(&other, 6000..6003);
-        assert!(filter_of(&store).is_none());
+    /// Claims many keys, all of them in the first segment, and merges them.
+    fn merge_crowd(store: &Store) {
         let crowd: Vec<_> = (0..1500)
             .map(|hash| HashedKey::from_bits(hash << 40))
             .collect();
@@ -280,8 +281,40 @@ mod tests {
         store.claim_hashed(&crowd, &mut verdicts).unwrap();
         assert!(verdicts.iter().all(|verdict| *verdict == Verdict::New));
         store.checkpoint().unwrap();
+        let found = store.contains_hashed(&crowd).unwrap();
+        assert!(found.iter().all(|found| *found));
+    }
+
+    /// Returns a store whose handle has lost its filter.
+    fn without_filter(path: &Path) -> Store {
+        let store = made(path, 6000);
+        merge(&options().open(path).unwrap(), 6000..6003);
         assert!(filter_of(&store).is_none());
+        store
+    }
+
+    #[test]
+    fn a_new_filter_gets_the_keys_of_segments_that_stay() {
+        let folder = TempDir::new().unwrap();
+        let store = without_filter(&folder.path().join("store"));
+        merge_crowd(&store);
+        assert!(filter_of(&store).is_some());
         assert_all(&store, 0..6003, true);
+        assert_all(&store, 6003..8000, false);
+    }
+
+    #[test]
+    fn no_filter_comes_of_damaged_segments() {
+        let folder = TempDir::new().unwrap();
+        let path = folder.path().join("store");
+        let store = without_filter(&path);
+        let view = store.engine.views.current().unwrap();
+        let last = view.segments.as_ref().unwrap().page_of(u64::MAX).unwrap();
+        drop(view);
+        let file = &*store.engine.file.raw;
+        write_all_at(file, &[0xAA; 8], page_offset(last) + 4000).unwrap();
+        merge_crowd(&store);
+        assert!(filter_of(&store).is_none());
     }
 
     #[test]
@@ -363,7 +396,7 @@ mod tests {
             ..full
         };
         let few = Merge {
-            count: 40 * CHANGES_FOR_ALL - 1,
+            count: 40 * CHANGES_EACH - 1,
             ..full
         };
         let mut small = full;

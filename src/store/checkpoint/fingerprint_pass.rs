@@ -248,8 +248,12 @@ impl PassIo for SegmentIo<'_, '_> {
         self.absence.note(origin, fingerprints);
     }
 
-    fn note_kept(&mut self) {
-        self.absence.note_kept();
+    fn notes_all(&self) -> bool {
+        self.absence.notes_all()
+    }
+
+    fn note_damaged(&mut self) {
+        self.absence.note_damaged();
     }
 
     fn target_pages(&self) -> usize {
