@@ -30,8 +30,6 @@ use crate::store::storefile::segment_directory::{
 
 /// Segments from which on two threads merge them.
 const LEAST_FOR_TWO: usize = 8;
-/// Pages that each of two threads takes at once: 32 MiB.
-const PAGES_AT_ONCE: u64 = 8192;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
@@ -124,8 +122,9 @@ impl<'a> FingerprintPass<'a> {
         match source {
             // Each thread would read the whole of a log.
             ChangeSource::Buffer(buffer) if workers == Workers::Two && all >= LEAST_FOR_TWO => {
-                let merge_part = |part| {
-                    let io = self.io(ChangeSource::Buffer(buffer), merge, absence, PAGES_AT_ONCE);
+                let merge_part = |part: Range<usize>| {
+                    let pages = self.pages_after(merge, part.clone());
+                    let io = self.io(ChangeSource::Buffer(buffer), merge, absence, pages);
                     self.merge_part(io, merge.count, part)
                 };
                 let (first, second) = (|| merge_part(0..all / 2), || merge_part(all / 2..all));
@@ -135,6 +134,16 @@ impl<'a> FingerprintPass<'a> {
             }
             source => self.merge_part(self.io(source, merge, absence, 0), merge.count, 0..all),
         }
+    }
+
+    /// Returns how many pages a part of the segments will have, about, and one segment more.
+    fn pages_after(&self, merge: &Merge, part: Range<usize>) -> u64 {
+        let extents = self.old[part].iter().map(Segment::extent);
+        let pages: u64 = extents.map(|extent| extent.end - extent.start).sum();
+        let keys = self.directory.keys.max(1);
+        let grown = u128::from(pages) * u128::from(keys.saturating_add(merge.count));
+        let grown = u64::try_from(grown / u128::from(keys)).unwrap_or(u64::MAX);
+        grown.saturating_add(self.access.options.segment_pages)
     }
 
     fn io<'p>(

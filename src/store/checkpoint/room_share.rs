@@ -6,8 +6,8 @@ use std::sync::Mutex;
 use crate::segment::free_room::FreeRoom;
 use crate::sys::lock;
 
-/// A thread's share of the free room. It takes several segments' pages at once, so that its segments lie together, as
-/// large writes want them.
+/// A thread's share of the free room. It takes the pages of many segments at once, so that its segments lie together, as
+/// large writes and a file without holes want them.
 pub(crate) struct RoomShare<'a> {
     room: &'a Mutex<FreeRoom>,
     at_once: u64,
