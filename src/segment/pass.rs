@@ -197,7 +197,11 @@ impl<'a, I: PassIo> Pass<'a, I> {
         {
             match image.is_whole() {
                 true if parts <= 1 && self.is_idle() => {
-                    return self.keep(segment, own.end);
+                    if self.io.notes_all() {
+                        self.note_kept(Some(image));
+                    }
+                    self.new.push(segment);
+                    return Ok(());
                 }
                 true => {}
                 false => return self.salvage(image, own, parts > 1),
@@ -225,19 +229,24 @@ impl<'a, I: PassIo> Pass<'a, I> {
         Ok(())
     }
 
-    /// Leaves a segment as it is, whose range ends here.
+    /// Leaves a segment as it is that was not read, and whose range ends here.
     fn keep(&mut self, segment: Segment, end: u64) -> Result<(), I::Error> {
         if self.io.notes_all() {
             let mut bytes = std::mem::take(&mut self.bytes);
             self.io.read(&segment, &mut bytes)?;
-            match Image::of(segment, end, &bytes).and_then(|image| image.list()) {
-                Some(list) => self.io.note(Origin::Old, &list),
-                None => self.io.note_damaged(),
-            }
+            self.note_kept(Image::of(segment, end, &bytes).as_ref());
             self.bytes = bytes;
         }
         self.new.push(segment);
         Ok(())
+    }
+
+    /// Notes the fingerprints of a segment that stays as it is.
+    fn note_kept(&mut self, image: Option<&Image<'_>>) {
+        match image.and_then(Image::list) {
+            Some(list) => self.io.note(Origin::Old, &list),
+            None => self.io.note_damaged(),
+        }
     }
 
     /// Begins to pack at the first fingerprint of a range, unless what came before is to be packed together with it.
