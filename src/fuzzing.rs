@@ -7,6 +7,7 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
 use crate::log::LogFile;
+use crate::page::fingerprint::work::{decode_in_all_ways, encode_in_all_ways};
 use crate::page::{PAGE_BYTES, PAGE_WORDS, fingerprint, occupancy};
 use crate::segment::directory::{decode_page, encode};
 use crate::segment::entry::Segment;
@@ -89,7 +90,7 @@ pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; 
     let count = fingerprint::longest(list, first, end, list.len());
     let end = list.get(count).copied().unwrap_or(end);
     let mut page = Box::new([0; PAGE_BYTES]);
-    fingerprint::encode(&list[..count], first..end, &mut page);
+    encode_in_all_ways(&list[..count], first..end, &mut page);
     (count, page)
 }
 
@@ -100,7 +101,7 @@ pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; 
 pub fn fingerprints(page: &[u8; PAGE_BYTES], end: u64, asked: &[u64]) -> Option<Vec<u64>> {
     let first = fingerprint::first(page);
     let mut list = Vec::new();
-    let whole = fingerprint::decode(page, first, &mut list);
+    let whole = decode_in_all_ways(page, first, &mut list);
     let has = |number: u64| {
         let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
         fingerprint::contains(word, number.wrapping_sub(first))

@@ -4,6 +4,7 @@
 use crate::buffer::{Buffer, COMMITTED, Claim};
 use crate::file::pages::WriteWindow;
 use crate::file::{Layer, LayerPages};
+use crate::page::fingerprint::work::{Decode, Encode};
 use crate::page::space::Space;
 use crate::page::{self, bloom, fingerprint};
 use crate::segment::draft::Draft;
@@ -124,13 +125,13 @@ impl Fingerprints {
     /// Packs offsets below `width`: sorted, each once, and no more than fit.
     pub fn encode(offsets: &[u64], width: u64) -> Self {
         let mut page = Box::new([0; PAGE_BYTES]);
-        crate::sys::cpu_dispatch::run(Encode(offsets, width, &mut page));
+        crate::sys::cpu_dispatch::run_wide(Encode(offsets, 0..width, &mut page));
         Self(page)
     }
 
     /// Packs other offsets in the same page.
     pub fn encode_again(&mut self, offsets: &[u64], width: u64) {
-        crate::sys::cpu_dispatch::run(Encode(offsets, width, &mut self.0));
+        crate::sys::cpu_dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
     }
 
     /// How many of the first of these offsets fit.
@@ -140,7 +141,8 @@ impl Fingerprints {
 
     /// Appends all offsets, plus `first`.
     pub fn decode(&self, first: u64, out: &mut Vec<u64>) {
-        crate::sys::cpu_dispatch::run(Decode(&self.0, first, out));
+        // A page that was just encoded is one.
+        let _ = crate::sys::cpu_dispatch::run_wide(Decode(&self.0, first, out));
     }
 
     /// How many of these offsets it holds.
@@ -149,28 +151,7 @@ impl Fingerprints {
     }
 }
 
-struct Encode<'a>(&'a [u64], u64, &'a mut [u8; PAGE_BYTES]);
-struct Decode<'a>(&'a [u8; PAGE_BYTES], u64, &'a mut Vec<u64>);
 struct Count<'a>(&'a [u8; PAGE_BYTES], &'a [u64]);
-
-impl Work for Encode<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<C: Cpu>(self, _cpu: C) {
-        fingerprint::encode(self.0, 0..self.1, self.2);
-    }
-}
-
-impl Work for Decode<'_> {
-    type Output = ();
-
-    #[inline(always)]
-    fn run<C: Cpu>(self, _cpu: C) {
-        // A page that was just encoded is one.
-        let _ = fingerprint::decode(self.0, self.1, self.2);
-    }
-}
 
 impl Work for Count<'_> {
     type Output = usize;

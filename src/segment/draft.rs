@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::entry::{MOST_SEGMENT_PAGES, Segment};
 use super::fences;
 use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
+use crate::sys::cpu_dispatch::Cpu;
 
 /// Pages that are packed and not sealed yet, since nobody knows where they will lie.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -43,12 +44,12 @@ impl Draft {
 
     /// Appends a page.
     #[inline(always)]
-    pub(super) fn push(&mut self, list: &[u64], range: Range<u64>) {
+    pub(super) fn push(&mut self, list: &[u64], range: Range<u64>, cpu: impl Cpu) {
         let begin = self.pages.len();
         self.pages.resize(begin + PAGE_BYTES, 0);
         if let Some(page) = self.pages[begin..].first_chunk_mut() {
             self.fences.push(range.start);
-            fingerprint::encode(list, range, page);
+            fingerprint::encode(list, range, page, cpu);
         }
     }
 
@@ -105,11 +106,12 @@ impl Draft {
 mod tests {
     use super::*;
     use crate::segment::entry::TARGET_PAGES;
+    use crate::sys::cpu_dispatch::Baseline;
 
     fn draft(pages: usize) -> Draft {
         let mut draft = Draft::default();
         for page in 0..pages as u64 {
-            draft.push(&[page * 10 + 3], page * 10..page * 10 + 10);
+            draft.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
         }
         draft
     }

@@ -11,6 +11,7 @@ use super::packer::Packer;
 use crate::codec::u64_at;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::{PAGE_BYTES, PAGE_WORDS};
+use crate::sys::cpu_dispatch::Baseline;
 
 /// All pages of a segment, read from its extent.
 #[derive(Debug, Clone, Copy)]
@@ -76,7 +77,8 @@ impl<'a> Image<'a> {
         for (index, page) in self.pages.iter().enumerate() {
             let before = found.len();
             let is_listed = self.check_header(index).is_ok()
-                && fingerprint::decode(page, fingerprint::first(page), &mut found).is_some();
+                && fingerprint::decode(page, fingerprint::first(page), &mut found, Baseline)
+                    .is_some();
             let own = &found[before..];
             let rises = own.is_sorted_by(|one, next| one < next)
                 && own.first().is_none_or(|first| *first >= least)
@@ -95,7 +97,7 @@ impl<'a> Image<'a> {
         let page = &self.pages[index];
         let number = self.number(index);
         let fault = FingerprintFault::Group;
-        let listed = fingerprint::decode(page, fingerprint::first(page), out);
+        let listed = fingerprint::decode(page, fingerprint::first(page), out, Baseline);
         listed.ok_or(SegmentFault::List { number, fault })
     }
 

@@ -1,5 +1,7 @@
 //! Old fingerprints with new ones, and without those that are removed.
 
+use crate::sys::cpu_dispatch::Cpu;
+
 /// What a checkpoint does to a set of fingerprints. Both lists rise, and no fingerprint is in both.
 #[derive(Debug, Clone, Copy, Default)]
 pub(crate) struct Changes<'a> {
@@ -37,9 +39,9 @@ fn take_below<'a>(list: &mut &'a [u64], end: u64) -> &'a [u64] {
 
 /// Appends to `out` the fingerprints of `old`, which rise, with the changes, in order.
 #[inline(always)]
-pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut Vec<u64>) {
+pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut Vec<u64>, cpu: impl Cpu) {
     let begin = out.len();
-    unite(old, changes.added, out);
+    unite(old, changes.added, out, cpu);
     if !changes.removed.is_empty() {
         subtract(changes.removed, out, begin);
     }
@@ -48,38 +50,115 @@ pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut Vec<u64>) {
 /// Old fingerprints that are compared and copied at once: about as many lie between two new ones.
 const RUN: usize = 8;
 
-/// Appends all that is in one list or the other, once each.
+/// Appends all that is in one list or the other, once each. Both lists have numbers below 2^63.
 #[inline(always)]
-fn unite(old: &[u64], added: &[u64], out: &mut Vec<u64>) {
+fn unite(old: &[u64], added: &[u64], out: &mut Vec<u64>, cpu: impl Cpu) {
     let begin = out.len();
     out.resize(begin + old.len() + added.len(), 0);
-    let room = &mut out[begin..];
-    let (mut at, mut count) = (0, 0);
-    for other in added {
-        // A run is copied whole, and what comes next overwrites those that are not below. There is room, since all of
-        // them are still to come.
-        while let Some(run) = old[at..].first_chunk::<RUN>() {
-            let below = run
-                .iter()
-                .map(|one| usize::from(one < other))
-                .sum::<usize>();
-            room[count..][..RUN].copy_from_slice(run);
-            (at, count) = (at + below, count + below);
-            if below < RUN {
-                break;
-            }
-        }
-        while let Some(one) = old.get(at).filter(|one| *one < other) {
-            room[count] = *one;
-            (at, count) = (at + 1, count + 1);
-        }
-        at += usize::from(old.get(at) == Some(other));
-        room[count] = *other;
-        count += 1;
+    // Two halves at once: each step waits for the one before.
+    let (old, late_old) = old.split_at(old.len() / 2);
+    let middle = late_old
+        .first()
+        .map_or(0, |middle| added.partition_point(|one| one < middle));
+    let (added, late_added) = added.split_at(middle);
+    let (room, late_room) = out[begin..].split_at_mut(old.len() + added.len());
+    let mut early = Union::of(old, added, room);
+    let mut late = Union::of(late_old, late_added, late_room);
+    while early.step(cpu) & late.step(cpu) {}
+    let (count, more) = (early.finish(cpu), late.finish(cpu));
+    // Not where both lists had some.
+    let late_begin = begin + old.len() + added.len();
+    if begin + count < late_begin {
+        out.copy_within(late_begin..late_begin + more, begin + count);
     }
-    let rest = &old[at..];
-    room[count..][..rest.len()].copy_from_slice(rest);
-    out.truncate(begin + count + rest.len());
+    out.truncate(begin + count + more);
+}
+
+/// Returns how many of a run are below a number, and how many are not above it.
+#[inline(always)]
+fn count_below(run: &[u64; RUN], other: u64) -> (u32, u32) {
+    // Signed, since processors compare many of these at once.
+    let other = other as i64;
+    let below = run.map(|one| u64::from((one as i64) < other));
+    let passed = run.map(|one| u64::from((one as i64) <= other));
+    let [below, passed] = [below, passed].map(|counted| counted.iter().sum::<u64>() as u32);
+    (below, passed)
+}
+
+/// The union of two lists on its way.
+struct Union<'a> {
+    old: &'a [u64],
+    added: &'a [u64],
+    /// As long as both lists.
+    room: &'a mut [u64],
+    /// How many of each have been taken and put.
+    at: usize,
+    next: usize,
+    count: usize,
+}
+
+impl<'a> Union<'a> {
+    #[inline(always)]
+    fn of(old: &'a [u64], added: &'a [u64], room: &'a mut [u64]) -> Self {
+        Self {
+            old,
+            added,
+            room,
+            at: 0,
+            next: 0,
+            count: 0,
+        }
+    }
+
+    /// Takes the old ones of a run that are below the next new one, and that one if it is below the run's end. Returns
+    /// `false`, without having done anything, if there is no whole run or no new one.
+    ///
+    /// No branch depends on how they lie.
+    #[inline(always)]
+    fn step(&mut self, cpu: impl Cpu) -> bool {
+        let run = self.old[self.at..].first_chunk::<RUN>();
+        let (Some(run), Some(other)) = (run, self.added.get(self.next)) else {
+            return false;
+        };
+        let counted = cpu.count_below(run, *other);
+        let (below, passed) = counted.unwrap_or_else(|| count_below(run, *other));
+        let (below, passed) = (below as usize, passed as usize);
+        let has_other = usize::from(below < RUN);
+        // What comes next overwrites those that are not below. There is room, since all of them are still to come.
+        let room = &mut self.room[self.count..][..=RUN];
+        room[..RUN].copy_from_slice(run);
+        room[below] = *other;
+        self.at += passed;
+        self.next += has_other;
+        self.count += below + has_other;
+        true
+    }
+
+    /// Takes all that is left, and returns how many there are.
+    #[inline(always)]
+    fn finish(mut self, cpu: impl Cpu) -> usize {
+        while self.step(cpu) {}
+        let Self {
+            old,
+            added,
+            room,
+            mut at,
+            next,
+            mut count,
+        } = self;
+        for other in &added[next..] {
+            while let Some(one) = old.get(at).filter(|one| *one < other) {
+                room[count] = *one;
+                (at, count) = (at + 1, count + 1);
+            }
+            at += usize::from(old.get(at) == Some(other));
+            room[count] = *other;
+            count += 1;
+        }
+        let rest = &old[at..];
+        room[count..][..rest.len()].copy_from_slice(rest);
+        count + rest.len()
+    }
 }
 
 /// Takes the fingerprints of a list out of those from `begin` on.
@@ -104,6 +183,18 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::sys::cpu_dispatch::{Baseline, Work, run, run_wide};
+
+    struct Merge<'a>(&'a [u64], Changes<'a>, &'a mut Vec<u64>);
+
+    impl Work for Merge<'_> {
+        type Output = ();
+
+        #[inline(always)]
+        fn run<C: Cpu>(self, cpu: C) {
+            merge(self.0, self.1, self.2, cpu);
+        }
+    }
 
     fn list(most: u64) -> impl Strategy<Value = BTreeSet<u64>> {
         prop::collection::btree_set(0..most, 0..400)
@@ -126,8 +217,14 @@ mod tests {
             let mut out = before;
             let (added, removed) = (sorted(&added), sorted(&removed));
             let changes = Changes { added: &added, removed: &removed };
-            merge(&sorted(&old), changes, &mut out);
+            let old = sorted(&old);
+            let [mut modern, mut wide] = [out.clone(), out.clone()];
+            Merge(&old, changes, &mut out).run(Baseline);
+            run(Merge(&old, changes, &mut modern));
+            run_wide(Merge(&old, changes, &mut wide));
             prop_assert_eq!(&out, &twin);
+            prop_assert_eq!(&modern, &twin);
+            prop_assert_eq!(&wide, &twin);
         }
 
         #[test]

@@ -7,7 +7,7 @@ use super::entry::TARGET_PAGES;
 use super::merge::{Changes, merge};
 use crate::page::fingerprint::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
-use crate::sys::cpu_dispatch::{self, Cpu, Work};
+use crate::sys::cpu_dispatch::{self, Baseline, Cpu, Work};
 
 /// Where the search for the length of the first page begins.
 const FIRST_GUESS: usize = 1400;
@@ -54,7 +54,7 @@ impl Packer {
             removed: &[],
         };
         self.decoded.clear();
-        cpu_dispatch::run(Put(self, changes));
+        cpu_dispatch::run_wide(Put(self, changes));
     }
 
     /// Packs the fingerprints of a page with changes of its range; `None` if the page holds anything else than as many of its
@@ -66,8 +66,8 @@ impl Packer {
         changes: Changes<'_>,
     ) -> Option<()> {
         self.decoded.clear();
-        let whole = cpu_dispatch::run(Decode(page, range, &mut self.decoded));
-        whole.then(|| cpu_dispatch::run(Put(self, changes)))
+        let whole = cpu_dispatch::run_wide(Decode(page, range, &mut self.decoded));
+        whole.then(|| cpu_dispatch::run_wide(Put(self, changes)))
     }
 
     /// Returns the fingerprints that the page packed last had in the file.
@@ -88,16 +88,16 @@ impl Packer {
 
     /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
     pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
-        self.pack(Some(end));
+        cpu_dispatch::run_wide(Pack(&mut self, end));
         if self.draft.pages() == 0 {
-            self.draft.push(&[], self.first..end);
+            self.draft.push(&[], self.first..end, Baseline);
         }
         self.draft.cut(self.target)
     }
 
     /// Packs what makes full pages; with the end of the range, all there is.
     #[inline(always)]
-    fn pack(&mut self, end: Option<u64>) {
+    fn pack(&mut self, end: Option<u64>, cpu: impl Cpu) {
         let mut packed = 0;
         while let [.., last] = self.pending[packed..] {
             let rest = &self.pending[packed..];
@@ -107,7 +107,7 @@ impl Packer {
                 break;
             }
             let next = rest.get(count).copied().unwrap_or(behind);
-            self.draft.push(&rest[..count], self.first..next);
+            self.draft.push(&rest[..count], self.first..next, cpu);
             (self.first, self.guess) = (next, count);
             packed += count;
         }
@@ -122,9 +122,9 @@ impl Work for Decode<'_> {
     type Output = bool;
 
     #[inline(always)]
-    fn run<C: Cpu>(self, _cpu: C) -> bool {
+    fn run<C: Cpu>(self, cpu: C) -> bool {
         let Decode(page, range, list) = self;
-        let whole = decode(page, range.start, list).is_some();
+        let whole = decode(page, range.start, list, cpu).is_some();
         let pairs = list.windows(2);
         let rising = pairs.fold(true, |rising, pair| rising & (pair[0] < pair[1]));
         let inside = [list.first(), list.last()].into_iter().flatten();
@@ -142,9 +142,22 @@ impl Work for Put<'_> {
     type Output = ();
 
     #[inline(always)]
-    fn run<C: Cpu>(self, _cpu: C) {
+    fn run<C: Cpu>(self, cpu: C) {
         let Put(packer, changes) = self;
-        merge(&packer.decoded, changes, &mut packer.pending);
-        packer.pack(None);
+        merge(&packer.decoded, changes, &mut packer.pending, cpu);
+        packer.pack(None, cpu);
+    }
+}
+
+/// Packing what is left.
+struct Pack<'a>(&'a mut Packer, u64);
+
+impl Work for Pack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Cpu>(self, cpu: C) {
+        let Pack(packer, end) = self;
+        packer.pack(Some(end), cpu);
     }
 }

@@ -10,6 +10,7 @@ use super::image::Image;
 use super::merge::{Changes, merge};
 use super::packer::Packer;
 use crate::page::space::Space;
+use crate::sys::cpu_dispatch::Baseline;
 
 /// Changes that are asked for at once, about: 8 MiB of them.
 const CHANGES_AT_ONCE: u64 = 1 << 20;
@@ -274,7 +275,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let mut merged = Vec::new();
         let old = image.salvage();
         self.io.note(Origin::Old, &old);
-        merge(&old, self.changes.borrowed(), &mut merged);
+        merge(&old, self.changes.borrowed(), &mut merged, Baseline);
         self.begin(range.start);
         if let Some(packer) = &mut self.packer {
             packer.put(&merged);

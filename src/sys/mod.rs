@@ -10,6 +10,8 @@ mod disk;
 mod folder;
 pub(crate) mod futex;
 mod highway;
+#[cfg(target_arch = "x86_64")]
+mod lists_avx512;
 mod lock;
 #[cfg(all(test, loom))]
 mod loom_memory;

@@ -2,11 +2,14 @@
 
 use crate::codec::{put_u64, u64_at};
 use crate::page::PAGE_BYTES;
+use crate::sys::cpu_dispatch::Cpu;
 
 /// Bits that [`load`] always returns.
 pub(super) const LOADED: usize = 57;
 /// Bits that [`BitWriter::put`] takes at once.
 pub(super) const MOST_PUT: usize = 56;
+/// The least bits of words that [`BitWriter::put_equal`] writes: more than a byte may have of the one before.
+pub(super) const LEAST_EQUAL: usize = 8;
 
 /// Returns the bits of a page from `bit` on, of which the first [`LOADED`] count; zeros beyond the page.
 #[inline(always)]
@@ -95,6 +98,55 @@ impl<'a> BitWriter<'a> {
         self.filled = filled % 8;
     }
 
+    /// Writes words of `count` bits each, [`LEAST_EQUAL`] to [`MOST_PUT`].
+    ///
+    /// Where a word lies, and what of the one before it is in its first byte, follows from its turn. So no write waits for
+    /// another, as those of [`put`](Self::put) do.
+    #[inline(always)]
+    pub(super) fn put_equal(&mut self, words: impl Iterator<Item = u64>, count: usize) {
+        debug_assert!((LEAST_EQUAL..=MOST_PUT).contains(&count));
+        let mut bit = self.bit();
+        let mut before = self.word << (count - self.filled);
+        for word in words {
+            debug_assert!(word >> count == 0);
+            let filled = bit % 8;
+            put_u64(
+                self.page,
+                bit / 8,
+                word << filled | before >> (count - filled),
+            );
+            before = word;
+            bit += count;
+        }
+        (self.at, self.filled) = (bit / 8, bit % 8);
+        self.word = before >> (count - self.filled);
+    }
+
+    /// Writes the low `width` bits of numbers less `first`, as far as the processor has instructions for many of them.
+    /// Returns how many that are, an even number.
+    #[inline(always)]
+    pub(super) fn put_lows(
+        &mut self,
+        numbers: &[u64],
+        first: u64,
+        width: u32,
+        cpu: impl Cpu,
+    ) -> usize {
+        let pair = 2 * width as usize;
+        if !(LEAST_EQUAL..=MOST_PUT).contains(&pair) {
+            return 0;
+        }
+        let (bit, before) = (self.bit(), self.word << (pair - self.filled));
+        let done = cpu.put_lows(self.page, bit, before, numbers, first, width);
+        if let [.., one, last] = numbers[..done] {
+            let [one, last] = [one, last].map(|number| (number - first) & ((1 << width) - 1));
+            let bit = bit + done * width as usize;
+            (self.at, self.filled) = (bit / 8, bit % 8);
+            self.word = (one | last << width) >> (pair - self.filled);
+        }
+        done
+    }
+
     #[inline(always)]
     pub(super) fn put_zeros(&mut self, mut count: usize) {
         while count > MOST_PUT {
@@ -108,7 +160,7 @@ impl<'a> BitWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::cpu_dispatch::{self, Cpu, Work};
+    use crate::sys::cpu_dispatch::{self, Work};
 
     /// What the processor has an instruction for.
     struct Select(u64, u32);
@@ -159,6 +211,26 @@ mod tests {
             prop_assert!(page[..begin].iter().all(|byte| *byte == 0xFF));
             let behind = load(&page, end) & ((1 << (7 - (end + 7) % 8)) - 1);
             prop_assert!(parts.is_empty() || behind == 0);
+        }
+
+        /// The slow twin writes one word after the other.
+        #[test]
+        fn equal_words_are_written_as_others_are(
+            parts in prop::collection::vec((LEAST_EQUAL..=MOST_PUT, prop::collection::vec(any::<u64>(), 0..20), 0_usize..20), 0..8),
+        ) {
+            let [mut page, mut twin] = [[0xFF; PAGE_BYTES]; 2];
+            let mut writer = BitWriter::at(&mut page, 0);
+            let mut slow = BitWriter::at(&mut twin, 0);
+            for (count, words, between) in &parts {
+                let words = words.iter().map(|word| word & ((1 << count) - 1));
+                writer.put_equal(words.clone(), *count);
+                words.for_each(|word| slow.put(word, *count));
+                prop_assert_eq!(writer.bit(), slow.bit());
+                writer.put((1 << between) - 1, *between);
+                slow.put((1 << between) - 1, *between);
+            }
+            let end = writer.bit().div_ceil(8);
+            prop_assert_eq!(&page[..end], &twin[..end]);
         }
 
         #[test]

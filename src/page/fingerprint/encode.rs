@@ -2,13 +2,14 @@
 
 use std::ops::Range;
 
-use super::bits::{BitWriter, MOST_PUT};
+use super::bits::{BitWriter, LEAST_EQUAL, MOST_PUT};
 use super::{
     DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
     MOST_BITS, MOST_IN_PAGE,
 };
 use crate::codec::{put_u32, put_u64};
 use crate::page::{OCCUPANCY_OFFSET, PAGE_BYTES, PAYLOAD_OFFSET};
+use crate::sys::cpu_dispatch::Cpu;
 
 /// Returns whether a page has room for this many fingerprints in a range of this width.
 #[inline]
@@ -63,7 +64,12 @@ fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
 /// # Panics
 /// If they don't fit.
 #[inline(always)]
-pub(crate) fn encode(fingerprints: &[u64], range: Range<u64>, page: &mut [u8; PAGE_BYTES]) {
+pub(crate) fn encode(
+    fingerprints: &[u64],
+    range: Range<u64>,
+    page: &mut [u8; PAGE_BYTES],
+    cpu: impl Cpu,
+) {
     let (first, width) = (range.start, range.end - range.start);
     debug_assert!(fingerprints.is_sorted_by(|one, next| one < next));
     debug_assert!(fingerprints.iter().all(|one| range.contains(one)));
@@ -82,7 +88,7 @@ pub(crate) fn encode(fingerprints: &[u64], range: Range<u64>, page: &mut [u8; PA
     let mut rest = fingerprints;
     for (group, begin) in begins[..layout.groups()].iter_mut().enumerate() {
         *begin = writer.bit() as u16;
-        rest = put_group(rest, first, group, layout.low_bits, &mut writer);
+        rest = put_group(rest, first, group, layout.low_bits, &mut writer, cpu);
     }
     begins[layout.groups()] = writer.bit() as u16;
     let directory = &mut page[DIRECTORY_OFFSET..][..2 * (layout.groups() + 1)];
@@ -102,10 +108,23 @@ fn put_group<'a>(
     group: usize,
     low_bits: u32,
     writer: &mut BitWriter<'_>,
+    cpu: impl Cpu,
 ) -> &'a [u64] {
     let mut high = (group * GROUP_PARTS) as u64;
     let end = high + GROUP_PARTS as u64;
     let mut count = 0;
+    while let Some(eight) = fingerprints[count..].first_chunk() {
+        let last = (eight[7] - first) >> low_bits;
+        let bits = (last - high) as usize + eight.len();
+        if last >= end || bits > MOST_PUT {
+            break;
+        }
+        let Some(ones) = cpu.ones(eight, first, low_bits, high) else {
+            break;
+        };
+        writer.put(ones, bits);
+        (high, count) = (last, count + eight.len());
+    }
     while let Some(some) = fingerprints[count..].first_chunk::<UNARY_PARTS>() {
         let own = some.map(|fingerprint| (fingerprint - first) >> low_bits);
         let last = own[UNARY_PARTS - 1];
@@ -137,22 +156,30 @@ fn put_group<'a>(
     }
     writer.put_zeros((end - high) as usize);
     let (own, others) = fingerprints.split_at(count);
-    put_lows(own, first, low_bits, writer);
+    put_lows(own, first, low_bits, writer, cpu);
     others
 }
 
-/// Writes low parts, two at once where that can be: each write waits for the one before.
+/// Writes low parts, two at once where that can be.
 #[inline(always)]
-fn put_lows(fingerprints: &[u64], first: u64, low_bits: u32, writer: &mut BitWriter<'_>) {
+fn put_lows(
+    fingerprints: &[u64],
+    first: u64,
+    low_bits: u32,
+    writer: &mut BitWriter<'_>,
+    cpu: impl Cpu,
+) {
+    let done = writer.put_lows(fingerprints, first, low_bits, cpu);
     let mask = (1 << low_bits) - 1;
     let low = |fingerprint: u64| (fingerprint - first) & mask;
     let bits = low_bits as usize;
-    let (pairs, rest) = match 2 * bits <= MOST_PUT {
-        true => fingerprints.as_chunks(),
-        false => (&[][..], fingerprints),
+    let (pairs, rest) = match (LEAST_EQUAL..=MOST_PUT).contains(&(2 * bits)) {
+        true => fingerprints[done..].as_chunks(),
+        false => (&[][..], &fingerprints[done..]),
     };
-    for [one, next] in pairs {
-        writer.put(low(*one) | low(*next) << bits, 2 * bits);
+    let both = |[one, next]: &[u64; 2]| low(*one) | low(*next) << bits;
+    if !pairs.is_empty() {
+        writer.put_equal(pairs.iter().map(both), 2 * bits);
     }
     for one in rest {
         writer.put(low(*one), bits);

@@ -16,6 +16,8 @@ pub(crate) mod read;
 mod tests;
 #[cfg(test)]
 mod vectors;
+#[cfg(any(test, fuzzing, feature = "stages"))]
+pub(crate) mod work;
 
 pub(crate) use encode::{encode, longest};
 #[cfg(any(test, fuzzing, feature = "stages"))]

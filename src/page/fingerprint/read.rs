@@ -12,9 +12,7 @@ use super::{
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
-#[cfg(any(test, fuzzing, feature = "stages"))]
-use crate::sys::cpu_dispatch::Baseline;
-use crate::sys::cpu_dispatch::Cpu;
+use crate::sys::cpu_dispatch::{Baseline, Cpu};
 
 /// A page whose bytes are no list of fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -315,33 +313,77 @@ impl Candidates {
 /// Appends the page's fingerprints to `out`: its offsets, to which `first` is added. Returns `None` if it finds that the
 /// page is none.
 #[inline(always)]
-pub(crate) fn decode(page: &[u8; PAGE_BYTES], first: u64, out: &mut Vec<u64>) -> Option<()> {
+pub(crate) fn decode(
+    page: &[u8; PAGE_BYTES],
+    first: u64,
+    out: &mut Vec<u64>,
+    cpu: impl Cpu,
+) -> Option<()> {
     let (low_bits, high_count) = parts(u64_at(page, HIGH_COUNT_OFFSET));
-    let mask = (1 << low_bits) - 1;
     for group in 0..high_count.div_ceil(GROUP_PARTS) {
         let found = Group::in_page(page, group, low_bits)?;
-        let base = first.wrapping_add(((group * GROUP_PARTS) as u64) << low_bits);
-        let (mut bit, mut low, mut count) = (found.begin, found.lows(), 0);
-        while count < found.count {
-            if bit >= found.lows() {
-                return None;
-            }
-            let mut word = load(page, bit) & ((1 << LOADED) - 1);
-            while word != 0 && count < found.count {
-                let one = bit + word.trailing_zeros() as usize;
-                word &= word - 1;
-                let high = (one - found.begin - count) as u64;
-                out.push(
-                    base.wrapping_add(high << low_bits)
-                        .wrapping_add(load(page, low) & mask),
-                );
-                low += low_bits as usize;
-                count += 1;
-            }
-            bit += LOADED;
+        if found.lows() > MOST_BITS {
+            return None;
         }
+        let base = first.wrapping_add(((group * GROUP_PARTS) as u64) << low_bits);
+        let begin = out.len();
+        out.resize(begin + found.count, base);
+        // Two loops, neither of which waits for the other.
+        add_highs(page, found, low_bits, &mut out[begin..], cpu)?;
+        add_lows(page, found, low_bits, &mut out[begin..], cpu);
     }
     Some(())
+}
+
+/// Adds the high parts of a group to as many numbers as it has; `None` if it has fewer ones.
+#[inline(always)]
+fn add_highs(
+    page: &[u8; PAGE_BYTES],
+    group: Group,
+    low_bits: u32,
+    mut numbers: &mut [u64],
+    cpu: impl Cpu,
+) -> Option<()> {
+    let (mut bit, mut high) = (group.begin, 0_u64);
+    while !numbers.is_empty() {
+        if bit >= group.lows() {
+            return None;
+        }
+        let mut word = load(page, bit) & ((1 << LOADED) - 1);
+        let ones = (word.count_ones() as usize).min(numbers.len());
+        let (own, rest) = numbers.split_at_mut(ones);
+        if !cpu.add_places(word, high, low_bits, own) {
+            for (turn, number) in own.iter_mut().enumerate() {
+                // Each one before takes a bit.
+                let place = u64::from(word.trailing_zeros()).wrapping_sub(turn as u64);
+                *number = number.wrapping_add(high.wrapping_add(place) << low_bits);
+                word &= word.wrapping_sub(1);
+            }
+        }
+        high = high.wrapping_sub(ones as u64);
+        numbers = rest;
+        bit += LOADED;
+        high = high.wrapping_add(LOADED as u64);
+    }
+    Some(())
+}
+
+/// Adds the low parts of a group to as many numbers as it has.
+#[inline(always)]
+fn add_lows(
+    page: &[u8; PAGE_BYTES],
+    group: Group,
+    low_bits: u32,
+    numbers: &mut [u64],
+    cpu: impl Cpu,
+) {
+    let done = cpu.add_equal(page, group.lows(), low_bits, numbers);
+    let mask = (1 << low_bits) - 1;
+    let mut bit = group.lows() + done * low_bits as usize;
+    for number in &mut numbers[done..] {
+        *number = number.wrapping_add(load(page, bit) & mask);
+        bit += low_bits as usize;
+    }
 }
 
 /// Checks that a page, whose CRC was checked before, holds fingerprints of this range, as many as its header says, and as
@@ -360,7 +402,7 @@ pub(crate) fn check(page: &[u8; PAGE_BYTES], range: Range<u64>) -> Result<(), Fi
     let layout = check_parts(page, width)?;
     let end = check_groups(page, layout)?;
     let mut offsets = Vec::with_capacity(occupancy(page) as usize);
-    decode(page, 0, &mut offsets).ok_or(FingerprintFault::Group)?;
+    decode(page, 0, &mut offsets, Baseline).ok_or(FingerprintFault::Group)?;
     let is_below = offsets.last().is_none_or(|last| *last < width);
     if !is_below || !offsets.is_sorted_by(|one, next| one < next) {
         return Err(FingerprintFault::Group);

@@ -16,6 +16,7 @@ use crate::segment::image::Image;
 use crate::segment::lookup::PageWords;
 use crate::segment::merge::Changes;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::sys::cpu_dispatch::Baseline;
 
 /// Its bytes, and the directory of its newest checkpoint.
 #[derive(Clone)]
@@ -65,7 +66,7 @@ impl File {
         for segment in &self.segments {
             let pages = segment.first_page..segment.first_fence_page();
             for page in self.bytes(pages).as_chunks().0 {
-                decode(page, first(page), &mut list).unwrap();
+                decode(page, first(page), &mut list, Baseline).unwrap();
             }
         }
         list
