@@ -10,7 +10,10 @@ use crate::sys::Memory;
 /// A handle takes at most the process's memory divided by this by default.
 const MEMORY_SHARE: u64 = 8;
 /// Shared buffers are dirty pages of files. They take at most the amount from which on the system writes such pages
-/// back, divided by this.
+/// back, divided by this, or as much as this many times the filter if that is more, up to all of that amount.
+///
+/// A checkpoint of a filter so large passes the amount in any case, with the pages that it writes, and fewer of them write
+/// less (docs/experiments.md).
 const BACKGROUND_SHARE: u64 = 2;
 /// And at most what is available at the time, divided by this.
 const AVAILABLE_SHARE: u64 = 4;
@@ -92,10 +95,10 @@ fn table_bytes(budget: u64) -> u64 {
 }
 
 /// Returns how much memory the buffers and all scratch of a handle may take by default, for as long as things are as
-/// they are. `room` says how much the disk has left if the buffers are files on it.
-pub(crate) fn default_share(room: Option<u64>) -> u64 {
+/// they are. `room` says how much the disk has left if the buffers are files on it; `filter` are the bytes of the filter.
+pub(crate) fn default_share(room: Option<u64>, filter: u64) -> u64 {
     let share = Memory::of_process().map_or(MOST_FIRST_BUFFER, |memory| match room {
-        Some(_) => shared_share(memory),
+        Some(_) => shared_share(memory, filter),
         None => share_of(memory),
     });
     share.min(room.unwrap_or(u64::MAX) / DISK_SHARE)
@@ -107,8 +110,10 @@ fn share_of(memory: Memory) -> u64 {
 }
 
 /// Returns the same for buffers in files. Beyond that, the system would write them to the disk all the time.
-fn shared_share(memory: Memory) -> u64 {
-    share_of(memory).min(memory.background / BACKGROUND_SHARE)
+fn shared_share(memory: Memory, filter: u64) -> u64 {
+    let (least, most) = (memory.background / BACKGROUND_SHARE, memory.background);
+    let unwritten = filter.saturating_mul(BACKGROUND_SHARE).clamp(least, most);
+    share_of(memory).min(unwritten)
 }
 
 /// Returns the bytes of a buffer for the `keys` keys that a log holds: of the least size, or as large as it must be, if
@@ -134,7 +139,7 @@ pub(crate) fn absence_share(options: &Options) -> u64 {
         (false, Some((_, most))) => most / ABSENCE_SHARE,
         (false, None) => u64::MAX,
     };
-    most.min(default_share(None) / ABSENCE_SHARE)
+    most.min(default_share(None, 0) / ABSENCE_SHARE)
 }
 
 /// Returns the number of keys that a checkpoint holds in memory at a time: a thirty-second of the memory.
@@ -159,7 +164,10 @@ impl Options {
         let mut options = self.fit_for_reading(file);
         if !self.granted {
             if options.buffer > self.bounds().0 {
-                options.buffer = options.buffer.min(default_share(room)).max(self.bounds().0);
+                options.buffer = options
+                    .buffer
+                    .min(default_share(room, file))
+                    .max(self.bounds().0);
             }
             let disk = room.unwrap_or(u64::MAX) / DISK_SHARE;
             options.buffer = options.buffer.min(disk).max(LEAST_BUFFER);
@@ -354,8 +362,10 @@ mod tests {
             }),
             2000
         );
-        assert_eq!(shared_share(memory), 450);
-        assert!(default_share(Some(4_000_000)) <= 1_000_000);
+        for (filter, share) in [(0, 450), (225, 450), (300, 600), (450, 900), (1 << 63, 900)] {
+            assert_eq!(shared_share(memory, filter), share);
+        }
+        assert!(default_share(Some(4_000_000), 0) <= 1_000_000);
     }
 
     #[test]

@@ -82,7 +82,7 @@ impl BufferPool {
             filter, current, ..
         } = demand;
         let sizes = self.shared.buffer_sizes();
-        let free = || default_share(room_for(&self.place, self.access == Access::Shared));
+        let free = || default_share(room_for(&self.place, self.access == Access::Shared), filter);
         let next = self.rule.next_bytes(sizes, filter, current, free);
         match demand.fits(next) {
             true => next,
