@@ -14,6 +14,7 @@ use crate::input::record_blocks::{Block, Place};
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{byte_before, file_of};
+use crate::process::pipe::Widened;
 
 /// Longer runs of items go to the system directly from their block.
 const BUFFER: usize = 128 << 10;
@@ -23,6 +24,7 @@ pub struct Output {
     to: Option<BufWriter<File>>,
     /// Present for a regular file: only that can be synced, and needs it.
     regular: Option<Metadata>,
+    pipe: Option<Widened>,
     unsynced: bool,
     /// The file's current last byte, until something is printed.
     before: Option<u8>,
@@ -45,9 +47,10 @@ impl Output {
     /// Creates an output to standard output.
     pub fn stdout() -> Result<Self, CliError> {
         begun::check_stdout()?;
-        file_of(&io::stdout())
-            .and_then(|file| Self::file_output(file, None))
-            .map_err(CliError::Output)
+        let stdout = file_of(&io::stdout()).map_err(CliError::Output)?;
+        let pipe = Widened::of(&stdout);
+        let output = Self::file_output(stdout, None).map_err(CliError::Output)?;
+        Ok(Self { pipe, ..output })
     }
 
     /// Creates an output that appends to a named file.
@@ -64,6 +67,7 @@ impl Output {
             before,
             to: Some(BufWriter::with_capacity(BUFFER, file)),
             regular,
+            pipe: None,
             unsynced: false,
             sink,
             numbers: Numbers::None,
@@ -76,6 +80,7 @@ impl Output {
             before: None,
             to: None,
             regular: None,
+            pipe: None,
             unsynced: false,
             sink: None,
             numbers: Numbers::None,
@@ -139,7 +144,8 @@ impl Output {
         flushed.map_err(|error| failure(self.sink.as_ref(), error))
     }
 
-    /// Makes everything printed so far durable, as far as the destination supports that.
+    /// Makes everything printed so far durable, as far as the destination supports that. Of what stands in a pipe, its
+    /// reader has taken all but as much as a small pipe holds.
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
         let synced = match &self.to {
@@ -147,7 +153,11 @@ impl Output {
                 let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
                 to.get_ref().sync_data().and_then(|()| noted())
             }
-            _ => Ok(()),
+            Some(to) => match self.pipe {
+                Some(pipe) => pipe.wait_until_read(to.get_ref()),
+                None => Ok(()),
+            },
+            None => Ok(()),
         };
         synced.map_err(|error| failure(self.sink.as_ref(), error))?;
         self.unsynced = false;

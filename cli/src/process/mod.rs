@@ -3,5 +3,6 @@
 pub(crate) mod at_start;
 pub(crate) mod handle;
 pub(crate) mod openers;
+pub(crate) mod pipe;
 pub(crate) mod side_files;
 pub(crate) mod signals;

@@ -5,6 +5,10 @@ use std::collections::HashSet;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, ChildStdout};
 
+#[cfg(target_os = "linux")]
+use rustix::io::ioctl_fionread;
+#[cfg(target_os = "linux")]
+use rustix::pipe::fcntl_getpipe_size;
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Lab, distinct_lines, feed, first_occurrences, items, repetitive_lines, wait};
@@ -254,6 +258,31 @@ fn a_closed_pipe_is_a_quiet_end_and_what_was_not_committed_comes_again() {
     let (status, err) = wait(child);
     assert_eq!((status.code(), &err[..]), (Some(0), ""));
     // There are fewer lines than the default of lines to a commit.
+    assert!(lab.run(&["dedup", "store", "input"]).expect(0) == input);
+}
+
+/// The pipe has room for all of them, and that counts as little as the room of a small one.
+#[cfg(target_os = "linux")]
+#[test]
+fn lines_that_nobody_has_read_come_again() {
+    let lab = Lab::new();
+    let input = distinct_lines(20_000);
+    assert!((2 << 16..1 << 20).contains(&input.len()));
+    lab.write("input", &input);
+    let mut child = lab.start(&["dedup", "store", "input"]);
+    let out = child.stdout.take().expect("standard output is a pipe");
+    // All of it, unless the system gives no larger pipe.
+    let room = || {
+        fcntl_getpipe_size(&out)
+            .expect("it is a pipe")
+            .min(input.len())
+    };
+    while ioctl_fionread(&out).expect("it is a pipe") < room() as u64 {
+        std::thread::yield_now();
+    }
+    drop(out);
+    let (status, err) = wait(child);
+    assert_eq!((status.code(), &err[..]), (Some(0), ""));
     assert!(lab.run(&["dedup", "store", "input"]).expect(0) == input);
 }
 
