@@ -27,8 +27,7 @@ use crate::input::urls::{Keying, Strays, Urls};
 use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::tell;
-use crate::process::pipe::Widened;
-use crate::process::{handle, side_files};
+use crate::process::{handle, pipe, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 4;
@@ -133,7 +132,7 @@ impl Input {
         }
         .map_err(fail)?;
         let metadata = file.metadata().map_err(fail)?;
-        Widened::of(&file);
+        pipe::widen(&file);
         if metadata.is_dir() {
             return Err(CliError::InputIsFolder { name });
         }

@@ -14,7 +14,7 @@ use crate::input::record_blocks::{Block, Place};
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{byte_before, file_of};
-use crate::process::pipe::Widened;
+use crate::process::pipe::OutputPipe;
 
 /// Longer runs of items go to the system directly from their block.
 const BUFFER: usize = 128 << 10;
@@ -24,7 +24,7 @@ pub struct Output {
     to: Option<BufWriter<File>>,
     /// Present for a regular file: only that can be synced, and needs it.
     regular: Option<Metadata>,
-    pipe: Option<Widened>,
+    pipe: Option<OutputPipe>,
     unsynced: bool,
     /// The file's current last byte, until something is printed.
     before: Option<u8>,
@@ -48,7 +48,7 @@ impl Output {
     pub fn stdout() -> Result<Self, CliError> {
         begun::check_stdout()?;
         let stdout = file_of(&io::stdout()).map_err(CliError::Output)?;
-        let pipe = Widened::of(&stdout);
+        let pipe = OutputPipe::of(&stdout);
         let output = Self::file_output(stdout, None).map_err(CliError::Output)?;
         Ok(Self { pipe, ..output })
     }
@@ -153,11 +153,11 @@ impl Output {
                 let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
                 to.get_ref().sync_data().and_then(|()| noted())
             }
-            Some(to) => match self.pipe {
+            Some(to) if self.unsynced => match self.pipe {
                 Some(pipe) => pipe.wait_until_read(to.get_ref()),
                 None => Ok(()),
             },
-            None => Ok(()),
+            _ => Ok(()),
         };
         synced.map_err(|error| failure(self.sink.as_ref(), error))?;
         self.unsynced = false;

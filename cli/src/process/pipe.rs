@@ -1,13 +1,13 @@
 //! Pipes that take a whole block of lines.
 //!
-//! With the 64 KiB that a pipe has by default, its two ends wait for each other sixteen times a block: a fifth of all time
-//! on two processors (docs/experiments.md).
+//! With the 64 KiB that a pipe has by default, its two ends wait for each other sixteen times a block: an eighth of the
+//! time of a stream on two processors (docs/experiments.md).
 
 #[cfg(target_os = "linux")]
-pub use linux::Widened;
+pub use linux::{OutputPipe, widen};
 
 #[cfg(not(target_os = "linux"))]
-pub use elsewhere::Widened;
+pub use elsewhere::{OutputPipe, widen};
 
 #[cfg(target_os = "linux")]
 mod linux {
@@ -21,32 +21,46 @@ mod linux {
 
     /// What the system lets everybody have by default (`fs.pipe-max-size`).
     const WIDE: usize = 1 << 20;
+    /// What a pipe holds by default.
+    const USUAL: usize = 64 << 10;
     /// The longest pause between two looks at what is unread.
     const LONGEST_PAUSE: Duration = Duration::from_millis(32);
 
-    /// A pipe that has more room than it was made with.
-    #[derive(Clone, Copy, Debug)]
-    pub struct Widened {
-        /// The bytes that it had room for.
-        before: usize,
+    /// Enlarges a pipe. It stays as it is if it has as much room or the system refuses. Other files are left alone.
+    pub fn widen(file: &File) {
+        if fcntl_getpipe_size(file).is_ok_and(|bytes| bytes < WIDE) {
+            let _ = fcntl_setpipe_size(file, WIDE);
+        }
     }
 
-    impl Widened {
-        /// Enlarges a pipe. Returns `None` if the file is no pipe, has as much room, or the system refuses.
+    /// A pipe for output, of which no more may be unread at a commit than a pipe of the usual size holds.
+    #[derive(Clone, Copy, Debug)]
+    pub struct OutputPipe {
+        most_unread: u64,
+    }
+
+    impl OutputPipe {
+        /// Enlarges a pipe. Returns `None` if the file is no pipe, or the system does not tell what is unread; then it is
+        /// left as it is.
+        ///
+        /// A pipe keeps its size when the process that enlarged it ends, so a large one has the same limit, whoever made
+        /// it so.
         pub fn of(file: &File) -> Option<Self> {
-            let before = fcntl_getpipe_size(file).ok()?;
-            let is_small = before < WIDE;
-            (is_small && fcntl_setpipe_size(file, WIDE).is_ok()).then_some(Self { before })
+            let bytes = fcntl_getpipe_size(file).ok()?;
+            ioctl_fionread(file).ok()?;
+            widen(file);
+            let most_unread = bytes.min(USUAL) as u64;
+            Some(Self { most_unread })
         }
 
-        /// Waits until no more is unread than a pipe of the size before could hold: whoever is at the other end takes
-        /// what is written no sooner for lack of room. Called at the end for writing.
+        /// Waits until no more is unread than a pipe of the usual size holds, whoever wrote it. Called at the end for
+        /// writing.
         ///
         /// # Errors
         /// `BrokenPipe` if nobody is left to read it.
         pub fn wait_until_read(self, file: &File) -> io::Result<()> {
             let mut pause = Duration::from_millis(1);
-            while ioctl_fionread(file)? > self.before as u64 {
+            while ioctl_fionread(file)? > self.most_unread {
                 let timeout = Timespec::try_from(pause).ok();
                 let mut ends = [PollFd::new(file, PollFlags::empty())];
                 match poll(&mut ends, timeout.as_ref()) {
@@ -69,11 +83,14 @@ mod elsewhere {
     use std::fs::File;
     use std::io;
 
+    /// Does nothing.
+    pub fn widen(_file: &File) {}
+
     /// There is none.
     #[derive(Clone, Copy, Debug)]
-    pub enum Widened {}
+    pub enum OutputPipe {}
 
-    impl Widened {
+    impl OutputPipe {
         pub fn of(_file: &File) -> Option<Self> {
             None
         }

@@ -8,7 +8,7 @@ use std::process::{Child, ChildStdout};
 #[cfg(target_os = "linux")]
 use rustix::io::ioctl_fionread;
 #[cfg(target_os = "linux")]
-use rustix::pipe::fcntl_getpipe_size;
+use rustix::pipe::{fcntl_getpipe_size, fcntl_setpipe_size};
 use rustix::process::{Pid, Signal, kill_process};
 
 use crate::support::{Lab, distinct_lines, feed, first_occurrences, items, repetitive_lines, wait};
@@ -269,20 +269,30 @@ fn lines_that_nobody_has_read_come_again() {
     let input = distinct_lines(20_000);
     assert!((2 << 16..1 << 20).contains(&input.len()));
     lab.write("input", &input);
-    let mut child = lab.start(&["dedup", "store", "input"]);
-    let out = child.stdout.take().expect("standard output is a pipe");
-    // All of it, unless the system gives no larger pipe.
-    let room = || {
-        fcntl_getpipe_size(&out)
-            .expect("it is a pipe")
-            .min(input.len())
-    };
-    while ioctl_fionread(&out).expect("it is a pipe") < room() as u64 {
-        std::thread::yield_now();
+    for is_large_before in [false, true] {
+        let (out, writer) = std::io::pipe().expect("there are pipes");
+        if is_large_before {
+            // As a run before this one leaves it. The system may refuse.
+            let _ = fcntl_setpipe_size(&writer, 1 << 20);
+        }
+        let mut command = lab.command(&["dedup", "store", "input"]);
+        let mut child = command.stdout(writer).spawn().expect("the binary starts");
+        // It has the end for writing as well.
+        drop(command);
+        // All of it, unless the system gives no larger pipe.
+        let room = || {
+            fcntl_getpipe_size(&out)
+                .expect("it is a pipe")
+                .min(input.len())
+        };
+        while ioctl_fionread(&out).expect("it is a pipe") < room() as u64 {
+            let ended = child.try_wait().expect("it was started");
+            assert_eq!(ended, None, "nobody has read it");
+            std::thread::yield_now();
+        }
+        drop(out);
+        assert_eq!(child.wait().expect("it was started").code(), Some(0));
     }
-    drop(out);
-    let (status, err) = wait(child);
-    assert_eq!((status.code(), &err[..]), (Some(0), ""));
     assert!(lab.run(&["dedup", "store", "input"]).expect(0) == input);
 }
 

@@ -167,10 +167,12 @@ fn info_reports_what_buffers_take_while_a_run_is_on() {
 /// Each has claimed what the other comes to later, and neither has committed any of it.
 #[test]
 fn two_that_wait_for_each_other_both_go_on() {
-    let all = distinct_lines(40_000);
+    let all = distinct_lines(400_000);
     let lines = items(b'\n', &all);
     let joined = |lines: &[&[u8]]| [&lines.join(&b'\n')[..], b"\n"].concat();
-    let (one, two) = lines.split_at(20_000);
+    let (one, two) = lines.split_at(200_000);
+    // Neither comes to the end of its own before somebody reads: a pipe does not hold them.
+    assert!(joined(one).len().min(joined(two).len()) > 3 << 19);
     let lab = Lab::new();
     let runs = [(one, two, "1M"), (two, one, "2M")].map(|(first, second, every)| {
         let input = joined(&[first, second].concat());
