@@ -209,8 +209,11 @@ mod tests {
         #[test]
         fn a_merge_is_that_of_sets(
             (old, added, removed) in (1_u64..2000).prop_flat_map(|most| (list(most), list(most), list(most))),
+            base in prop::sample::select(vec![0, (1 << 32) - 1000, (1 << 63) - 2000]),
             before in prop::collection::vec(any::<u64>(), 0..3),
         ) {
+            let [old, added, removed] = [old, added, removed]
+                .map(|list| list.iter().map(|one| base + one).collect::<BTreeSet<u64>>());
             let removed: BTreeSet<u64> = removed.difference(&added).copied().collect();
             let twin = old.union(&added).filter(|one| !removed.contains(one)).copied();
             let twin: Vec<u64> = before.iter().copied().chain(twin).collect();

@@ -28,8 +28,8 @@ pub(crate) trait Cpu: Copy {
         false
     }
 
-    /// Adds to each number the next `width` bits of `bytes`, from `bit` on, at most 56. Returns how many numbers that was
-    /// done for; for the others it is the caller's.
+    /// Adds to each number the next `width` bits of `bytes`, from `bit` on, at most 56. Returns for how many numbers it
+    /// has done so. The caller does the others.
     #[inline(always)]
     fn add_equal(self, _bytes: &[u8], _bit: usize, _width: u32, _numbers: &mut [u64]) -> usize {
         0

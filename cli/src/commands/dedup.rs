@@ -34,10 +34,10 @@ use crate::process::side_files;
 /// meanwhile.
 ///
 /// A run that is killed at any point and repeated on the same input loses no line, with stores of any kind: a line is
-/// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe:
-/// after it is in it, and all but 64K was read). The
-/// repeated run prints again what the killed one printed after its last commit, and the kill may have cut off the very
-/// last line. So append to a file with >>; > empties it first. With -o FILE each line is in the file exactly once.
+/// remembered only after it was printed (to a file: after it is safe on the disk; to a pipe: after all but the last 64K
+/// has been read). The repeated run prints again what the killed one printed after its last commit, and the kill may
+/// have cut off the very last line. So append to a file with >>; > empties it first. With -o FILE each line is in the
+/// file exactly once.
 ///
 /// If the reader of the output closes it early (`| head`), the run ends with success. It keeps what it has committed,
 /// which may be more lines than the reader took, and remembers nothing that came later.

@@ -47,10 +47,9 @@ impl Output {
     /// Creates an output to standard output.
     pub fn stdout() -> Result<Self, CliError> {
         begun::check_stdout()?;
-        let stdout = file_of(&io::stdout()).map_err(CliError::Output)?;
-        let pipe = OutputPipe::of(&stdout);
-        let output = Self::file_output(stdout, None).map_err(CliError::Output)?;
-        Ok(Self { pipe, ..output })
+        file_of(&io::stdout())
+            .and_then(|file| Self::file_output(file, None))
+            .map_err(CliError::Output)
     }
 
     /// Creates an output that appends to a named file.
@@ -65,9 +64,9 @@ impl Output {
         let before = regular.as_ref().and_then(|_| byte_before(&file));
         Ok(Output {
             before,
+            pipe: OutputPipe::of(&file),
             to: Some(BufWriter::with_capacity(BUFFER, file)),
             regular,
-            pipe: None,
             unsynced: false,
             sink,
             numbers: Numbers::None,
@@ -145,18 +144,15 @@ impl Output {
     }
 
     /// Makes everything printed so far durable, as far as the destination supports that. Of what stands in a pipe, its
-    /// reader has taken all but as much as a small pipe holds.
+    /// reader has taken all but as much as a pipe of the usual size holds.
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
-        let synced = match &self.to {
-            Some(to) if self.regular.is_some() && self.unsynced => {
+        let synced = match (&self.to, self.pipe) {
+            (Some(to), _) if self.regular.is_some() && self.unsynced => {
                 let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
                 to.get_ref().sync_data().and_then(|()| noted())
             }
-            Some(to) if self.unsynced => match self.pipe {
-                Some(pipe) => pipe.wait_until_read(to.get_ref()),
-                None => Ok(()),
-            },
+            (Some(to), Some(pipe)) if self.unsynced => pipe.wait_until_read(to.get_ref()),
             _ => Ok(()),
         };
         synced.map_err(|error| failure(self.sink.as_ref(), error))?;

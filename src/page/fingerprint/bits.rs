@@ -118,12 +118,11 @@ impl<'a> BitWriter<'a> {
             before = word;
             bit += count;
         }
-        (self.at, self.filled) = (bit / 8, bit % 8);
-        self.word = before >> (count - self.filled);
+        self.go_on_from(bit, before, count);
     }
 
-    /// Writes the low `width` bits of numbers less `first`, as far as the processor has instructions for many of them.
-    /// Returns how many that are, an even number.
+    /// Writes the low `width` bits of numbers less `first`, as far as the processor has instructions for many of them. Two
+    /// of them have [`LEAST_EQUAL`] to [`MOST_PUT`] bits. Returns how many that are, an even number.
     #[inline(always)]
     pub(super) fn put_lows(
         &mut self,
@@ -133,18 +132,21 @@ impl<'a> BitWriter<'a> {
         cpu: impl Cpu,
     ) -> usize {
         let pair = 2 * width as usize;
-        if !(LEAST_EQUAL..=MOST_PUT).contains(&pair) {
-            return 0;
-        }
+        debug_assert!((LEAST_EQUAL..=MOST_PUT).contains(&pair));
         let (bit, before) = (self.bit(), self.word << (pair - self.filled));
         let done = cpu.put_lows(self.page, bit, before, numbers, first, width);
         if let [.., one, last] = numbers[..done] {
             let [one, last] = [one, last].map(|number| (number - first) & ((1 << width) - 1));
-            let bit = bit + done * width as usize;
-            (self.at, self.filled) = (bit / 8, bit % 8);
-            self.word = (one | last << width) >> (pair - self.filled);
+            self.go_on_from(bit + done * width as usize, one | last << width, pair);
         }
         done
+    }
+
+    /// Goes on behind a word of `count` bits, at least [`LEAST_EQUAL`], that was written up to `bit`.
+    #[inline(always)]
+    fn go_on_from(&mut self, bit: usize, word: u64, count: usize) {
+        (self.at, self.filled) = (bit / 8, bit % 8);
+        self.word = word >> (count - self.filled);
     }
 
     #[inline(always)]

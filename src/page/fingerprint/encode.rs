@@ -169,17 +169,16 @@ fn put_lows(
     writer: &mut BitWriter<'_>,
     cpu: impl Cpu,
 ) {
-    let done = writer.put_lows(fingerprints, first, low_bits, cpu);
     let mask = (1 << low_bits) - 1;
     let low = |fingerprint: u64| (fingerprint - first) & mask;
     let bits = low_bits as usize;
-    let (pairs, rest) = match (LEAST_EQUAL..=MOST_PUT).contains(&(2 * bits)) {
-        true => fingerprints[done..].as_chunks(),
-        false => (&[][..], &fingerprints[done..]),
-    };
-    let both = |[one, next]: &[u64; 2]| low(*one) | low(*next) << bits;
-    if !pairs.is_empty() {
+    let mut rest = fingerprints;
+    if (LEAST_EQUAL..=MOST_PUT).contains(&(2 * bits)) {
+        let done = writer.put_lows(rest, first, low_bits, cpu);
+        let (pairs, odd) = rest[done..].as_chunks();
+        let both = |[one, next]: &[u64; 2]| low(*one) | low(*next) << bits;
         writer.put_equal(pairs.iter().map(both), 2 * bits);
+        rest = odd;
     }
     for one in rest {
         writer.put(low(*one), bits);

@@ -10,11 +10,11 @@ use crate::sys::Memory;
 /// A handle takes at most the process's memory divided by this by default.
 const MEMORY_SHARE: u64 = 8;
 /// Shared buffers are dirty pages of files. They take at most the amount from which on the system writes such pages
-/// back, divided by this, or as much as this many times the filter if that is more, up to all of that amount.
-///
-/// A checkpoint of a filter so large passes the amount in any case, with the pages that it writes, and fewer of them write
-/// less (docs/experiments.md).
+/// back, divided by this.
 const BACKGROUND_SHARE: u64 = 2;
+/// Or, up to all of that amount, this many bytes for each of a filter. A checkpoint of one so large passes the amount in
+/// any case, with the pages that it writes, and fewer checkpoints write less (docs/experiments.md).
+const UNWRITTEN_PER_FILTER_BYTE: u64 = 2;
 /// And at most what is available at the time, divided by this.
 const AVAILABLE_SHARE: u64 = 4;
 /// Shared buffers take at most the disk's room divided by this.
@@ -109,10 +109,13 @@ fn share_of(memory: Memory) -> u64 {
     most.min(memory.available / AVAILABLE_SHARE)
 }
 
-/// Returns the same for buffers in files. Beyond that, the system would write them to the disk all the time.
+/// Returns the same for buffers in files. Beyond that, the system would write them to the disk all the time, also where
+/// checkpoints write little.
 fn shared_share(memory: Memory, filter: u64) -> u64 {
     let (least, most) = (memory.background / BACKGROUND_SHARE, memory.background);
-    let unwritten = filter.saturating_mul(BACKGROUND_SHARE).clamp(least, most);
+    let unwritten = filter
+        .saturating_mul(UNWRITTEN_PER_FILTER_BYTE)
+        .clamp(least, most);
     share_of(memory).min(unwritten)
 }
 
