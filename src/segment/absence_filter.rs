@@ -61,19 +61,23 @@ impl AbsenceFilter {
         };
         self.added
             .fetch_add(fingerprints.len() as u64, Ordering::Relaxed);
-        let (first, last) = (self.place(*first), self.place(*last));
+        let ends = [self.place(*first), self.place(*last)];
+        let is_shared = |fingerprint: &u64| ends.contains(&self.place(*fingerprint));
         let words = self.words.words();
-        let (mut place, mut bits) = (first, 0);
-        for fingerprint in fingerprints {
-            let next = self.place(*fingerprint);
-            if next != place {
-                set(&words[place], bits, place == first);
-                (place, bits) = (next, 0);
-            }
-            bits |= mask(*fingerprint);
+        let after = fingerprints.iter().take_while(|one| is_shared(one)).count();
+        let (shared, rest) = fingerprints.split_at(after);
+        let before = rest.iter().rev().take_while(|one| is_shared(one)).count();
+        let (own, also_shared) = rest.split_at(rest.len() - before);
+        // A word at the border may be another range's too, whose thread sets its bits at the same time.
+        for fingerprint in shared.iter().chain(also_shared) {
+            words[self.place(*fingerprint)].fetch_or(mask(*fingerprint), Ordering::Relaxed);
         }
-        debug_assert_eq!(place, last);
-        set(&words[last], bits, true);
+        // For the others a plain store will do. How many fingerprints a word has is not predictable: no branch asks.
+        for fingerprint in own {
+            let word = &words[self.place(*fingerprint)];
+            let bits = word.load(Ordering::Relaxed) | mask(*fingerprint);
+            word.store(bits, Ordering::Relaxed);
+        }
     }
 
     /// Returns whether a fingerprint may have been added. Never returns `false` for one whose addition happened before this
@@ -125,17 +129,6 @@ impl AbsenceFilter {
     #[inline(always)]
     fn place(&self, fingerprint: u64) -> usize {
         ((u128::from(fingerprint) * u128::from(self.scale)) >> 64) as usize
-    }
-}
-
-/// Sets bits of a word. One at the border of a range may be another range's too, whose thread sets it at the same time;
-/// for the others a plain store will do, which takes a fraction of the time.
-#[inline(always)]
-fn set(word: &AtomicU64, bits: u64, is_shared: bool) {
-    if is_shared {
-        word.fetch_or(bits, Ordering::Relaxed);
-    } else {
-        word.store(word.load(Ordering::Relaxed) | bits, Ordering::Relaxed);
     }
 }
 
