@@ -318,11 +318,13 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
-        require(flags & ~1 == 0, "flags")
+        require(flags in (0, 1) or flags == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
         require(layer_count <= 64, "layer_count")
         self.log_expected = flags & 1 == 1
+        self.partly_merged = flags & 2 == 2
+        self.keys = keys
         at, self.layers, least = 320, [], 32
         for _ in range(layer_count):
             layer = Layer(data[at:at + 64], least)
@@ -333,7 +335,8 @@ class Superblock:
         taken = [(layer.first_page, layer.end()) for layer in self.layers]
         self.directory = None
         if header.kind == FINGERPRINT:
-            self.directory = Directory(data[at:at + 64], self.sequence, self.generation)
+            highest = self.generation + self.partly_merged
+            self.directory = Directory(data[at:at + 64], self.sequence, highest)
             taken += self.directory.copies()
             at += 64
         for _ in range(section_count):
@@ -359,7 +362,8 @@ class Superblock:
             require("everseen.label" in self.writers, "label")
             self.label = self.writers.pop("everseen.label")[1]
         parts = self.layers + [self.directory] if self.directory else self.layers
-        require(keys == min(MASK, sum(part.keys for part in parts)), "keys")
+        total = min(MASK, sum(part.keys for part in parts))
+        require(self.partly_merged or keys == total, "keys")
         require(zeros(data[at:]), "length")
         if header.kind == FINGERPRINT:
             require(layer_count == 0, "layers")
@@ -761,7 +765,8 @@ class Store:
 
     def read_logs(self, intent):
         generation = self.superblock.generation
-        expected = self.superblock.log_expected or intent is not None
+        begun = intent is not None or self.superblock.partly_merged
+        expected = self.superblock.log_expected or begun
         try:
             first = self.log(generation)
         except BadLogHeader:
@@ -774,7 +779,7 @@ class Store:
             return []
         logs = [first]
         if first.cut is None:
-            require(intent is None, f"{first.name}: its cut is missing")
+            require(not begun, f"{first.name}: its cut is missing")
         else:
             check_cut(first, self.superblock, self.header)
             if not first.cut[0]:

@@ -66,8 +66,8 @@ impl DirectoryRef {
             .u64(self.generation);
     }
 
-    /// Decodes a directory's place; returns `None` at the end of the bytes. `sequence` and `generation` are those of the
-    /// superblock that names it.
+    /// Decodes a directory's place; returns `None` at the end of the bytes. `sequence` is that of the superblock
+    /// that names it, and `generation` the highest that its pages may have.
     pub(crate) fn decode(
         input: &mut Decoder<'_>,
         sequence: u64,

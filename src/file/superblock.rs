@@ -20,6 +20,8 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
 const FLAG_LOG_EXPECTED: u32 = 1;
+const FLAG_PARTLY_MERGED: u32 = 2;
+const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
 /// Maximum bytes of a commit's tag.
 pub(crate) const MAX_TAG: usize = 4096;
 /// Maximum bytes of a writer's name.
@@ -56,6 +58,9 @@ pub(crate) struct Superblock {
     pub(crate) layers: Vec<Layer>,
     /// Only in a store of fingerprints, which has no layers.
     pub(crate) directory: Option<DirectoryRef>,
+    /// Only in a store of fingerprints, between two steps of a checkpoint: its segments have a part of this generation's
+    /// log already. The number of keys without it.
+    pub(crate) partly_merged: Option<u64>,
     /// Ordered by kind.
     pub(crate) sections: Vec<Section>,
     pub(crate) commits: Commits,
@@ -75,8 +80,12 @@ pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
 }
 
 impl Superblock {
-    /// Returns the number of keys in the pages of all layers.
+    /// Returns the number of keys that all logs below this generation left.
     pub(crate) fn keys(&self) -> u64 {
+        self.partly_merged.unwrap_or_else(|| self.keys_in_pages())
+    }
+
+    fn keys_in_pages(&self) -> u64 {
         let directory = self.directory.map_or(0, |directory| directory.keys);
         self.layers
             .iter()
@@ -146,11 +155,7 @@ impl Superblock {
             .bytes(&header.encode())
             .u64(self.keys())
             .u64(self.commit_sequence)
-            .u32(if self.log_expected {
-                FLAG_LOG_EXPECTED
-            } else {
-                0
-            })
+            .u32(self.flags())
             .u32(self.layers.len() as u32)
             .u32(self.commits.len() as u32)
             .u32(self.sections.len() as u32);
@@ -178,6 +183,17 @@ impl Superblock {
         put_u32(&mut bytes, SUPERBLOCK_CRC_OFFSET, crc);
         bytes.resize(length.next_multiple_of(PAGE_BYTES), 0);
         bytes
+    }
+
+    fn flags(&self) -> u32 {
+        let log_expected = match self.log_expected {
+            true => FLAG_LOG_EXPECTED,
+            false => 0,
+        };
+        match self.partly_merged {
+            Some(_) => log_expected | FLAG_PARTLY_MERGED,
+            None => log_expected,
+        }
     }
 
     /// Returns the bytes of a superblock in its place, if its checksum is right.
@@ -239,9 +255,17 @@ impl Superblock {
         let layer_count = input.u32()?;
         let commit_count = input.u32()?;
         let section_count = input.u32()?;
-        if flags & !FLAG_LOG_EXPECTED != 0 {
-            return wrong("flags", "bit 0 alone", flags.into());
-        }
+        let partly_merged = match (flags, header.kind) {
+            (0 | FLAG_LOG_EXPECTED, _) => None,
+            (MERGING, Kind::Fingerprint) => Some(keys),
+            _ => {
+                return wrong(
+                    "flags",
+                    "bit 0, or in a store of fingerprints 0 and 1",
+                    flags.into(),
+                );
+            }
+        };
         if let Err(fault) = check_counters(sequence, generation, commit_sequence) {
             return Some(Err(fault));
         }
@@ -255,7 +279,9 @@ impl Superblock {
             Ok(layers) => layers,
             Err(fault) => return Some(Err(fault)),
         };
-        let directory = match take_directory(input, header.kind, (sequence, generation))? {
+        // The next one's pages are written in steps.
+        let newest = generation + u64::from(partly_merged.is_some());
+        let directory = match take_directory(input, header.kind, (sequence, newest))? {
             Ok(directory) => directory,
             Err(fault) => return Some(Err(fault)),
         };
@@ -276,6 +302,7 @@ impl Superblock {
             commit_sequence,
             layers,
             directory,
+            partly_merged,
             sections,
             commits,
         };

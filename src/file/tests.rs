@@ -120,9 +120,10 @@ prop_compose! {
             let first_page = least.next_multiple_of(LAYER_ALIGNMENT) + layer.first_page;
             layers.push(Layer { first_page, ..layer });
         }
-        let mut directory = None;
+        let (mut directory, mut partly_merged) = (None, None);
         if header.kind == Kind::Fingerprint {
             layers.clear();
+            partly_merged = Some(commit_sequence / 3).filter(|keys| log_expected && keys % 2 == 0);
             directory = Some(DirectoryRef {
                 places: [end_page - 2, end_page - 1],
                 segments: 1 + end_page % 50,
@@ -130,7 +131,7 @@ prop_compose! {
                 keys: end_page,
                 end_page,
                 version: sequence.max(1),
-                generation,
+                generation: generation + u64::from(partly_merged.is_some()),
             });
         } else if header.kind != Kind::Scalable {
             layers.truncate(1);
@@ -151,6 +152,7 @@ prop_compose! {
             commit_sequence,
             layers,
             directory,
+            partly_merged,
             sections,
             commits,
         };

@@ -44,6 +44,7 @@ impl Making {
             .capacity(10_000)
             .fpr(1e-12)
             .segment_pages(2)
+            .step_segments(2)
             .transactional(transactional)
             .storage(storage.shared());
         options.create(&path).unwrap().close().unwrap();

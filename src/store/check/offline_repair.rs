@@ -163,6 +163,7 @@ impl Repair<'_> {
                 });
             }
             superblock.generation += 1;
+            superblock.partly_merged = None;
             superblock.log_expected = self.exists(superblock.generation)?;
             for layer in &mut superblock.layers {
                 layer.keys = layer.keys.max(self.count(layer, meta.header.kind.cell())?);

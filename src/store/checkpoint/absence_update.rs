@@ -88,6 +88,12 @@ impl AbsenceUpdate {
         }
     }
 
+    /// Returns the filter of the segments of before, which has what was noted so far, and so all of theirs that have
+    /// taken that in.
+    pub(crate) fn held(&self) -> Option<Arc<AbsenceFilter>> {
+        self.held.clone()
+    }
+
     /// Returns whether to note all fingerprints, those of segments included that stay as they are.
     pub(crate) fn notes_all(&self) -> bool {
         self.made.is_some()
@@ -142,6 +148,7 @@ mod tests {
         options
             .buffer(LEAST_BUFFER)
             .segment_pages(2)
+            .step_segments(2)
             .filtered_from(0)
     }
 

@@ -9,7 +9,6 @@ use crate::file::layout::FIRST_PAGE;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::file::{FormatError, Layer, LayerPages, SectionKind, Superblock};
 use crate::log::{Cut, LogError, LogFile, RecordKind};
-use crate::segment::absence_filter::AbsenceFilter;
 use crate::store::checkpoint::absence_update::Merge;
 use crate::store::checkpoint::bloom_pass::BloomPass;
 use crate::store::checkpoint::chunk_writer::{CheckpointTask, PageAccess};
@@ -106,6 +105,7 @@ impl LogApplier<'_> {
             commits: commits_after(old, found.commits)?,
             layers,
             directory: None,
+            partly_merged: None,
             sections,
         };
         self.try_mapping(&superblock)?;
@@ -148,7 +148,7 @@ impl LogApplier<'_> {
         let old = &meta.superblock;
         let buffer = self.believed(buffer, log, &found, old)?;
         let (directory, space) = expect_directory(&file.place, old, file.header.space())?;
-        let mut pass = FingerprintPass::begin(self.access, meta, directory, space)?;
+        let mut pass = FingerprintPass::begin(self.access, self.views, meta, directory, space)?;
         let keys = key_source(log, buffer, &found);
         let rewrite = SectionRewrite {
             options: self.access.options,
@@ -175,41 +175,17 @@ impl LogApplier<'_> {
             }
         };
         let superblock = Superblock {
-            sequence: pass.sequence(),
+            sequence: pass.next_sequence(),
             generation: log.generation + 1,
             log_expected: !cut.last,
             commit_sequence: old.commit_sequence.max(found.commit_sequence),
             commits: commits_after(old, found.commits)?,
             layers: Vec::new(),
             directory: Some(directory),
+            partly_merged: None,
             sections,
         };
-        self.name_segments(superblock, absence)
-    }
-
-    /// Makes the pages of a directory durable, and then the superblock that names it, twice. `absence` is the filter of its
-    /// segments.
-    fn name_segments(
-        &self,
-        superblock: Superblock,
-        absence: Option<Arc<AbsenceFilter>>,
-    ) -> Result<Superblock> {
-        let file = self.access.file;
-        let version = superblock
-            .directory
-            .map_or(0, |directory| directory.version);
-        file.sync("sync the pages of")?;
-        // Another thread may map the directory as soon as it is named.
-        self.views.set_absence(version, absence);
-        file.write_superblock(&superblock)
-            .inspect_err(|_| self.views.set_absence(version, None))?;
-        // From here on the room of the old segments is free: no superblock names it.
-        let again = Superblock {
-            sequence: superblock.sequence + 1,
-            ..superblock
-        };
-        file.write_superblock(&again)?;
-        Ok(again)
+        pass.publish(superblock, absence)
     }
 
     /// Returns the buffer, if it holds what its log does, as far as that must be known now. The log is the record of

@@ -27,74 +27,88 @@ use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
     named, raise_reused, read_directory, read_segment, write_directory,
 };
+use crate::store::view::ViewCell;
 
 /// Segments from which on two threads merge them.
 const LEAST_FOR_TWO: usize = 8;
+/// The most steps of a checkpoint. The old room of one is free for the next, so the file grows by the share of one.
+const MOST_STEPS: usize = 8;
 
 /// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
 pub(crate) struct FingerprintPass<'a> {
     access: PageAccess<'a>,
+    views: &'a ViewCell,
     space: Space,
+    /// The newest one. The other one names the same directory.
+    superblock: Superblock,
     directory: DirectoryRef,
-    old: Vec<Segment>,
-    /// The sequence of the superblock that ends the checkpoint.
-    sequence: u64,
+    segments: Vec<Segment>,
+    /// Sections that the superblock before names, or that this checkpoint has written.
+    spared: Vec<Range<u64>>,
     room: Mutex<FreeRoom>,
-    named: Vec<Range<u64>>,
 }
 
 impl<'a> FingerprintPass<'a> {
     /// Reads the directory, and makes sure that nothing but it is named, so that all other room is free.
     pub(crate) fn begin(
         access: PageAccess<'a>,
+        views: &'a ViewCell,
         meta: &Meta,
         directory: DirectoryRef,
         space: Space,
     ) -> Result<Self> {
         let file = access.file;
         let found = read_directory(&*file.raw, &file.place, &directory, space)?;
-        let mut sequence = meta.superblock.sequence + 1;
+        let mut superblock = meta.superblock.clone();
         let other = meta.other.as_ref();
         if other.is_none_or(|other| other.directory != Some(directory)) {
             // A process died, or the disk failed, between the two superblocks of a checkpoint.
-            file.write_superblock(&Superblock {
-                sequence,
-                ..meta.superblock.clone()
-            })?;
-            sequence += 1;
+            superblock.sequence += 1;
+            file.write_superblock(&superblock)?;
         }
-        raise_reused(&*file.raw, &file.place, directory.version)?;
-        let mut named: Vec<_> = named(&meta.superblock, &found.segments).collect();
-        named.extend(meta.other_sections().iter().map(Section::numbers));
-        Ok(Self {
+        let mut pass = Self {
             access,
+            views,
             space,
+            superblock,
             directory,
-            old: found.segments,
-            sequence,
-            room: Mutex::new(FreeRoom::around(named.clone())),
-            named,
-        })
+            segments: found.segments,
+            spared: meta.other_sections().iter().map(Section::numbers).collect(),
+            room: Mutex::new(FreeRoom::around([])),
+        };
+        pass.free_room()?;
+        Ok(pass)
+    }
+
+    /// Makes all room free that the superblocks do not name.
+    fn free_room(&mut self) -> Result<()> {
+        let file = self.access.file;
+        raise_reused(&*file.raw, &file.place, self.directory.version)?;
+        self.room = Mutex::new(FreeRoom::around(self.named()));
+        Ok(())
     }
 
     /// Returns the pages that are named.
     pub(crate) fn named(&self) -> Vec<Range<u64>> {
-        self.named.clone()
+        let named = named(&self.superblock, &self.segments);
+        named.chain(self.spared.iter().cloned()).collect()
     }
 
     /// Spares sections that this checkpoint has written.
     pub(crate) fn spare(&mut self, sections: &[Section]) {
-        self.named.extend(sections.iter().map(Section::numbers));
-        self.room = Mutex::new(FreeRoom::around(self.named.clone()));
+        self.spared.extend(sections.iter().map(Section::numbers));
+        self.room = Mutex::new(FreeRoom::around(self.named()));
     }
 
-    /// Returns the sequence of the superblock that ends the checkpoint.
-    pub(crate) fn sequence(&self) -> u64 {
-        self.sequence
+    /// Returns the sequence of the next superblock.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.superblock.sequence + 1
     }
 
-    /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result. Syncs nothing.
+    /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result, without a sync.
     /// Also returns the filter of the segments if they are new ones. `held` are those of before as this handle has them.
+    ///
+    /// A large store is merged in steps. All but the last are published here.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
@@ -102,76 +116,141 @@ impl<'a> FingerprintPass<'a> {
         held: Option<&SegmentPages>,
     ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
         let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
-        let segments = self.merge(source, merge, &absence)?;
-        if segments == self.old && !self.access.state.is_repairing() {
+        let most = self.access.options.chunk_keys();
+        let mut changes = ChangeStream::new(source, self.space, most);
+        let old = self.segments.clone();
+        let (mut merged, mut unpublished, mut is_published) = (Vec::new(), 0, false);
+        for part in parts_of(old.len(), self.access.options.step_segments as usize) {
+            let step = Step {
+                old: &old,
+                part: part.clone(),
+                merge,
+                absence: &absence,
+            };
+            let written = self.merge_step(&step, &mut changes)?;
+            unpublished += pages_of(
+                written
+                    .iter()
+                    .filter(|one| one.generation == merge.generation),
+            );
+            merged.extend(written);
+            // With few changes, several parts are a step.
+            let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
+            if part.end < old.len() && is_enough {
+                let all = merged.iter().chain(&old[part.end..]).copied().collect();
+                self.end_step(all, merge.generation, absence.held())?;
+                (unpublished, is_published) = (0, true);
+            }
+        }
+        // What a step has published has the filter of before, not the one that was made since.
+        let is_new = is_published || merged != self.segments;
+        if !is_new && !self.access.state.is_repairing() {
             return Ok((self.directory, None));
         }
-        let directory = self.write_directory(&segments, merge.generation)?;
+        let directory = self.write_directory(&merged, merge.generation)?;
         Ok((directory, absence.into_filter()))
     }
 
-    /// Merges changes, on two threads if a caller waits.
-    fn merge(
+    /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
+    /// counted twice if the process dies here: the log still counts, and merging it again changes nothing.
+    fn end_step(
+        &mut self,
+        segments: Vec<Segment>,
+        generation: u64,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<()> {
+        let directory = self.write_directory(&segments, generation)?;
+        let superblock = Superblock {
+            sequence: self.next_sequence(),
+            log_expected: true,
+            directory: Some(directory),
+            partly_merged: Some(self.superblock.keys()),
+            ..self.superblock.clone()
+        };
+        self.superblock = self.publish(superblock, absence)?;
+        let passed = std::mem::replace(&mut self.directory, directory).version;
+        self.segments = segments;
+        // Otherwise the look-ups of this handle would go on by the old directory until they notice.
+        self.views.renew_past(passed)?;
+        self.free_room()
+    }
+
+    /// Makes the pages of a directory durable, and then the superblock that names it, twice. `absence` is the filter of its
+    /// segments. Returns the newest superblock.
+    pub(crate) fn publish(
         &self,
-        source: ChangeSource<'_>,
-        merge: &Merge,
-        absence: &AbsenceUpdate,
-    ) -> Result<Vec<Segment>> {
-        let all = self.old.len();
-        let workers = merge.occasion.workers(self.access.options);
-        match source {
+        superblock: Superblock,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<Superblock> {
+        let file = self.access.file;
+        let directory = superblock.directory;
+        let version = directory.map_or(0, |directory| directory.version);
+        file.sync("sync the pages of")?;
+        // Another thread may map the directory as soon as it is named.
+        self.views.set_absence(version, absence);
+        file.write_superblock(&superblock)
+            .inspect_err(|_| self.views.set_absence(version, None))?;
+        // From here on the room of the old segments is free: no superblock names it.
+        let again = Superblock {
+            sequence: superblock.sequence + 1,
+            ..superblock
+        };
+        file.write_superblock(&again)?;
+        Ok(again)
+    }
+
+    /// Merges a part of the segments, on two threads if a caller waits.
+    fn merge_step(&self, step: &Step<'_>, changes: &mut ChangeStream<'_>) -> Result<Vec<Segment>> {
+        let workers = step.merge.occasion.workers(self.access.options);
+        match changes.buffer() {
             // Each thread would read the whole of a log.
-            ChangeSource::Buffer(buffer) if workers == Workers::Two && all >= LEAST_FOR_TWO => {
-                let merge_part = |part: Range<usize>| {
-                    let pages = self.pages_after(merge, part.clone());
-                    let io = self.io(ChangeSource::Buffer(buffer), merge, absence, pages);
-                    self.merge_part(io, merge.count, part)
+            Some(buffer) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
+                let merge_half = |part: Range<usize>| {
+                    let most = self.access.options.chunk_keys();
+                    let source = ChangeSource::Buffer(buffer);
+                    let mut changes = ChangeStream::new(source, self.space, most);
+                    let half = Step { part, ..*step };
+                    let pages = self.pages_after(&half);
+                    self.merge_part(&half, &mut changes, pages)
                 };
-                let (first, second) = (|| merge_part(0..all / 2), || merge_part(all / 2..all));
+                let Range { start, end } = step.part;
+                let middle = start + (end - start) / 2;
+                let (first, second) = (|| merge_half(start..middle), || merge_half(middle..end));
                 let (mut segments, others) = do_both(first, second)?;
                 segments.extend(others);
                 Ok(segments)
             }
-            source => self.merge_part(self.io(source, merge, absence, 0), merge.count, 0..all),
+            _ => self.merge_part(step, changes, 0),
         }
     }
 
     /// Returns how many pages a part of the segments will have, about, and one segment more.
-    fn pages_after(&self, merge: &Merge, part: Range<usize>) -> u64 {
-        let extents = self.old[part].iter().map(Segment::extent);
-        let pages: u64 = extents.map(|extent| extent.end - extent.start).sum();
-        let keys = self.directory.keys.max(1);
-        let grown = u128::from(pages) * u128::from(keys.saturating_add(merge.count));
+    fn pages_after(&self, step: &Step<'_>) -> u64 {
+        let pages = pages_of(&step.old[step.part.clone()]);
+        let keys = step.merge.directory.keys.max(1);
+        let grown = u128::from(pages) * u128::from(keys.saturating_add(step.merge.count));
         let grown = u64::try_from(grown / u128::from(keys)).unwrap_or(u64::MAX);
         grown.saturating_add(self.access.options.segment_pages)
     }
 
-    fn io<'p>(
-        &'p self,
-        source: ChangeSource<'p>,
-        merge: &Merge,
-        absence: &'p AbsenceUpdate,
-        pages_at_once: u64,
-    ) -> SegmentIo<'a, 'p> {
-        let most = self.access.options.chunk_keys();
-        SegmentIo {
-            access: self.access,
-            room: RoomShare::new(&self.room, pages_at_once),
-            changes: ChangeStream::new(source, self.space, most),
-            generation: merge.generation,
-            writer: AlignedWriter::new(self.access.file),
-            absence,
-        }
-    }
-
+    /// Merges a part of the segments, with room for `pages_at_once` at a time.
     fn merge_part(
         &self,
-        mut io: SegmentIo<'_, '_>,
-        count: u64,
-        part: Range<usize>,
+        step: &Step<'_>,
+        changes: &mut ChangeStream<'_>,
+        pages_at_once: u64,
     ) -> Result<Vec<Segment>> {
-        let pass = Pass::new(&mut io, self.space, &self.old, count).of_part(part);
-        let segments = pass.run().map_err(|failure| failure.0)?;
+        let mut io = SegmentIo {
+            access: self.access,
+            room: RoomShare::new(&self.room, pages_at_once),
+            changes,
+            generation: step.merge.generation,
+            writer: AlignedWriter::new(self.access.file),
+            absence: step.absence,
+        };
+        let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
+        let segments = pass.of_part(step.part.clone()).run();
+        let segments = segments.map_err(|failure| failure.0)?;
         io.writer.finish()?;
         Ok(segments)
     }
@@ -185,9 +264,30 @@ impl<'a> FingerprintPass<'a> {
             take(self.access, &mut room, pages)?,
         ];
         drop(room);
-        let (version, path) = (self.sequence, &*file.place);
+        let (version, path) = (self.next_sequence(), &*file.place);
         write_directory(&*file.raw, path, segments, places, (version, generation))
     }
+}
+
+/// A part of the segments of before, and what is merged into them.
+#[derive(Clone)]
+struct Step<'p> {
+    old: &'p [Segment],
+    part: Range<usize>,
+    merge: &'p Merge,
+    absence: &'p AbsenceUpdate,
+}
+
+/// Returns the parts that so many segments are merged in: one at least, and each of `least` at least if there are as many.
+fn parts_of(segments: usize, least: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = (segments / least).clamp(1, MOST_STEPS);
+    (0..parts).map(move |part| segments * part / parts..segments * (part + 1) / parts)
+}
+
+/// Returns the pages that segments take in the file.
+fn pages_of<'s>(segments: impl IntoIterator<Item = &'s Segment>) -> u64 {
+    let extents = segments.into_iter().map(Segment::extent);
+    extents.map(|extent| extent.end - extent.start).sum()
 }
 
 fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
@@ -198,10 +298,10 @@ fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<
 }
 
 /// The store file, as a pass sees it.
-struct SegmentIo<'a, 'p> {
+struct SegmentIo<'a, 'p, 's> {
     access: PageAccess<'a>,
     room: RoomShare<'p>,
-    changes: ChangeStream<'p>,
+    changes: &'p mut ChangeStream<'s>,
     generation: u64,
     writer: AlignedWriter<'a>,
     absence: &'p AbsenceUpdate,
@@ -216,13 +316,13 @@ impl From<Error> for PassFailure {
     }
 }
 
-impl SegmentIo<'_, '_> {
+impl SegmentIo<'_, '_, '_> {
     fn damaged(&self, fault: SegmentFault) -> PassFailure {
         PassFailure(self.access.file.format_error(fault.into()))
     }
 }
 
-impl PassIo for SegmentIo<'_, '_> {
+impl PassIo for SegmentIo<'_, '_, '_> {
     type Error = PassFailure;
 
     fn changes(

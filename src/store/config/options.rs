@@ -33,6 +33,8 @@ pub const DEFAULT_TIGHTENING: f64 = 0.85;
 pub const DEFAULT_FPR: f64 = 1e-6;
 /// The default number of keys that a store of [`Kind::Fingerprint`] may grow to: 2^36.
 pub const DEFAULT_GROWS_TO: u64 = 1 << 36;
+/// The least segments that a checkpoint merges between two publications of them, which take three syncs each.
+const LEAST_IN_STEP: u64 = 16;
 
 /// How a store is created and opened.
 ///
@@ -79,6 +81,7 @@ pub struct Options {
     pub(crate) timeout: Duration,
     pub(crate) on_damage: OnDamage,
     pub(crate) segment_pages: u64,
+    pub(crate) step_segments: u64,
     /// The bytes of segments from which on they are worth a filter of absent keys, whatever memory there is; `None` decides
     /// by memory.
     pub(crate) filtered_from: Option<u64>,
@@ -112,6 +115,7 @@ impl Default for Options {
             timeout: DEFAULT_TIMEOUT,
             on_damage: OnDamage::default(),
             segment_pages: TARGET_PAGES as u64,
+            step_segments: LEAST_IN_STEP,
             filtered_from: None,
             storage: storage::disk(),
         }
@@ -306,6 +310,14 @@ impl Options {
     #[doc(hidden)]
     pub fn segment_pages(mut self, pages: u64) -> Self {
         self.segment_pages = pages;
+        self
+    }
+
+    /// Sets how many segments of a store of [`Kind::Fingerprint`] a checkpoint merges at least before it publishes them and
+    /// uses the room of the old ones: 1 or more (16 by default). For tests, so that a small store is merged in several steps.
+    #[doc(hidden)]
+    pub fn step_segments(mut self, segments: u64) -> Self {
+        self.step_segments = segments.max(1);
         self
     }
 

@@ -41,6 +41,14 @@ impl<'a> ChangeStream<'a> {
         }
     }
 
+    /// Returns the table, if the changes come from one.
+    pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
+        match self.source {
+            ChangeSource::Buffer(buffer) => Some(buffer),
+            ChangeSource::Log { .. } => None,
+        }
+    }
+
     /// Replaces what `changes` holds by the changes in a range of fingerprints.
     pub(crate) fn load(
         &mut self,

@@ -194,6 +194,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         commit_sequence: 0,
         layers,
         directory: None,
+        partly_merged: None,
         sections: Vec::new(),
         commits: Commits::new(),
     }

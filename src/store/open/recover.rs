@@ -258,7 +258,7 @@ impl Recovery<'_> {
     /// Opens the log of the superblock's own generation.
     fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
         // If a checkpoint of it had begun, its log must exist, even if an older superblock does not record it.
-        let begun = self.has_begun(generation);
+        let begun = self.meta.has_begun();
         let expected = self.meta.superblock.log_expected || begun;
         match self.open_log(generation) {
             Ok(None) if expected => Err(self.missing(generation)),
@@ -301,15 +301,9 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    /// Returns whether an intent says that the checkpoint of this generation was interrupted.
-    fn has_begun(&self, generation: u64) -> bool {
-        let intent = self.meta.intent.as_ref();
-        intent.is_some_and(|intent| intent.generation == generation)
-    }
-
     /// Checks that no checkpoint has begun: one begins only once the record that closes the log is durable.
     fn expect_no_checkpoint(&self, found: &RecoveredLog) -> Result<()> {
-        if self.has_begun(self.meta.superblock.generation) {
+        if self.meta.has_begun() {
             return Err(Error::Log {
                 path: found.log.path.clone(),
                 source: LogError::Unsealed {

@@ -88,6 +88,7 @@ impl Store {
                 commit_sequence: 0,
                 layers,
                 directory: None,
+                partly_merged: None,
                 sections: Vec::new(),
                 commits: Default::default(),
             }

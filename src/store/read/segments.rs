@@ -153,6 +153,7 @@ mod tests {
             .fpr(1e-12)
             .measured(false)
             .segment_pages(2)
+            .step_segments(2)
     }
 
     /// Makes a store whose file is much longer than what it holds.

@@ -94,6 +94,14 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
 }
 
 impl Meta {
+    /// Returns whether the checkpoint of the log of this generation was interrupted: pages may have some of its keys.
+    pub(crate) fn has_begun(&self) -> bool {
+        let generation = self.superblock.generation;
+        let intent = self.intent.as_ref();
+        let intends = intent.is_some_and(|intent| intent.generation == generation);
+        intends || self.superblock.partly_merged.is_some()
+    }
+
     /// Returns the sections that the other superblock names.
     pub(crate) fn other_sections(&self) -> &[Section] {
         self.other.as_ref().map_or(&[], |other| &other.sections)

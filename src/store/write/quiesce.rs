@@ -51,10 +51,8 @@ pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
         checkpointer.settle_all(engine.options.timeout)?;
         let held_off = checkpointer.hold_off()?;
         let meta = engine.file.read_meta()?;
-        let generation = meta.superblock.generation;
-        let intent = meta.intent.as_ref();
         // Another checkpoint may have begun since, and its process may have died during it.
-        if intent.is_none_or(|intent| intent.generation != generation) {
+        if !meta.has_begun() {
             return Ok(Quiesced {
                 meta,
                 _held_off: held_off,

@@ -196,7 +196,10 @@ fn fields_out_of_their_range_with_a_right_checksum() {
         SuperblockFault::Length { got: length },
     );
     let max = u64::from(u32::MAX);
-    forged(&path, 304, &[2], field("flags", "bit 0 alone", 2));
+    let flags = "bit 0, or in a store of fingerprints 0 and 1";
+    for wrong in [2, 3, 4] {
+        forged(&path, 304, &[wrong], field("flags", flags, wrong.into()));
+    }
     forged(&path, 316, &[9], field("section_count", "at most 8", 9));
     forged(&path, 24, &[0; 8], field("generation", "1 to 2^60", 0));
     forged(

@@ -14,6 +14,7 @@ fn options(kind: Kind, transactional: bool) -> Options {
         .capacity(8000)
         .fpr(1e-9)
         .segment_pages(2)
+        .step_segments(2)
         .seed([7; 32])
         .transactional(transactional)
 }

@@ -71,6 +71,7 @@ pub fn options(kind: Kind, transactional: bool) -> Options {
         .capacity(capacity)
         .fpr(1e-9)
         .segment_pages(2)
+        .step_segments(2)
         .filtered_from(0)
         .seed([7; 32])
         .transactional(transactional)

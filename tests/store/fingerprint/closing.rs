@@ -23,7 +23,7 @@ const ASKED: Range<u64> = HELD - 2000..HELD + 1000;
 fn options(seen: &Arc<Seen>) -> Options {
     let options = small().kind(Kind::Fingerprint).capacity(50_000).fpr(1e-12);
     let disk = Guard::telling(Unsynced::new(), seen);
-    options.segment_pages(2).storage(disk)
+    options.segment_pages(2).step_segments(2).storage(disk)
 }
 
 fn key(number: u64) -> [u8; 8] {

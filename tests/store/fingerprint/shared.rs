@@ -44,7 +44,10 @@ impl Twin {
 fn a_removal_takes_those_along_that_share_its_fingerprint_and_no_others() {
     for (transactional, filtered_from) in [(false, u64::MAX), (true, 0)] {
         let (_folder, path) = place();
-        let options = small().kind(Kind::Fingerprint).segment_pages(2);
+        let options = small()
+            .kind(Kind::Fingerprint)
+            .segment_pages(2)
+            .step_segments(2);
         let options = options.filtered_from(filtered_from);
         let options = options.capacity(ALL).fpr(0.25).transactional(transactional);
         let store = options.create(&path).unwrap();

@@ -142,6 +142,7 @@ impl Task {
             })
             .seed([7; 32])
             .segment_pages(2)
+            .step_segments(2)
             .filtered_from(if self.background { 0 } else { u64::MAX })
             .transactional(self.transactional)
             .background(self.background)

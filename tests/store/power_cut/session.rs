@@ -120,6 +120,7 @@ impl<'a> Session<'a> {
             .fpr(FPR)
             .seed([7; 32])
             .segment_pages(2)
+            .step_segments(2)
             .filtered_from(if self.setup.background { 0 } else { u64::MAX })
             .background(self.setup.background)
             .writer(writer)

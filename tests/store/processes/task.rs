@@ -165,6 +165,7 @@ impl Task {
             .fpr(if self.keys > 1 << 15 { 1e-12 } else { 1e-9 })
             .seed([7; 32])
             .segment_pages(2)
+            .step_segments(2)
             .filtered_from(if self.background { 0 } else { u64::MAX })
             .transactional(self.transactional)
             .background(self.background)

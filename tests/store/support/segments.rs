@@ -43,6 +43,8 @@ pub struct Segment {
 pub struct Named {
     pub sequence: u64,
     pub version: u64,
+    /// Whether it was written between two steps of a checkpoint.
+    pub is_partly_merged: bool,
     /// The directory's entry.
     pub entry: Vec<u8>,
     pub segments: Vec<Segment>,
@@ -90,6 +92,7 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
     Some(Named {
         sequence: u64_at(&bytes, 16),
         version: u64_at(&entry, 48),
+        is_partly_merged: u32_at(&bytes, 304) & 2 != 0,
         entry,
         segments,
         pages,
