@@ -170,8 +170,7 @@ impl LogApplier<'_> {
                     generation: log.generation + 1,
                     occasion,
                 };
-                let view = self.views.cell.load_full();
-                pass.run(source, &merge, view.segments.as_deref())?
+                pass.run(source, &merge)?
             }
         };
         let superblock = Superblock {

@@ -14,11 +14,11 @@ use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::free_room::FreeRoom;
-use crate::segment::pages::SegmentPages;
 use crate::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
 use crate::store::checkpoint::absence_update::{AbsenceUpdate, Merge};
 use crate::store::checkpoint::aligned_writer::AlignedWriter;
 use crate::store::checkpoint::chunk_writer::{PageAccess, Workers};
+use crate::store::checkpoint::occasion::Occasion;
 use crate::store::checkpoint::room_share::RoomShare;
 use crate::store::checkpoint::two_threads::do_both;
 use crate::store::config::damage_policy::OnDamage;
@@ -106,16 +106,15 @@ impl<'a> FingerprintPass<'a> {
     }
 
     /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result, without a sync.
-    /// Also returns the filter of the segments if they are new ones. `held` are those of before as this handle has them.
+    /// Also returns the filter of the segments if they are new ones.
     ///
     /// A large store is merged in steps. All but the last are published here.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
         merge: &Merge,
-        held: Option<&SegmentPages>,
     ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
-        let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
+        let absence = self.begin_absence(merge);
         let most = self.access.options.chunk_keys();
         let mut changes = ChangeStream::new(source, self.space, most);
         let old = self.segments.clone();
@@ -149,6 +148,13 @@ impl<'a> FingerprintPass<'a> {
         }
         let directory = self.write_directory(&merged, merge.generation)?;
         Ok((directory, absence.into_filter()))
+    }
+
+    /// Begins the update of the filter of absent keys. Keeps no view: that would keep its map, and the memory that it counts for.
+    fn begin_absence(&self, merge: &Merge) -> AbsenceUpdate {
+        let view = self.views.cell.load_full();
+        let held = view.segments.as_deref();
+        AbsenceUpdate::begin(self.access.options, self.space, merge, held)
     }
 
     /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
@@ -199,9 +205,13 @@ impl<'a> FingerprintPass<'a> {
         Ok(again)
     }
 
-    /// Merges a part of the segments, on two threads if a caller waits.
+    /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.
     fn merge_step(&self, step: &Step<'_>, changes: &mut ChangeStream<'_>) -> Result<Vec<Segment>> {
-        let workers = step.merge.occasion.workers(self.access.options);
+        let occasion = match self.access.state.is_awaited() {
+            true => Occasion::Awaited,
+            false => step.merge.occasion,
+        };
+        let workers = occasion.workers(self.access.options);
         match changes.buffer() {
             // Each thread would read the whole of a log.
             Some(buffer) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {

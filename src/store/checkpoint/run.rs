@@ -143,6 +143,7 @@ impl<'a> Checkpointer<'a> {
     /// Makes sure that no checkpoint is due: waits for one that another handle runs, takes over from a handle that died
     /// during one, or else runs it.
     pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
+        let _waiting = self.state.wait();
         self.settle_and(patience, Occasion::Awaited, drop)
     }
 
@@ -224,13 +225,13 @@ impl<'a> Checkpointer<'a> {
         let mut settled = Weak::new();
         if meta.superblock.generation == number {
             self.views.renew()?;
-            let view = self.views.cell.load_full();
-            let sealed = view.sealed.as_ref();
+            // The view goes: its map would count twice while the steps of the checkpoint make others.
+            let sealed = self.views.cell.load().sealed.clone();
             let Some(sealed) = sealed.filter(|sealed| sealed.number() == number) else {
                 return Ok(settled);
             };
-            settled = Arc::downgrade(sealed);
-            let log = Arc::clone(self.logs.of(sealed)?);
+            settled = Arc::downgrade(&sealed);
+            let log = Arc::clone(self.logs.of(&sealed)?);
             sealed.sync_to(&log, sealed.buffer.tail().end)?;
             let buffer = Some(&sealed.buffer);
             self.applier().apply(&meta, &log, buffer, occasion)?;

@@ -5,7 +5,16 @@ use std::thread::JoinHandle;
 
 use crate::store::engine::damage::Damage;
 use crate::sys::lock;
-use crate::sys::sync::{AtomicBool, Ordering};
+use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// Held by a thread that waits for a checkpoint.
+pub(crate) struct Waiting<'a>(&'a AtomicU64);
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
 
 /// The checkpoints of this process.
 #[derive(Debug, Default)]
@@ -14,6 +23,8 @@ pub(crate) struct CheckpointState {
     running: Mutex<()>,
     /// A thread runs a checkpoint, rather than just holding checkpoints off.
     is_running: AtomicBool,
+    /// How many threads of this process wait until a checkpoint is through.
+    waiting: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether checkpoints look for damage everywhere.
     is_repairing: AtomicBool,
@@ -36,8 +47,20 @@ impl CheckpointState {
     /// ahead. Doesn't wait for a thread that only holds checkpoints off: that may take as long as reading the store.
     pub(crate) fn wait_for_thread(&self) {
         if self.is_running.load(Ordering::Acquire) {
+            let _waiting = self.wait();
             drop(self.exclude_threads());
         }
+    }
+
+    /// Says that the caller waits until a checkpoint is through, for as long as it keeps what this returns.
+    pub(crate) fn wait(&self) -> Waiting<'_> {
+        self.waiting.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.waiting)
+    }
+
+    /// Returns whether a thread of this process waits for a checkpoint, and leaves its processor to it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
     }
 
     /// Returns whether checkpoints look for damaged segments, and not only merge those that change.

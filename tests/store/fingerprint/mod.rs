@@ -7,4 +7,5 @@ mod closing;
 mod overtaken;
 mod room;
 mod shared;
+pub(crate) mod steps;
 mod stopped_readers;

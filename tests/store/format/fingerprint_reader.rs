@@ -13,6 +13,7 @@ use super::refused::put;
 use super::seed;
 use super::snapshot::copy;
 use super::store_file::{newest_superblock, superblock_places};
+use crate::support::numbers::key;
 
 /// So few fingerprints that many absent keys are answered "seen", and alike by both.
 fn options(transactional: bool) -> Options {
@@ -105,6 +106,28 @@ fn the_reader_agrees_in_the_midst_of_a_checkpoint_of_segments() {
         open.close().unwrap();
         let after = agree(&path, &Vec::from_iter(0..8000));
         assert!(before == after, "{nth}");
+    }
+}
+
+/// A checkpoint of which some segments are published, and others are not.
+#[test]
+fn the_reader_agrees_between_two_steps_of_a_checkpoint() {
+    let stores = crate::fingerprint::steps::partly_merged();
+    for (_folder, path) in [&stores[0], &stores[stores.len() - 1]] {
+        let hashes: Vec<u64> = (0..9000).map(key).collect();
+        let found = agree(path, &hashes);
+        assert_eq!(found.iter().filter(|found| **found).count(), 8000);
+        let file = std::fs::read(path).unwrap();
+        let (_, superblock) = newest_superblock(&file);
+        let fixed = Layout::of("Superblocks");
+        assert_eq!(fixed.number(superblock, "flags"), 3);
+        assert_eq!(fixed.number(superblock, "keys"), 6000);
+        let directory = Layout::of("Directory entry");
+        let entry = &superblock[fixed.end()..];
+        let keys = directory.number(entry, "directory_keys");
+        assert!((6001..8000).contains(&keys), "{keys}");
+        let generation = directory.number(entry, "directory_generation");
+        assert_eq!(generation, fixed.number(superblock, "generation") + 1);
     }
 }
 

@@ -42,6 +42,7 @@ pub struct Segment {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Named {
     pub sequence: u64,
+    pub generation: u64,
     pub version: u64,
     /// Whether it was written between two steps of a checkpoint.
     pub is_partly_merged: bool,
@@ -91,6 +92,7 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
     pages.retain(|range| !range.is_empty());
     Some(Named {
         sequence: u64_at(&bytes, 16),
+        generation: u64_at(&bytes, 24),
         version: u64_at(&entry, 48),
         is_partly_merged: u32_at(&bytes, 304) & 2 != 0,
         entry,

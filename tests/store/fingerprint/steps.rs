@@ -1,0 +1,144 @@
+//! Checkpoints in steps: what a death between two of them leaves, and how little room they take.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use everseen::{Error, Kind, LogError, OnDamage, Options, Store};
+use tempfile::TempDir;
+
+use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
+use crate::support::files::{image, place, small};
+use crate::support::numbers::key;
+use crate::support::segments::{Named, from, newest};
+
+/// The keys of the first checkpoint, and those that the second one brings.
+const OLD: u64 = 6000;
+const NEW: u64 = 2000;
+
+fn options() -> Options {
+    let options = small().kind(Kind::Fingerprint).capacity(50_000);
+    let options = options.fpr(1e-12).background(false);
+    options.segment_pages(2).step_segments(1)
+}
+
+fn insert(store: &Store, numbers: Range<u64>) {
+    let keys: Vec<u64> = numbers.map(key).collect();
+    let new = store.insert_hash_batch(&keys).unwrap();
+    assert!(new.iter().all(|new| *new));
+}
+
+fn found(store: &Store, numbers: Range<u64>) -> u64 {
+    let keys: Vec<u64> = numbers.map(key).collect();
+    let found = store.contains_hash_batch(&keys).unwrap();
+    found.iter().map(|found| u64::from(*found)).sum()
+}
+
+fn named(path: &Path) -> Named {
+    newest(&from(&std::fs::read(path).unwrap())).unwrap()
+}
+
+/// Stores whose process died between two steps of a checkpoint, after one step, two and so on.
+pub(crate) fn partly_merged() -> Vec<(TempDir, PathBuf)> {
+    let mut stores = Vec::new();
+    let mut version = 0;
+    for nth in 1.. {
+        let (_folder, path) = place();
+        let storage = FaultStorage::without_syncs();
+        let store = options().storage(storage.shared()).create(&path).unwrap();
+        insert(&store, 0..OLD);
+        store.checkpoint().unwrap();
+        insert(&store, OLD..OLD + NEW);
+        let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
+        storage.arm(rule.on(Call::Write).on_store());
+        let is_over = store.checkpoint().is_ok();
+        let (folder, killed) = image(&path);
+        storage.heal();
+        let newest = named(&killed);
+        if newest.is_partly_merged && newest.version > version {
+            version = newest.version;
+            stores.push((folder, killed));
+        }
+        if is_over {
+            break;
+        }
+    }
+    assert!(stores.len() > 3, "{} steps are few", stores.len());
+    stores
+}
+
+#[test]
+fn keys_count_once_whatever_has_them_after_a_death_between_two_steps() {
+    for (_folder, path) in partly_merged() {
+        // The pages have some of the new keys, and not all.
+        let before = std::fs::read(&path).unwrap();
+        let reader = options().open_read_only(&path).unwrap();
+        assert_eq!(found(&reader, 0..OLD + NEW), OLD + NEW);
+        assert_eq!(found(&reader, OLD + NEW..2 * OLD), 0);
+        assert_eq!(reader.stats().unwrap().keys, OLD + NEW);
+        drop(reader);
+        assert!(before == std::fs::read(&path).unwrap());
+
+        let store = options().open(&path).unwrap();
+        assert_eq!(store.stats().unwrap().keys, OLD + NEW);
+        let keys: Vec<u64> = (0..OLD + NEW).map(key).collect();
+        let new = store.insert_hash_batch(&keys).unwrap();
+        assert!(new.iter().all(|new| !*new));
+        store.checkpoint().unwrap();
+        assert_eq!(store.stats().unwrap().keys, OLD + NEW);
+        assert_eq!(store.verify().unwrap().fingerprints, OLD + NEW);
+        store.close().unwrap();
+        assert!(!named(&path).is_partly_merged);
+    }
+}
+
+/// The log of a checkpoint that has begun must be there, though the pages have a part of it.
+#[test]
+fn a_log_that_is_lost_between_two_steps_is_missed() {
+    for (_folder, path) in partly_merged() {
+        let generation = named(&path).generation;
+        let log = format!("{}-log.{generation}", path.display());
+        std::fs::remove_file(log).unwrap();
+        match options().open(&path) {
+            Err(Error::Log { source, .. }) => {
+                assert_eq!(source, LogError::Missing { generation });
+            }
+            other => panic!("{other:?}"),
+        }
+        let report = options().repair(&path, OnDamage::NeverSeen).unwrap();
+        assert!(report.rolled_back);
+        let store = options().open(&path).unwrap();
+        let left = found(&store, 0..OLD + NEW);
+        assert!(OLD < left && left < OLD + NEW, "{left}");
+        assert_eq!(store.stats().unwrap().keys, left);
+        assert_eq!(store.verify().unwrap().fingerprints, left);
+        insert(&store, OLD + NEW..2 * OLD);
+        assert_eq!(store.stats().unwrap().keys, left + 2 * OLD - OLD - NEW);
+        store.close().unwrap();
+    }
+}
+
+/// What the steps before have freed holds the segments of the next.
+#[test]
+fn an_open_store_takes_little_more_than_its_segments() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    insert(&store, 0..3 * OLD);
+    store.checkpoint().unwrap();
+    for round in 0..10 {
+        let first = 3 * OLD + 100 * round;
+        insert(&store, first..first + 100);
+        store.checkpoint().unwrap();
+        let pages: u64 = named(&path)
+            .pages
+            .iter()
+            .map(|range| range.end - range.start)
+            .sum();
+        let length = std::fs::metadata(&path).unwrap().len() / 4096 - 32;
+        // The share of a step, a directory, and pieces that nothing fits into.
+        assert!(
+            length * 10 <= pages * 15,
+            "round {round}: {pages} of {length} pages"
+        );
+    }
+    assert_eq!(found(&store, 0..3 * OLD + 1000), 3 * OLD + 1000);
+}
