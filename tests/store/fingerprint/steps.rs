@@ -2,14 +2,19 @@
 
 use std::ops::Range;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use everseen::{Error, Kind, LogError, OnDamage, Options, Store};
 use tempfile::TempDir;
 
+use crate::format::log::{chain, log_path};
+use crate::processes::hooked::{self, Hooked, Point};
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{image, place, small};
 use crate::support::numbers::key;
 use crate::support::segments::{Named, from, newest};
+use crate::support::unsynced::Unsynced;
 
 /// The keys of the first checkpoint, and those that the second one brings.
 const OLD: u64 = 6000;
@@ -96,8 +101,7 @@ fn keys_count_once_whatever_has_them_after_a_death_between_two_steps() {
 fn a_log_that_is_lost_between_two_steps_is_missed() {
     for (_folder, path) in partly_merged() {
         let generation = named(&path).generation;
-        let log = format!("{}-log.{generation}", path.display());
-        std::fs::remove_file(log).unwrap();
+        std::fs::remove_file(log_path(&path, generation)).unwrap();
         match options().open(&path) {
             Err(Error::Log { source, .. }) => {
                 assert_eq!(source, LogError::Missing { generation });
@@ -115,6 +119,56 @@ fn a_log_that_is_lost_between_two_steps_is_missed() {
         assert_eq!(store.stats().unwrap().keys, left + 2 * OLD - OLD - NEW);
         store.close().unwrap();
     }
+}
+
+/// A log is closed before its checkpoint begins. One that is cut short between two steps is damaged.
+#[test]
+fn a_log_that_is_open_again_between_two_steps_is_refused() {
+    for (_folder, path) in partly_merged() {
+        let log = log_path(&path, named(&path).generation);
+        let mut bytes = std::fs::read(&log).unwrap();
+        let end = chain(&bytes).last().unwrap().offset;
+        bytes[end..].fill(0);
+        std::fs::write(&log, bytes).unwrap();
+        match options().open(&path) {
+            Err(Error::Log { source, .. }) => {
+                assert_eq!(source, LogError::Unsealed { end: end as u64 });
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+/// Look-ups at each write of a checkpoint in steps, which makes a new filter of absent keys meanwhile.
+#[test]
+fn all_keys_are_found_between_steps() {
+    let (_folder, path) = place();
+    let held: Arc<OnceLock<Store>> = Arc::default();
+    let (looking, looks) = (Arc::clone(&held), Arc::new(AtomicU64::new(0)));
+    let (is_armed, counted) = (Arc::new(AtomicBool::new(false)), Arc::clone(&looks));
+    let armed = Arc::clone(&is_armed);
+    let hook = move |point: Point<'_>| {
+        let is_due = point.call == hooked::Call::Written && !point.is_log();
+        if is_due && armed.load(Ordering::Relaxed) {
+            let store = looking.get().unwrap();
+            assert_eq!(found(store, 0..OLD + 3 * NEW), OLD + 3 * NEW);
+            assert_eq!(store.stats().unwrap().keys, OLD + 3 * NEW);
+            counted.fetch_add(1, Ordering::Relaxed);
+        }
+    };
+    let disk = Hooked::new(Unsynced::new(), Arc::new(hook));
+    let options = options().buffer(1 << 20).filtered_from(0).storage(disk);
+    let store = held.get_or_init(|| options.create(&path).unwrap());
+    insert(store, 0..NEW);
+    store.checkpoint().unwrap();
+    insert(store, NEW..OLD);
+    store.checkpoint().unwrap();
+    insert(store, OLD..OLD + 3 * NEW);
+    is_armed.store(true, Ordering::Relaxed);
+    store.checkpoint().unwrap();
+    let looks = looks.load(Ordering::Relaxed);
+    println!("{looks} looks");
+    assert!(looks > 20, "{looks} looks are few");
 }
 
 /// What the steps before have freed holds the segments of the next.

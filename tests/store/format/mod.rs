@@ -14,7 +14,7 @@ mod fingerprints;
 mod forged_segments;
 mod golden;
 mod golden_fingerprints;
-mod log;
+pub(crate) mod log;
 mod reader;
 mod refused;
 mod sections;
