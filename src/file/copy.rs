@@ -138,6 +138,7 @@ pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
         // The older one must not precede the superblock that first named its directory.
         sequence: store.sequence.max(1 + first_named),
         log_expected: false,
+        partly_merged: None,
         ..store.clone()
     };
     let older = Superblock {

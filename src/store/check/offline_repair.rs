@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
-use crate::log::{LogError, LogFile, log_path};
+use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::store::check::repair::{RepairReport, Repairer};
@@ -273,6 +273,11 @@ impl Repair<'_> {
                     path,
                     source: LogError::Damaged { offset, .. },
                 }) => report.log_bytes += self.cut_off(&path, offset)?,
+                // What the damage took from its end was the record that closed it.
+                Err(Error::Log {
+                    source: LogError::Unsealed { .. },
+                    ..
+                }) if self.is_partly_merged()? => self.close_log()?,
                 Err(Error::Log {
                     source: LogError::Missing { generation },
                     ..
@@ -284,6 +289,43 @@ impl Repair<'_> {
             }
         }
         open_inside(self.options, self.place, gate)
+    }
+
+    fn is_partly_merged(&self) -> Result<bool> {
+        let (_, meta) = identify(self.options, self.path, true)?;
+        Ok(meta.superblock.partly_merged.is_some())
+    }
+
+    /// Closes the log that a checkpoint has merged in part, where it ends now, so that the rest is merged too.
+    fn close_log(&self) -> Result<()> {
+        let (_, meta) = identify(self.options, self.path, true)?;
+        let (generation, id) = (meta.superblock.generation, &meta.header.store_id);
+        let storage = &*self.options.storage;
+        let Some(log) = LogFile::open(storage, self.place, id, generation, true)? else {
+            return Ok(());
+        };
+        let (mut reader, mut handle) = (LogReader::new(&log)?, 0);
+        while let Some(record) = reader.next()? {
+            handle = record.handle;
+        }
+        let mut end = LogEnd {
+            end: reader.end(),
+            previous: reader.previous(),
+            ..LogEnd::begin(&log)?
+        };
+        let mut writer = LogWriter {
+            log: &log,
+            at: &mut end,
+            scratch: &mut Vec::new(),
+        };
+        let cut = Cut {
+            last: !self.exists(generation + 1)?,
+            layer_index: 0,
+            layer: None,
+        };
+        writer.cut(handle, &cut)?;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &log.path, error))
     }
 
     /// Creates an empty log where one is missing, so that the previous log, which is closed and whole, can be settled.

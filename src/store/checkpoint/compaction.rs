@@ -1,8 +1,7 @@
 //! Closing a store of fingerprints small: what lies at the end of the file moves into free room before it, and the rest
 //! is cut off.
 //!
-//! A checkpoint that rewrites all segments needs as much room again. As long as the store is open, the next checkpoint
-//! uses that room.
+//! A checkpoint needs room for what it writes in one step. As long as the store is open, the next one uses that room.
 
 use std::ops::Range;
 

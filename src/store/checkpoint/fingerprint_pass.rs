@@ -39,7 +39,7 @@ pub(crate) struct FingerprintPass<'a> {
     access: PageAccess<'a>,
     views: &'a ViewCell,
     space: Space,
-    /// The newest one. The other one names the same directory.
+    /// The newest superblock. The other one names the same directory.
     superblock: Superblock,
     directory: DirectoryRef,
     segments: Vec<Segment>,
@@ -127,11 +127,8 @@ impl<'a> FingerprintPass<'a> {
                 absence: &absence,
             };
             let written = self.merge_step(&step, &mut changes)?;
-            unpublished += pages_of(
-                written
-                    .iter()
-                    .filter(|one| one.generation == merge.generation),
-            );
+            let kept = &old[part.clone()];
+            unpublished += pages_of(written.iter().filter(|one| !kept.contains(one)));
             merged.extend(written);
             // With few changes, several parts are a step.
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
@@ -176,9 +173,24 @@ impl<'a> FingerprintPass<'a> {
         self.superblock = self.publish(superblock, absence)?;
         let passed = std::mem::replace(&mut self.directory, directory).version;
         self.segments = segments;
-        // Otherwise the look-ups of this handle would go on by the old directory until they notice.
-        self.views.renew_past(passed)?;
+        self.follow(passed)?;
         self.free_room()
+    }
+
+    /// Makes the view of this handle follow. Otherwise its look-ups would go on by the old directory until they notice.
+    fn follow(&self, passed: u64) -> Result<()> {
+        let view = self.views.cell.load();
+        let due = self.superblock.generation;
+        let has_log = view
+            .sealed
+            .as_ref()
+            .is_some_and(|sealed| sealed.number() == due);
+        drop(view);
+        match has_log {
+            true => self.views.renew_past(passed),
+            // Recovery merges a log that memory has no room for. No view has it, and nobody looks anything up yet.
+            false => Ok(()),
+        }
     }
 
     /// Makes the pages of a directory durable, and then the superblock that names it, twice. `absence` is the filter of its

@@ -8,6 +8,7 @@ use crate::sys::lock;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
 
 /// Held by a thread that waits for a checkpoint.
+#[must_use]
 pub(crate) struct Waiting<'a>(&'a AtomicU64);
 
 impl Drop for Waiting<'_> {
@@ -81,6 +82,7 @@ impl CheckpointState {
 
     /// Waits for this handle's own threads.
     pub(crate) fn join_threads(&self) {
+        let _waiting = self.wait();
         let threads = std::mem::take(&mut *lock(&self.threads));
         for thread in threads {
             // A panic has poisoned the handle.

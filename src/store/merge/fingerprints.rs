@@ -71,7 +71,7 @@ impl<'a> FingerprintList<'a> {
     fn open(input: &'a Input) -> Result<Self> {
         // A checkpoint would free the room of segments that are still to be read.
         let held_off = input.hold_off()?;
-        let superblock = input.newest()?;
+        let superblock = input.newest_settled()?;
         let space = input.header().space();
         let (directory, space) = expect_directory(&input.path, &superblock, space)?;
         let found = read_directory(input.file(), &input.path, &directory, space)?;

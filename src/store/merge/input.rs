@@ -95,6 +95,19 @@ impl Input {
         Ok(self.store.file.read_meta()?.superblock)
     }
 
+    /// Returns the same, unless a process died during a checkpoint that has merged a part of a log.
+    pub(crate) fn newest_settled(&self) -> Result<Superblock> {
+        let superblock = self.newest()?;
+        match superblock.partly_merged {
+            None => Ok(superblock),
+            Some(_) => Err(Error::Busy {
+                path: self.path.clone(),
+                what: "a checkpoint that was interrupted",
+                process: None,
+            }),
+        }
+    }
+
     pub(crate) fn label(&self) -> Option<&[u8]> {
         self.store.label.as_deref()
     }

@@ -242,7 +242,7 @@ impl ViewCell {
     }
 
     /// Makes the view current, with a directory of segments that is newer than `passed`: a closing handle moves segments
-    /// together without a checkpoint.
+    /// together without a checkpoint, and a large checkpoint publishes them in steps.
     #[cold]
     pub(crate) fn renew_past(&self, passed: u64) -> Result<()> {
         self.renew_until(|view| {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use everseen::{Error, Kind, LogError, OnDamage, Options, Store};
+use everseen::{Error, Kind, LEAST_BUFFER, LogError, OnDamage, Options, Store};
 use tempfile::TempDir;
 
 use crate::format::log::{chain, log_path};
@@ -142,6 +142,43 @@ fn a_log_that_is_open_again_between_two_steps_is_refused() {
                 assert_eq!(source, LogError::Unsealed { end: end as u64 });
             }
             other => panic!("{other:?}"),
+        }
+        options().repair(&path, OnDamage::NeverSeen).unwrap();
+        let store = options().open(&path).unwrap();
+        assert_eq!(found(&store, 0..OLD + NEW), OLD + NEW);
+        assert_eq!(store.stats().unwrap().keys, OLD + NEW);
+        assert_eq!(store.verify().unwrap().fingerprints, OLD + NEW);
+    }
+}
+
+/// A log that memory has no room for goes into the pages from the disk, in steps as well, before the store is open.
+#[test]
+fn a_log_that_memory_has_no_room_for_is_merged_in_steps() {
+    for nth in 1.. {
+        let (_folder, path) = place();
+        let storage = FaultStorage::without_syncs();
+        let large = options().buffer(4 << 20).storage(storage.shared());
+        let store = large.create(&path).unwrap();
+        insert(&store, 0..OLD);
+        store.checkpoint().unwrap();
+        insert(&store, OLD..4 * OLD);
+        let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
+        storage.arm(rule.on(Call::Write).on_store());
+        let is_over = store.checkpoint().is_ok();
+        let (_copy, killed) = image(&path);
+        storage.heal();
+        drop(store);
+        let small = options().buffer(LEAST_BUFFER);
+        for _ in 0..2 {
+            let store = small.open(&killed).unwrap();
+            assert_eq!(found(&store, 0..4 * OLD), 4 * OLD);
+            assert_eq!(store.stats().unwrap().keys, 4 * OLD);
+            store.close().unwrap();
+        }
+        assert!(!named(&killed).is_partly_merged);
+        if is_over {
+            assert!(nth > 15, "{nth} writes are few");
+            break;
         }
     }
 }
