@@ -255,26 +255,13 @@ impl Superblock {
         let layer_count = input.u32()?;
         let commit_count = input.u32()?;
         let section_count = input.u32()?;
-        let partly_merged = match (flags, header.kind) {
-            (0 | FLAG_LOG_EXPECTED, _) => None,
-            (MERGING, Kind::Fingerprint) => Some(keys),
-            _ => {
-                return wrong(
-                    "flags",
-                    "bit 0, or in a store of fingerprints 0 and 1",
-                    flags.into(),
-                );
-            }
+        let checked = check_counters(sequence, generation, commit_sequence)
+            .and_then(|()| check_counts(layer_count, section_count))
+            .and_then(|()| is_partly_merged(flags, header.kind));
+        let partly_merged = match checked {
+            Ok(is_partly_merged) => is_partly_merged.then_some(keys),
+            Err(fault) => return Some(Err(fault)),
         };
-        if let Err(fault) = check_counters(sequence, generation, commit_sequence) {
-            return Some(Err(fault));
-        }
-        if layer_count as usize > MAX_LAYERS as usize {
-            return wrong("layer_count", "at most 64", layer_count.into());
-        }
-        if section_count as usize > MAX_SECTIONS {
-            return wrong("section_count", "at most 8", section_count.into());
-        }
         let layers = match take_layers(input, layer_count, header.kind)? {
             Ok(layers) => layers,
             Err(fault) => return Some(Err(fault)),
@@ -358,22 +345,36 @@ fn check_counters(
     generation: u64,
     commit_sequence: u64,
 ) -> Result<(), SuperblockFault> {
-    let wrong = |field, expected, got| {
-        Err(SuperblockFault::Field {
-            field,
-            expected,
-            got,
-        })
-    };
     if generation == 0 || generation > MAX_COUNTER {
-        return wrong("generation", "1 to 2^60", generation);
+        return wrong_field("generation", "1 to 2^60", generation);
     }
     if sequence > MAX_COUNTER {
-        return wrong("sequence", "at most 2^60", sequence);
+        return wrong_field("sequence", "at most 2^60", sequence);
     }
     match commit_sequence > MAX_COUNTER {
-        true => wrong("commit_sequence", "at most 2^60", commit_sequence),
+        true => wrong_field("commit_sequence", "at most 2^60", commit_sequence),
         false => Ok(()),
+    }
+}
+
+fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
+    if layers > MAX_LAYERS {
+        return wrong_field("layer_count", "at most 64", layers.into());
+    }
+    match sections as usize > MAX_SECTIONS {
+        true => wrong_field("section_count", "at most 8", sections.into()),
+        false => Ok(()),
+    }
+}
+
+fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
+    match (flags, kind) {
+        (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
+        (MERGING, Kind::Fingerprint) => Ok(true),
+        _ => {
+            let expected = "bit 0, or in a store of fingerprints 0 and 1";
+            wrong_field("flags", expected, flags.into())
+        }
     }
 }
 
@@ -478,9 +479,17 @@ fn wrong<T>(
     expected: &'static str,
     got: u64,
 ) -> Option<Result<T, SuperblockFault>> {
-    Some(Err(SuperblockFault::Field {
+    Some(wrong_field(field, expected, got))
+}
+
+fn wrong_field<T>(
+    field: &'static str,
+    expected: &'static str,
+    got: u64,
+) -> Result<T, SuperblockFault> {
+    Err(SuperblockFault::Field {
         field,
         expected,
         got,
-    }))
+    })
 }

@@ -98,15 +98,9 @@ impl LogApplier<'_> {
             file.sync("sync the sections of")?;
         }
         let superblock = Superblock {
-            sequence: old.sequence + 1,
-            generation: log.generation + 1,
-            log_expected: !cut.last,
-            commit_sequence: old.commit_sequence.max(found.commit_sequence),
-            commits: commits_after(old, found.commits)?,
             layers,
-            directory: None,
-            partly_merged: None,
             sections,
+            ..superblock_after(old, log, found, &cut)?
         };
         self.try_mapping(&superblock)?;
         file.write_superblock(&superblock)?;
@@ -175,14 +169,9 @@ impl LogApplier<'_> {
         };
         let superblock = Superblock {
             sequence: pass.next_sequence(),
-            generation: log.generation + 1,
-            log_expected: !cut.last,
-            commit_sequence: old.commit_sequence.max(found.commit_sequence),
-            commits: commits_after(old, found.commits)?,
-            layers: Vec::new(),
             directory: Some(directory),
-            partly_merged: None,
             sections,
+            ..superblock_after(old, log, found, &cut)?
         };
         pass.publish(superblock, absence)
     }
@@ -337,6 +326,26 @@ fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
             source: LogError::Unsealed { end: found.end.end },
         }),
     }
+}
+
+/// Returns the superblock after the checkpoint of a log, without what its pages are.
+fn superblock_after(
+    old: &Superblock,
+    log: &LogFile,
+    found: LogSummary,
+    cut: &Cut,
+) -> Result<Superblock> {
+    Ok(Superblock {
+        sequence: old.sequence + 1,
+        generation: log.generation + 1,
+        log_expected: !cut.last,
+        commit_sequence: old.commit_sequence.max(found.commit_sequence),
+        commits: commits_after(old, found.commits)?,
+        layers: Vec::new(),
+        directory: None,
+        partly_merged: None,
+        sections: Vec::new(),
+    })
 }
 
 /// Returns the writers' last commits after the checkpoint of a log that holds the commits `new`.

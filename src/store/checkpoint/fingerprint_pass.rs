@@ -127,8 +127,7 @@ impl<'a> FingerprintPass<'a> {
                 absence: &absence,
             };
             let written = self.merge_step(&step, &mut changes)?;
-            let kept = &old[part.clone()];
-            unpublished += pages_of(written.iter().filter(|one| !kept.contains(one)));
+            unpublished += pages_of(written.iter().filter(|one| !is_among(one, &old)));
             merged.extend(written);
             // With few changes, several parts are a step.
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
@@ -304,6 +303,11 @@ struct Step<'p> {
 fn parts_of(segments: usize, least: usize) -> impl Iterator<Item = Range<usize>> {
     let parts = (segments / least).clamp(1, MOST_STEPS);
     (0..parts).map(move |part| segments * part / parts..segments * (part + 1) / parts)
+}
+
+fn is_among(segment: &Segment, all: &[Segment]) -> bool {
+    let place = all.binary_search_by_key(&segment.first, |one| one.first);
+    place.is_ok_and(|place| all[place] == *segment)
 }
 
 /// Returns the pages that segments take in the file.
