@@ -66,7 +66,7 @@ impl<'a> Compaction<'a> {
         Ok(())
     }
 
-    /// Moves what fits into free room before it. If nothing does, and it may, splits the last segment so that it does.
+    /// Moves what fits into free room before it. If nothing does, and it may, splits the last segments so that they do.
     /// Returns whether anything was moved.
     fn round(&self, may_split: bool) -> Result<bool> {
         let file = self.access.file;
@@ -90,16 +90,8 @@ impl<'a> Compaction<'a> {
             segments[index] = found;
             moved = true;
         }
-        let last = (0..segments.len()).max_by_key(|index| segments[*index].first_page);
-        if !moved
-            && may_split
-            && let Some(last) = last
-        {
-            let end = range(&segments, last, space).end;
-            if let Some(pieces) = self.split(segments[last], end, directory.version, &mut room)? {
-                segments.splice(last..=last, pieces);
-                moved = true;
-            }
+        if !moved && may_split {
+            moved = self.split_last(&mut segments, directory.version, space, &mut room)?;
         }
         let pages = directory_pages(segments.len() as u64);
         if !moved || pages == 0 {
@@ -113,7 +105,32 @@ impl<'a> Compaction<'a> {
         Ok(true)
     }
 
-    /// Cuts the last segment of the file into pieces that fill the free runs before it. What is left of it goes behind
+    /// Splits the last segments of the file, until the free runs before them are full. Returns whether there were any.
+    fn split_last(
+        &self,
+        segments: &mut Vec<Segment>,
+        version: u64,
+        space: Space,
+        room: &mut FreeRoom,
+    ) -> Result<bool> {
+        let mut split = Vec::new();
+        for index in from_the_end(segments) {
+            let end = range(segments, index, space).end;
+            match self.split(segments[index], end, version, room)? {
+                Some(pieces) => split.push((index, pieces)),
+                None => break,
+            }
+        }
+        let is_any = !split.is_empty();
+        // Those behind a segment keep their indexes while it is replaced last.
+        split.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
+        for (index, pieces) in split {
+            segments.splice(index..=index, pieces);
+        }
+        Ok(is_any)
+    }
+
+    /// Cuts a segment into pieces that fill the free runs before it. What is left of it goes behind
     /// the end: in the next round it moves down to where the segment was.
     fn split(
         &self,
@@ -127,11 +144,13 @@ impl<'a> Compaction<'a> {
             .map(|run| run.end - run.start)
             .filter(|pages| *pages >= LEAST_PIECE)
             .collect();
+        if runs.is_empty() {
+            return Ok(None);
+        }
         let mut bytes = Vec::new();
         self.read(&segment, &mut bytes)?;
         let image = Image::of(segment, end, &bytes);
-        let image = image.filter(|image| image.check_headers().is_ok());
-        let (Some(image), false) = (image, runs.is_empty()) else {
+        let Some(image) = image.filter(|image| image.check_headers().is_ok()) else {
             return Ok(None);
         };
         let file = self.access.file;
@@ -239,12 +258,17 @@ struct Move {
     first_page: u64,
 }
 
+/// Returns the indexes of segments, of the one that lies last in the file first.
+fn from_the_end(segments: &[Segment]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+    order
+}
+
 /// Returns which segments move: those at the end of the file first, each into the first free run before it that has space
 /// for it.
 fn moves_down(segments: &[Segment], room: &mut FreeRoom) -> Vec<Move> {
-    let mut order: Vec<usize> = (0..segments.len()).collect();
-    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
-    let moves = order.into_iter().filter_map(|index| {
+    let moves = from_the_end(segments).into_iter().filter_map(|index| {
         let extent = segments[index].extent();
         let first_page = room.take_before(extent.end - extent.start, extent.start)?;
         Some(Move { index, first_page })
