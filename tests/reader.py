@@ -324,7 +324,6 @@ class Superblock:
         require(layer_count <= 64, "layer_count")
         self.log_expected = flags & 1 == 1
         self.partly_merged = flags & 2 == 2
-        self.keys = keys
         at, self.layers, least = 320, [], 32
         for _ in range(layer_count):
             layer = Layer(data[at:at + 64], least)

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
-use crate::log::{Cut, LogEnd, LogError, LogFile, LogReader, LogWriter, log_path};
+use crate::log::{Cut, LogError, LogFile, LogWriter, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::store::check::repair::{RepairReport, Repairer};
@@ -16,6 +16,7 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::store::coordination::place::Place;
+use crate::store::generation::log_summary::scan;
 use crate::store::open::handle::{check_exists, open_inside};
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::identify;
@@ -304,18 +305,10 @@ impl Repair<'_> {
         let Some(log) = LogFile::open(storage, self.place, id, generation, true)? else {
             return Ok(());
         };
-        let (mut reader, mut handle) = (LogReader::new(&log)?, 0);
-        while let Some(record) = reader.next()? {
-            handle = record.handle;
-        }
-        let mut end = LogEnd {
-            end: reader.end(),
-            previous: reader.previous(),
-            ..LogEnd::begin(&log)?
-        };
+        let mut found = scan(&log, &meta.header)?;
         let mut writer = LogWriter {
             log: &log,
-            at: &mut end,
+            at: &mut found.end,
             scratch: &mut Vec::new(),
         };
         let cut = Cut {
@@ -323,7 +316,7 @@ impl Repair<'_> {
             layer_index: 0,
             layer: None,
         };
-        writer.cut(handle, &cut)?;
+        writer.cut(found.handle, &cut)?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))
     }

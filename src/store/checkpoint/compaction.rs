@@ -8,7 +8,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
-use crate::file::{DirectoryRef, Section, Superblock};
+use crate::file::{Section, Superblock};
 use crate::page::space::Space;
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
@@ -101,7 +101,11 @@ impl<'a> Compaction<'a> {
         let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
         let numbers = (version, directory.generation);
         let written = write_directory(&*file.raw, &file.place, &segments, places, numbers)?;
-        self.publish(superblock, written)?;
+        self.access.file.name_segments(Superblock {
+            sequence: version,
+            directory: Some(written),
+            ..meta.superblock
+        })?;
         Ok(true)
     }
 
@@ -130,8 +134,8 @@ impl<'a> Compaction<'a> {
         Ok(is_any)
     }
 
-    /// Cuts a segment into pieces that fill the free runs before it. What is left of it goes behind
-    /// the end: in the next round it moves down to where the segment was.
+    /// Cuts a segment into pieces that fill the free runs before it. What is left of it goes behind the end: in the next
+    /// round it moves down to where the segment was.
     fn split(
         &self,
         segment: Segment,
@@ -237,18 +241,6 @@ impl<'a> Compaction<'a> {
                 action: "find room in",
                 path: self.access.file.place.to_path_buf(),
             })
-    }
-
-    fn publish(&self, old: &Superblock, directory: DirectoryRef) -> Result<()> {
-        let file = self.access.file;
-        file.sync("sync the pages of")?;
-        let mut superblock = old.clone();
-        superblock.directory = Some(directory);
-        for _ in 0..2 {
-            superblock.sequence += 1;
-            file.write_superblock(&superblock)?;
-        }
-        Ok(())
     }
 }
 

@@ -146,15 +146,17 @@ impl<'a> FingerprintPass<'a> {
         Ok((directory, absence.into_filter()))
     }
 
-    /// Begins the update of the filter of absent keys. Keeps no view: that would keep its map, and the memory that it counts for.
+    /// Begins the update of the filter of absent keys. Keeps no view: that would keep its map, and the memory that it
+    /// counts for.
     fn begin_absence(&self, merge: &Merge) -> AbsenceUpdate {
-        let view = self.views.cell.load_full();
+        let view = self.views.cell.load();
         let held = view.segments.as_deref();
         AbsenceUpdate::begin(self.access.options, self.space, merge, held)
     }
 
     /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
-    /// counted twice if the process dies here: the log still counts, and merging it again changes nothing.
+    /// counted twice if the process dies here: the log still counts, and merging it again changes nothing. Look-ups by the
+    /// old directory notice that they are passed.
     fn end_step(
         &mut self,
         segments: Vec<Segment>,
@@ -170,50 +172,22 @@ impl<'a> FingerprintPass<'a> {
             ..self.superblock.clone()
         };
         self.superblock = self.publish(superblock, absence)?;
-        let passed = std::mem::replace(&mut self.directory, directory).version;
-        self.segments = segments;
-        self.follow(passed)?;
+        (self.directory, self.segments) = (directory, segments);
         self.free_room()
     }
 
-    /// Makes the view of this handle follow. Otherwise its look-ups would go on by the old directory until they notice.
-    fn follow(&self, passed: u64) -> Result<()> {
-        let view = self.views.cell.load();
-        let due = self.superblock.generation;
-        let has_log = view
-            .sealed
-            .as_ref()
-            .is_some_and(|sealed| sealed.number() == due);
-        drop(view);
-        match has_log {
-            true => self.views.renew_past(passed),
-            // Recovery merges a log that memory has no room for. No view has it, and nobody looks anything up yet.
-            false => Ok(()),
-        }
-    }
-
-    /// Makes the pages of a directory durable, and then the superblock that names it, twice. `absence` is the filter of its
-    /// segments. Returns the newest superblock.
+    /// Publishes a superblock. `absence` is the filter of the segments that it names. Returns the newest superblock.
     pub(crate) fn publish(
         &self,
         superblock: Superblock,
         absence: Option<Arc<AbsenceFilter>>,
     ) -> Result<Superblock> {
-        let file = self.access.file;
         let directory = superblock.directory;
         let version = directory.map_or(0, |directory| directory.version);
-        file.sync("sync the pages of")?;
         // Another thread may map the directory as soon as it is named.
         self.views.set_absence(version, absence);
-        file.write_superblock(&superblock)
-            .inspect_err(|_| self.views.set_absence(version, None))?;
-        // From here on the room of the old segments is free: no superblock names it.
-        let again = Superblock {
-            sequence: superblock.sequence + 1,
-            ..superblock
-        };
-        file.write_superblock(&again)?;
-        Ok(again)
+        let named = self.access.file.name_segments(superblock);
+        named.inspect_err(|_| self.views.set_absence(version, None))
     }
 
     /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.

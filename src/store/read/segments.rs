@@ -11,7 +11,8 @@ use crate::store::read::Reader;
 use crate::store::read::staged::{NeedsPointLookup, ProbeContext, SelectionVector};
 use crate::store::view::View;
 
-/// How often to look in a newer directory. Each was passed because two checkpoints, or two steps of one, went by during one look-up.
+/// How often to look in a newer directory. Each was passed because two checkpoints, or two steps of one, went by during
+/// one look-up.
 const MAX_LOOKS: usize = 100;
 
 impl Reader<'_> {

@@ -78,6 +78,19 @@ impl StoreFile {
         outcome
     }
 
+    /// Makes the pages of segments durable, and then the superblock that names them, in both places. Then the room is free of
+    /// what it no longer names. Returns the newer one, whose sequence is higher by 1.
+    pub(crate) fn name_segments(&self, superblock: Superblock) -> Result<Superblock> {
+        self.sync("sync the pages of")?;
+        self.write_superblock(&superblock)?;
+        let again = Superblock {
+            sequence: superblock.sequence + 1,
+            ..superblock
+        };
+        self.write_superblock(&again)?;
+        Ok(again)
+    }
+
     /// Makes durable what was written to the store file.
     pub(crate) fn sync(&self, action: &'static str) -> Result<()> {
         self.raw.sync().map_err(|error| {

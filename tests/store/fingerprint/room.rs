@@ -7,8 +7,8 @@ use std::sync::atomic::Ordering;
 use everseen::hash::HashedKey;
 use everseen::{Kind, Options, Store};
 
-use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
-use crate::support::files::{image, place, small};
+use crate::support::fault::FaultStorage;
+use crate::support::files::{killed_at_write, place, small};
 use crate::support::numbers::key;
 use crate::support::segments::{Guard, Seen, count, from, newest, superblock};
 use crate::support::unsynced::Unsynced;
@@ -60,11 +60,7 @@ fn after_a_death_at_any_write_nothing_is_written_over_that_a_superblock_names() 
         store.checkpoint().unwrap();
         remove(&store, 0..500);
         insert(&store, 4000..5000);
-        let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
-        storage.arm(rule.on(Call::Write).on_store());
-        let is_over = store.checkpoint().is_ok();
-        let (_copy, killed) = image(&path);
-        storage.heal();
+        let (_copy, killed, is_over) = killed_at_write(&storage, nth, &path, || store.checkpoint());
         drop(store);
         let file = std::fs::read(&killed).unwrap();
         let both = [0, 1].map(|place| superblock(&from(&file), place));

@@ -10,8 +10,8 @@ use tempfile::TempDir;
 
 use crate::format::log::{chain, log_path};
 use crate::processes::hooked::{self, Hooked, Point};
-use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
-use crate::support::files::{image, place, small};
+use crate::support::fault::FaultStorage;
+use crate::support::files::{killed_at_write, place, small};
 use crate::support::numbers::key;
 use crate::support::segments::{Named, from, newest};
 use crate::support::unsynced::Unsynced;
@@ -58,11 +58,8 @@ fn partly_merged_by(checkpoint: fn(&Store) -> everseen::Result<()>) -> Vec<(Temp
         insert(&store, 0..OLD);
         store.checkpoint().unwrap();
         insert(&store, OLD..OLD + NEW);
-        let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
-        storage.arm(rule.on(Call::Write).on_store());
-        let is_over = checkpoint(&store).is_ok();
-        let (folder, killed) = image(&path);
-        storage.heal();
+        let (folder, killed, is_over) =
+            killed_at_write(&storage, nth, &path, || checkpoint(&store));
         let newest = named(&killed);
         if newest.is_partly_merged && newest.version > version {
             version = newest.version;
@@ -162,11 +159,7 @@ fn a_log_that_memory_has_no_room_for_is_merged_in_steps() {
         insert(&store, 0..OLD);
         store.checkpoint().unwrap();
         insert(&store, OLD..4 * OLD);
-        let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
-        storage.arm(rule.on(Call::Write).on_store());
-        let is_over = store.checkpoint().is_ok();
-        let (_copy, killed) = image(&path);
-        storage.heal();
+        let (_copy, killed, is_over) = killed_at_write(&storage, nth, &path, || store.checkpoint());
         drop(store);
         let small = options().buffer(LEAST_BUFFER);
         for _ in 0..2 {

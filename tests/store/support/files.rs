@@ -7,6 +7,8 @@ use std::sync::LazyLock;
 use everseen::{Error, FormatError, LogError, Options, Store};
 use tempfile::TempDir;
 
+use super::fault::{Call, Failure, Fault, FaultStorage, Rule};
+
 /// A key like those that users have.
 pub fn key(number: u64) -> Vec<u8> {
     format!("https://example.org/page/{number}").into_bytes()
@@ -78,6 +80,22 @@ pub fn image(store: &Path) -> (TempDir, PathBuf) {
     }
     let path = folder.path().join(store.file_name().unwrap());
     (folder, path)
+}
+
+/// What is left of a store if its process dies at the `nth` write to the store file while `act` runs, counted from 1, and
+/// whether that ended before. `storage` is the store's disk, and works again afterwards.
+pub fn killed_at_write(
+    storage: &FaultStorage,
+    nth: u64,
+    store: &Path,
+    act: impl FnOnce() -> everseen::Result<()>,
+) -> (TempDir, PathBuf, bool) {
+    let rule = Rule::from(nth, Fault::Fails(Failure::Broken));
+    storage.arm(rule.on(Call::Write).on_store());
+    let is_over = act().is_ok();
+    let (folder, killed) = image(store);
+    storage.heal();
+    (folder, killed, is_over)
 }
 
 /// How many of the keys the store has.
