@@ -91,7 +91,7 @@ impl Reader<'_> {
             match self.probe_part(keys, Some(there), found) {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
                 // Without removals, what was found stays.
-                Ok(Ok(_)) if self.views.cell.load().segments.is_none() => {}
+                Ok(Ok(_)) if self.file.header.space().is_none() => {}
                 Ok(Ok(_)) => found.fill(false),
                 Ok(Err(NeedsPointLookup)) => {
                     found.fill(false);

@@ -62,16 +62,19 @@ impl Reader<'_> {
     #[cold]
     fn probe_newer(self, mut passed: u64, hash: u64) -> Result<bool> {
         for _ in 0..MAX_LOOKS {
-            match self.handle.access {
-                // What this handle was opened with has been written over.
-                Access::Snapshot => return Err(Error::Ended),
-                // The last writer has closed the store: there is no newer view to look in.
-                _ if self.shared.is_ended() => return Err(self.ended()),
-                _ => self.views.renew_past(passed)?,
+            // What this handle was opened with has been written over.
+            if self.handle.access == Access::Snapshot {
+                return Err(Error::Ended);
             }
-            let view = self.views.cell.load_full();
-            let Some(segments) = view.segments.as_ref().filter(|new| new.version() > passed) else {
-                break;
+            // The last writer has closed the store: there is no newer view to look in.
+            if self.shared.is_ended() {
+                return Err(self.ended());
+            }
+            let Some(view) = self.views.renew_past(passed)? else {
+                return Err(self.ended());
+            };
+            let Some(segments) = &view.segments else {
+                return Err(Error::Closed);
             };
             if let Some(seen) = self.says_seen(view.active.buffer.lookup(hash)) {
                 return Ok(seen);
@@ -81,13 +84,10 @@ impl Reader<'_> {
             }
             passed = segments.version();
         }
-        Err(match self.shared.is_ended() {
-            true => self.ended(),
-            false => Error::Busy {
-                path: self.file.place.to_path_buf(),
-                what: "checkpoints that overtake each look-up",
-                process: None,
-            },
+        Err(Error::Busy {
+            path: self.file.place.to_path_buf(),
+            what: "checkpoints that overtake each look-up",
+            process: None,
         })
     }
 }
@@ -201,6 +201,34 @@ mod tests {
 
     fn length(path: &Path) -> u64 {
         std::fs::metadata(path).unwrap().len()
+    }
+
+    /// Each look-up has been passed, and finds a newer view; closing takes the maps from that one at any moment.
+    #[test]
+    fn look_ups_that_were_passed_end_with_the_handle_at_any_moment() {
+        for round in 0..100 {
+            let folder = TempDir::new().unwrap();
+            let path = folder.path().join("store");
+            let store = options().exclusive(true).create(path).unwrap();
+            let passed = view_of(&store).0.segments.as_ref().unwrap().version();
+            store.insert_hash(1).unwrap();
+            store.checkpoint().unwrap();
+            let hash = store.hasher().mix(1);
+            let look = || loop {
+                match Reader::of(&store.engine).probe_newer(passed, hash) {
+                    Ok(found) => assert!(found),
+                    Err(error) => break error,
+                }
+            };
+            std::thread::scope(|scope| {
+                let looking: Vec<_> = (0..6).map(|_| scope.spawn(look)).collect();
+                store.close().unwrap();
+                for one in looking {
+                    let error = one.join().unwrap();
+                    assert!(matches!(error, Error::Closed), "round {round}: {error:?}");
+                }
+            });
+        }
     }
 
     /// A look-up of the handle that closes, through a view that has been renewed since; or one of another handle that is

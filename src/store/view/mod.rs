@@ -238,25 +238,28 @@ impl ViewCell {
     /// Makes the view current.
     #[cold]
     pub(crate) fn renew(&self) -> Result<()> {
-        self.renew_until(|view| view.is_current(&self.shared))
+        self.renew_until(|view| view.is_current(&self.shared))?;
+        Ok(())
     }
 
     /// Makes the view current, with a directory of segments that is newer than `passed`: a closing handle moves segments
-    /// together without a checkpoint, and a large checkpoint publishes them in steps.
+    /// together without a checkpoint, and a large checkpoint publishes them in steps. Returns that view, which the cell may
+    /// have lost again by now, or `None` if there will be none since the last writer is gone.
     #[cold]
-    pub(crate) fn renew_past(&self, passed: u64) -> Result<()> {
+    pub(crate) fn renew_past(&self, passed: u64) -> Result<Option<Arc<View>>> {
         self.renew_until(|view| {
             let is_newer = |segments: &Arc<SegmentPages>| segments.version() > passed;
             view.is_current(&self.shared) && view.segments.as_ref().is_some_and(is_newer)
         })
     }
 
-    fn renew_until(&self, is_enough: impl Fn(&View) -> bool) -> Result<()> {
+    /// Returns the view that is enough; `None` if the last writer is gone.
+    fn renew_until(&self, is_enough: impl Fn(&View) -> bool) -> Result<Option<Arc<View>>> {
         let made = lock(&self.renewal);
         for _ in 0..MOST_RENEWALS {
             let old = self.cell.load_full();
             if is_enough(&old) {
-                return Ok(());
+                return Ok(Some(old));
             }
             old.expect_pages(self.file.header.space())?;
             let turn = Turn::of(&self.shared);
@@ -269,10 +272,10 @@ impl ViewCell {
             }
             match self.try_renew(&old, made.as_ref(), turn) {
                 Ok(Some(view)) => {
-                    let is_enough = is_enough(&view);
-                    self.cell.store(Arc::new(view));
-                    if is_enough {
-                        return Ok(());
+                    let view = Arc::new(view);
+                    self.cell.store(Arc::clone(&view));
+                    if is_enough(&view) {
+                        return Ok(Some(view));
                     }
                 }
                 Ok(None) => {}
@@ -283,7 +286,7 @@ impl ViewCell {
                 Err(error) => return Err(error),
             }
             if self.shared.is_ended() {
-                return Ok(());
+                return Ok(None);
             }
             std::thread::yield_now();
         }
