@@ -361,6 +361,9 @@ pub enum Error {
 
     /// This handle reads what other handles write, and all of those have closed the store or died. Open the store again
     /// to see what later writers do.
+    ///
+    /// In a store of fingerprints, the same error ends a read-only handle that shares no memory with writers, since there
+    /// were none when it was opened, once a later writer's checkpoint uses the room of the pages that it reads.
     #[error("every process that had the store open for writing is gone; open it again")]
     Ended,
 

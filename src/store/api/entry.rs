@@ -56,6 +56,10 @@ impl Options {
 
     /// Opens a store to read what it holds at this moment, logs included. Writes nothing.
     ///
+    /// While writers have the store open, the handle follows them. If there are none at this moment, it keeps what it has
+    /// read, whatever later ones do; in a store of fingerprints it lasts until a checkpoint of theirs uses the room of the
+    /// pages that it reads, and then its look-ups fail with [`Error::Ended`].
+    ///
     /// # Errors
     /// The same as [`open`](Self::open). If a log holds more keys than the buffer takes, the error is
     /// [`Error::InvalidOption`]: a read-only handle can't move them into the filter.

@@ -33,7 +33,7 @@ use crate::store::open::recover::{
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
 use crate::store::storefile::segment_directory::mend_reused;
-use crate::store::view::{OVERTAKING, View, map_all};
+use crate::store::view::{View, is_overtaken, map_all};
 use crate::store::write::Writer;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
@@ -42,18 +42,16 @@ pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
-    // Other handles' checkpoints may write over what this one is just reading. Each time that takes two of them.
+    // Other handles' checkpoints may write over what this one is just reading. Each time that takes two of
+    // them, or two steps of one.
     for _ in 0..MOST_OVERTAKINGS {
         let outcome = open_inside(options, &place, &gate);
-        if !is_overtaken(&outcome) {
-            return outcome;
+        match outcome {
+            Err(error) if is_overtaken(&error) => {}
+            outcome => return outcome,
         }
     }
     open_inside(options, &place, &gate)
-}
-
-fn is_overtaken<T>(outcome: &Result<T>) -> bool {
-    matches!(outcome, Err(Error::Busy { what, .. }) if *what == OVERTAKING)
 }
 
 /// How often opening begins again because it was overtaken.
@@ -128,7 +126,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
         let may_pass = matches!(
             watched,
             Err(Locked { .. } | OtherName { .. } | OtherLayout { .. })
-        ) || is_overtaken(&watched);
+        ) || matches!(&watched, Err(error) if is_overtaken(error));
         Ok::<_, Error>(!may_pass)
     })?;
     match watched? {

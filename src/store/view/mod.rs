@@ -281,6 +281,8 @@ impl ViewCell {
                 Ok(None) => {}
                 // Other handles made progress and removed what this one looked for.
                 Err(_) if turn != Turn::of(&self.shared) => {}
+                // Two steps of one checkpoint went by, or a closing handle has moved segments.
+                Err(error) if is_overtaken(&error) => {}
                 // The last writer is gone, and the shared memory with it.
                 Err(_) if self.shared.is_ended() => {}
                 Err(error) => return Err(error),
@@ -436,7 +438,12 @@ fn map_segments(
 }
 
 /// What opening and renewing a view wait for when checkpoints write over a directory while it is read.
-pub(crate) const OVERTAKING: &str = "checkpoints that overtake the reading of the directory";
+const OVERTAKING: &str = "checkpoints that overtake the reading of the directory";
+
+/// Returns whether a directory was written over while it was read.
+pub(crate) fn is_overtaken(error: &Error) -> bool {
+    matches!(error, Error::Busy { what, .. } if *what == OVERTAKING)
+}
 
 /// Returns the error of a damaged directory, unless its room may have been written again since its superblock was read.
 /// Then a newer superblock is to be read.
