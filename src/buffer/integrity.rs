@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::transactions::Transaction;
-use super::{Buffer, COMMITTED, Presence, Tail, Word};
+use super::{Buffer, Presence, Tail, Word};
 use crate::sys::sync::Ordering;
 
 /// A word of shared memory that can't be what its writer stored.
@@ -238,27 +238,11 @@ impl Buffer {
             }),
         }
     }
-
-    /// Returns the digest of the committed keys, less that of the removed ones.
-    pub(crate) fn digest(&self) -> Digest {
-        let mut digest = Digest::default();
-        self.for_each_in(&(0..=u64::MAX), |hash, state| {
-            match if state == COMMITTED {
-                1
-            } else {
-                self.change(state)
-            } {
-                0 => {}
-                change => digest.add(hash, change),
-            }
-        });
-        digest
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::Claim;
+    use super::super::{COMMITTED, Claim};
     use super::*;
 
     fn buffer() -> Buffer {
@@ -359,24 +343,5 @@ mod tests {
                 assert_ne!(Digest::of(&[pair[0] ^ by, pair[1] ^ by]), before);
             }
         }
-    }
-
-    #[test]
-    fn a_digest_tells_keys_that_count() {
-        let buffer = buffer();
-        let open = buffer.begin_transaction(5).unwrap();
-        for (hash, state) in [(1 << 40, COMMITTED), (3 << 60, open), (9, COMMITTED)] {
-            let Claim::Claimed(slot) = buffer.claim(hash) else {
-                panic!("there is room");
-            };
-            buffer.publish(slot, state);
-        }
-        let mut expected = Digest::default();
-        expected.add_all([9, 1 << 40].into_iter(), 1);
-        assert_eq!(buffer.digest(), expected);
-        buffer.commit_transaction(open);
-        assert_ne!(buffer.digest(), expected);
-        expected.add(3 << 60, 1);
-        assert_eq!(buffer.digest(), expected);
     }
 }

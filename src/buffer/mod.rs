@@ -4,6 +4,7 @@
 //! generation's log. The transactions follow, then the table of keys.
 
 mod bucket;
+mod closed_keys;
 mod count_table;
 mod integrity;
 #[cfg(all(test, loom))]
@@ -22,6 +23,7 @@ use std::path::Path;
 use crate::page::space::Space;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
+pub(crate) use closed_keys::ClosedKeys;
 pub(crate) use integrity::{Digest, OpenKeys, Sum, Wrong};
 pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;

@@ -1,6 +1,4 @@
-//! Removing keys of a store of fingerprints, and what a checkpoint learns of it.
-
-use std::ops::RangeInclusive;
+//! Removing keys of a store of fingerprints.
 
 use super::slot::Slot;
 use super::state::{REMOVING, UNCLAIMING, is_mark};
@@ -100,25 +98,5 @@ impl Buffer {
         };
         self.publish_claim(slot, COMMITTED);
         Some(if is_insert { 1 } else { -1 })
-    }
-
-    /// Appends the keys in a range of hashes that came and those that went, both nearly sorted, without those of open
-    /// transactions.
-    pub(crate) fn collect_changes(
-        &self,
-        hashes: RangeInclusive<u64>,
-        added: &mut Vec<u64>,
-        removed: &mut Vec<u64>,
-    ) {
-        self.collect_in(&hashes, added, |hash, state| {
-            let change = match state {
-                COMMITTED => 1,
-                state => self.change(state),
-            };
-            if change < 0 {
-                removed.push(hash);
-            }
-            change > 0
-        });
     }
 }

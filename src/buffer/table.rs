@@ -8,7 +8,7 @@
 use std::ops::RangeInclusive;
 
 use super::bucket::{
-    Bucket, SLOTS, is_passed, load_states, mark_of, place_of, sort_slots, state_of, used_places,
+    Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
 };
 use super::slot::Slot;
 use super::state::{CLAIMED, EMPTY, UNREMOVING, is_mark, published, retracted};
@@ -258,48 +258,6 @@ impl Buffer {
         self.set_net_keys(net);
     }
 
-    /// Appends all keys in a range of hashes whose presence `keep` accepts, nearly sorted.
-    pub(crate) fn collect(
-        &self,
-        hashes: RangeInclusive<u64>,
-        keep: impl Fn(Presence) -> bool,
-        out: &mut Vec<u64>,
-    ) {
-        self.collect_in(&hashes, out, |_, state| {
-            let presence = match state {
-                COMMITTED => Presence::Settled,
-                state => self.presence(state),
-            };
-            presence != Presence::Absent && keep(presence)
-        });
-    }
-
-    /// Appends the keys in a range of hashes that `keep` accepts by their states, nearly sorted: only those that
-    /// overflowed their bucket come behind greater ones.
-    #[inline]
-    pub(super) fn collect_in(
-        &self,
-        hashes: &RangeInclusive<u64>,
-        out: &mut Vec<u64>,
-        mut keep: impl FnMut(u64, u16) -> bool,
-    ) {
-        self.for_each_bucket_in(hashes, |bucket, states| {
-            // Sorted here without branches: half of them would be mispredicted.
-            let mut kept = [u64::MAX; SLOTS];
-            let mut count = 0;
-            for (place, word) in bucket.iter().enumerate().take(used_places(states)) {
-                let hash = word.load(Ordering::Relaxed);
-                if hashes.contains(&hash) && keep(hash, state_of(states, place)) {
-                    kept[count] = hash;
-                    count += 1;
-                }
-            }
-            sort_slots(&mut kept);
-            out.extend_from_slice(&kept);
-            out.truncate(out.len() - (SLOTS - count));
-        });
-    }
-
     /// Visits the keys in a range of hashes with their states, in the order of their home buckets but for those that
     /// overflowed.
     #[inline]
@@ -316,7 +274,7 @@ impl Buffer {
 
     /// Visits the buckets that may have keys in a range of hashes, with their states.
     #[inline(always)]
-    fn for_each_bucket_in(
+    pub(super) fn for_each_bucket_in(
         &self,
         hashes: &RangeInclusive<u64>,
         mut each: impl FnMut(&Bucket, [u64; 2]),
@@ -353,7 +311,7 @@ impl Buffer {
 
 #[cfg(test)]
 mod tests {
-    use super::super::limit_of;
+    use super::super::{ClosedKeys, limit_of};
     use super::*;
     use crate::hash::finalise;
     use proptest::prelude::*;
@@ -392,7 +350,7 @@ mod tests {
             assert!(table.contains(hash));
         }
         let mut all = Vec::new();
-        table.collect(0..=u64::MAX, |_| true, &mut all);
+        ClosedKeys::of(&table).collect(0..=u64::MAX, &mut all, &mut Vec::new());
         all.sort_unstable();
         assert_eq!(all, [0, 1, 1 << 63, u64::MAX - 1, u64::MAX]);
     }
@@ -470,9 +428,10 @@ mod tests {
             }
             table.commit_transaction(states[0]);
             table.abort_transaction(states[1]);
+            table.commit_transaction(states[2]);
             let (start, end) = (start.min(end), start.max(end));
             let mut got = Vec::new();
-            table.collect(start..=end, |found| found != Presence::Open(3), &mut got);
+            ClosedKeys::of(&table).collect(start..=end, &mut got, &mut Vec::new());
             got.sort_unstable();
             let expected: Vec<u64> = twin
                 .range(start..=end)

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Digest};
+use crate::buffer::{Buffer, ClosedKeys, Digest};
 use crate::error::{Error, Result};
 use crate::file::layout::FIRST_PAGE;
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
@@ -71,7 +71,8 @@ impl LogApplier<'_> {
             layers.push(target);
             self.make_room(target.end_offset())?;
         }
-        let keys = key_source(log, buffer, &found);
+        let of_table = buffer.filter(|_| !file.is_counting());
+        let keys = key_source(log, of_table, &found);
         let inserted = match (file.is_counting(), buffer) {
             (true, Some(buffer)) => Inserted::Nets(NetSource::Buffer(buffer)),
             (true, None) => Inserted::Nets(NetSource::Log { log, count }),
@@ -202,7 +203,7 @@ impl LogApplier<'_> {
         }
         let digest = || match self.access.file.is_counting() {
             true => buffer.net_digest(0..=u64::MAX),
-            false => buffer.digest(),
+            false => ClosedKeys::of(buffer).digest(),
         };
         // A segment can't be merged again from the log if the buffer turns out to differ.
         let must_agree = has_exemptions || self.access.file.header.space().is_some();
@@ -252,7 +253,7 @@ impl LogApplier<'_> {
     ) -> Result<()> {
         let before = *layer;
         let taken = self.run_bloom_pass(task, keys, layer)?;
-        let is_sure = !matches!(keys, KeySource::Buffer(_)) || self.is_private;
+        let is_sure = !matches!(keys, KeySource::Closed(_)) || self.is_private;
         if is_sure || taken == found.digest {
             return Ok(());
         }
@@ -367,7 +368,7 @@ fn change_source<'a>(
     found: &LogSummary,
 ) -> ChangeSource<'a> {
     match buffer {
-        Some(buffer) => ChangeSource::Buffer(buffer),
+        Some(buffer) => ChangeSource::Closed(ClosedKeys::of(buffer)),
         None => ChangeSource::Log {
             log: Arc::clone(log),
             committed: found.committed.clone(),
@@ -382,7 +383,7 @@ fn key_source<'a>(
     found: &LogSummary,
 ) -> KeySource<'a> {
     match buffer {
-        Some(buffer) => KeySource::Buffer(buffer),
+        Some(buffer) => KeySource::Closed(ClosedKeys::of(buffer)),
         None => KeySource::Log {
             log: Arc::clone(log),
             kind: RecordKind::Insert,

@@ -93,7 +93,7 @@ impl<'a> BloomPass<'a> {
         // A chunk has as many pages as fit in memory, and as many as have keys that fit in memory.
         let by_pages = options.chunk_pages() as f64 / share;
         let chunk_keys = match keys {
-            KeySource::Buffer(buffer) => options.chunk_keys_beside(buffer.bytes()),
+            KeySource::Closed(keys) => options.chunk_keys_beside(keys.buffer().bytes()),
             _ => options.chunk_keys(),
         };
         let by_keys = chunk_keys as f64 / keys_a_page;

@@ -197,12 +197,12 @@ impl<'a> FingerprintPass<'a> {
             false => step.merge.occasion,
         };
         let workers = occasion.workers(self.access.options);
-        match changes.buffer() {
+        match changes.closed() {
             // Each thread would read the whole of a log.
-            Some(buffer) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
+            Some(keys) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
                 let merge_half = |part: Range<usize>| {
                     let most = self.access.options.chunk_keys();
-                    let source = ChangeSource::Buffer(buffer);
+                    let source = ChangeSource::Closed(keys.clone());
                     let mut changes = ChangeStream::new(source, self.space, most);
                     let half = Step { part, ..*step };
                     let pages = self.pages_after(&half);

@@ -103,7 +103,7 @@ enum Leaving<'a> {
 impl<'a> Leaving<'a> {
     fn of(inserted: Inserted<'a>, most: u64) -> Self {
         match inserted {
-            Inserted::Keys(KeySource::Buffer(buffer)) => Leaving::Keys(buffer),
+            Inserted::Keys(KeySource::Closed(keys)) => Leaving::Keys(keys.buffer()),
             Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
             Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
             Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),

@@ -4,7 +4,7 @@
 use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 
-use crate::buffer::Buffer;
+use crate::buffer::ClosedKeys;
 use crate::error::Result;
 use crate::log::LogFile;
 use crate::page::space::Space;
@@ -15,7 +15,7 @@ use crate::store::generation::log_window::LogWindow;
 
 /// Where a checkpoint finds its changes.
 pub(crate) enum ChangeSource<'a> {
-    Buffer(&'a Buffer),
+    Closed(ClosedKeys<'a>),
     Log {
         log: Arc<LogFile>,
         committed: CommittedTo,
@@ -41,10 +41,10 @@ impl<'a> ChangeStream<'a> {
         }
     }
 
-    /// Returns the table, if the changes come from one.
-    pub(crate) fn buffer(&self) -> Option<&'a Buffer> {
-        match self.source {
-            ChangeSource::Buffer(buffer) => Some(buffer),
+    /// Returns the keys of the table, if the changes come from one.
+    pub(crate) fn closed(&self) -> Option<&ClosedKeys<'a>> {
+        match &self.source {
+            ChangeSource::Closed(keys) => Some(keys),
             ChangeSource::Log { .. } => None,
         }
     }
@@ -63,8 +63,8 @@ impl<'a> ChangeStream<'a> {
         }
         let (space, hashes) = (self.space, self.space.hashes(fingerprints));
         match &self.source {
-            ChangeSource::Buffer(buffer) => {
-                buffer.collect_changes(hashes, added, removed);
+            ChangeSource::Closed(keys) => {
+                keys.collect(hashes, added, removed);
                 for list in [added, removed] {
                     for hash in &mut *list {
                         *hash = space.fingerprint(*hash);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 
-use crate::buffer::{Buffer, Presence};
+use crate::buffer::ClosedKeys;
 use crate::error::Result;
 use crate::log::{LogFile, LogReader, Record, RecordKind};
 use crate::store::generation::log_window::{LogWindow, within};
@@ -16,7 +16,7 @@ pub(crate) type CommittedTo = Option<BTreeMap<u64, u64>>;
 /// Where a checkpoint finds its keys.
 #[derive(Debug, Clone)]
 pub(crate) enum KeySource<'a> {
-    Buffer(&'a Buffer),
+    Closed(ClosedKeys<'a>),
     Log {
         log: Arc<LogFile>,
         /// The kind of the records that hold the keys.
@@ -61,8 +61,9 @@ impl KeyStream<'_> {
     ) -> Result<()> {
         out.clear();
         match self.source {
-            KeySource::Buffer(buffer) => {
-                buffer.collect(hashes, |found| found == Presence::Settled, out);
+            KeySource::Closed(keys) => {
+                // What can be removed has a source of its own.
+                keys.collect(hashes, out, &mut Vec::new());
                 sort_nearly_sorted(out, by);
             }
             KeySource::Sorted(keys) => {
@@ -185,7 +186,7 @@ fn for_each_counting(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::buffer::{COMMITTED, Claim};
+    use crate::buffer::{Buffer, COMMITTED, Claim};
     use crate::log::LogEnd;
     use crate::log::tests::{Wish, log_in_memory, wishes, write};
     use crate::page::place::page_of;
@@ -287,7 +288,7 @@ mod tests {
                 }
             }
             buffer.commit_transaction(committed);
-            let got: Vec<u64> = in_ranges(&KeySource::Buffer(&buffer), 1, cuts).concat();
+            let got: Vec<u64> = in_ranges(&KeySource::Closed(ClosedKeys::of(&buffer)), 1, cuts).concat();
             prop_assert_eq!(got, twin.into_iter().collect::<Vec<_>>());
         }
     }

@@ -1,0 +1,171 @@
+//! The keys of a sealed buffer, as its checkpoint takes them.
+
+use std::ops::RangeInclusive;
+
+use super::bucket::{Bucket, SLOTS, sort_slots, state_of};
+use super::{Buffer, Digest};
+use crate::sys::sync::Ordering;
+
+/// A sealed buffer, in which no transaction ends any more.
+#[derive(Debug, Clone)]
+pub(crate) struct ClosedKeys<'b> {
+    buffer: &'b Buffer,
+    /// By how much a key of each state differs from below. Most states name a transaction, and it takes long to ask what
+    /// became of it for each key.
+    changes: Vec<i8>,
+}
+
+impl<'b> ClosedKeys<'b> {
+    pub(crate) fn of(buffer: &'b Buffer) -> Self {
+        let states = 0..buffer.states_end();
+        let changes = states.map(|state| buffer.change(state as u16) as i8);
+        Self {
+            buffer,
+            changes: changes.collect(),
+        }
+    }
+
+    pub(crate) fn buffer(&self) -> &'b Buffer {
+        self.buffer
+    }
+
+    /// Returns by how much a key differs from below: 1 if it came, -1 if it went.
+    #[inline(always)]
+    fn change(&self, state: u16) -> i64 {
+        match self.changes.get(usize::from(state)) {
+            Some(change) => i64::from(*change),
+            None => self.buffer.change(state),
+        }
+    }
+
+    /// Calls `each` for all places of a bucket, those without a key included: they change nothing. How many have a key is
+    /// not predictable, so no branch asks.
+    #[inline(always)]
+    fn for_each_place(
+        &self,
+        bucket: &Bucket,
+        states: [u64; 2],
+        mut each: impl FnMut(usize, u64, i64),
+    ) {
+        for (place, word) in bucket.iter().enumerate().take(SLOTS) {
+            let change = self.change(state_of(states, place));
+            each(place, word.load(Ordering::Relaxed), change);
+        }
+    }
+
+    /// Returns the digest of the keys that came, less that of those that went.
+    pub(crate) fn digest(&self) -> Digest {
+        let mut digest = Digest::default();
+        self.buffer
+            .for_each_bucket_in(&(0..=u64::MAX), |bucket, states| {
+                self.for_each_place(bucket, states, |_, hash, change| digest.add(hash, change));
+            });
+        digest
+    }
+
+    /// Appends the keys in a range of hashes that came and those that went, nearly sorted: only those that overflowed
+    /// their bucket come behind greater ones.
+    pub(crate) fn collect(
+        &self,
+        hashes: RangeInclusive<u64>,
+        added: &mut Vec<u64>,
+        removed: &mut Vec<u64>,
+    ) {
+        self.buffer.for_each_bucket_in(&hashes, |bucket, states| {
+            let (mut kept, mut count, mut goes) = ([u64::MAX; SLOTS], 0, false);
+            self.for_each_place(bucket, states, |place, hash, change| {
+                let is_inside = hashes.contains(&hash);
+                let comes = is_inside & (change > 0);
+                kept[place] = if comes { hash } else { u64::MAX };
+                count += usize::from(comes);
+                goes |= is_inside & (change < 0);
+            });
+            // Without branches: half of them would be mispredicted.
+            sort_slots(&mut kept);
+            added.extend_from_slice(&kept);
+            added.truncate(added.len() - (SLOTS - count));
+            if goes {
+                self.for_each_place(bucket, states, |_, hash, change| {
+                    if change < 0 && hashes.contains(&hash) {
+                        removed.push(hash);
+                    }
+                });
+            }
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use proptest::prelude::*;
+
+    use super::super::state::{DROPPED, REMOVED, RESTORED};
+    use super::super::{COMMITTED, Claim};
+    use super::*;
+
+    /// Returns whether there was room.
+    fn put(buffer: &Buffer, hash: u64, state: u16) -> bool {
+        match buffer.claim(hash) {
+            Claim::Claimed(slot) => buffer.publish(slot, state),
+            _ => return false,
+        }
+        true
+    }
+
+    proptest! {
+        /// The slow twin is a map from each key to its change.
+        #[test]
+        fn keys_that_came_and_went_are_those_of_a_map(
+            // Most are committed, so that buckets are full of those.
+            keys in prop::collection::btree_map(0_u64..5000, prop_oneof![3 => Just(0), 1 => 0_usize..16], 1..2000),
+            start in any::<u64>(),
+            end in any::<u64>(),
+        ) {
+            let buffer = Buffer::private(0, 1).unwrap();
+            let begun: Vec<u16> = (0..3).map(|handle| buffer.begin_transaction(handle).unwrap()).collect();
+            let plain = [(COMMITTED, 1), (DROPPED, 0), (REMOVED, -1), (RESTORED, 0)];
+            // Committed, aborted, and open: each inserts, restores, removes and drops.
+            let variants = [[1, 0, -1, 0], [0, -1, 0, 1], [0, -1, 0, 1]];
+            let named = begun.iter().zip(variants).flat_map(|(base, changes)| (*base..).zip(changes));
+            let states: Vec<(u16, i64)> = plain.into_iter().chain(named).collect();
+            let mut twin = BTreeMap::new();
+            for (key, state) in keys {
+                // Crowded: high bits from few values, so that buckets overflow.
+                let (hash, (state, change)) = ((key % 37) << 58 | key << 20, states[state]);
+                if put(&buffer, hash, state) {
+                    twin.insert(hash, change);
+                }
+            }
+            buffer.commit_transaction(begun[0]);
+            buffer.abort_transaction(begun[1]);
+            let closed = ClosedKeys::of(&buffer);
+            let mut digest = Digest::default();
+            twin.iter().for_each(|(hash, change)| digest.add(*hash, *change));
+            prop_assert_eq!(closed.digest(), digest);
+            let range = start.min(end)..=start.max(end);
+            for range in [range, 0..=u64::MAX] {
+                let (mut added, mut removed) = (Vec::new(), Vec::new());
+                closed.collect(range.clone(), &mut added, &mut removed);
+                for (mut found, expected) in [(added, 1), (removed, -1)] {
+                    found.sort_unstable();
+                    let of_twin = twin.range(range.clone()).filter(|(_, change)| **change == expected);
+                    let of_twin: Vec<u64> = of_twin.map(|(hash, _)| *hash).collect();
+                    prop_assert_eq!(found, of_twin);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_state_that_names_nothing_changes_nothing_and_is_noted() {
+        let buffer = Buffer::private(0, 1).unwrap();
+        let end = buffer.states_end();
+        assert!(put(&buffer, 1 << 60, end as u16));
+        let closed = ClosedKeys::of(&buffer);
+        assert!(buffer.nonsense().is_none());
+        assert_eq!(closed.digest(), Digest::default());
+        assert_eq!(buffer.nonsense().map(|wrong| wrong.got), Some(end));
+    }
+}
