@@ -79,6 +79,16 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Makes everything written so far durable, with the length needed to find it (`fdatasync`).
     fn sync(&self) -> io::Result<()>;
 
+    /// Asks the system to start to write this range to the disk, so that the next [`sync`](Self::sync) waits for less of
+    /// it. The system may do nothing.
+    ///
+    /// # Errors
+    /// The disk failed. What was written may be lost, as after a failed sync, and the next sync may succeed all the same.
+    fn start_writing(&self, range: Range<u64>) -> io::Result<()> {
+        let _ = range;
+        Ok(())
+    }
+
     /// Advises the system that this range, which is synced, will not be needed soon, so that its memory can serve other
     /// data. Affects only speed.
     fn leave(&self, range: Range<u64>) {

@@ -4,9 +4,8 @@
 //! 2 MiB becomes one piece, which one entry of the processor's tables maps. In a filter whose segments are written
 //! one by one, across these borders, a look-up spends a fourth of its time on address translation.
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::store::storefile::store_file::StoreFile;
-use crate::sys::storage::write_all_at;
 
 /// The bytes of a large page.
 const LARGE_PAGE: u64 = 2 << 20;
@@ -47,7 +46,7 @@ impl<'a> AlignedWriter<'a> {
         let behind = (offset + bytes.len() as u64) % LARGE_PAGE;
         let whole = (bytes.len() as u64).saturating_sub(behind);
         let (pieces, rest) = bytes.split_at(whole as usize);
-        self.write_at(pieces, offset)?;
+        self.file.write_pages(pieces, offset)?;
         self.pending.extend_from_slice(rest);
         self.offset = offset + whole;
         Ok(())
@@ -55,7 +54,7 @@ impl<'a> AlignedWriter<'a> {
 
     /// Writes what is left.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.write_at(&self.pending, self.offset)?;
+        self.file.write_pages(&self.pending, self.offset)?;
         self.offset = self.end();
         self.pending.clear();
         Ok(())
@@ -63,13 +62,5 @@ impl<'a> AlignedWriter<'a> {
 
     fn end(&self) -> u64 {
         self.offset + self.pending.len() as u64
-    }
-
-    fn write_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        if bytes.is_empty() {
-            return Ok(());
-        }
-        let written = write_all_at(&*self.file.raw, bytes, offset);
-        written.map_err(|error| Error::io("write pages of", &self.file.place, error))
     }
 }

@@ -12,7 +12,6 @@ use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::store_file::StoreFile;
-use crate::sys::storage::write_all_at;
 
 /// How many threads may work on a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -130,9 +129,7 @@ impl<'a> ChunkWriter<'a> {
     }
 
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        let file = self.access.file;
-        write_all_at(&*file.raw, bytes, offset)
-            .map_err(|error| Error::io("write pages of", &file.place, error))
+        self.access.file.write_pages(bytes, offset)
     }
 
     /// Returns the numbers in the file of pages of the layer.

@@ -22,7 +22,6 @@ use crate::store::storefile::meta::Meta;
 use crate::store::storefile::segment_directory::{
     expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
 };
-use crate::sys::storage::write_all_at;
 
 /// Free room of less than the file divided by this is not worth moving anything.
 const WORTH_SHARE: u64 = 512;
@@ -228,9 +227,7 @@ impl<'a> Compaction<'a> {
     }
 
     fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {
-        let file = self.access.file;
-        write_all_at(&*file.raw, bytes, page_offset(first_page))
-            .map_err(|error| Error::io("write pages of", &file.place, error))
+        self.access.file.write_pages(bytes, page_offset(first_page))
     }
 
     fn take(&self, room: &mut FreeRoom, pages: u64) -> Result<u64> {

@@ -1,5 +1,6 @@
 //! The file of an open store: its header, its superblocks, and what makes them durable.
 
+use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -78,6 +79,16 @@ impl StoreFile {
         outcome
     }
 
+    /// Writes pages, not durably. The disk begins at once with what is long, so that the sync which follows waits for less.
+    pub(crate) fn write_pages(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(&*self.raw, bytes, offset)
+            .map_err(|error| Error::io("write pages of", &self.place, error))?;
+        let range = offset..offset + bytes.len() as u64;
+        let started = self.raw.start_writing(range);
+        // As after a failed sync, nobody knows what reached the disk.
+        started.map_err(|error| self.not_synced("start to write pages of", error))
+    }
+
     /// Makes the pages of segments durable, and then the superblock that names them, in both places. Then the room is free of
     /// what it no longer names. Returns the newer one, whose sequence is higher by 1.
     pub(crate) fn name_segments(&self, superblock: Superblock) -> Result<Superblock> {
@@ -93,10 +104,14 @@ impl StoreFile {
 
     /// Makes durable what was written to the store file.
     pub(crate) fn sync(&self, action: &'static str) -> Result<()> {
-        self.raw.sync().map_err(|error| {
-            self.shared.doubt().raise();
-            Error::sync(action, &self.place, error)
-        })
+        self.raw
+            .sync()
+            .map_err(|error| self.not_synced(action, error))
+    }
+
+    fn not_synced(&self, action: &'static str, error: io::Error) -> Error {
+        self.shared.doubt().raise();
+        Error::sync(action, &self.place, error)
     }
 
     /// Makes the newest superblock durable if a sync of the store file failed, through whichever handle. Pages need no

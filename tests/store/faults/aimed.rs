@@ -151,6 +151,31 @@ fn the_disk_fills_up_in_the_sync_of_a_commit() {
     }
 }
 
+/// A disk that fails as soon as it begins with pages tells it once. The sync that follows would succeed.
+#[test]
+fn the_disk_breaks_when_it_starts_with_the_pages_of_a_checkpoint() {
+    for kind in [Kind::Bloom, Kind::Counting, Kind::Fingerprint] {
+        let (_folder, path) = place();
+        let storage = FaultStorage::without_syncs();
+        let options = options(&storage).kind(kind);
+        let store = options.create(&path).unwrap();
+        store.insert_batch(&keys(0..1500)).unwrap();
+        let broken = Fault::Fails(Failure::Broken);
+        storage.arm(Rule::nth(1, broken).on(Call::StartWriting).on_store());
+        let Error::Poisoned { cause } = store.checkpoint().unwrap_err() else {
+            panic!("{kind:?}: the handle goes on");
+        };
+        let action = "start to write pages of";
+        assert!(
+            matches!(&*cause, Error::Io { action: got, .. } if *got == action),
+            "{kind:?}: {cause:?}"
+        );
+        drop(store);
+        let store = options.open(&path).unwrap();
+        assert_eq!(held(&store, &keys(0..1500)), 1500, "{kind:?}");
+    }
+}
+
 /// At each write of a checkpoint, up to where it is done: the log keeps what the pages lack, and
 /// the same handle goes on, with a page that was written by half.
 #[test]

@@ -424,7 +424,7 @@ fn explains(event: &Event, what: &str, error: &Error) -> bool {
     match event.fault {
         None | Some(Fault::Short) => false,
         // Failed syncs of a new log are no loss: it is made again.
-        Some(_) if event.call == Call::Sync => {
+        Some(_) if matches!(event.call, Call::StartWriting | Call::Sync) => {
             let harmless = matches!(what, "open" | "create")
                 || matches!(cause, Error::Io { action, .. } if *action == "sync the new log");
             matches!(cause, Error::Io { .. }) && (poisoned || harmless)

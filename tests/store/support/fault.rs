@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
@@ -20,6 +21,7 @@ pub enum Call {
     Length,
     Read,
     Write,
+    StartWriting,
     SetLength,
     Allocate,
     Sync,
@@ -356,6 +358,11 @@ impl StorageFile for FaultFile {
                 Err(failure.error())
             }
         }
+    }
+
+    fn start_writing(&self, range: Range<u64>) -> io::Result<()> {
+        let start = || self.file.start_writing(range);
+        self.storage.whole(Call::StartWriting, &self.path, start)
     }
 
     fn set_length(&self, length: u64) -> io::Result<()> {
