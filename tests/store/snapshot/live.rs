@@ -62,6 +62,8 @@ impl Inserter {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "snapshot::live::child", "--ignored"])
             .env(VARIABLE, format!("{number} {}", store.display()))
+            // What it fails with is told.
+            .env("RUST_TEST_NOCAPTURE", "1")
             .stdin(Stdio::from(theirs))
             .stdout(Stdio::null())
             .spawn()
