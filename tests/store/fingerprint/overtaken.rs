@@ -2,10 +2,16 @@
 
 use std::io;
 use std::path::Path;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Condvar, Mutex};
 
 use everseen::storage::{Storage, StorageFile, disk};
 use everseen::{Kind, Map, Options, Store};
+
+use super::steps;
+use crate::processes::hooked::{self, Call, Point};
+use crate::support::files::place;
+use crate::support::numbers::key;
+use crate::support::unsynced::Unsynced;
 
 /// Runs once, before the first page is read.
 type Hook = Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>>;
@@ -105,4 +111,110 @@ fn a_directory_that_is_overtaken_while_it_is_read_is_not_damage() {
         let found = opened.contains_hash_batch(&keys).unwrap();
         assert!(found.iter().all(|found| *found));
     }
+}
+
+/// Lets a checkpoint of another thread write so many times, and then halts it.
+#[derive(Default)]
+struct Gate(Mutex<Writes>, Condvar);
+
+#[derive(Default)]
+struct Writes {
+    done: u64,
+    allowed: u64,
+    waits: bool,
+    is_over: bool,
+}
+
+impl Gate {
+    fn pass(&self) {
+        let mut writes = self.0.lock().unwrap();
+        while writes.done >= writes.allowed {
+            writes.waits = true;
+            self.1.notify_all();
+            writes = self.1.wait(writes).unwrap();
+        }
+        writes.done += 1;
+    }
+
+    /// Allows more writes, and waits for the one behind them.
+    fn allow(&self, more: u64) {
+        let mut writes = self.0.lock().unwrap();
+        writes.allowed = writes.done.saturating_add(more);
+        writes.waits = false;
+        self.1.notify_all();
+        let goes_on = |writes: &mut Writes| !writes.waits && !writes.is_over;
+        drop(self.1.wait_while(writes, goes_on).unwrap());
+    }
+
+    fn end(&self) {
+        self.0.lock().unwrap().is_over = true;
+        self.1.notify_all();
+    }
+}
+
+/// Opens the gate at its end, whatever that is.
+struct Opening<'a>(&'a Gate);
+
+impl Drop for Opening<'_> {
+    fn drop(&mut self) {
+        self.0.0.lock().unwrap().allowed = u64::MAX;
+        self.0.1.notify_all();
+    }
+}
+
+/// Two steps of one checkpoint write over a directory too, and leave the generations as they are.
+#[test]
+fn a_directory_that_two_steps_overtake_is_no_damage_either() {
+    let mut overtaken = 0;
+    for first in (5..60).step_by(2) {
+        let (_folder, path) = place();
+        let gate: Arc<Gate> = Arc::default();
+        gate.0.lock().unwrap().allowed = u64::MAX;
+        let own = Arc::clone(&gate);
+        let at_gate = move |point: Point<'_>| {
+            if point.call == Call::Write && !point.is_log() {
+                own.pass();
+            }
+        };
+        let gated = hooked::Hooked::new(Unsynced::new(), Arc::new(at_gate));
+        let store = steps::options().storage(gated).create(&path).unwrap();
+        steps::insert(&store, 0..steps::OLD);
+        store.checkpoint().unwrap();
+        let hook: Hook = Arc::default();
+        let storage = Arc::new(Hooked(Arc::clone(&hook)));
+        let other = steps::options().storage(storage).open(&path).unwrap();
+        steps::insert(&store, steps::OLD..steps::OLD + steps::NEW);
+        gate.0.lock().unwrap().allowed = 0;
+        std::thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| {
+                let outcome = store.checkpoint();
+                gate.end();
+                outcome
+            });
+            let opening = Opening(&gate);
+            gate.allow(first);
+            let (others, of) = (Arc::clone(&gate), path.clone());
+            let versions = Arc::new(Mutex::new(None));
+            let seen = Arc::clone(&versions);
+            *hook.lock().unwrap() = Some(Box::new(move || {
+                let before = steps::named(&of).version;
+                others.allow(25);
+                *seen.lock().unwrap() = Some((before, steps::named(&of)));
+            }));
+            // Many keys at once would be looked up once more, one by one.
+            assert!(other.contains_hash(key(0)).unwrap(), "at write {first}");
+            let all = steps::OLD + steps::NEW;
+            assert_eq!(steps::found(&other, 0..all), all, "at write {first}");
+            if let Some((before, after)) = versions.lock().unwrap().take()
+                && after.is_partly_merged
+                && after.version >= before + 4
+            {
+                overtaken += 1;
+            }
+            drop(opening);
+            checkpoint.join().unwrap().unwrap();
+        });
+    }
+    println!("{overtaken} directories overtaken");
+    assert!(overtaken > 5, "{overtaken} are few");
 }

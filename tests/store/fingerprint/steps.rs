@@ -17,28 +17,28 @@ use crate::support::segments::{Named, from, newest};
 use crate::support::unsynced::Unsynced;
 
 /// The keys of the first checkpoint, and those that the second one brings.
-const OLD: u64 = 6000;
-const NEW: u64 = 2000;
+pub(super) const OLD: u64 = 6000;
+pub(super) const NEW: u64 = 2000;
 
-fn options() -> Options {
+pub(super) fn options() -> Options {
     let options = small().kind(Kind::Fingerprint).capacity(50_000);
     let options = options.fpr(1e-12).background(false);
     options.segment_pages(2).step_segments(1)
 }
 
-fn insert(store: &Store, numbers: Range<u64>) {
+pub(super) fn insert(store: &Store, numbers: Range<u64>) {
     let keys: Vec<u64> = numbers.map(key).collect();
     let new = store.insert_hash_batch(&keys).unwrap();
     assert!(new.iter().all(|new| *new));
 }
 
-fn found(store: &Store, numbers: Range<u64>) -> u64 {
+pub(super) fn found(store: &Store, numbers: Range<u64>) -> u64 {
     let keys: Vec<u64> = numbers.map(key).collect();
     let found = store.contains_hash_batch(&keys).unwrap();
     found.iter().map(|found| u64::from(*found)).sum()
 }
 
-fn named(path: &Path) -> Named {
+pub(super) fn named(path: &Path) -> Named {
     newest(&from(&std::fs::read(path).unwrap())).unwrap()
 }
 
