@@ -10,9 +10,11 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 /// Fingerprints that are sifted together.
 pub(crate) const FILTERED_AT_ONCE: usize = 512;
-/// Fingerprints whose words are fetched while others are looked at. If the filter holds back less than a fourth of the
-/// first ones, it isn't asked about the rest: most of them are there.
-const SIFT_GROUP: usize = 64;
+/// Fingerprints whose words are fetched ahead of the one that is looked at. Of more requests at a time processors drop
+/// some, or wait.
+const SIFT_AHEAD: usize = 16;
+/// If the filter holds back less than a fourth of so many, it isn't asked about the rest: most of them are there.
+const SIFT_SAMPLE: usize = 64;
 
 /// Spreads the low bits of a fingerprint, in which those of one word differ, over the high ones (the golden ratio).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
@@ -97,24 +99,28 @@ impl AbsenceFilter {
         fingerprint: impl Fn(usize) -> u64,
         turns: &'t mut [u16; FILTERED_AT_ONCE],
     ) -> &'t [u16] {
-        let fetch = |group: Range<usize>| {
-            group.for_each(|turn| self.prefetch(fingerprint(turn)));
-        };
-        let group_from = |first: usize| first.min(count)..(first + SIFT_GROUP).min(count);
-        fetch(group_from(0));
-        let mut left = 0;
-        for first in (0..count).step_by(SIFT_GROUP) {
-            if first == SIFT_GROUP && left > SIFT_GROUP / 4 * 3 {
-                for turn in first..count {
-                    turns[left] = turn as u16;
-                    left += 1;
-                }
-                break;
+        let fetch = |turn: usize| {
+            if turn < count {
+                self.prefetch(fingerprint(turn));
             }
-            fetch(group_from(first + SIFT_GROUP));
-            for turn in group_from(first) {
+        };
+        (0..SIFT_AHEAD).for_each(fetch);
+        let mut left = 0;
+        let mut sift = |range: Range<usize>, left: &mut usize| {
+            for turn in range {
+                fetch(turn + SIFT_AHEAD);
+                turns[*left] = turn as u16;
+                *left += usize::from(self.may_contain(fingerprint(turn)));
+            }
+        };
+        let sample = count.min(SIFT_SAMPLE);
+        sift(0..sample, &mut left);
+        if left <= SIFT_SAMPLE / 4 * 3 {
+            sift(sample..count, &mut left);
+        } else {
+            for turn in sample..count {
                 turns[left] = turn as u16;
-                left += usize::from(self.may_contain(fingerprint(turn)));
+                left += 1;
             }
         }
         &turns[..left]
@@ -258,11 +264,11 @@ mod tests {
             .map(|key| spread(key, space))
             .find(|key| !filter.may_contain(*key))
             .unwrap();
-        (asked[SIFT_GROUP - 1], asked[SIFT_GROUP]) = (absent, absent);
+        (asked[SIFT_SAMPLE - 1], asked[SIFT_SAMPLE]) = (absent, absent);
         let mut turns = [0; FILTERED_AT_ONCE];
         let left = filter.sift(asked.len(), |turn| asked[turn], &mut turns);
         assert_eq!(left.len(), FILTERED_AT_ONCE - 1);
-        assert!(!left.contains(&(SIFT_GROUP as u16 - 1)));
-        assert!(left.contains(&(SIFT_GROUP as u16)));
+        assert!(!left.contains(&(SIFT_SAMPLE as u16 - 1)));
+        assert!(left.contains(&(SIFT_SAMPLE as u16)));
     }
 }
