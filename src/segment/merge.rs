@@ -1,5 +1,6 @@
 //! Old fingerprints with new ones, and without those that are removed.
 
+use super::sorted_run::SortedRun;
 use crate::sys::cpu_dispatch::Cpu;
 
 /// What a checkpoint does to a set of fingerprints. Both lists rise, and no fingerprint is in both.
@@ -39,39 +40,39 @@ fn take_below<'a>(list: &mut &'a [u64], end: u64) -> &'a [u64] {
 
 /// Appends to `out` the fingerprints of `old`, which rise, with the changes, in order.
 #[inline(always)]
-pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut Vec<u64>, cpu: impl Cpu) {
-    let begin = out.len();
-    unite(old, changes.added, out, cpu);
+pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut SortedRun, cpu: impl Cpu) {
+    let room = out.room(old.len() + changes.added.len());
+    let mut count = unite(old, changes.added, room, cpu);
     if !changes.removed.is_empty() {
-        subtract(changes.removed, out, begin);
+        count = subtract(changes.removed, &mut room[..count]);
     }
+    out.extend(count);
 }
 
 /// Old fingerprints that are compared and copied at once: about as many lie between two new ones.
 const RUN: usize = 8;
 
-/// Appends all that is in one list or the other, once each. Both lists have numbers below 2^63.
+/// Puts all that is in one list or the other into `room`, once each, and returns how many there are. Both lists have
+/// numbers below 2^63. There is room for all of both.
 #[inline(always)]
-fn unite(old: &[u64], added: &[u64], out: &mut Vec<u64>, cpu: impl Cpu) {
-    let begin = out.len();
-    out.resize(begin + old.len() + added.len(), 0);
+fn unite(old: &[u64], added: &[u64], room: &mut [u64], cpu: impl Cpu) -> usize {
     // Two halves at once: each step waits for the one before.
     let (old, late_old) = old.split_at(old.len() / 2);
     let middle = late_old
         .first()
         .map_or(0, |middle| added.partition_point(|one| one < middle));
     let (added, late_added) = added.split_at(middle);
-    let (room, late_room) = out[begin..].split_at_mut(old.len() + added.len());
-    let mut early = Union::of(old, added, room);
+    let late_begin = old.len() + added.len();
+    let (early_room, late_room) = room.split_at_mut(late_begin);
+    let mut early = Union::of(old, added, early_room);
     let mut late = Union::of(late_old, late_added, late_room);
     while early.step(cpu) & late.step(cpu) {}
     let (count, more) = (early.finish(cpu), late.finish(cpu));
-    // Not where both lists had some.
-    let late_begin = begin + old.len() + added.len();
-    if begin + count < late_begin {
-        out.copy_within(late_begin..late_begin + more, begin + count);
+    // Only if both lists had some.
+    if count < late_begin {
+        room.copy_within(late_begin..late_begin + more, count);
     }
-    out.truncate(begin + count + more);
+    count + more
 }
 
 /// Returns how many of a run are below a number, and how many are not above it.
@@ -161,11 +162,11 @@ impl<'a> Union<'a> {
     }
 }
 
-/// Takes the fingerprints of a list out of those from `begin` on.
-fn subtract(removed: &[u64], out: &mut Vec<u64>, begin: usize) {
+/// Takes the fingerprints of a list out of others, and returns how many are left.
+fn subtract(removed: &[u64], out: &mut [u64]) -> usize {
     let mut removed = removed.iter().peekable();
-    let mut kept = begin;
-    for at in begin..out.len() {
+    let mut kept = 0;
+    for at in 0..out.len() {
         let one = out[at];
         while removed.next_if(|other| **other < one).is_some() {}
         if removed.peek() != Some(&&one) {
@@ -173,7 +174,7 @@ fn subtract(removed: &[u64], out: &mut Vec<u64>, begin: usize) {
             kept += 1;
         }
     }
-    out.truncate(kept);
+    kept
 }
 
 #[cfg(test)]
@@ -185,7 +186,7 @@ mod tests {
     use super::*;
     use crate::sys::cpu_dispatch::{Baseline, Work, run, run_wide};
 
-    struct Merge<'a>(&'a [u64], Changes<'a>, &'a mut Vec<u64>);
+    struct Merge<'a>(&'a [u64], Changes<'a>, &'a mut SortedRun);
 
     impl Work for Merge<'_> {
         type Output = ();
@@ -217,17 +218,21 @@ mod tests {
             let removed: BTreeSet<u64> = removed.difference(&added).copied().collect();
             let twin = old.union(&added).filter(|one| !removed.contains(one)).copied();
             let twin: Vec<u64> = before.iter().copied().chain(twin).collect();
-            let mut out = before;
             let (added, removed) = (sorted(&added), sorted(&removed));
             let changes = Changes { added: &added, removed: &removed };
             let old = sorted(&old);
-            let [mut modern, mut wide] = [out.clone(), out.clone()];
-            Merge(&old, changes, &mut out).run(Baseline);
+            let [mut plain, mut modern, mut wide] = [(); 3].map(|()| {
+                let mut out = SortedRun::default();
+                out.room(before.len()).copy_from_slice(&before);
+                out.extend(before.len());
+                out
+            });
+            Merge(&old, changes, &mut plain).run(Baseline);
             run(Merge(&old, changes, &mut modern));
             run_wide(Merge(&old, changes, &mut wide));
-            prop_assert_eq!(&out, &twin);
-            prop_assert_eq!(&modern, &twin);
-            prop_assert_eq!(&wide, &twin);
+            prop_assert_eq!(plain.as_slice(), &twin);
+            prop_assert_eq!(modern.as_slice(), &twin);
+            prop_assert_eq!(wide.as_slice(), &twin);
         }
 
         #[test]

@@ -26,5 +26,6 @@ pub(crate) mod pass;
 pub(crate) mod plan;
 pub(crate) mod reuse;
 mod search;
+pub(crate) mod sorted_run;
 #[cfg(test)]
 mod tests;

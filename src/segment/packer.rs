@@ -5,6 +5,7 @@ use std::ops::Range;
 use super::draft::Draft;
 use super::entry::TARGET_PAGES;
 use super::merge::{Changes, merge};
+use super::sorted_run::SortedRun;
 use crate::page::fingerprint::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
 use crate::sys::cpu_dispatch::{self, Baseline, Cpu, Work};
@@ -21,7 +22,7 @@ pub(crate) struct Packer {
     /// The first fingerprint that the next page may hold.
     first: u64,
     /// Fingerprints that are in no page yet.
-    pending: Vec<u64>,
+    pending: SortedRun,
     guess: usize,
     /// How many pages a segment is to have, about.
     target: usize,
@@ -40,7 +41,7 @@ impl Packer {
         Self {
             draft: Draft::within(memory),
             first,
-            pending: Vec::new(),
+            pending: SortedRun::default(),
             guess: FIRST_GUESS,
             target,
             decoded: Vec::new(),
@@ -98,9 +99,7 @@ impl Packer {
     /// Packs what makes full pages; with the end of the range, all there is.
     #[inline(always)]
     fn pack(&mut self, end: Option<u64>, cpu: impl Cpu) {
-        let mut packed = 0;
-        while let [.., last] = self.pending[packed..] {
-            let rest = &self.pending[packed..];
+        while let rest @ [.., last] = self.pending.as_slice() {
             let behind = end.unwrap_or(last + 1);
             let count = longest(rest, self.first, behind, self.guess);
             if count == rest.len() && end.is_none() {
@@ -109,9 +108,8 @@ impl Packer {
             let next = rest.get(count).copied().unwrap_or(behind);
             self.draft.push(&rest[..count], self.first..next, cpu);
             (self.first, self.guess) = (next, count);
-            packed += count;
+            self.pending.drop_front(count);
         }
-        self.pending.drain(..packed);
     }
 }
 

@@ -9,6 +9,7 @@ use super::fault::SegmentFault;
 use super::image::Image;
 use super::merge::{Changes, merge};
 use super::packer::Packer;
+use super::sorted_run::SortedRun;
 use crate::page::space::Space;
 use crate::sys::cpu_dispatch::Baseline;
 
@@ -272,13 +273,13 @@ impl<'a, I: PassIo> Pass<'a, I> {
         if asks {
             self.load_changes(range.clone())?;
         }
-        let mut merged = Vec::new();
+        let mut merged = SortedRun::default();
         let old = image.salvage();
         self.io.note(Origin::Old, &old);
         merge(&old, self.changes.borrowed(), &mut merged, Baseline);
         self.begin(range.start);
         if let Some(packer) = &mut self.packer {
-            packer.put(&merged);
+            packer.put(merged.as_slice());
         }
         self.write_full()
     }
