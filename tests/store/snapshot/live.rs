@@ -1,9 +1,11 @@
 //! Copies taken while others insert.
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::process::{Child, Command, Stdio};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 
 use everseen::{Kind, Options};
 
@@ -14,6 +16,9 @@ use crate::support::share::all_or;
 const VARIABLE: &str = "EVERSEEN_TEST_SNAPSHOT_CHILD";
 /// Numbers of a child's keys begin at this times its own number.
 const SHARE: u64 = 1 << 32;
+/// Keys that a child may insert in each round. On a busy machine, one that inserts at will fills the store before this
+/// process is through.
+const ROUND: u64 = 20_000;
 
 #[test]
 #[ignore = "not a test: what another test starts as a process of its own"]
@@ -24,15 +29,16 @@ fn child() {
     let (number, path) = task.split_once(' ').unwrap();
     let store = small().open(path).unwrap();
     let from = number.parse::<u64>().unwrap() * SHARE;
-    // The pipe takes the place of standard input, since the harness writes to the others.
-    let pipe = std::os::fd::AsFd::as_fd(&std::io::stdin())
+    // The parent is at standard input, since the harness writes to the others.
+    let parent = std::os::fd::AsFd::as_fd(&std::io::stdin())
         .try_clone_to_owned()
         .unwrap();
-    let mut pipe = std::fs::File::from(pipe);
+    let mut parent = UnixStream::from(parent);
     for next in (from..).step_by(50) {
         insert(&store, next..next + 50);
-        // The parent has seen enough.
-        if writeln!(pipe, "{}", next + 50).is_err() {
+        let told = writeln!(parent, "{}", next + 50);
+        // Otherwise the parent has seen enough.
+        if told.and_then(|()| parent.read_exact(&mut [0])).is_err() {
             break;
         }
     }
@@ -48,34 +54,49 @@ impl Drop for Over<'_> {
     }
 }
 
-/// A process that inserts, and how far it has told.
+/// How far a process that inserts has told, and how far it may go.
+struct Pace {
+    told: u64,
+    allowed: u64,
+    is_over: bool,
+}
+
+/// A process that inserts.
 struct Inserter {
     child: Child,
-    told: Arc<AtomicU64>,
-    over: Arc<AtomicBool>,
+    pace: Arc<(Mutex<Pace>, Condvar)>,
     reader: Option<std::thread::JoinHandle<()>>,
 }
 
 impl Inserter {
     fn start(number: u64, store: &std::path::Path) -> Self {
-        let (pipe, theirs) = std::io::pipe().unwrap();
+        let (mut own, theirs) = UnixStream::pair().unwrap();
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "snapshot::live::child", "--ignored"])
             .env(VARIABLE, format!("{number} {}", store.display()))
             // What it fails with is told.
             .env("RUST_TEST_NOCAPTURE", "1")
-            .stdin(Stdio::from(theirs))
+            .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
             .spawn()
             .unwrap();
-        let told = Arc::new(AtomicU64::new(number * SHARE));
-        let over = Arc::new(AtomicBool::new(false));
+        let pace = Pace {
+            told: number * SHARE,
+            allowed: number * SHARE + ROUND,
+            is_over: false,
+        };
+        let pace = Arc::new((Mutex::new(pace), Condvar::new()));
         let reader = std::thread::spawn({
-            let (told, over) = (Arc::clone(&told), Arc::clone(&over));
+            let pace = Arc::clone(&pace);
             move || {
-                for line in BufReader::new(pipe).lines() {
-                    told.store(line.unwrap().parse().unwrap(), Ordering::Release);
-                    if over.load(Ordering::Acquire) {
+                let lines = BufReader::new(own.try_clone().unwrap()).lines();
+                for line in lines {
+                    let (lock, changed) = &*pace;
+                    let mut pace = lock.lock().unwrap();
+                    pace.told = line.unwrap().parse().unwrap();
+                    let waits = |pace: &mut Pace| pace.told >= pace.allowed && !pace.is_over;
+                    let pace = changed.wait_while(pace, waits).unwrap();
+                    if pace.is_over || own.write_all(b"\n").is_err() {
                         break;
                     }
                 }
@@ -83,18 +104,22 @@ impl Inserter {
         });
         Self {
             child,
-            told,
-            over,
+            pace,
             reader: Some(reader),
         }
     }
 
     fn told(&self) -> u64 {
-        self.told.load(Ordering::Acquire)
+        self.pace.0.lock().unwrap().told
+    }
+
+    fn change(&self, change: impl FnOnce(&mut Pace)) {
+        change(&mut self.pace.0.lock().unwrap());
+        self.pace.1.notify_all();
     }
 
     fn end(mut self) {
-        self.over.store(true, Ordering::Release);
+        self.change(|pace| pace.is_over = true);
         self.reader.take().unwrap().join().unwrap();
         assert!(self.child.wait().unwrap().success());
     }
@@ -122,6 +147,9 @@ fn a_copy_has_all_that_two_processes_had_inserted_before() {
         assert_has(&kept, &before);
         for round in 0..all_or(5, 2) {
             let seen = told();
+            for inserter in &inserters {
+                inserter.change(|pace| pace.allowed += ROUND);
+            }
             while told() == seen {
                 std::thread::yield_now();
             }
