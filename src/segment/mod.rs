@@ -13,7 +13,6 @@ pub(crate) mod fault;
 pub(crate) mod fence_table;
 pub(crate) mod fences;
 pub(crate) mod free_room;
-pub(crate) mod handover;
 pub(crate) mod image;
 pub(crate) mod index;
 pub(crate) mod lookup;

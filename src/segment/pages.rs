@@ -9,7 +9,6 @@ use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fence_table::FenceTable;
 use super::fences::{self, FENCES_IN_PAGE};
-use super::handover::Handover;
 use super::index::SegmentIndex;
 use super::lookup::{Lookup, NEAR_FENCES, PageWords};
 use super::reuse::has_passed;
@@ -74,20 +73,9 @@ impl SegmentPages {
         Ok(pages)
     }
 
-    /// Takes over what a checkpoint of this handle knows of these segments.
-    pub(crate) fn with(self, known: Handover) -> Self {
-        for segment in &known.written {
-            let place = self
-                .segments
-                .binary_search_by_key(&segment.first, |own| own.first);
-            if place.is_ok_and(|place| self.segments[place] == *segment) {
-                self.set_all_checked(segment.first_page..segment.first_fence_page());
-            }
-        }
-        Self {
-            absence: known.absence,
-            ..self
-        }
+    /// Adds a filter that contains all fingerprints of these segments.
+    pub(crate) fn with_absence(self, absence: Option<Arc<AbsenceFilter>>) -> Self {
+        Self { absence, ..self }
     }
 
     /// Returns the filter that contains all fingerprints of these segments, if there is one.
@@ -135,25 +123,6 @@ impl SegmentPages {
     fn set_checked(&self, page: u64) {
         let word = &self.checked.words()[page as usize / 64];
         word.fetch_or(1 << (page % 64), Ordering::Relaxed);
-    }
-
-    /// Returns how many pages of fingerprints would be checked at their next use.
-    #[cfg(test)]
-    pub(crate) fn unchecked(&self) -> usize {
-        let own = |segment: &Segment| segment.first_page..segment.first_fence_page();
-        let pages = self.segments.iter().flat_map(own);
-        pages.filter(|page| !self.is_checked(*page)).count()
-    }
-
-    /// Marks pages as checked, many at a time.
-    fn set_all_checked(&self, pages: Range<u64>) {
-        let mut page = pages.start;
-        while page < pages.end {
-            let end = pages.end.min((page / 64 + 1) * 64);
-            let bits = u64::MAX >> (64 - (end - page)) << (page % 64);
-            self.checked.words()[page as usize / 64].fetch_or(bits, Ordering::Relaxed);
-            page = end;
-        }
     }
 
     fn copy(&self, page: u64) -> [u8; PAGE_BYTES] {

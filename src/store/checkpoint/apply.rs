@@ -155,7 +155,7 @@ impl LogApplier<'_> {
         let sections = rewrite.after(log, &mut found, Inserted::Keys(&keys))?;
         pass.spare(&sections);
         let count = found.committed_keys;
-        let (directory, known) = match count {
+        let (directory, absence) = match count {
             0 if !self.access.state.is_repairing() => (directory, None),
             _ => {
                 let source = change_source(log, buffer, &found);
@@ -174,7 +174,7 @@ impl LogApplier<'_> {
             sections,
             ..superblock_after(old, log, found, &cut)?
         };
-        pass.publish(superblock, known)
+        pass.publish(superblock, absence)
     }
 
     /// Returns the buffer, if it holds what its log does, as far as that must be known now. The log is the record of

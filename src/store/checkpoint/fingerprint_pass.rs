@@ -2,18 +2,18 @@
 //! superblock names.
 
 use std::ops::Range;
-use std::sync::Mutex;
+use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
 use crate::page::space::Space;
+use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
 use crate::segment::free_room::FreeRoom;
-use crate::segment::handover::Handover;
 use crate::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
 use crate::store::checkpoint::absence_update::{AbsenceUpdate, Merge};
 use crate::store::checkpoint::aligned_writer::AlignedWriter;
@@ -106,20 +106,19 @@ impl<'a> FingerprintPass<'a> {
     }
 
     /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result, without a sync.
-    /// Also returns what is known of the segments if they are new ones.
+    /// Also returns the filter of the segments if they are new ones.
     ///
     /// A large store is merged in steps. All but the last are published here.
     pub(crate) fn run(
         &mut self,
         source: ChangeSource<'_>,
         merge: &Merge,
-    ) -> Result<(DirectoryRef, Option<Handover>)> {
+    ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
         let absence = self.begin_absence(merge);
         let most = self.access.options.chunk_keys();
         let mut changes = ChangeStream::new(source, self.space, most);
         let old = self.segments.clone();
-        let (mut merged, mut own, mut unpublished, mut is_published) =
-            (Vec::new(), Vec::new(), 0, false);
+        let (mut merged, mut unpublished, mut is_published) = (Vec::new(), 0, false);
         for part in parts_of(old.len(), self.access.options.step_segments as usize) {
             let step = Step {
                 old: &old,
@@ -127,20 +126,14 @@ impl<'a> FingerprintPass<'a> {
                 merge,
                 absence: &absence,
             };
-            let segments = self.merge_step(&step, &mut changes)?;
-            let before = own.len();
-            own.extend(segments.iter().filter(|one| !is_among(one, &old)));
-            unpublished += pages_of(&own[before..]);
-            merged.extend(segments);
+            let written = self.merge_step(&step, &mut changes)?;
+            unpublished += pages_of(written.iter().filter(|one| !is_among(one, &old)));
+            merged.extend(written);
             // With few changes, several parts are a step.
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
             if part.end < old.len() && is_enough {
                 let all = merged.iter().chain(&old[part.end..]).copied().collect();
-                let known = Handover {
-                    absence: absence.held(),
-                    written: own.clone(),
-                };
-                self.end_step(all, merge.generation, known)?;
+                self.end_step(all, merge.generation, absence.held())?;
                 (unpublished, is_published) = (0, true);
             }
         }
@@ -150,11 +143,7 @@ impl<'a> FingerprintPass<'a> {
             return Ok((self.directory, None));
         }
         let directory = self.write_directory(&merged, merge.generation)?;
-        let known = Handover {
-            absence: absence.into_filter(),
-            written: own,
-        };
-        Ok((directory, Some(known)))
+        Ok((directory, absence.into_filter()))
     }
 
     /// Begins the update of the filter of absent keys. Keeps no view: that would keep its map, and the memory that it
@@ -168,7 +157,12 @@ impl<'a> FingerprintPass<'a> {
     /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
     /// counted twice if the process dies here: the log still counts, and merging it again changes nothing. Look-ups by the
     /// old directory notice that they are passed.
-    fn end_step(&mut self, segments: Vec<Segment>, generation: u64, known: Handover) -> Result<()> {
+    fn end_step(
+        &mut self,
+        segments: Vec<Segment>,
+        generation: u64,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<()> {
         let directory = self.write_directory(&segments, generation)?;
         let superblock = Superblock {
             sequence: self.next_sequence(),
@@ -177,24 +171,23 @@ impl<'a> FingerprintPass<'a> {
             partly_merged: Some(self.superblock.keys()),
             ..self.superblock.clone()
         };
-        self.superblock = self.publish(superblock, Some(known))?;
+        self.superblock = self.publish(superblock, absence)?;
         (self.directory, self.segments) = (directory, segments);
         self.free_room()
     }
 
-    /// Publishes a superblock. `known` is what this handle knows of the segments that it names. Returns the newest
-    /// superblock.
+    /// Publishes a superblock. `absence` is the filter of the segments that it names. Returns the newest superblock.
     pub(crate) fn publish(
         &self,
         superblock: Superblock,
-        known: Option<Handover>,
+        absence: Option<Arc<AbsenceFilter>>,
     ) -> Result<Superblock> {
         let directory = superblock.directory;
         let version = directory.map_or(0, |directory| directory.version);
         // Another thread may map the directory as soon as it is named.
-        self.views.hand_over(version, known);
+        self.views.set_absence(version, absence);
         let named = self.access.file.name_segments(superblock);
-        named.inspect_err(|_| self.views.hand_over(version, None))
+        named.inspect_err(|_| self.views.set_absence(version, None))
     }
 
     /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.
@@ -378,55 +371,5 @@ impl PassIo for SegmentIo<'_, '_, '_> {
 
     fn fault(&self, fault: SegmentFault) -> PassFailure {
         self.damaged(fault)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use tempfile::TempDir;
-
-    use crate::hash::HashedKey;
-    use crate::{Kind, Options, Store};
-
-    fn unchecked(store: &Store) -> (usize, u64) {
-        let view = store.engine.views.current().unwrap();
-        let segments = view.segments.as_ref().unwrap();
-        (segments.unchecked(), segments.pages())
-    }
-
-    /// Inserts keys whose hashes lie in one range, and checkpoints them.
-    fn merge(store: &Store, hashes: impl Iterator<Item = u64>) {
-        let keys: Vec<_> = hashes.map(HashedKey::from_bits).collect();
-        store.claim_hashed(&keys, &mut Vec::new()).unwrap();
-        store.checkpoint().unwrap();
-    }
-
-    /// The steps of one checkpoint, between which nobody looks, included. What others have written is checked.
-    #[test]
-    fn what_a_handle_has_written_itself_needs_no_check() {
-        let folder = TempDir::new().unwrap();
-        let path = folder.path().join("store");
-        let options = Options::new().kind(Kind::Fingerprint).background(false);
-        let options = options.capacity(50_000).fpr(1e-12).measured(false);
-        let options = options.segment_pages(2).step_segments(1);
-        let store = options.create(&path).unwrap();
-        let spread = |number: u64| number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        for round in 0..3 {
-            merge(&store, (round * 5000..(round + 1) * 5000).map(spread));
-            let (unchecked, pages) = unchecked(&store);
-            assert!(unchecked == 0 && pages > 4, "{unchecked} of {pages}");
-        }
-        let other = options.open(&path).unwrap();
-        let (all, pages) = unchecked(&other);
-        assert_eq!(all as u64, pages);
-        // All in the first segments.
-        merge(&other, (1..500).map(|number| number << 40));
-        let (rest, pages) = unchecked(&other);
-        assert!(0 < rest && (rest as u64) < pages, "{rest} of {pages}");
-        let (of_others, _) = unchecked(&store);
-        assert!(0 < of_others && of_others < all, "{of_others} of {all}");
-        assert_eq!((of_others + rest) as u64, pages);
-        other.close().unwrap();
-        store.close().unwrap();
     }
 }

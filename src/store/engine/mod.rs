@@ -107,7 +107,7 @@ impl Engine {
             views: ViewCell {
                 cell: ArcSwap::from_pointee(parts.view),
                 renewal: Mutex::new(None),
-                handover: Mutex::new(None),
+                absence: Mutex::new(None),
                 file: Arc::clone(&file),
                 handle: Arc::clone(&handle),
                 shared: Arc::clone(&shared),

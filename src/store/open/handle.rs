@@ -8,7 +8,6 @@ use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::log::file::sync_parent;
 use crate::page::space::Space;
-use crate::segment::handover::Handover;
 use crate::store::config::memory_budget::{bytes_for_log, room_for};
 use crate::store::config::options::Options;
 use crate::store::coordination::buffer_sizes::BufferSizes;
@@ -434,9 +433,7 @@ impl Opening<'_> {
         let superblock = self.meta.superblock;
         let space = self.meta.header.space();
         let lease = space.map(|_| MapLease::take(self.locks)).transpose()?;
-        let mapped = map_all(&self.file, self.place, (&superblock, space), None, |_| {
-            Handover::default()
-        })?;
+        let mapped = map_all(&self.file, self.place, (&superblock, space), None, |_| None)?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?

@@ -18,7 +18,7 @@ use crate::file::{DirectoryRef, LayerPages, Superblock};
 use crate::log::LogEnd;
 use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
-use crate::segment::handover::Handover;
+use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::pages::SegmentPages;
 use crate::store::coordination::handle::{Access, Handle};
 use crate::store::coordination::map_lease::MapLease;
@@ -215,8 +215,8 @@ pub(crate) struct ViewCell {
     pub(crate) cell: ArcSwap<View>,
     /// Locked by the one thread that renews the view. Holds a generation that this handle has just created.
     pub(crate) renewal: Mutex<Option<Arc<Generation>>>,
-    /// What is known of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
-    pub(crate) handover: Mutex<Option<(u64, Handover)>>,
+    /// The filter of the segments of a directory, by its version, that a checkpoint of this handle is about to publish.
+    pub(crate) absence: Mutex<Option<(u64, Arc<AbsenceFilter>)>>,
     pub(crate) file: Arc<StoreFile>,
     pub(crate) handle: Arc<Handle>,
     pub(crate) shared: Arc<Coordination>,
@@ -312,7 +312,7 @@ impl ViewCell {
         let _renewal = lock(&self.renewal);
         let old = self.cell.load_full();
         let lease = old.lease.clone()?;
-        self.hand_over(0, None);
+        self.set_absence(0, None);
         self.cell.store(Arc::new(View {
             active: Arc::clone(&old.active),
             sealed: old.sealed.clone(),
@@ -325,17 +325,17 @@ impl ViewCell {
         Some(lease)
     }
 
-    /// Says what is known of the segments of a directory that a checkpoint of this handle is about to publish.
-    pub(crate) fn hand_over(&self, version: u64, known: Option<Handover>) {
-        let known = known.map(|known| (version, known));
+    /// Sets the filter that contains all fingerprints of a directory that a checkpoint of this handle is about to publish.
+    pub(crate) fn set_absence(&self, version: u64, filter: Option<Arc<AbsenceFilter>>) {
+        let filter = filter.map(|filter| (version, filter));
         // What was there is dropped without the lock.
-        let _ = std::mem::replace(&mut *lock(&self.handover), known);
+        let _ = std::mem::replace(&mut *lock(&self.absence), filter);
     }
 
-    /// Takes what this handle knows of a directory's segments. From here on they keep it.
-    fn take_handover(&self, version: u64) -> Handover {
-        let taken = lock(&self.handover).take_if(|(of, _)| *of == version);
-        taken.map(|(_, known)| known).unwrap_or_default()
+    /// Takes the filter of a directory's segments, if this handle has one. From here on the segments keep it.
+    fn take_absence(&self, version: u64) -> Option<Arc<AbsenceFilter>> {
+        let taken = lock(&self.absence).take_if(|(of, _)| *of == version);
+        taken.map(|(_, filter)| filter)
     }
 
     fn try_renew(
@@ -362,7 +362,7 @@ impl ViewCell {
                 &self.file.place,
                 (superblock, space),
                 Some(old),
-                |version| self.take_handover(version),
+                |version| self.take_absence(version),
             )
         };
         old.next(turn, superblock, find, map)
@@ -375,7 +375,7 @@ pub(crate) fn map_all(
     path: &Path,
     (superblock, space): (&Superblock, Option<Space>),
     old: Option<&View>,
-    take_handover: impl FnOnce(u64) -> Handover,
+    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Mapped> {
     let held = old.map_or(&[][..], |old| &old.layers);
     let layers = map_layers(&**file, path, superblock, held)?;
@@ -388,7 +388,7 @@ pub(crate) fn map_all(
                 &directory,
                 space,
                 held,
-                take_handover,
+                take_absence,
             )?)
         }
         _ => None,
@@ -408,7 +408,7 @@ fn map_segments(
     directory: &DirectoryRef,
     space: Space,
     held: Option<&Arc<SegmentPages>>,
-    take_handover: impl FnOnce(u64) -> Handover,
+    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Arc<SegmentPages>> {
     if let Some(held) = held.filter(|held| held.version() == directory.version) {
         return Ok(Arc::clone(held));
@@ -432,7 +432,9 @@ fn map_segments(
     let held = held.map(Arc::as_ref);
     let pages = SegmentPages::new(found.segments, space, directory, map, held);
     let pages = pages.map_err(failed)?;
-    Ok(Arc::new(pages.with(take_handover(directory.version))))
+    Ok(Arc::new(
+        pages.with_absence(take_absence(directory.version)),
+    ))
 }
 
 /// What opening and renewing a view wait for when checkpoints write over a directory while it is read.
