@@ -3,8 +3,8 @@
 /// More words than were asked for, so that what is left moves to the front once in some pages: 64 KiB.
 const SPARE: usize = 8 << 10;
 
-/// A queue of numbers whose memory is cleared once and kept: to clear room for each page's numbers anew, and to move
-/// what is left to the front each time, took a tenth of a merge.
+/// A queue of numbers whose memory is cleared once: to clear room for each page's numbers anew, and to move what is left to
+/// the front each time, took a twentieth of a merge.
 #[derive(Debug, Default)]
 pub(crate) struct SortedRun {
     words: Vec<u64>,

@@ -312,11 +312,26 @@ fn start_writing(file: &File, range: std::ops::Range<u64>) -> io::Result<()> {
         libc::sync_file_range(file.as_raw_fd(), start, length, libc::SYNC_FILE_RANGE_WRITE)
     };
     let error = io::Error::last_os_error();
-    // A system that can't, or has no room for it now, writes later.
-    match outcome != 0 && error.raw_os_error() == Some(libc::EIO) {
+    match outcome != 0 && !is_postponed(&error) {
         true => Err(error),
         false => Ok(()),
     }
+}
+
+/// Returns whether a system that was asked to start to write can't do that, or not now, and writes later. All else may be
+/// a loss that the next sync does not report.
+#[cfg(target_os = "linux")]
+fn is_postponed(error: &io::Error) -> bool {
+    const CANT: [i32; 5] = [
+        libc::ENOSYS,
+        libc::EINVAL,
+        libc::EOPNOTSUPP,
+        libc::ESPIPE,
+        libc::EPERM,
+    ];
+    const NOT_NOW: [i32; 3] = [libc::EINTR, libc::EAGAIN, libc::ENOMEM];
+    let code = error.raw_os_error();
+    code.is_some_and(|code| CANT.contains(&code) || NOT_NOW.contains(&code))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -336,6 +351,18 @@ mod tests {
 
     use super::*;
     use crate::sys::wait_until;
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_disk_that_fails_or_is_full_is_no_postponement() {
+        let is_postponed = |code| is_postponed(&io::Error::from_raw_os_error(code));
+        assert!(
+            [libc::ENOSYS, libc::EINVAL, libc::EPERM, libc::EAGAIN].map(is_postponed) == [true; 4]
+        );
+        assert!(
+            [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS].map(is_postponed) == [false; 4]
+        );
+    }
 
     #[test]
     fn a_start_of_writing_changes_nothing_wherever_it_ends() {

@@ -81,6 +81,10 @@ impl StoreFile {
 
     /// Writes pages, not durably. The disk begins at once with what is long, so that the sync which follows waits for less.
     pub(crate) fn write_pages(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        // An empty range would mean the rest of the file to some systems.
+        if bytes.is_empty() {
+            return Ok(());
+        }
         write_all_at(&*self.raw, bytes, offset)
             .map_err(|error| Error::io("write pages of", &self.place, error))?;
         let range = offset..offset + bytes.len() as u64;
