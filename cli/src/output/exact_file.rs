@@ -64,17 +64,20 @@ impl Target {
             });
         }
         let own = self.writer();
-        let mut unfinished = None;
+        let (mut unfinished, mut others) = (None, Vec::new());
         for commit in &stats.commits {
             match Tag::decode(&commit.tag) {
                 Some(tag) if tag.ended => {}
                 Some(tag) if commit.writer == own => unfinished = Some(tag),
-                Some(tag) => self.refuse_under_other_name(&commit.writer, &tag)?,
+                Some(tag) => others.push((&commit.writer, tag)),
                 None if commit.writer == own => {
                     return Err(self.changed("the store's note of it can't be read"));
                 }
                 None => {}
             }
+        }
+        for (writer, tag) in others {
+            self.refuse_under_other_name(writer, &tag, unfinished.as_ref())?;
         }
         let file = self.lock(unfinished.as_ref())?;
         let metadata = file
@@ -109,7 +112,12 @@ impl Target {
 
     /// Refuses a file to which a run that did not end wrote under another name, and a copy of it. An append now would mix
     /// that run's rest with lines that count.
-    fn refuse_under_other_name(&self, writer: &str, tag: &Tag) -> Result<(), CliError> {
+    fn refuse_under_other_name(
+        &self,
+        writer: &str,
+        tag: &Tag,
+        own: Option<&Tag>,
+    ) -> Result<(), CliError> {
         let id = self.metadata().and_then(|file| handle::id(&file));
         let before = writer.split('#').next().unwrap_or_default();
         if id.is_some_and(|id| id == tag.standing.id) {
@@ -117,7 +125,7 @@ impl Target {
                 "a run that was cut off wrote to it under another name, {before}"
             )));
         }
-        if self.begins_as(&tag.standing) {
+        if self.begins_as(&tag.standing, own) {
             return Err(self.changed(&format!(
                 "it is a copy of {before}, whose last lines a run that was cut off did not commit"
             )));
@@ -125,12 +133,15 @@ impl Target {
         Ok(())
     }
 
-    /// Whether the file begins with what was committed of another one.
-    fn begins_as(&self, other: &Standing) -> bool {
+    /// Returns whether the file begins with what was committed of another one. What its `own` last run has not committed
+    /// is left out: it is going to be cut off, and may well be the lines that the other one has printed since.
+    fn begins_as(&self, other: &Standing, own: Option<&Tag>) -> bool {
         let Some(metadata) = self.metadata().filter(Metadata::is_file) else {
             return false;
         };
-        let is_long_enough = (1..=metadata.len()).contains(&other.length);
+        let own = own.filter(|own| Some(own.standing.id) == handle::id(&metadata));
+        let kept = own.map_or(u64::MAX, |own| own.standing.length);
+        let is_long_enough = (1..=metadata.len().min(kept)).contains(&other.length);
         let mut options = OpenOptions::new();
         handle::without_waiting(options.read(true));
         is_long_enough

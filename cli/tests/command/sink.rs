@@ -149,6 +149,32 @@ fn a_file_that_is_not_the_one_before_is_refused_and_left_alone() {
     assert!(read(&lab, "out") == input);
 }
 
+/// Lines of a run that was killed before it committed them are free, and another run may print them at the beginning of its
+/// own file. Then the two begin alike, and neither is a copy of the other.
+#[test]
+fn what_is_cut_off_may_be_what_another_run_has_printed_since() {
+    let lab = Lab::new();
+    let killed = |out: &str, every: &str| {
+        let mut child = lab.start(&["dedup", "-o", out, "--commit-every", every, "store"]);
+        let mut stdin = child.stdin.take().expect("standard input is a pipe");
+        for (line, length) in [(b"a\n", 2), (b"b\n", 4)] {
+            stdin.write_all(line).expect("it reads");
+            // Before the next line, it commits if it shall.
+            await_length(&lab, out, length);
+        }
+        child.kill().expect("it was started");
+        assert_eq!(wait(child).0.signal(), Some(9));
+        assert_eq!(read(&lab, out), b"a\nb\n");
+    };
+    killed("one", "1M");
+    killed("two", "1");
+    lab.write("input", b"a\nb\nc\n");
+    for (out, expected) in [("one", &b"b\nc\n"[..]), ("two", b"a\n")] {
+        lab.run(&["dedup", "-o", out, "store", "input"]).expect(0);
+        assert_eq!(read(&lab, out), expected);
+    }
+}
+
 /// Their lines would be cut off.
 #[cfg(target_os = "linux")]
 #[test]
