@@ -74,7 +74,7 @@ impl Inserter {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "snapshot::live::child", "--ignored"])
             .env(VARIABLE, format!("{number} {}", store.display()))
-            // What it fails with is told.
+            // Prints why it fails.
             .env("RUST_TEST_NOCAPTURE", "1")
             .stdin(Stdio::from(OwnedFd::from(theirs)))
             .stdout(Stdio::null())
