@@ -8,9 +8,11 @@ use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
 use crate::sys::cpu_dispatch::Cpu;
 
 /// Pages that are packed and not sealed yet, since nobody knows where they will lie.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Default)]
 pub(crate) struct Draft {
-    pages: Vec<u8>,
+    /// Begins with the pages. What lies behind them is anything, and is not cleared before a page is written there: that
+    /// took a thirtieth of a checkpoint.
+    memory: Vec<u8>,
     /// The first fingerprint of each page's range.
     fences: Vec<u64>,
 }
@@ -19,14 +21,16 @@ impl Draft {
     /// Returns pages that lie elsewhere already, each with its fence.
     pub(super) fn of(pages: Vec<u8>, fences: Vec<u64>) -> Self {
         debug_assert_eq!(pages.len(), fences.len() * PAGE_BYTES);
-        Self { pages, fences }
+        Self {
+            memory: pages,
+            fences,
+        }
     }
 
     /// Returns a draft without pages, with memory for some.
-    pub(super) fn within(mut memory: Vec<u8>) -> Self {
-        memory.clear();
+    pub(super) fn within(memory: Vec<u8>) -> Self {
         Self {
-            pages: memory,
+            memory,
             fences: Vec::new(),
         }
     }
@@ -42,12 +46,19 @@ impl Draft {
         u64::from(pages) + fences::fence_pages(pages)
     }
 
+    /// Returns how many bytes the pages of fingerprints have.
+    fn bytes(&self) -> usize {
+        self.fences.len() * PAGE_BYTES
+    }
+
     /// Appends a page.
     #[inline(always)]
     pub(super) fn push(&mut self, list: &[u64], range: Range<u64>, cpu: impl Cpu) {
-        let begin = self.pages.len();
-        self.pages.resize(begin + PAGE_BYTES, 0);
-        if let Some(page) = self.pages[begin..].first_chunk_mut() {
+        let begin = self.bytes();
+        if self.memory.len() < begin + PAGE_BYTES {
+            self.memory.resize(begin + PAGE_BYTES, 0);
+        }
+        if let Some(page) = self.memory[begin..].first_chunk_mut() {
             self.fences.push(range.start);
             fingerprint::encode(list, range, page, cpu);
         }
@@ -70,7 +81,7 @@ impl Draft {
 
     fn take(&mut self, pages: usize) -> Self {
         let rest = Self {
-            pages: self.pages.split_off(pages * PAGE_BYTES),
+            memory: self.memory[pages * PAGE_BYTES..self.bytes()].to_vec(),
             fences: self.fences.split_off(pages),
         };
         std::mem::replace(self, rest)
@@ -84,7 +95,8 @@ impl Draft {
         let pages = self.fences.len() as u32;
         assert!((1..=MOST_SEGMENT_PAGES).contains(&pages), "{pages} pages");
         let mut keys = 0;
-        for (number, page) in (first_page..).zip(self.pages.chunks_exact_mut(PAGE_BYTES)) {
+        self.memory.truncate(self.bytes());
+        for (number, page) in (first_page..).zip(self.memory.chunks_exact_mut(PAGE_BYTES)) {
             let count = occupancy(page);
             seal(number, generation, count, page);
             keys += u64::from(count);
@@ -97,8 +109,8 @@ impl Draft {
             pages,
         };
         let number = segment.first_fence_page();
-        fences::encode(&self.fences, number, generation, &mut self.pages);
-        (segment, self.pages)
+        fences::encode(&self.fences, number, generation, &mut self.memory);
+        (segment, self.memory)
     }
 }
 
@@ -133,18 +145,31 @@ mod tests {
                 "{pages}: {sizes:?}"
             );
             let whole = draft(pages);
-            let joined: Vec<u8> = cut.iter().flat_map(|draft| draft.pages.clone()).collect();
-            assert!(joined == whole.pages);
+            let pages_of = |draft: &Draft| draft.memory[..draft.bytes()].to_vec();
+            let joined: Vec<u8> = cut.iter().flat_map(pages_of).collect();
+            assert!(joined == whole.memory);
         }
     }
 
     #[test]
     fn a_full_draft_leaves_a_segment_behind() {
-        assert_eq!(draft(2 * TARGET_PAGES - 1).take_full(TARGET_PAGES), None);
+        assert!(draft(2 * TARGET_PAGES - 1).take_full(TARGET_PAGES).is_none());
         let mut full = draft(2 * TARGET_PAGES);
         let taken = full.take_full(TARGET_PAGES).unwrap();
         assert_eq!((taken.pages(), full.pages()), (TARGET_PAGES, TARGET_PAGES));
         assert_eq!(full.fences[0], TARGET_PAGES as u64 * 10);
-        assert_eq!(full.take_full(TARGET_PAGES), None);
+        assert!(full.take_full(TARGET_PAGES).is_none());
+    }
+
+    /// What memory held before is not in any page.
+    #[test]
+    fn a_draft_in_used_memory_is_the_same() {
+        for used in [1, PAGE_BYTES, 5 * PAGE_BYTES / 2, 8 * PAGE_BYTES] {
+            let mut within = Draft::within(vec![0xAA; used]);
+            for page in 0..3 {
+                within.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
+            }
+            assert!(within.place(100, 7) == draft(3).place(100, 7), "{used}");
+        }
     }
 }

@@ -58,8 +58,8 @@ fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
     count
 }
 
-/// Writes a page, all but generation and CRC: the caller [seals](crate::page::seal) it with its occupancy. The
-/// fingerprints are in order, each is there once, all are in `range`, and they fit.
+/// Writes a page, whatever it held before, all but generation and CRC: the caller [seals](crate::page::seal) it with its
+/// occupancy. The fingerprints are in order, each is there once, all are in `range`, and they fit.
 ///
 /// # Panics
 /// If they don't fit.
@@ -78,7 +78,9 @@ pub(crate) fn encode(
     let Some(layout) = Layout::of(count, width) else {
         return;
     };
-    page[PAYLOAD_OFFSET..].fill(0);
+    // Groups overwrite whatever lies between these zeros.
+    let begin = layout.begin() / 8;
+    page[PAYLOAD_OFFSET..begin].fill(0);
     put_u32(page, OCCUPANCY_OFFSET, count as u32);
     put_u64(page, FIRST_OFFSET, first);
     page[HIGH_COUNT_OFFSET..][..2].copy_from_slice(&(layout.high_count as u16).to_le_bytes());
@@ -90,7 +92,9 @@ pub(crate) fn encode(
         *begin = writer.bit() as u16;
         rest = put_group(rest, first, group, layout.low_bits, &mut writer, cpu);
     }
-    begins[layout.groups()] = writer.bit() as u16;
+    let end = writer.bit();
+    begins[layout.groups()] = end as u16;
+    page[end.div_ceil(8)..].fill(0);
     let directory = &mut page[DIRECTORY_OFFSET..][..2 * (layout.groups() + 1)];
     for (place, begin) in directory.chunks_exact_mut(2).zip(begins) {
         place.copy_from_slice(&begin.to_le_bytes());

@@ -116,6 +116,10 @@ impl<'a> Checkpointer<'a> {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
                 let make_spare = |settled| {
+                    // To fill a gigabyte with zeros would only keep the caller waiting.
+                    if engine.checkpoints.is_closing() {
+                        return;
+                    }
                     let demand = engine.views.cell.load().demand();
                     engine.buffers.make_spare(&settled, demand);
                 };

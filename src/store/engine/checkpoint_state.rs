@@ -7,7 +7,7 @@ use crate::store::engine::damage::Damage;
 use crate::sys::lock;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// Held by a thread that waits for a checkpoint.
+/// Held by a thread that waits for a checkpoint, or closes the handle.
 #[must_use]
 pub(crate) struct Waiting<'a>(&'a AtomicU64);
 
@@ -26,6 +26,8 @@ pub(crate) struct CheckpointState {
     is_running: AtomicBool,
     /// How many threads of this process wait until a checkpoint is through.
     waiting: AtomicU64,
+    /// How many threads of this process close the handle: it will need no other buffer.
+    closing: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether checkpoints look for damage everywhere.
     is_repairing: AtomicBool,
@@ -62,6 +64,17 @@ impl CheckpointState {
     /// Returns whether a thread of this process waits for a checkpoint, and leaves its processor to it.
     pub(crate) fn is_awaited(&self) -> bool {
         self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Says that the caller closes the handle, for as long as it keeps what this returns.
+    pub(crate) fn close(&self) -> Waiting<'_> {
+        self.closing.fetch_add(1, Ordering::Relaxed);
+        Waiting(&self.closing)
+    }
+
+    /// Returns whether the handle is being closed, so that no buffer is to be made ahead.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) > 0
     }
 
     /// Returns whether checkpoints look for damaged segments, and not only merge those that change.

@@ -32,7 +32,11 @@ pub(crate) struct Local {
 /// Keys that are claimed and not yet in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
+    /// All candidates of the batch, as the buffer has them.
+    pub(crate) rounded: Vec<u64>,
     pub(crate) hashes: Vec<u64>,
+    /// The same keys, as the buffer has them.
+    pub(crate) keys: Vec<u64>,
     pub(crate) slots: Vec<Slot>,
     /// The place of each key in the batch.
     pub(crate) places: Vec<usize>,
@@ -46,8 +50,10 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
+    /// Forgets the claims, not the candidates.
     pub(crate) fn clear(&mut self) {
         self.hashes.clear();
+        self.keys.clear();
         self.slots.clear();
         self.places.clear();
         self.taken_back.clear();

@@ -55,6 +55,7 @@ impl<'a> Closer<'a> {
             self.end(None);
             return Ok(());
         }
+        let _closing = self.checkpoints.close();
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {
             // Other handles go on: they recover from what is durable.
