@@ -91,17 +91,22 @@ impl AbsenceFilter {
         word & mask == mask
     }
 
-    /// Returns which of `count` fingerprints may have been added, at most [`FILTERED_AT_ONCE`], in their order: the numbers
-    /// for which `fingerprint` returns them.
+    /// Returns which of some fingerprints may have been added, at most [`FILTERED_AT_ONCE`], in their order, by their turns.
     pub(crate) fn sift<'t>(
         &self,
-        count: usize,
-        fingerprint: impl Fn(usize) -> u64,
+        fingerprints: impl ExactSizeIterator<Item = u64>,
         turns: &'t mut [u16; FILTERED_AT_ONCE],
     ) -> &'t [u16] {
+        let count = fingerprints.len();
+        // All of them first: the fewer instructions lie between two fetches, the more addresses the processor translates at
+        // a time.
+        let probes: Vec<_> = fingerprints
+            .map(|fingerprint| (self.place(fingerprint), mask(fingerprint)))
+            .collect();
+        let words = self.words.words();
         let fetch = |turn: usize| {
-            if turn < count {
-                self.prefetch(fingerprint(turn));
+            if let Some((place, _)) = probes.get(turn) {
+                crate::sys::prefetch(&words[*place]);
             }
         };
         (0..SIFT_AHEAD).for_each(fetch);
@@ -109,8 +114,9 @@ impl AbsenceFilter {
         let mut sift = |range: Range<usize>, left: &mut usize| {
             for turn in range {
                 fetch(turn + SIFT_AHEAD);
+                let (place, mask) = probes[turn];
                 turns[*left] = turn as u16;
-                *left += usize::from(self.may_contain(fingerprint(turn)));
+                *left += usize::from(words[place].load(Ordering::Relaxed) & mask == mask);
             }
         };
         let sample = count.min(SIFT_SAMPLE);
@@ -184,7 +190,7 @@ mod tests {
                 .collect();
             for some in asked.chunks(FILTERED_AT_ONCE) {
                 let mut turns = [0; FILTERED_AT_ONCE];
-                let left = filter.sift(some.len(), |turn| some[turn], &mut turns);
+                let left = filter.sift(some.iter().copied(), &mut turns);
                 prop_assert!(left.is_sorted_by(|one, next| one < next));
                 for (turn, one) in some.iter().enumerate() {
                     let is_left = left.contains(&(turn as u16));
@@ -266,7 +272,7 @@ mod tests {
             .unwrap();
         (asked[SIFT_SAMPLE - 1], asked[SIFT_SAMPLE]) = (absent, absent);
         let mut turns = [0; FILTERED_AT_ONCE];
-        let left = filter.sift(asked.len(), |turn| asked[turn], &mut turns);
+        let left = filter.sift(asked.iter().copied(), &mut turns);
         assert_eq!(left.len(), FILTERED_AT_ONCE - 1);
         assert!(!left.contains(&(SIFT_SAMPLE as u16 - 1)));
         assert!(left.contains(&(SIFT_SAMPLE as u16)));

@@ -153,7 +153,11 @@ mod tests {
 
     #[test]
     fn a_full_draft_leaves_a_segment_behind() {
-        assert!(draft(2 * TARGET_PAGES - 1).take_full(TARGET_PAGES).is_none());
+        assert!(
+            draft(2 * TARGET_PAGES - 1)
+                .take_full(TARGET_PAGES)
+                .is_none()
+        );
         let mut full = draft(2 * TARGET_PAGES);
         let taken = full.take_full(TARGET_PAGES).unwrap();
         assert_eq!((taken.pages(), full.pages()), (TARGET_PAGES, TARGET_PAGES));

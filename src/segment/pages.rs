@@ -182,15 +182,12 @@ impl SegmentPages {
         };
         for some in hashes.chunks(FILTERED_AT_ONCE) {
             let mut turns = [0; FILTERED_AT_ONCE];
-            let fingerprint = |turn: usize| self.space.fingerprint(some[turn]);
-            let turns = absence.sift(some.len(), fingerprint, &mut turns);
-            let mut rest = [0; FILTERED_AT_ONCE];
-            for (hash, turn) in rest.iter_mut().zip(turns) {
-                *hash = some[usize::from(*turn)];
-            }
+            let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
+            let turns = absence.sift(fingerprints, &mut turns);
+            let rest: Vec<u64> = turns.iter().map(|turn| some[usize::from(*turn)]).collect();
             let mut answers = [Some(false); FILTERED_AT_ONCE];
             let mut left = turns.iter();
-            self.lookup().contains_all(&rest[..turns.len()], |answer| {
+            self.lookup().contains_all(&rest, |answer| {
                 if let Some(turn) = left.next() {
                     answers[usize::from(*turn)] = answer;
                 }

@@ -3,8 +3,10 @@
 //! Linux caches a new part of a file in as few pieces as the calls that write it allow. What one call writes of an aligned
 //! 2 MiB becomes one piece, which one entry of the processor's tables maps. In a filter whose segments are written
 //! one by one, across these borders, a look-up spends a fourth of its time on address translation.
+//!
+//! A part of the file that has been written before stays in the pieces that it has, so what goes there need not wait.
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::store::storefile::store_file::StoreFile;
 
 /// The bytes of a large page.
@@ -13,24 +15,31 @@ const LARGE_PAGE: u64 = 2 << 20;
 /// Writes what follows each other in the file by calls that end at borders of large pages.
 pub(crate) struct AlignedWriter<'a> {
     file: &'a StoreFile,
+    /// The end of what may have been written before.
+    length: u64,
     /// What reaches no border yet, and where it belongs.
     pending: Vec<u8>,
     offset: u64,
 }
 
 impl<'a> AlignedWriter<'a> {
-    pub(crate) fn new(file: &'a StoreFile) -> Self {
-        Self {
+    pub(crate) fn new(file: &'a StoreFile) -> Result<Self> {
+        let length = file.raw.length();
+        Ok(Self {
             file,
+            length: length.map_err(|error| Error::io("measure", &file.place, error))?,
             pending: Vec::new(),
             offset: 0,
-        }
+        })
     }
 
-    /// Writes bytes, except for those behind the last border.
+    /// Writes bytes. In a new part of the file, those behind the last border wait.
     pub(crate) fn write(&mut self, mut bytes: &[u8], mut offset: u64) -> Result<()> {
         if self.end() != offset {
             self.finish()?;
+        }
+        if self.pending.is_empty() && offset + bytes.len() as u64 <= self.length {
+            return self.file.write_pages(bytes, offset);
         }
         if !self.pending.is_empty() {
             let left = LARGE_PAGE - self.end() % LARGE_PAGE;

@@ -240,7 +240,7 @@ impl<'a> FingerprintPass<'a> {
             room: RoomShare::new(&self.room, pages_at_once),
             changes,
             generation: step.merge.generation,
-            writer: AlignedWriter::new(self.access.file),
+            writer: AlignedWriter::new(self.access.file)?,
             absence: step.absence,
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);

@@ -180,9 +180,14 @@ impl WriteGuard<'_> {
         claims.allowance = self.allowance();
         // All at once: one at a time, each claim would wait for its products.
         let buffer = &self.view.active.buffer;
-        let hashes = candidates.places.iter().map(|place| candidates.batch[*place]);
+        let hashes = candidates
+            .places
+            .iter()
+            .map(|place| candidates.batch[*place]);
         claims.rounded.clear();
-        claims.rounded.extend(hashes.map(|hash| buffer.rounded(hash)));
+        claims
+            .rounded
+            .extend(hashes.map(|hash| buffer.rounded(hash)));
         let operation = ClaimBatch {
             freshness: self.freshness(candidates.absent),
             candidates,
