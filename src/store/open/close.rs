@@ -173,3 +173,33 @@ impl<'a> Closer<'a> {
         self.shared.leave_session();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{LEAST_BUFFER, Options};
+
+    /// Nobody would use it, and closing would wait until it is full of zeros.
+    #[test]
+    fn a_checkpoint_that_closing_waits_for_makes_no_buffer_ahead() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(1_000_000).buffer(LEAST_BUFFER);
+        let store = options.exclusive(true).create(folder.path().join("store"));
+        let store = store.unwrap();
+        let engine = &store.engine;
+        let held = Checkpointer::of(engine).hold_off().unwrap();
+        let first = engine.shared.active();
+        let new = (0..).take_while(|_| engine.shared.active() == first);
+        new.for_each(|key| assert!(store.insert_hash(key).unwrap()));
+        std::thread::scope(|scope| {
+            let closing = scope.spawn(|| Closer::of(engine).close());
+            while !engine.checkpoints.is_closing() {
+                std::thread::yield_now();
+            }
+            drop(held);
+            closing.join().unwrap().unwrap();
+        });
+        assert_eq!(engine.shared.settled(), engine.shared.active());
+        assert!(lock(&engine.buffers.spare).is_none());
+    }
+}
