@@ -91,7 +91,8 @@ impl AbsenceFilter {
         word & mask == mask
     }
 
-    /// Returns which of some fingerprints may have been added, at most [`FILTERED_AT_ONCE`], in their order, by their turns.
+    /// Returns the turns of those fingerprints that may have been added, in order. There are at most [`FILTERED_AT_ONCE`]
+    /// fingerprints.
     pub(crate) fn sift<'t>(
         &self,
         fingerprints: impl ExactSizeIterator<Item = u64>,

@@ -78,7 +78,7 @@ pub(crate) fn encode(
     let Some(layout) = Layout::of(count, width) else {
         return;
     };
-    // Groups overwrite whatever lies between these zeros.
+    // Groups overwrite all that lies between these zeros and those behind the last group.
     let begin = layout.begin() / 8;
     page[PAYLOAD_OFFSET..begin].fill(0);
     put_u32(page, OCCUPANCY_OFFSET, count as u32);

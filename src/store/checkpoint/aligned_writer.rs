@@ -4,17 +4,20 @@
 //! 2 MiB becomes one piece, which one entry of the processor's tables maps. In a filter whose segments are written
 //! one by one, across these borders, a look-up spends a fourth of its time on address translation.
 //!
-//! A part of the file that has been written before stays in the pieces that it has, so what goes there need not wait.
+//! A part of the file that has been written before is mostly cached still, in the pieces that it has. What goes there need
+//! not wait.
 
-use crate::error::{Error, Result};
-use crate::store::storefile::store_file::StoreFile;
+use crate::error::Result;
 
 /// The bytes of a large page.
 const LARGE_PAGE: u64 = 2 << 20;
 
+/// Writes bytes to a place in the file.
+type WriteAt<'a> = Box<dyn FnMut(&[u8], u64) -> Result<()> + 'a>;
+
 /// Writes what follows each other in the file by calls that end at borders of large pages.
 pub(crate) struct AlignedWriter<'a> {
-    file: &'a StoreFile,
+    write_at: WriteAt<'a>,
     /// The end of what may have been written before.
     length: u64,
     /// What reaches no border yet, and where it belongs.
@@ -23,14 +26,14 @@ pub(crate) struct AlignedWriter<'a> {
 }
 
 impl<'a> AlignedWriter<'a> {
-    pub(crate) fn new(file: &'a StoreFile) -> Result<Self> {
-        let length = file.raw.length();
-        Ok(Self {
-            file,
-            length: length.map_err(|error| Error::io("measure", &file.place, error))?,
+    /// Begins to write to a file of so many bytes.
+    pub(crate) fn new(length: u64, write_at: impl FnMut(&[u8], u64) -> Result<()> + 'a) -> Self {
+        Self {
+            write_at: Box::new(write_at),
+            length,
             pending: Vec::new(),
             offset: 0,
-        })
+        }
     }
 
     /// Writes bytes. In a new part of the file, those behind the last border wait.
@@ -39,7 +42,7 @@ impl<'a> AlignedWriter<'a> {
             self.finish()?;
         }
         if self.pending.is_empty() && offset + bytes.len() as u64 <= self.length {
-            return self.file.write_pages(bytes, offset);
+            return (self.write_at)(bytes, offset);
         }
         if !self.pending.is_empty() {
             let left = LARGE_PAGE - self.end() % LARGE_PAGE;
@@ -55,7 +58,7 @@ impl<'a> AlignedWriter<'a> {
         let behind = (offset + bytes.len() as u64) % LARGE_PAGE;
         let whole = (bytes.len() as u64).saturating_sub(behind);
         let (pieces, rest) = bytes.split_at(whole as usize);
-        self.file.write_pages(pieces, offset)?;
+        (self.write_at)(pieces, offset)?;
         self.pending.extend_from_slice(rest);
         self.offset = offset + whole;
         Ok(())
@@ -63,7 +66,7 @@ impl<'a> AlignedWriter<'a> {
 
     /// Writes what is left.
     pub(crate) fn finish(&mut self) -> Result<()> {
-        self.file.write_pages(&self.pending, self.offset)?;
+        (self.write_at)(&self.pending, self.offset)?;
         self.offset = self.end();
         self.pending.clear();
         Ok(())
@@ -71,5 +74,74 @@ impl<'a> AlignedWriter<'a> {
 
     fn end(&self) -> u64 {
         self.offset + self.pending.len() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    /// Writes runs of bytes, given by offset and length, and returns the calls that wrote them.
+    fn calls(length: u64, runs: &[(u64, u64)]) -> Vec<(u64, u64)> {
+        let mut calls = Vec::new();
+        let mut writer = AlignedWriter::new(length, |bytes, offset| {
+            calls.push((offset, bytes.len() as u64));
+            Ok(())
+        });
+        for (offset, length) in runs {
+            writer.write(&vec![1; *length as usize], *offset).unwrap();
+        }
+        writer.finish().unwrap();
+        drop(writer);
+        calls.retain(|(_, length)| *length > 0);
+        calls
+    }
+
+    #[test]
+    fn new_parts_are_written_up_to_borders_and_old_ones_at_once() {
+        const L: u64 = LARGE_PAGE;
+        // Three runs that follow each other, from the middle of a large page on.
+        let runs = [(L / 2, L), (L * 3 / 2, L), (L * 5 / 2, L / 4)];
+        let new = [(L / 2, L / 2), (L, L), (2 * L, L * 3 / 4)];
+        assert_eq!(calls(0, &runs), new);
+        assert_eq!(calls(4 * L, &runs), runs);
+        // The second one reaches beyond the end.
+        let both = [runs[0], (L * 3 / 2, L / 2), (2 * L, L * 3 / 4)];
+        assert_eq!(calls(2 * L, &runs), both);
+        // What waits is written before anything else is.
+        let back = [(4 * L, L / 2), (L, L)];
+        assert_eq!(calls(3 * L, &back), back);
+    }
+
+    proptest! {
+        /// The slow twin writes each run by one call.
+        #[test]
+        fn the_file_is_that_of_plain_writes(
+            length in 0_u64..8,
+            runs in prop::collection::vec((0_u64..8, 0_u64..4, any::<bool>()), 0..12),
+        ) {
+            // In quarters of a large page, each a byte here.
+            const QUARTER: u64 = LARGE_PAGE / 4;
+            let (mut file, mut twin) = (vec![0_u8; 64], vec![0_u8; 64]);
+            let mut writer = AlignedWriter::new(length * QUARTER, |bytes, offset| {
+                let quarters = bytes.chunks(QUARTER as usize).map(|quarter| quarter[0]);
+                for (place, quarter) in ((offset / QUARTER) as usize..).zip(quarters) {
+                    file[place] = quarter;
+                }
+                Ok(())
+            });
+            let mut end = 0;
+            for (number, (offset, quarters, follows)) in (1..).zip(runs) {
+                let offset = if follows { end } else { offset };
+                end = offset + quarters;
+                writer.write(&vec![number; (quarters * QUARTER) as usize], offset * QUARTER).unwrap();
+                twin[offset as usize..end as usize].fill(number);
+            }
+            writer.finish().unwrap();
+            drop(writer);
+            prop_assert_eq!(file, twin);
+        }
     }
 }

@@ -235,12 +235,16 @@ impl<'a> FingerprintPass<'a> {
         changes: &mut ChangeStream<'_>,
         pages_at_once: u64,
     ) -> Result<Vec<Segment>> {
+        let file = self.access.file;
         let mut io = SegmentIo {
             access: self.access,
             room: RoomShare::new(&self.room, pages_at_once),
             changes,
             generation: step.merge.generation,
-            writer: AlignedWriter::new(self.access.file)?,
+            // Without the length, all of the file is taken for new.
+            writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
+                file.write_pages(bytes, offset)
+            }),
             absence: step.absence,
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);

@@ -115,13 +115,13 @@ impl<'a> Checkpointer<'a> {
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
             let spawned = thread.spawn(move || {
+                // The last handle to close would wait until a gigabyte is full of zeros.
+                let is_wanted = || {
+                    !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.seat)
+                };
                 let make_spare = |settled| {
-                    // To fill a gigabyte with zeros would only keep the caller waiting.
-                    if engine.checkpoints.is_closing() {
-                        return;
-                    }
                     let demand = engine.views.cell.load().demand();
-                    engine.buffers.make_spare(&settled, demand);
+                    engine.buffers.make_spare(&settled, demand, is_wanted);
                 };
                 let checkpointer = Checkpointer::of(&engine);
                 // A checkpoint that another process runs needs no help.

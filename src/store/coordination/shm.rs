@@ -432,6 +432,11 @@ impl Coordination {
         HandleSlot::new(&self.region.words()[from..from + SLOT_WORDS])
     }
 
+    /// Returns whether handles other than that in a slot seem to be open.
+    pub(crate) fn has_others(&self, seat: usize) -> bool {
+        (0..MAX_HANDLES).any(|index| index != seat && self.slot(index).handle() != 0)
+    }
+
     /// Returns the slot of a handle, if it has one.
     pub(crate) fn slot_of(&self, handle: u64) -> Option<usize> {
         (0..MAX_HANDLES).find(|index| self.slot(*index).handle() == handle)

@@ -7,11 +7,18 @@ use crate::store::engine::damage::Damage;
 use crate::sys::lock;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
 
-/// Held by a thread that waits for a checkpoint, or closes the handle.
+/// Held by a thread that waits for a checkpoint, or closes the handle, and is counted for as long.
 #[must_use]
-pub(crate) struct Waiting<'a>(&'a AtomicU64);
+pub(crate) struct Counted<'a>(&'a AtomicU64);
 
-impl Drop for Waiting<'_> {
+impl<'a> Counted<'a> {
+    fn by(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Ordering::Relaxed);
     }
@@ -26,7 +33,7 @@ pub(crate) struct CheckpointState {
     is_running: AtomicBool,
     /// How many threads of this process wait until a checkpoint is through.
     waiting: AtomicU64,
-    /// How many threads of this process close the handle: it will need no other buffer.
+    /// How many threads of this process close the handle.
     closing: AtomicU64,
     threads: Mutex<Vec<JoinHandle<()>>>,
     /// Whether checkpoints look for damage everywhere.
@@ -56,9 +63,8 @@ impl CheckpointState {
     }
 
     /// Says that the caller waits until a checkpoint is through, for as long as it keeps what this returns.
-    pub(crate) fn wait(&self) -> Waiting<'_> {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.waiting)
+    pub(crate) fn wait(&self) -> Counted<'_> {
+        Counted::by(&self.waiting)
     }
 
     /// Returns whether a thread of this process waits for a checkpoint, and leaves its processor to it.
@@ -67,12 +73,11 @@ impl CheckpointState {
     }
 
     /// Says that the caller closes the handle, for as long as it keeps what this returns.
-    pub(crate) fn close(&self) -> Waiting<'_> {
-        self.closing.fetch_add(1, Ordering::Relaxed);
-        Waiting(&self.closing)
+    pub(crate) fn note_closing(&self) -> Counted<'_> {
+        Counted::by(&self.closing)
     }
 
-    /// Returns whether the handle is being closed, so that no buffer is to be made ahead.
+    /// Returns whether the handle is being closed, so that it needs no other buffer.
     pub(crate) fn is_closing(&self) -> bool {
         self.closing.load(Ordering::Relaxed) > 0
     }

@@ -29,13 +29,14 @@ pub(crate) struct Local {
     pub(crate) closed: bool,
 }
 
-/// Keys that are claimed and not yet in the log.
+/// The candidates of a batch, and those of them that are claimed and not yet in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// All candidates of the batch, as the buffer has them.
+    /// All candidates, as the buffer has them.
     pub(crate) rounded: Vec<u64>,
+    /// The keys that are claimed.
     pub(crate) hashes: Vec<u64>,
-    /// The same keys, as the buffer has them.
+    /// The same, as the buffer has them.
     pub(crate) keys: Vec<u64>,
     pub(crate) slots: Vec<Slot>,
     /// The place of each key in the batch.

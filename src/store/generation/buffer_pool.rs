@@ -134,12 +134,17 @@ impl BufferPool {
         })
     }
 
-    /// Creates the next buffer, if there is none yet and the settled one is gone. The caller holds the checkpoint lock,
-    /// so no other handle creates one. On a failure, the next handle that needs the buffer creates it, or reports why
-    /// it cannot.
-    pub(crate) fn make_spare(&self, settled: &Weak<Generation>, demand: Demand) {
+    /// Creates the next buffer, if there is none yet, the settled one is gone, and somebody wants it. The caller holds the
+    /// checkpoint lock, so no other handle creates one. On a failure, the next handle that needs the buffer creates it, or
+    /// reports why it cannot.
+    pub(crate) fn make_spare(
+        &self,
+        settled: &Weak<Generation>,
+        demand: Demand,
+        is_wanted: impl FnOnce() -> bool,
+    ) {
         let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
-        if wait_until(SPARE_PATIENCE, is_gone) != Ok(true) {
+        if wait_until(SPARE_PATIENCE, is_gone) != Ok(true) || !is_wanted() {
             return;
         }
         let bytes = self.next_bytes(demand);

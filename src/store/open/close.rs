@@ -55,7 +55,7 @@ impl<'a> Closer<'a> {
             self.end(None);
             return Ok(());
         }
-        let _closing = self.checkpoints.close();
+        let _closing = self.checkpoints.note_closing();
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {
             // Other handles go on: they recover from what is durable.
@@ -176,8 +176,12 @@ impl<'a> Closer<'a> {
 
 #[cfg(test)]
 mod tests {
+    use std::time::{Duration, Instant};
+
     use super::*;
     use crate::{LEAST_BUFFER, Options};
+
+    const HUNG: Duration = Duration::from_secs(60);
 
     /// Nobody would use it, and closing would wait until it is full of zeros.
     #[test]
@@ -193,7 +197,8 @@ mod tests {
         new.for_each(|key| assert!(store.insert_hash(key).unwrap()));
         std::thread::scope(|scope| {
             let closing = scope.spawn(|| Closer::of(engine).close());
-            while !engine.checkpoints.is_closing() {
+            let begun = Instant::now();
+            while !engine.checkpoints.is_closing() && begun.elapsed() < HUNG {
                 std::thread::yield_now();
             }
             drop(held);

@@ -178,7 +178,7 @@ impl WriteGuard<'_> {
         claims.clear();
         claims.alive.clear();
         claims.allowance = self.allowance();
-        // All at once: one at a time, each claim would wait for its products.
+        // All at once: one at a time, each claim would wait for its multiplications.
         let buffer = &self.view.active.buffer;
         let hashes = candidates
             .places

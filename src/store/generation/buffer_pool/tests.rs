@@ -21,7 +21,7 @@ fn insert(store: &Store, keys: std::ops::Range<u64>) {
 
 fn make_spare(store: &Store, settled: &Weak<Generation>) {
     let demand = store.engine.views.current().unwrap().demand();
-    store.engine.buffers.make_spare(settled, demand);
+    store.engine.buffers.make_spare(settled, demand, || true);
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn one_that_is_too_small_or_too_large_by_now_is_not_taken() {
             carried: 0,
             waits: false,
         };
-        pool.make_spare(&Weak::new(), demand(made << 20, 64));
+        pool.make_spare(&Weak::new(), demand(made << 20, 64), || true);
         assert!(spare.exists());
         let now = demand(now << 20, 64);
         let wanted = pool.next_bytes(now);
@@ -235,7 +235,7 @@ fn one_that_is_a_little_too_large_is_taken_within_the_bound_of_the_handle() {
         let wanted = bound * wanted / 100;
         let pool = &store.engine.buffers;
         // Made by the handle that may make larger ones.
-        first.make_spare(&Weak::new(), made);
+        first.make_spare(&Weak::new(), made, || true);
         let taken = pool.take_spare(7, made, wanted);
         assert_eq!(taken.is_some(), is_taken, "{made:?}, {wanted}");
         remove_if_there(&pool.place, &buffer_path(&pool.place, 7)).unwrap();
