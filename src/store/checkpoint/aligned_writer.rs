@@ -41,7 +41,8 @@ impl<'a> AlignedWriter<'a> {
         if self.end() != offset {
             self.finish()?;
         }
-        if self.pending.is_empty() && offset + bytes.len() as u64 <= self.length {
+        // What waits ends behind the old part, so nothing waits for this.
+        if offset + bytes.len() as u64 <= self.length {
             return (self.write_at)(bytes, offset);
         }
         if !self.pending.is_empty() {
