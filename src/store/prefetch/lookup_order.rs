@@ -4,8 +4,10 @@ use std::ops::Range;
 
 use crate::store::prefetch::hash_source::SourceTail;
 
-/// The number of keys from which it pays to look them up in the order of the pages.
+/// The number of keys from which it pays to look them up in the order of the pages, where these come from the disk.
 const LARGE: usize = 8192;
+/// The same where pages are in memory: there fewer keys gain nothing by their order.
+const LARGE_IN_MEMORY: usize = 1 << 15;
 
 /// The maximum number of groups of keys that share their highest bits, as a power of two. More groups would be more
 /// write streams than a processor's TLB has room for.
@@ -21,8 +23,12 @@ pub(crate) struct LookupOrder<'a> {
 impl<'a> LookupOrder<'a> {
     /// Determines the order. Few keys keep their order. Many are sorted roughly by their hashes, which is the order of
     /// the pages and of the buffers' buckets.
-    pub(crate) fn of(keys: &'a SourceTail<'a>) -> Self {
-        let places = (keys.count() >= LARGE).then(|| by_highest_bits(keys));
+    pub(crate) fn of(keys: &'a SourceTail<'a>, pages_come_from_disk: bool) -> Self {
+        let least = match pages_come_from_disk {
+            true => LARGE,
+            false => LARGE_IN_MEMORY,
+        };
+        let places = (keys.count() >= least).then(|| by_highest_bits(keys));
         Self { keys, places }
     }
 
@@ -90,6 +96,22 @@ mod tests {
             let mut twin: Vec<u32> = (first as u32..hashes.len() as u32).collect();
             twin.sort_by_key(|place| hashes[*place as usize] >> (64 - bits));
             prop_assert_eq!(&by_highest_bits(&tail), &twin);
+        }
+    }
+
+    #[test]
+    fn few_keys_keep_their_order_and_fewer_where_pages_are_in_memory() {
+        for (keys, from_disk, by_page) in [
+            (LARGE - 1, true, false),
+            (LARGE, true, true),
+            (LARGE, false, false),
+            (LARGE_IN_MEMORY - 1, false, false),
+            (LARGE_IN_MEMORY, false, true),
+        ] {
+            let hashes: Vec<u64> = (0..keys as u64).map(|key| key << 49).collect();
+            let tail = SourceTail::all(&hashes);
+            let order = LookupOrder::of(&tail, from_disk);
+            assert_eq!(order.is_by_page(), by_page, "{keys} keys, {from_disk}");
         }
     }
 }

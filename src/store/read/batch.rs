@@ -117,7 +117,7 @@ impl Reader<'_> {
         let view = Arc::clone(&*self.views.current()?);
         view.expect_pages(self.file.header.space())?;
         let absent = AbsentSince::of(&view);
-        let order = LookupOrder::of(keys);
+        let order = LookupOrder::of(keys, self.hints.residency.asks());
         let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());
         let segments = view.segments.clone();
         let lookup = PartLookup {
@@ -274,7 +274,7 @@ mod tests {
         let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
         let view = store.engine.views.current().unwrap();
         let tail = SourceTail::all(&keys);
-        let order = LookupOrder::of(&tail);
+        let order = LookupOrder::of(&tail, false);
         assert!(is_sweep(&order, &view.layers));
         let mut readahead = Readahead::new(
             &view.layers,
