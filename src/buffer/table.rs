@@ -145,13 +145,7 @@ impl Buffer {
     /// Claims a slot for the key unless the key is present. Readers don't see it before [`publish`](Self::publish).
     #[inline]
     pub(crate) fn claim(&self, hash: u64) -> Claim {
-        self.claim_rounded(self.rounded(hash))
-    }
-
-    /// Does the same for a hash that is [`rounded`](Self::rounded) already.
-    #[inline]
-    pub(crate) fn claim_rounded(&self, hash: u64) -> Claim {
-        debug_assert_eq!(self.rounded(hash), hash);
+        let hash = self.rounded(hash);
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
         for (bucket, words) in (home..).zip(reach) {

@@ -86,9 +86,10 @@ impl AbsenceFilter {
     /// call.
     #[inline(always)]
     pub(crate) fn may_contain(&self, fingerprint: u64) -> bool {
-        let mask = mask(fingerprint);
-        let word = self.words.words()[self.place(fingerprint)].load(Ordering::Relaxed);
-        word & mask == mask
+        has(
+            &self.words.words()[self.place(fingerprint)],
+            mask(fingerprint),
+        )
     }
 
     /// Returns the turns of those fingerprints that may have been added, in order. There are at most [`FILTERED_AT_ONCE`]
@@ -117,7 +118,7 @@ impl AbsenceFilter {
                 fetch(turn + SIFT_AHEAD);
                 let (place, mask) = probes[turn];
                 turns[*left] = turn as u16;
-                *left += usize::from(words[place].load(Ordering::Relaxed) & mask == mask);
+                *left += usize::from(has(&words[place], mask));
             }
         };
         let sample = count.min(SIFT_SAMPLE);
@@ -143,6 +144,12 @@ impl AbsenceFilter {
     fn place(&self, fingerprint: u64) -> usize {
         ((u128::from(fingerprint) * u128::from(self.scale)) >> 64) as usize
     }
+}
+
+/// Returns whether a word has all bits of a fingerprint.
+#[inline(always)]
+fn has(word: &AtomicU64, mask: u64) -> bool {
+    word.load(Ordering::Relaxed) & mask == mask
 }
 
 /// Returns the bits of a fingerprint in its word: at most four.

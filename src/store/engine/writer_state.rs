@@ -29,15 +29,10 @@ pub(crate) struct Local {
     pub(crate) closed: bool,
 }
 
-/// The candidates of a batch, and those of them that are claimed and not yet in the log.
+/// Keys that are claimed and not yet in the log.
 #[derive(Debug, Default)]
 pub(crate) struct Claims {
-    /// All candidates, as the buffer has them.
-    pub(crate) rounded: Vec<u64>,
-    /// The keys that are claimed.
     pub(crate) hashes: Vec<u64>,
-    /// The same, as the buffer has them.
-    pub(crate) keys: Vec<u64>,
     pub(crate) slots: Vec<Slot>,
     /// The place of each key in the batch.
     pub(crate) places: Vec<usize>,
@@ -51,10 +46,8 @@ pub(crate) struct Claims {
 }
 
 impl Claims {
-    /// Forgets the claims, not the candidates.
     pub(crate) fn clear(&mut self) {
         self.hashes.clear();
-        self.keys.clear();
         self.slots.clear();
         self.places.clear();
         self.taken_back.clear();

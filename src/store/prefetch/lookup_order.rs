@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn few_keys_keep_their_order_and_fewer_where_pages_are_in_memory() {
+    fn few_keys_keep_their_order_and_more_do_where_pages_are_in_memory() {
         for (keys, from_disk, by_page) in [
             (LARGE - 1, true, false),
             (LARGE, true, true),

@@ -1,6 +1,6 @@
 //! Claiming keys under the writer lock.
 
-use crate::buffer::{Claim, Presence, Slot};
+use crate::buffer::{Claim, Digest, Presence, Slot};
 use crate::error::{Error, Result};
 use crate::store::coordination::handle::Handle;
 use crate::store::engine::writer_state::Claims;
@@ -35,13 +35,6 @@ struct ClaimBatch<'b> {
     state: u16,
 }
 
-/// A key, and the hash under which the buffer has it.
-#[derive(Clone, Copy)]
-struct Candidate {
-    hash: u64,
-    rounded: u64,
-}
-
 /// The outcome for one key.
 enum Outcome {
     Claimed(Slot),
@@ -63,15 +56,12 @@ impl BatchOperation for ClaimBatch<'_> {
     #[inline]
     fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
         let place = self.candidates.places[turn];
-        let key = Candidate {
-            hash: self.candidates.batch[place],
-            rounded: self.claims.rounded[turn],
-        };
+        let hash = self.candidates.batch[place];
         if turn.is_multiple_of(GROUP) {
             self.prefetch(guard, turn + GROUP);
         }
         let claims = &mut *self.claims;
-        match guard.claim_one(key, self.freshness, claims)? {
+        match guard.claim_one(hash, self.freshness, claims)? {
             Outcome::Verdict(verdict) => {
                 self.verdicts[place] = verdict;
                 Ok(match self.candidates.on_pending.stops_at(verdict) {
@@ -80,8 +70,7 @@ impl BatchOperation for ClaimBatch<'_> {
                 })
             }
             Outcome::Claimed(slot) => {
-                claims.hashes.push(key.hash);
-                claims.keys.push(key.rounded);
+                claims.hashes.push(hash);
                 claims.slots.push(slot);
                 claims.places.push(place);
                 Ok(Decision::Reserved)
@@ -114,7 +103,7 @@ impl BatchOperation for ClaimBatch<'_> {
         let count = claims.slots.len() as u64;
         active.set_keys(active.keys().saturating_add(count));
         active.set_net_keys(active.net_keys().saturating_add_unsigned(count));
-        guard.note_changes(claims.keys.iter().copied(), 1);
+        guard.note_changes(&claims.hashes, 1);
         claims.clear();
     }
 
@@ -139,24 +128,29 @@ impl ClaimBatch<'_> {
     /// Prefetches the slots that claiming a group of keys touches.
     #[inline]
     fn prefetch(&self, guard: &WriteGuard<'_>, first: usize) {
-        let rounded = &self.claims.rounded;
-        for rounded in rounded.iter().skip(first).take(GROUP) {
-            guard.view.active.buffer.prefetch(*rounded);
+        let Candidates { batch, places, .. } = self.candidates;
+        for place in places.iter().skip(first).take(GROUP) {
+            guard.view.active.buffer.prefetch(batch[*place]);
         }
     }
 }
 
 impl WriteGuard<'_> {
-    /// Notes for a transaction that keys were inserted, or with `times` of -1 removed. They are as the buffer has them.
+    /// Notes for a transaction that keys were inserted, or with `times` of -1 removed.
     #[inline]
-    pub(crate) fn note_changes(&self, keys: impl ExactSizeIterator<Item = u64>, times: i64) {
+    pub(crate) fn note_changes(&self, hashes: &[u64], times: i64) {
         if !self.writer.file.header.transactional {
             return;
         }
         let slot = self.slot();
-        let count = slot.uncommitted().saturating_add(keys.len() as u64);
+        let mut changes = Digest::default();
+        let rounded = hashes
+            .iter()
+            .map(|hash| self.view.active.buffer.rounded(*hash));
+        changes.add_all(rounded, times);
         let mut digest = slot.digest();
-        digest.add_all(keys, times);
+        digest.merge(changes, 1);
+        let count = slot.uncommitted().saturating_add(hashes.len() as u64);
         slot.set_uncommitted(digest, count);
     }
 
@@ -178,16 +172,6 @@ impl WriteGuard<'_> {
         claims.clear();
         claims.alive.clear();
         claims.allowance = self.allowance();
-        // All at once: one at a time, each claim would wait for its multiplications.
-        let buffer = &self.view.active.buffer;
-        let hashes = candidates
-            .places
-            .iter()
-            .map(|place| candidates.batch[*place]);
-        claims.rounded.clear();
-        claims
-            .rounded
-            .extend(hashes.map(|hash| buffer.rounded(hash)));
         let operation = ClaimBatch {
             freshness: self.freshness(candidates.absent),
             candidates,
@@ -216,11 +200,10 @@ impl WriteGuard<'_> {
     #[inline]
     fn claim_one(
         &mut self,
-        key: Candidate,
+        hash: u64,
         freshness: Freshness,
         claims: &mut Claims,
     ) -> Result<Outcome> {
-        let hash = key.hash;
         let pending = claims.slots.len() as u64;
         let is_below = match freshness {
             Freshness::Active => false,
@@ -239,7 +222,7 @@ impl WriteGuard<'_> {
         {
             return refusal;
         }
-        match buffer.claim_rounded(key.rounded) {
+        match buffer.claim(hash) {
             Claim::Claimed(slot) => Ok(Outcome::Claimed(slot)),
             Claim::Settled => Ok(Outcome::Verdict(Verdict::Seen)),
             Claim::Open(handle) if handle == self.writer.handle.number => {

@@ -149,8 +149,7 @@ impl BatchOperation for RemoveBatch<'_> {
         let count = self.slots.len() as u64;
         active.set_keys(active.keys().saturating_add(count));
         active.set_net_keys(active.net_keys().saturating_sub_unsigned(count));
-        let rounded = self.hashes.iter().map(|hash| active.rounded(*hash));
-        guard.note_changes(rounded, -1);
+        guard.note_changes(&self.hashes, -1);
         self.clear();
     }
 
