@@ -253,7 +253,9 @@ impl Segments {
         let first_hash = |one: &u64| *self.space.hashes(*one..*one + 1).start();
         for some in numbers.chunks(1024) {
             let hashes: Vec<u64> = some.iter().map(first_hash).collect();
-            lookup.contains_all(&hashes, |found| count += u64::from(found == Some(true)));
+            let mut answers = vec![None; hashes.len()];
+            lookup.contains_all(&hashes, &mut answers);
+            count += answers.iter().filter(|one| **one == Some(true)).count() as u64;
         }
         count
     }

@@ -3,18 +3,16 @@
 use super::fault::SegmentFault;
 use super::fences;
 use super::index::SegmentIndex;
-use crate::page::PAGE_WORDS;
 use crate::page::fingerprint::read::{Candidates, Unary};
 use crate::page::space::Space;
 use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
-/// Fingerprints that are looked for together: enough to keep the memory busy, and few enough for the nearest cache.
-pub(crate) const AT_ONCE: usize = 48;
-const _: () = assert!(AT_ONCE <= u64::BITS as usize);
+/// Looks that are at the same stage together: enough for lines to arrive while a group is at the other stages.
+const GROUP: usize = 16;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
 /// A word in the second line of a page.
-const SECOND_LINE: usize = 8;
+const SECOND_LINE: u32 = 8;
 /// Fences around the likely page that are compared without a search: a page is rarely more than one away from it.
 pub(crate) const NEAR_FENCES: usize = 4;
 
@@ -23,7 +21,7 @@ pub(crate) trait PageWords: Copy {
     /// Returns what reads the words of a page. Of words and pages that are not there it reads anything.
     fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy;
 
-    /// Asks for the line of the processor's cache in which a word lies.
+    /// Asks for the line of the processor's cache in which a word of a page lies, modulo [`PAGE_WORDS`].
     fn prefetch(self, number: u64, index: usize);
 
     /// Makes sure that the fences of a segment of the directory can be asked for.
@@ -63,6 +61,7 @@ struct Begun {
     segment: u32,
     /// Within the segment.
     page: u32,
+    turn: u32,
 }
 
 /// A look whose page is known.
@@ -72,7 +71,8 @@ struct Located {
     /// Within the file.
     page: u64,
     /// A word of the line with the directory's part that matters.
-    line: usize,
+    line: u32,
+    turn: u32,
 }
 
 /// A look that has come to a part of its page, and which of the looks it is.
@@ -84,23 +84,15 @@ struct Inside<T> {
 }
 
 impl<P: PageWords> Lookup<'_, P> {
-    /// Calls `each` with the answer for each hash, in their order; `None` if a page on the way is damaged.
-    pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
-        if self.index.is_empty() {
-            hashes.iter().for_each(|_| each(Some(false)));
-            return;
-        }
-        let mut stages = Stages::default();
-        for some in hashes.chunks(AT_ONCE) {
-            let (found, failed) = cpu_dispatch::run(Group {
+    /// Sets the answer for each of some hashes; `None` if a page on the way is damaged.
+    pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+        answers.fill(Some(false));
+        if !self.index.is_empty() {
+            cpu_dispatch::run(All {
                 lookup: *self,
-                hashes: some,
-                stages: &mut stages,
+                hashes,
+                answers,
             });
-            for turn in 0..some.len() {
-                let has_answer = failed >> turn & 1 == 0;
-                each(has_answer.then_some(found >> turn & 1 != 0));
-            }
         }
     }
 
@@ -159,6 +151,7 @@ impl<P: PageWords> Lookup<'_, P> {
             fingerprint,
             segment: segment as u32,
             page: page as u32,
+            turn: 0,
         }
     }
 
@@ -169,19 +162,26 @@ impl<P: PageWords> Lookup<'_, P> {
         self.pages.load_fences(segment).ok()?;
         let own = self.index.waypoint(segment);
         let near = self.page_near(begun, own.pages);
-        let (page, line) = near.unwrap_or_else(|| (self.page_by_fences(begun), FRONT));
+        let (page, line) = near.unwrap_or_else(|| (self.page_by_fences(begun), FRONT as u32));
         Some(Located {
             fingerprint: begun.fingerprint,
             page: own.first_page + page,
             line,
+            turn: begun.turn,
         })
+    }
+
+    #[inline(always)]
+    fn prefetch_front(&self, there: &Located) {
+        self.pages.prefetch(there.page, FRONT);
+        self.pages.prefetch(there.page, there.line as usize);
     }
 
     /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
     /// search would not know where to go. Also returns a word of the line with the directory's part that matters. `None`
     /// if it is not near.
     #[inline(always)]
-    fn page_near(&self, begun: &Begun, pages: u64) -> Option<(u64, usize)> {
+    fn page_near(&self, begun: &Begun, pages: u64) -> Option<(u64, u32)> {
         let start = u64::from(begun.page.saturating_sub(1));
         if start + NEAR_FENCES as u64 > pages {
             return None;
@@ -199,7 +199,7 @@ impl<P: PageWords> Lookup<'_, P> {
         let width = next.wrapping_sub(fence);
         let is_late = begun.fingerprint.wrapping_sub(fence) > width - width / 4;
         // Asking for the same line again is cheaper than a branch that nobody can foresee.
-        let line = if is_late { SECOND_LINE } else { FRONT };
+        let line = if is_late { SECOND_LINE } else { FRONT as u32 };
         Some((start + passed as u64 - 1, line))
     }
 
@@ -222,107 +222,150 @@ impl<P: PageWords> Lookup<'_, P> {
         let unary = Unary::of(word, offset);
         if let Some(unary) = &unary {
             for index in unary.words() {
-                self.pages.prefetch(look.page, index % PAGE_WORDS);
+                self.pages.prefetch(look.page, index);
             }
         }
         Ok(unary)
     }
+}
 
-    /// Returns the answers for at most [`AT_ONCE`] hashes: a bit for each that is there, and a bit for each that has no
-    /// answer.
-    ///
-    /// Each stage leaves the looks that go on one behind the other, so that the next has no branch that depends on how a
-    /// look went.
+/// Many looks, compiled for this processor.
+struct All<'a, P> {
+    lookup: Lookup<'a, P>,
+    hashes: &'a [u64],
+    answers: &'a mut [Option<bool>],
+}
+
+impl<P: PageWords> Work for All<'_, P> {
+    type Output = ();
+
+    /// Looks go through the stages in groups, one group behind the other: while a group is at one stage, the lines that others
+    /// have asked for arrive. The last stage goes first, so that each finds its looks where the one before has left them.
     #[inline(always)]
-    fn look_up(&self, hashes: &[u64], stages: &mut Stages, cpu: impl Cpu) -> (u64, u64) {
-        let Stages {
-            begun,
-            located,
-            unaries,
-            candidates,
-        } = stages;
-        let (mut found, mut failed) = (0_u64, 0_u64);
-        // Plain loops: what goes through the iterators' own functions is compiled for every processor.
-        for (one, hash) in begun.iter_mut().zip(hashes) {
-            *one = self.begin(*hash);
+    fn run<C: Cpu>(self, cpu: C) {
+        let All {
+            lookup,
+            hashes,
+            answers,
+        } = self;
+        let mut stages = Stages::default();
+        let groups = hashes.len().div_ceil(GROUP);
+        for step in 0..groups + Stages::BEHIND {
+            stages.compare(&lookup, answers);
+            stages.find_candidates(&lookup, cpu);
+            stages.find_unaries(&lookup, hashes, answers);
+            stages.locate(&lookup, answers);
+            let first = hashes.len().min(step * GROUP);
+            let end = hashes.len().min(first + GROUP);
+            stages.begin(&lookup, first, &hashes[first..end]);
         }
-        for (turn, one) in begun[..hashes.len()].iter().enumerate() {
-            match self.locate(one) {
-                Some(there) => located[turn] = there,
-                None => failed |= 1 << turn,
+    }
+}
+
+/// Looks that have come to a stage.
+struct Stage<T> {
+    looks: [T; GROUP],
+    count: usize,
+}
+
+impl<T: Copy + Default> Default for Stage<T> {
+    fn default() -> Self {
+        Self {
+            looks: [T::default(); GROUP],
+            count: 0,
+        }
+    }
+}
+
+impl<T> Stage<T> {
+    /// Adds a look if it goes on, without a branch: that is not known before.
+    #[inline(always)]
+    fn push_if(&mut self, goes_on: bool, look: T) {
+        self.looks[self.count] = look;
+        self.count += usize::from(goes_on);
+    }
+
+    /// Returns the looks, in order, and leaves the place to others.
+    #[inline(always)]
+    fn take(&mut self) -> &[T] {
+        &self.looks[..std::mem::take(&mut self.count)]
+    }
+}
+
+/// Looks on their way, a group at each stage.
+#[derive(Default)]
+struct Stages {
+    begun: Stage<Begun>,
+    located: Stage<Located>,
+    unaries: Stage<Inside<Unary>>,
+    candidates: Stage<Inside<Candidates>>,
+}
+
+// Plain loops: what goes through the iterators' own functions is compiled for every processor.
+impl Stages {
+    /// The steps that a group takes after its first.
+    const BEHIND: usize = 4;
+
+    #[inline(always)]
+    fn begin<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, first: usize, hashes: &[u64]) {
+        for (turn, hash) in hashes.iter().enumerate() {
+            let begun = lookup.begin(*hash);
+            let turn = (first + turn) as u32;
+            self.begun.push_if(true, Begun { turn, ..begun });
+        }
+    }
+
+    #[inline(always)]
+    fn locate<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
+        for begun in self.begun.take() {
+            match lookup.locate(begun) {
+                Some(there) => self.located.push_if(true, there),
+                None => answers[begun.turn as usize] = None,
             }
         }
         // In a loop by itself: with few instructions between them, the processor translates several pages' addresses at
-        // once. Some may be pages of looks before, if fences failed.
-        for there in &located[..hashes.len()] {
-            self.pages.prefetch(there.page, FRONT);
-            self.pages.prefetch(there.page, there.line);
-        }
-        let mut count = 0;
-        for (turn, there) in located[..hashes.len()].iter().enumerate() {
-            if failed >> turn & 1 != 0 {
-                continue;
-            }
-            match self.find_unary(there, hashes[turn]) {
-                Ok(Some(part)) => {
-                    let (page, turn) = (there.page, turn as u32);
-                    unaries[count] = Inside { page, part, turn };
-                    count += 1;
-                }
-                Ok(None) => {}
-                Err(_) => failed |= 1 << turn,
-            }
-        }
-        let mut left = 0;
-        for unary in &unaries[..count] {
-            let Inside { turn, page, part } = *unary;
-            let (part, are_any) = part.candidates(self.pages.page(page), cpu);
-            candidates[left] = Inside { turn, page, part };
-            left += usize::from(are_any);
-            // Without candidates, for a line that is there.
-            let index = if are_any { part.word() } else { FRONT };
-            self.pages.prefetch(page, index % PAGE_WORDS);
-        }
-        for one in &candidates[..left] {
-            let is_there = one.part.contain(self.pages.page(one.page));
-            found |= u64::from(is_there) << one.turn;
-        }
-        (found, failed)
-    }
-}
-
-/// Looks on their way, at each stage.
-struct Stages {
-    begun: [Begun; AT_ONCE],
-    located: [Located; AT_ONCE],
-    unaries: [Inside<Unary>; AT_ONCE],
-    candidates: [Inside<Candidates>; AT_ONCE],
-}
-
-impl Default for Stages {
-    fn default() -> Self {
-        Self {
-            begun: [Begun::default(); AT_ONCE],
-            located: [Located::default(); AT_ONCE],
-            unaries: [Inside::default(); AT_ONCE],
-            candidates: [Inside::default(); AT_ONCE],
+        // once.
+        for there in &self.located.looks[..self.located.count] {
+            lookup.prefetch_front(there);
         }
     }
-}
-
-/// Some looks, compiled for this processor.
-struct Group<'a, P> {
-    lookup: Lookup<'a, P>,
-    hashes: &'a [u64],
-    stages: &'a mut Stages,
-}
-
-impl<P: PageWords> Work for Group<'_, P> {
-    type Output = (u64, u64);
 
     #[inline(always)]
-    fn run<C: Cpu>(self, cpu: C) -> (u64, u64) {
-        self.lookup.look_up(self.hashes, self.stages, cpu)
+    fn find_unaries<P: PageWords>(
+        &mut self,
+        lookup: &Lookup<'_, P>,
+        hashes: &[u64],
+        answers: &mut [Option<bool>],
+    ) {
+        for there in self.located.take() {
+            let Located { page, turn, .. } = *there;
+            match lookup.find_unary(there, hashes[turn as usize]) {
+                Ok(Some(part)) => self.unaries.push_if(true, Inside { page, part, turn }),
+                Ok(None) => {}
+                Err(_) => answers[turn as usize] = None,
+            }
+        }
+    }
+
+    #[inline(always)]
+    fn find_candidates<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, cpu: impl Cpu) {
+        for unary in self.unaries.take() {
+            let Inside { turn, page, part } = *unary;
+            let (part, are_any) = part.candidates(lookup.pages.page(page), cpu);
+            // Without candidates, for a line that is there.
+            let index = if are_any { part.word() } else { FRONT };
+            lookup.pages.prefetch(page, index);
+            self.candidates
+                .push_if(are_any, Inside { turn, page, part });
+        }
+    }
+
+    #[inline(always)]
+    fn compare<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
+        for one in self.candidates.take() {
+            let is_there = one.part.contain(lookup.pages.page(one.page));
+            answers[one.turn as usize] = Some(is_there);
+        }
     }
 }
 
@@ -339,16 +382,14 @@ impl<P: PageWords> Work for One<'_, P> {
     fn run<C: Cpu>(self, cpu: C) -> Option<bool> {
         let lookup = &self.lookup;
         let located = lookup.locate(&lookup.begin(self.hash))?;
-        lookup.pages.prefetch(located.page, located.line);
+        lookup.prefetch_front(&located);
         let Some(unary) = lookup.find_unary(&located, self.hash).ok()? else {
             return Some(false);
         };
         let word = lookup.pages.page(located.page);
         let (candidates, are_any) = unary.candidates(word, cpu);
         if are_any {
-            lookup
-                .pages
-                .prefetch(located.page, candidates.word() % PAGE_WORDS);
+            lookup.pages.prefetch(located.page, candidates.word());
         }
         Some(are_any && candidates.contain(word))
     }

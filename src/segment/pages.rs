@@ -18,7 +18,7 @@ use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::space::Space;
 use crate::page::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_OFFSET};
 use crate::sys::sync::Ordering;
-use crate::sys::{Map, Region};
+use crate::sys::{Map, Parts, Region};
 
 /// The directory that a superblock names, and a map of the file.
 #[derive(Debug)]
@@ -166,35 +166,39 @@ impl SegmentPages {
         Ok(())
     }
 
-    fn lookup(&self) -> Lookup<'_, &Self> {
+    fn lookup(&self) -> Lookup<'_, MappedPages<'_>> {
         Lookup {
             index: &self.index,
             space: self.space,
-            pages: self,
+            pages: MappedPages {
+                segments: self,
+                pages: self.map.parts(),
+            },
         }
     }
 
-    /// Calls `each` with the answer for each hash, in their order; `None` if there was none.
-    pub(crate) fn contains_all(&self, hashes: &[u64], mut each: impl FnMut(Option<bool>)) {
+    /// Sets the answer for each of some hashes; `None` if there was none.
+    pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
         let Some(absence) = &self.absence else {
-            self.lookup().contains_all(hashes, each);
+            self.lookup().contains_all(hashes, answers);
             return;
         };
-        for some in hashes.chunks(FILTERED_AT_ONCE) {
+        let groups = hashes.chunks(FILTERED_AT_ONCE);
+        for (some, answers) in groups.zip(answers.chunks_mut(FILTERED_AT_ONCE)) {
             let mut turns = [0; FILTERED_AT_ONCE];
             let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
             let turns = absence.sift(fingerprints, &mut turns);
-            let rest: Vec<u64> = turns.iter().map(|turn| some[usize::from(*turn)]).collect();
-            let mut answers = [Some(false); FILTERED_AT_ONCE];
-            let mut left = turns.iter();
-            self.lookup().contains_all(&rest, |answer| {
-                if let Some(turn) = left.next() {
-                    answers[usize::from(*turn)] = answer;
-                }
-            });
-            answers[..some.len()]
-                .iter()
-                .for_each(|answer| each(*answer));
+            let mut rest = [0; FILTERED_AT_ONCE];
+            for (rest, turn) in rest.iter_mut().zip(turns) {
+                *rest = some[usize::from(*turn)];
+            }
+            let mut left = [None; FILTERED_AT_ONCE];
+            let left = &mut left[..turns.len()];
+            self.lookup().contains_all(&rest[..turns.len()], left);
+            answers.fill(Some(false));
+            for (answer, turn) in left.iter().zip(turns) {
+                answers[usize::from(*turn)] = *answer;
+            }
         }
     }
 
@@ -256,47 +260,54 @@ impl SegmentPages {
     }
 }
 
-impl PageWords for &SegmentPages {
+/// What look-ups read of the segments.
+#[derive(Clone, Copy)]
+struct MappedPages<'a> {
+    segments: &'a SegmentPages,
+    pages: Parts<'a, PAGE_WORDS>,
+}
+
+impl PageWords for MappedPages<'_> {
     #[inline(always)]
     fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
-        let words = self.map.words::<PAGE_WORDS>(number as usize * PAGE_WORDS);
+        let words = self.pages.get(number as usize);
         move |index| words.get(index)
     }
 
     #[inline(always)]
     fn prefetch(self, number: u64, index: usize) {
-        self.map.prefetch(number as usize * PAGE_WORDS + index);
+        self.pages.prefetch(number as usize, index);
     }
 
     #[inline(always)]
     fn load_fences(self, segment: usize) -> Result<(), SegmentFault> {
-        match self.fences.is_loaded(segment) {
+        match self.segments.fences.is_loaded(segment) {
             true => Ok(()),
-            false => self.read_fences(segment),
+            false => self.segments.read_fences(segment),
         }
     }
 
     #[inline(always)]
     fn fence(self, segment: usize, page: u64) -> u64 {
-        self.fences.get(segment, page)
+        self.segments.fences.get(segment, page)
     }
 
     #[inline(always)]
     fn near_fences(self, segment: usize, start: u64) -> [u64; NEAR_FENCES] {
-        self.fences.near(segment, start)
+        self.segments.fences.near(segment, start)
     }
 
     #[inline(always)]
     fn prefetch_fence(self, segment: usize, page: u64) {
-        self.fences.prefetch(segment, page);
+        self.segments.fences.prefetch(segment, page);
     }
 
     #[inline(always)]
     fn is_checked(self, number: u64) -> bool {
-        SegmentPages::is_checked(self, number)
+        self.segments.is_checked(number)
     }
 
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
-        SegmentPages::check_list(self, segment, number, fence)
+        self.segments.check_list(segment, number, fence)
     }
 }

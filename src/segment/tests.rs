@@ -56,13 +56,13 @@ proptest! {
             let expected: Vec<bool> = asked.iter().map(|one| twin.contains(one)).collect();
             let one_by_one: Vec<bool> = asked.iter().map(|one| file.contains(*one)).collect();
             prop_assert_eq!(&one_by_one, &expected);
-            let mut answers = Vec::new();
+            let mut answers = vec![None; asked.len()];
             let index = SegmentIndex::of(&file.segments, space);
             let lookup = Lookup { index: &index, space, pages: &file };
             let first_hash = |one: &u64| *space.hashes(*one..*one + 1).start();
             let hashes: Vec<u64> = asked.iter().map(first_hash).collect();
-            lookup.contains_all(&hashes, |answer| answers.push(answer.unwrap()));
-            prop_assert_eq!(answers, expected);
+            lookup.contains_all(&hashes, &mut answers);
+            prop_assert_eq!(answers, Vec::from_iter(expected.into_iter().map(Some)));
             prop_assert!(twin.iter().all(|one| file.contains(*one)));
         }
     }
@@ -86,11 +86,11 @@ fn look_ups_find_the_pages_of_a_crowd() {
     let first_hash = |one: u64| *space.hashes(one..one + 1).start();
     let asked: Vec<u64> = list.iter().flat_map(|one| [*one, one + 1]).collect();
     let hashes: Vec<u64> = asked.iter().copied().map(first_hash).collect();
-    let mut answers = Vec::new();
-    lookup.contains_all(&hashes, |answer| answers.push(answer.unwrap()));
+    let mut answers = vec![None; asked.len()];
+    lookup.contains_all(&hashes, &mut answers);
     for ((one, hash), answer) in asked.iter().zip(&hashes).zip(answers) {
         let expected = list.binary_search(one).is_ok();
-        assert_eq!(answer, expected, "{one}");
+        assert_eq!(answer, Some(expected), "{one}");
         assert_eq!(lookup.contains(*hash), Some(expected), "{one}");
     }
 }

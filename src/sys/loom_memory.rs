@@ -128,6 +128,10 @@ impl Map {
         Words { map: self, from }
     }
 
+    pub(crate) fn parts<const N: usize>(&self) -> Parts<'_, N> {
+        Parts(self)
+    }
+
     pub(crate) fn spares_holes(&self) -> bool {
         false
     }
@@ -160,4 +164,16 @@ impl<const N: usize> Words<'_, N> {
     pub(crate) fn get(self, index: usize) -> u64 {
         self.map.word(self.from + index % N)
     }
+}
+
+/// All words of a map, in parts of `N`.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a, const N: usize>(&'a Map);
+
+impl<'a, const N: usize> Parts<'a, N> {
+    pub(crate) fn get(self, part: usize) -> Words<'a, N> {
+        self.0.words(part * N)
+    }
+
+    pub(crate) fn prefetch(self, _part: usize, _index: usize) {}
 }

@@ -48,6 +48,28 @@ impl<const N: usize> Words<'_, N> {
     }
 }
 
+/// All words of a [`Map`], in parts of `N`.
+#[derive(Clone, Copy)]
+pub(crate) struct Parts<'a, const N: usize>(&'a [[AtomicU64; N]]);
+
+impl<'a, const N: usize> Parts<'a, N> {
+    /// Returns the words of a part.
+    ///
+    /// # Panics
+    /// Panics if there is no such part.
+    #[inline(always)]
+    pub(crate) fn get(self, part: usize) -> Words<'a, N> {
+        Words(&self.0[part])
+    }
+
+    /// Prefetches the processor's cache line of a word, modulo `N`, of a part, which may be anything.
+    #[inline(always)]
+    pub(crate) fn prefetch(self, part: usize, index: usize) {
+        let words = self.0.as_ptr().wrapping_add(part).cast::<AtomicU64>();
+        super::prefetch(words.wrapping_add(index % N));
+    }
+}
+
 impl Map {
     /// Maps `length` bytes of `file` from `offset`, both multiples of 4096.
     pub(crate) fn new(file: &File, offset: u64, length: u64) -> io::Result<Self> {
@@ -112,6 +134,12 @@ impl Map {
     pub(crate) fn words<const N: usize>(&self, from: usize) -> Words<'_, N> {
         let (words, _) = self.cells()[from..].split_first_chunk().expect("a page");
         Words(words)
+    }
+
+    /// Returns all words in parts of `N`, except for the last ones that make no whole part.
+    #[inline]
+    pub(crate) fn parts<const N: usize>(&self) -> Parts<'_, N> {
+        Parts(self.cells().as_chunks().0)
     }
 
     /// Returns whether holes must not be read through the map.

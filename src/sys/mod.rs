@@ -35,11 +35,11 @@ pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};
 #[cfg(all(test, loom))]
 pub use loom_memory::Map;
 #[cfg(all(test, loom))]
-pub(crate) use loom_memory::{Region, Words, explore};
+pub(crate) use loom_memory::{Parts, Region, Words, explore};
 #[cfg(not(all(test, loom)))]
 pub use map::Map;
 #[cfg(not(all(test, loom)))]
-pub(crate) use map::Words;
+pub(crate) use map::{Parts, Words};
 pub(crate) use memory::Memory;
 pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;

@@ -104,31 +104,26 @@ pub(crate) fn probe_segments(
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) -> Result<(), NeedsPointLookup> {
-    let mut wanted = [0; BATCH];
-    let mut answers = [false; BATCH];
-    let (mut count, mut failed) = (0, false);
+    let (mut wanted, mut answers) = ([0; BATCH], [None; BATCH]);
+    let mut count = 0;
     rest.for_each(|place| {
         wanted[count] = hashes[place];
         count += 1;
     });
-    let mut answered = 0;
-    segments.contains_all(&wanted[..count], |answer| {
-        answers[answered] = answer == Some(true);
-        failed |= answer.is_none();
-        answered += 1;
-    });
-    if failed {
+    let (wanted, answers) = (&wanted[..count], &mut answers[..count]);
+    segments.contains_all(wanted, answers);
+    if answers.contains(&None) {
         return Err(NeedsPointLookup);
     }
-    for (hash, answer) in wanted[..count].iter().zip(&mut answers) {
-        *answer = *answer && context.is_key(*hash, true)?;
+    for (hash, answer) in wanted.iter().zip(answers.iter_mut()) {
+        *answer = Some(*answer == Some(true) && context.is_key(*hash, true)?);
     }
     if segments.has_passed() {
         return Err(NeedsPointLookup);
     }
     let mut turn = 0;
     rest.for_each(|place| {
-        found[place] = answers[turn];
+        found[place] = answers[turn] == Some(true);
         turn += 1;
     });
     rest.drop_if(|place| found[place]);
