@@ -12,7 +12,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 pub(crate) const FILTERED_AT_ONCE: usize = 512;
 /// Fingerprints whose words are fetched ahead of the one that is looked at. Of more requests at a time processors drop
 /// some, or wait.
-const SIFT_AHEAD: usize = 16;
+const SIFT_AHEAD: usize = 32;
 /// If the filter holds back less than a fourth of so many, it isn't asked about the rest: most of them are there.
 const SIFT_SAMPLE: usize = 64;
 

@@ -8,7 +8,7 @@ use crate::page::space::Space;
 use crate::sys::cpu_dispatch::{self, Cpu, Work};
 
 /// Looks that are at the same stage together: enough for lines to arrive while a group is at the other stages.
-const GROUP: usize = 16;
+const STAGE_GROUP: usize = 16;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
 const FRONT: usize = 2;
 /// A word in the second line of a page.
@@ -84,7 +84,7 @@ struct Inside<T> {
 }
 
 impl<P: PageWords> Lookup<'_, P> {
-    /// Sets the answer for each of some hashes; `None` if a page on the way is damaged.
+    /// Sets the answer for each of some hashes, fewer than 2^32; `None` if a page on the way is damaged.
     pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
         answers.fill(Some(false));
         if !self.index.is_empty() {
@@ -249,14 +249,14 @@ impl<P: PageWords> Work for All<'_, P> {
             answers,
         } = self;
         let mut stages = Stages::default();
-        let groups = hashes.len().div_ceil(GROUP);
+        let groups = hashes.len().div_ceil(STAGE_GROUP);
         for step in 0..groups + Stages::BEHIND {
             stages.compare(&lookup, answers);
             stages.find_candidates(&lookup, cpu);
             stages.find_unaries(&lookup, hashes, answers);
             stages.locate(&lookup, answers);
-            let first = hashes.len().min(step * GROUP);
-            let end = hashes.len().min(first + GROUP);
+            let first = hashes.len().min(step * STAGE_GROUP);
+            let end = hashes.len().min(first + STAGE_GROUP);
             stages.begin(&lookup, first, &hashes[first..end]);
         }
     }
@@ -264,14 +264,14 @@ impl<P: PageWords> Work for All<'_, P> {
 
 /// Looks that have come to a stage.
 struct Stage<T> {
-    looks: [T; GROUP],
+    looks: [T; STAGE_GROUP],
     count: usize,
 }
 
 impl<T: Copy + Default> Default for Stage<T> {
     fn default() -> Self {
         Self {
-            looks: [T::default(); GROUP],
+            looks: [T::default(); STAGE_GROUP],
             count: 0,
         }
     }

@@ -18,7 +18,7 @@ use crate::file::directory_ref::directory_pages;
 use crate::hash::finalise;
 use crate::page::fingerprint::read::FingerprintFault;
 use crate::page::{self, PAGE_BYTES, seal};
-use file::File;
+use file::{Damaged, File};
 
 fn sorted(set: &BTreeSet<u64>) -> Vec<u64> {
     set.iter().copied().collect()
@@ -92,6 +92,61 @@ fn look_ups_find_the_pages_of_a_crowd() {
         let expected = list.binary_search(one).is_ok();
         assert_eq!(answer, Some(expected), "{one}");
         assert_eq!(lookup.contains(*hash), Some(expected), "{one}");
+    }
+}
+
+/// As many hashes as any, of which every second is of a fingerprint that is there.
+fn hashes_of(file: &File, list: &[u64], count: usize) -> Vec<u64> {
+    let first_hash = |one: u64| *file.space.hashes(one..one + 1).start();
+    let asked = list.iter().step_by(7).flat_map(|one| [*one, one + 1]);
+    asked.cycle().take(count).map(first_hash).collect()
+}
+
+/// Looks go through the stages in groups: none is left behind in a group that is not full.
+#[test]
+fn any_number_of_looks_is_answered() {
+    let (file, list) = spread(20_000);
+    let index = SegmentIndex::of(&file.segments, file.space);
+    let lookup = Lookup {
+        index: &index,
+        space: file.space,
+        pages: &file,
+    };
+    for count in (0..100).chain([511, 512, 513, 5000]) {
+        let hashes = hashes_of(&file, &list, count);
+        let mut answers = vec![None; count];
+        lookup.contains_all(&hashes, &mut answers);
+        let twin = hashes.iter().map(|hash| lookup.contains(*hash));
+        assert_eq!(answers, Vec::from_iter(twin), "{count}");
+    }
+}
+
+/// Only what lies behind damaged pages has no answer, wherever in its group it stands.
+#[test]
+fn looks_that_meet_damage_leave_the_others_alone() {
+    let (file, list) = spread(20_000);
+    let index = SegmentIndex::of(&file.segments, file.space);
+    let hashes = hashes_of(&file, &list, 3000);
+    for (every, are_fences_whole) in [(2, true), (3, true), (1, true), (3, false)] {
+        let lookup = Lookup {
+            index: &index,
+            space: file.space,
+            pages: Damaged {
+                file: &file,
+                every,
+                are_fences_whole,
+            },
+        };
+        let mut answers = vec![None; hashes.len()];
+        lookup.contains_all(&hashes, &mut answers);
+        for (hash, answer) in hashes.iter().zip(answers) {
+            let page = lookup.page_of(*hash);
+            let is_damaged = page.is_none_or(|page| page.is_multiple_of(every));
+            let fingerprint = file.space.fingerprint(*hash);
+            let expected = (!is_damaged).then(|| file.contains(fingerprint));
+            assert_eq!(answer, expected, "{hash}, every {every}");
+            assert_eq!(lookup.contains(*hash), expected, "{hash}, every {every}");
+        }
     }
 }
 

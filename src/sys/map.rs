@@ -91,6 +91,7 @@ impl Map {
         // Default advice reads 128 KiB around each random fault. A refusal of the advice costs only speed.
         #[cfg(unix)]
         let _ = raw.advise(memmap2::Advice::Random);
+        super::prefetch::detect();
         let holed = match holes_take_room(file) {
             true => Some((file.try_clone()?, offset)),
             false => None,

@@ -203,3 +203,56 @@ impl PageWords for &File {
         Ok(())
     }
 }
+
+/// The file, where some pages don't stand the check.
+#[derive(Clone, Copy)]
+pub(super) struct Damaged<'a> {
+    pub(super) file: &'a File,
+    /// Every so many pages one is damaged.
+    pub(super) every: u64,
+    pub(super) are_fences_whole: bool,
+}
+
+impl PageWords for Damaged<'_> {
+    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
+        self.file.page(number)
+    }
+
+    fn prefetch(self, number: u64, index: usize) {
+        self.file.prefetch(number, index);
+    }
+
+    fn load_fences(self, segment: usize) -> Result<(), SegmentFault> {
+        match self.are_fences_whole {
+            true => Ok(()),
+            false => Err(SegmentFault::Field {
+                field: "fences",
+                expected: "whole",
+                got: segment as u64,
+            }),
+        }
+    }
+
+    fn fence(self, segment: usize, page: u64) -> u64 {
+        self.file.fence(segment, page)
+    }
+
+    fn prefetch_fence(self, segment: usize, page: u64) {
+        self.file.prefetch_fence(segment, page);
+    }
+
+    fn is_checked(self, _number: u64) -> bool {
+        false
+    }
+
+    fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<(), SegmentFault> {
+        match number.is_multiple_of(self.every) {
+            true => Err(SegmentFault::Field {
+                field: "page",
+                expected: "whole",
+                got: number,
+            }),
+            false => Ok(()),
+        }
+    }
+}

@@ -104,29 +104,22 @@ pub(crate) fn probe_segments(
     rest: &mut SelectionVector,
     found: &mut [bool],
 ) -> Result<(), NeedsPointLookup> {
-    let (mut wanted, mut answers) = ([0; BATCH], [None; BATCH]);
-    let mut count = 0;
-    rest.for_each(|place| {
-        wanted[count] = hashes[place];
-        count += 1;
-    });
-    let (wanted, answers) = (&wanted[..count], &mut answers[..count]);
+    let (mut selected, mut answers) = ([0; BATCH], [None; BATCH]);
+    let wanted = rest.select(hashes, &mut selected);
+    let answers = &mut answers[..wanted.len()];
     segments.contains_all(wanted, answers);
     if answers.contains(&None) {
         return Err(NeedsPointLookup);
     }
-    for (hash, answer) in wanted.iter().zip(answers.iter_mut()) {
-        *answer = Some(*answer == Some(true) && context.is_key(*hash, true)?);
+    if context.exempt.is_some() {
+        for (hash, answer) in wanted.iter().zip(answers.iter_mut()) {
+            *answer = Some(context.is_key(*hash, *answer == Some(true))?);
+        }
     }
     if segments.has_passed() {
         return Err(NeedsPointLookup);
     }
-    let mut turn = 0;
-    rest.for_each(|place| {
-        found[place] = answers[turn] == Some(true);
-        turn += 1;
-    });
-    rest.drop_if(|place| found[place]);
+    rest.settle(found, |turn| answers[turn] == Some(true));
     Ok(())
 }
 

@@ -51,10 +51,28 @@ impl SelectionVector {
         let Ok(()) = self.retain(BATCH, |_| {}, keep);
     }
 
-    /// Calls `each` with the places, in order.
-    pub(crate) fn for_each(&self, mut each: impl FnMut(usize)) {
-        let places = self.places[..self.count].iter();
-        places.for_each(|place| each(usize::from(*place)));
+    /// Returns the hashes of the places, in order. `space` is where they may be put.
+    pub(crate) fn select<'h>(&self, hashes: &'h [u64], space: &'h mut [u64; BATCH]) -> &'h [u64] {
+        if self.count == hashes.len() {
+            return hashes;
+        }
+        for (hash, place) in space.iter_mut().zip(&self.places[..self.count]) {
+            *hash = hashes[usize::from(*place)];
+        }
+        &space[..self.count]
+    }
+
+    /// Sets `found` for all places, of which `is_found` knows by their turns, and drops those that are.
+    pub(crate) fn settle(&mut self, found: &mut [bool], is_found: impl Fn(usize) -> bool) {
+        let mut kept = 0;
+        for turn in 0..self.count {
+            let place = self.places[turn];
+            let is_found = is_found(turn);
+            found[usize::from(place)] = is_found;
+            self.places[kept] = place;
+            kept += usize::from(!is_found);
+        }
+        self.count = kept;
     }
 
     /// Looks up the key of each place, and keeps the places whose keys are not found.
