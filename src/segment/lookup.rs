@@ -21,7 +21,7 @@ pub(crate) trait PageWords: Copy {
     /// Returns what reads the words of a page. Of words and pages that are not there it reads anything.
     fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy;
 
-    /// Asks for the line of the processor's cache in which a word of a page lies, modulo [`PAGE_WORDS`].
+    /// Asks for the line of the processor's cache in which a word of a page lies, modulo the words of a page.
     fn prefetch(self, number: u64, index: usize);
 
     /// Makes sure that the fences of a segment of the directory can be asked for.
