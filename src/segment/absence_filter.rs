@@ -2,7 +2,6 @@
 //! page takes three.
 
 use std::io;
-use std::ops::Range;
 
 use crate::page::space::Space;
 use crate::sys::Region;
@@ -13,7 +12,7 @@ pub(crate) const FILTERED_AT_ONCE: usize = 512;
 /// Fingerprints whose words are fetched ahead of the one that is looked at. Of more requests at a time processors drop
 /// some, or wait.
 const SIFT_AHEAD: usize = 32;
-/// If the filter holds back less than a fourth of so many, it isn't asked about the rest: most of them are there.
+/// If the filter holds back less than a fourth of so many, it isn't asked about those behind them: most are there.
 const SIFT_SAMPLE: usize = 64;
 
 /// Spreads the low bits of a fingerprint, in which those of one word differ, over the high ones (the golden ratio).
@@ -92,20 +91,40 @@ impl AbsenceFilter {
         )
     }
 
-    /// Returns the turns of those fingerprints that may have been added, in order. There are at most [`FILTERED_AT_ONCE`]
-    /// fingerprints.
+    /// Returns the turns of those fingerprints that may have been added, in order; `None` if most of the first
+    /// [`SIFT_SAMPLE`] may, so that it isn't worth asking about the rest. There are at most [`FILTERED_AT_ONCE`] fingerprints.
     pub(crate) fn sift<'t>(
         &self,
-        fingerprints: impl ExactSizeIterator<Item = u64>,
+        mut fingerprints: impl ExactSizeIterator<Item = u64>,
         turns: &'t mut [u16; FILTERED_AT_ONCE],
-    ) -> &'t [u16] {
-        let count = fingerprints.len();
+    ) -> Option<&'t [u16]> {
+        let sample = fingerprints.len().min(SIFT_SAMPLE);
+        let mut left = self.sift_some(fingerprints.by_ref().take(sample), 0, turns);
+        if left > SIFT_SAMPLE / 4 * 3 && fingerprints.len() > 0 {
+            return None;
+        }
+        left += self.sift_some(fingerprints, sample, &mut turns[left..]);
+        Some(&turns[..left])
+    }
+
+    /// Writes the turns of those fingerprints that may have been added, the first of which has the turn `first`. Returns how
+    /// many there are.
+    #[inline(always)]
+    fn sift_some(
+        &self,
+        fingerprints: impl Iterator<Item = u64>,
+        first: usize,
+        turns: &mut [u16],
+    ) -> usize {
         // All of them first: the fewer instructions lie between two fetches, the more addresses the processor translates at
         // a time.
-        let probes: Vec<_> = fingerprints
-            .map(|fingerprint| (self.place(fingerprint), mask(fingerprint)))
-            .collect();
-        let words = self.words.words();
+        let mut probes = [(0, 0); FILTERED_AT_ONCE];
+        let mut count = 0;
+        for (probe, fingerprint) in probes.iter_mut().zip(fingerprints) {
+            *probe = (self.place(fingerprint), mask(fingerprint));
+            count += 1;
+        }
+        let (words, probes) = (self.words.words(), &probes[..count]);
         let fetch = |turn: usize| {
             if let Some((place, _)) = probes.get(turn) {
                 crate::sys::prefetch(&words[*place]);
@@ -113,25 +132,12 @@ impl AbsenceFilter {
         };
         (0..SIFT_AHEAD).for_each(fetch);
         let mut left = 0;
-        let mut sift = |range: Range<usize>, left: &mut usize| {
-            for turn in range {
-                fetch(turn + SIFT_AHEAD);
-                let (place, mask) = probes[turn];
-                turns[*left] = turn as u16;
-                *left += usize::from(has(&words[place], mask));
-            }
-        };
-        let sample = count.min(SIFT_SAMPLE);
-        sift(0..sample, &mut left);
-        if left <= SIFT_SAMPLE / 4 * 3 {
-            sift(sample..count, &mut left);
-        } else {
-            for turn in sample..count {
-                turns[left] = turn as u16;
-                left += 1;
-            }
+        for (turn, (place, mask)) in probes.iter().enumerate() {
+            fetch(turn + SIFT_AHEAD);
+            turns[left] = (first + turn) as u16;
+            left += usize::from(has(&words[*place], *mask));
         }
-        &turns[..left]
+        left
     }
 
     /// Asks for the line of the processor's cache in which a fingerprint's word lies.
@@ -163,6 +169,7 @@ fn mask(fingerprint: u64) -> u64 {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+    use std::ops::Range;
 
     use proptest::prelude::*;
 
@@ -198,7 +205,12 @@ mod tests {
                 .collect();
             for some in asked.chunks(FILTERED_AT_ONCE) {
                 let mut turns = [0; FILTERED_AT_ONCE];
-                let left = filter.sift(some.iter().copied(), &mut turns);
+                let Some(left) = filter.sift(some.iter().copied(), &mut turns) else {
+                    let sample = some[..SIFT_SAMPLE].iter();
+                    let left = sample.filter(|one| filter.may_contain(**one)).count();
+                    prop_assert!(left > SIFT_SAMPLE / 4 * 3 && some.len() > SIFT_SAMPLE);
+                    continue;
+                };
                 prop_assert!(left.is_sorted_by(|one, next| one < next));
                 for (turn, one) in some.iter().enumerate() {
                     let is_left = left.contains(&(turn as u16));
@@ -266,23 +278,33 @@ mod tests {
         }
     }
 
-    /// Where most are there, those that aren't are left to the pages after the first group.
+    /// Where most of the first are there. What comes behind them is left to the pages, and what is not there is held back
+    /// if there is nothing behind.
     #[test]
     fn the_filter_is_not_asked_where_most_are_there() {
         let space = Space::new(1 << 44).unwrap();
         let filter = AbsenceFilter::empty(space, 1 << 20).unwrap();
         let there = sorted(0..1000, space);
         filter.add(&there);
-        let mut asked: Vec<u64> = there[..FILTERED_AT_ONCE].to_vec();
         let absent = (1000..)
             .map(|key| spread(key, space))
             .find(|key| !filter.may_contain(*key))
             .unwrap();
-        (asked[SIFT_SAMPLE - 1], asked[SIFT_SAMPLE]) = (absent, absent);
-        let mut turns = [0; FILTERED_AT_ONCE];
-        let left = filter.sift(asked.iter().copied(), &mut turns);
-        assert_eq!(left.len(), FILTERED_AT_ONCE - 1);
-        assert!(!left.contains(&(SIFT_SAMPLE as u16 - 1)));
-        assert!(left.contains(&(SIFT_SAMPLE as u16)));
+        let mut asked: Vec<u64> = there[..FILTERED_AT_ONCE].to_vec();
+        let limit = SIFT_SAMPLE / 4 * 3;
+        for (absent_ones, is_asked) in [(0, false), (1, false), (SIFT_SAMPLE - limit, true)] {
+            asked[..absent_ones].fill(absent);
+            let mut turns = [0; FILTERED_AT_ONCE];
+            let left = filter.sift(asked.iter().copied(), &mut turns);
+            let expected = FILTERED_AT_ONCE - absent_ones;
+            assert_eq!(left.map(<[_]>::len), is_asked.then_some(expected));
+            let few = asked[..SIFT_SAMPLE].iter().copied();
+            let left = filter.sift(few, &mut turns).unwrap();
+            assert!(
+                left.iter()
+                    .map(|turn| usize::from(*turn))
+                    .eq(absent_ones..SIFT_SAMPLE)
+            );
+        }
     }
 }

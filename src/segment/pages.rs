@@ -187,14 +187,16 @@ impl SegmentPages {
         for (some, answers) in groups.zip(answers.chunks_mut(FILTERED_AT_ONCE)) {
             let mut turns = [0; FILTERED_AT_ONCE];
             let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
-            let turns = absence.sift(fingerprints, &mut turns);
-            let mut rest = [0; FILTERED_AT_ONCE];
-            for (rest, turn) in rest.iter_mut().zip(turns) {
-                *rest = some[usize::from(*turn)];
+            let Some(turns) = absence.sift(fingerprints, &mut turns) else {
+                self.lookup().contains_all(some, answers);
+                continue;
+            };
+            let (mut rest, mut left) = ([0; FILTERED_AT_ONCE], [None; FILTERED_AT_ONCE]);
+            let (rest, left) = (&mut rest[..turns.len()], &mut left[..turns.len()]);
+            for (hash, turn) in rest.iter_mut().zip(turns) {
+                *hash = some[usize::from(*turn)];
             }
-            let mut left = [None; FILTERED_AT_ONCE];
-            let left = &mut left[..turns.len()];
-            self.lookup().contains_all(&rest[..turns.len()], left);
+            self.lookup().contains_all(rest, left);
             answers.fill(Some(false));
             for (answer, turn) in left.iter().zip(turns) {
                 answers[usize::from(*turn)] = *answer;
