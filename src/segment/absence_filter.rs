@@ -9,8 +9,7 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 /// Fingerprints that are sifted together.
 pub(crate) const FILTERED_AT_ONCE: usize = 512;
-/// Fingerprints whose words are fetched ahead of the one that is looked at. Of more requests at a time processors drop
-/// some, or wait.
+/// Fingerprints whose words are fetched ahead of the one that is looked at: enough for a word to arrive.
 const SIFT_AHEAD: usize = 32;
 /// If the filter holds back less than a fourth of so many, it isn't asked about those behind them: most are there.
 const SIFT_SAMPLE: usize = 64;
@@ -98,27 +97,29 @@ impl AbsenceFilter {
         mut fingerprints: impl ExactSizeIterator<Item = u64>,
         turns: &'t mut [u16; FILTERED_AT_ONCE],
     ) -> Option<&'t [u16]> {
+        let mut probes = [(0, 0); FILTERED_AT_ONCE];
         let sample = fingerprints.len().min(SIFT_SAMPLE);
-        let mut left = self.sift_some(fingerprints.by_ref().take(sample), 0, turns);
+        let first = fingerprints.by_ref().take(sample);
+        let mut left = self.sift_some(first, 0, &mut probes, turns);
         if left > SIFT_SAMPLE / 4 * 3 && fingerprints.len() > 0 {
             return None;
         }
-        left += self.sift_some(fingerprints, sample, &mut turns[left..]);
+        left += self.sift_some(fingerprints, sample, &mut probes, &mut turns[left..]);
         Some(&turns[..left])
     }
 
     /// Writes the turns of those fingerprints that may have been added, the first of which has the turn `first`. Returns how
-    /// many there are.
+    /// many there are. `probes` is where their places and bits may be put.
     #[inline(always)]
     fn sift_some(
         &self,
         fingerprints: impl Iterator<Item = u64>,
         first: usize,
+        probes: &mut [(usize, u64); FILTERED_AT_ONCE],
         turns: &mut [u16],
     ) -> usize {
         // All of them first: the fewer instructions lie between two fetches, the more addresses the processor translates at
         // a time.
-        let mut probes = [(0, 0); FILTERED_AT_ONCE];
         let mut count = 0;
         for (probe, fingerprint) in probes.iter_mut().zip(fingerprints) {
             *probe = (self.place(fingerprint), mask(fingerprint));

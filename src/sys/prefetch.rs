@@ -8,7 +8,7 @@ static INTO_SECOND_CACHE: AtomicBool = AtomicBool::new(false);
 /// Finds out how this processor wants to be asked. Called where memory is mapped: a prefetch, of which there are several
 /// for each key, only reads what was found.
 ///
-/// Into their first cache, AMD's processors drop what they have no place for: a third to a half of sixteen lines or more
+/// Into their first cache, AMD's processors drop what they have no place for: a fourth to a half of sixteen lines or more
 /// that belong to the same set, as the first lines of pages do. From the second a line comes in some 3 ns. On an Intel
 /// Xeon the engine was slower that way (docs/experiments.md, "Fetching from memory").
 pub(super) fn detect() {

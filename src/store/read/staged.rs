@@ -64,15 +64,13 @@ impl SelectionVector {
 
     /// Sets `found` for all places, of which `is_found` knows by their turns, and drops those that are.
     pub(crate) fn settle(&mut self, found: &mut [bool], is_found: impl Fn(usize) -> bool) {
-        let mut kept = 0;
-        for turn in 0..self.count {
-            let place = self.places[turn];
-            let is_found = is_found(turn);
-            found[usize::from(place)] = is_found;
-            self.places[kept] = place;
-            kept += usize::from(!is_found);
-        }
-        self.count = kept;
+        let mut turn = 0;
+        let keep = |place: usize| {
+            found[place] = is_found(turn);
+            turn += 1;
+            Ok::<_, Infallible>(!found[place])
+        };
+        let Ok(()) = self.retain(BATCH, |_| {}, keep);
     }
 
     /// Looks up the key of each place, and keeps the places whose keys are not found.
