@@ -10,14 +10,14 @@ use crate::page::{self, bloom, fingerprint};
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
-use crate::segment::fence_table::FenceTable;
-use crate::segment::index::SegmentIndex;
-use crate::segment::lookup::{Lookup, PageWords};
+use crate::segment::lookup::{FilePages, Lookup};
 use crate::segment::merge::Changes;
 use crate::segment::packer::Packer;
+use crate::segment::page_index::PageIndex;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::sizing::Plan;
-use crate::sys::cpu_dispatch::{Cpu, Work};
+use crate::sys::cpu::dispatch::{Cpu, Work};
+use crate::sys::cpu::lanes::Lanes;
 use crate::sys::sync::AtomicU64;
 
 /// Bytes of a page.
@@ -125,13 +125,13 @@ impl Fingerprints {
     /// Packs offsets below `width`: sorted, each once, and no more than fit.
     pub fn encode(offsets: &[u64], width: u64) -> Self {
         let mut page = Box::new([0; PAGE_BYTES]);
-        crate::sys::cpu_dispatch::run_wide(Encode(offsets, 0..width, &mut page));
+        crate::sys::cpu::dispatch::run_wide(Encode(offsets, 0..width, &mut page));
         Self(page)
     }
 
     /// Packs other offsets in the same page.
     pub fn encode_again(&mut self, offsets: &[u64], width: u64) {
-        crate::sys::cpu_dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
+        crate::sys::cpu::dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
     }
 
     /// How many of the first of these offsets fit.
@@ -142,12 +142,12 @@ impl Fingerprints {
     /// Appends all offsets, plus `first`.
     pub fn decode(&self, first: u64, out: &mut Vec<u64>) {
         // A page that was just encoded is one.
-        let _ = crate::sys::cpu_dispatch::run_wide(Decode(&self.0, first, out));
+        let _ = crate::sys::cpu::dispatch::run_wide(Decode(&self.0, first, out));
     }
 
     /// How many of these offsets it holds.
     pub fn count(&self, offsets: &[u64]) -> usize {
-        crate::sys::cpu_dispatch::run(Count(&self.0, offsets))
+        crate::sys::cpu::dispatch::run(Count(&self.0, offsets))
     }
 }
 
@@ -174,15 +174,7 @@ pub struct Segments {
     space: Space,
     segments: Vec<Segment>,
     pages: Vec<[u8; PAGE_BYTES]>,
-    index: SegmentIndex,
-    fences: FenceTable,
-}
-
-/// The pages of segments, and their fences.
-#[derive(Clone, Copy)]
-struct InMemory<'a> {
-    pages: &'a [[u8; PAGE_BYTES]],
-    fences: &'a FenceTable,
+    index: PageIndex,
 }
 
 impl Segments {
@@ -206,19 +198,12 @@ impl Segments {
         }
         packer.finish(space).into_iter().for_each(place);
         let space = Space::new(space).expect("1 to 2^63");
-        let fences = FenceTable::of(&segments).expect("memory for fences");
-        for (index, segment) in segments.iter().enumerate() {
-            for page in 0..u64::from(segment.pages) {
-                let bytes = &pages[(segment.first_page + page) as usize];
-                fences.set(index, page, fingerprint::first(bytes));
-            }
-        }
+        let index = PageIndex::of(&segments, pages.len() as u64).expect("memory for fences");
         Self {
             space,
-            index: SegmentIndex::of(&segments, space),
+            index,
             segments,
             pages,
-            fences,
         }
     }
 
@@ -242,12 +227,10 @@ impl Segments {
     /// How many of these numbers there are.
     pub fn count(&self, numbers: &[u64]) -> u64 {
         let lookup = Lookup {
+            segments: &self.segments,
             index: &self.index,
             space: self.space,
-            pages: InMemory {
-                pages: &self.pages,
-                fences: &self.fences,
-            },
+            pages: self,
         };
         let mut count = 0;
         let first_hash = |one: &u64| *self.space.hashes(*one..*one + 1).start();
@@ -261,44 +244,39 @@ impl Segments {
     }
 }
 
-impl PageWords for InMemory<'_> {
+impl Segments {
     #[inline(always)]
-    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
-        let page = self
-            .pages
-            .get(number as usize)
-            .unwrap_or(const { &[0; PAGE_BYTES] });
-        let (words, _) = page.as_chunks::<8>();
-        let words = words.first_chunk::<{ page::PAGE_WORDS }>();
-        let words = words.expect("as many as a page has");
-        move |index| u64::from_le_bytes(words[index % page::PAGE_WORDS])
+    fn number(&self, page: u64, byte: u64) -> u64 {
+        let byte = byte.min(PAGE_BYTES as u64 - 8) as usize;
+        crate::codec::u64_at(&self.pages[page as usize], byte)
+    }
+}
+
+// One lane after the other: these pages are no words that a processor gathers.
+impl FilePages for &Segments {
+    #[inline(always)]
+    fn word<V: Lanes>(self, page: V, index: V) -> V {
+        let byte = |lane| index.lane(lane) % page::PAGE_WORDS as u64 * 8;
+        V::each(|lane| self.number(page.lane(lane), byte(lane)))
     }
 
     #[inline(always)]
-    fn prefetch(self, number: u64, index: usize) {
-        if let Some(page) = self.pages.get(number as usize) {
-            crate::sys::prefetch(&page[index % page::PAGE_WORDS * 8]);
+    fn bytes<V: Lanes>(self, page: V, byte: V) -> V {
+        V::each(|lane| self.number(page.lane(lane), byte.lane(lane)))
+    }
+
+    #[inline(always)]
+    fn prefetch<V: Lanes>(self, page: V, index: V) {
+        for lane in 0..V::COUNT {
+            let byte = index.lane(lane) as usize % page::PAGE_WORDS * 8;
+            crate::sys::prefetch(&self.pages[page.lane(lane) as usize][byte]);
         }
     }
 
-    #[inline(always)]
-    fn load_fences(self, _segment: usize) -> Result<(), SegmentFault> {
-        Ok(())
-    }
-
-    #[inline(always)]
-    fn fence(self, segment: usize, page: u64) -> u64 {
-        self.fences.get(segment, page)
-    }
-
-    #[inline(always)]
-    fn prefetch_fence(self, segment: usize, page: u64) {
-        self.fences.prefetch(segment, page);
-    }
-
-    #[inline(always)]
-    fn is_checked(self, _number: u64) -> bool {
-        true
+    fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault> {
+        let segment = &self.segments[segment];
+        let pages = segment.first_page as usize..segment.first_fence_page() as usize;
+        Ok(self.pages[pages].iter().map(fingerprint::first).collect())
     }
 
     fn check_list(self, _segment: usize, _number: u64, _fence: u64) -> Result<(), SegmentFault> {

@@ -6,7 +6,7 @@
 use super::probe_batch::{Drawn, EIGHT, all_of_first, draws_eight};
 use super::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_BITS, PAYLOAD_OFFSET, blocked_probes, count_bits};
 use crate::sizing::{Cell, LINE_BITS};
-use crate::sys::cpu_dispatch::{self, Cpu, Work};
+use crate::sys::cpu::dispatch::{self, Cpu, Work};
 
 const LINE_BYTES: usize = LINE_BITS as usize / 8;
 
@@ -82,7 +82,7 @@ pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
 /// Sets the bits of each key and returns how many bits of the page are set afterwards. It counts them: the page's own
 /// count is whatever its writer left, and no CRC makes that true.
 pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
-    cpu_dispatch::run(Apply {
+    dispatch::run(Apply {
         page,
         probes,
         hashes,

@@ -4,9 +4,9 @@ use super::PAYLOAD_BITS;
 use super::blocked_probes::{self, HEADER};
 use super::uniform_probes::GOLDEN_STEP;
 use crate::sizing::{Cell, LINE_BITS, MAX_PROBES};
-use crate::sys::probes_avx512::{Scheme, draw};
+use crate::sys::cpu::probes_avx512::{Scheme, draw};
 
-pub(crate) use crate::sys::probes_avx512::{EIGHT, draws_eight};
+pub(crate) use crate::sys::cpu::probes_avx512::{EIGHT, draws_eight};
 
 const SCHEME: Scheme = Scheme {
     step: GOLDEN_STEP,

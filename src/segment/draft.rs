@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::entry::{MOST_SEGMENT_PAGES, Segment};
 use super::fences;
 use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
-use crate::sys::cpu_dispatch::Cpu;
+use crate::sys::cpu::dispatch::Cpu;
 
 /// Pages that are packed and not sealed yet, since nobody knows where they will lie.
 #[derive(Debug, Clone, Default)]
@@ -118,7 +118,7 @@ impl Draft {
 mod tests {
     use super::*;
     use crate::segment::entry::TARGET_PAGES;
-    use crate::sys::cpu_dispatch::Baseline;
+    use crate::sys::cpu::dispatch::Baseline;
 
     fn draft(pages: usize) -> Draft {
         let mut draft = Draft::default();

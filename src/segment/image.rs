@@ -11,7 +11,7 @@ use super::packer::Packer;
 use crate::codec::u64_at;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::{PAGE_BYTES, PAGE_WORDS};
-use crate::sys::cpu_dispatch::Baseline;
+use crate::sys::cpu::dispatch::Baseline;
 
 /// All pages of a segment, read from its extent.
 #[derive(Debug, Clone, Copy)]

@@ -1,46 +1,39 @@
 //! Looking for fingerprints, several at once: what one look needs is fetched while others are looked for.
 
+use super::directory;
+use super::entry::Segment;
 use super::fault::SegmentFault;
 use super::fences;
-use super::index::SegmentIndex;
-use crate::page::fingerprint::read::{Candidates, Unary};
+use super::page_index::PageIndex;
+use crate::page::fingerprint::look::{Candidates, LookPages, Unary};
 use crate::page::space::Space;
-use crate::sys::cpu_dispatch::{self, Cpu, Work};
+use crate::sys::cpu::dispatch::{self, Cpu, Work};
+use crate::sys::cpu::lanes::{Lanes, Mask, Single};
 
 /// Looks that are at the same stage together: enough for lines to arrive while a group is at the other stages.
-const STAGE_GROUP: usize = 16;
+const GROUP_LOOKS: usize = 16;
 /// The word of a page with the first fingerprint of its range: there a look into the page begins.
-const FRONT: usize = 2;
+const FRONT: u64 = 2;
 /// A word in the second line of a page.
-const SECOND_LINE: u32 = 8;
-/// Fences around the likely page that are compared without a search: a page is rarely more than one away from it.
-pub(crate) const NEAR_FENCES: usize = 4;
+const SECOND_LINE: u64 = 8;
+/// The steps of a look.
+const STAGES: usize = 5;
+/// The most lanes of any processor.
+const MOST_LANES: usize = 8;
 
-/// The pages of a store file as words.
-pub(crate) trait PageWords: Copy {
-    /// Returns what reads the words of a page. Of words and pages that are not there it reads anything.
-    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy;
+/// The pages of a store file.
+pub(crate) trait FilePages: Copy {
+    /// Returns a word of a page for each lane, by its index modulo the words of a page.
+    fn word<V: Lanes>(self, page: V, index: V) -> V;
 
-    /// Asks for the line of the processor's cache in which a word of a page lies, modulo the words of a page.
-    fn prefetch(self, number: u64, index: usize);
+    /// Returns eight bytes of a page from `byte` on for each lane, the last eight for any greater.
+    fn bytes<V: Lanes>(self, page: V, byte: V) -> V;
 
-    /// Makes sure that the fences of a segment of the directory can be asked for.
-    fn load_fences(self, segment: usize) -> Result<(), SegmentFault>;
+    /// Asks for the line of the processor's cache in which a word of a page lies, for each lane.
+    fn prefetch<V: Lanes>(self, page: V, index: V);
 
-    /// Returns the fence of a page, counted within a segment. Of fences that are not there it returns anything.
-    fn fence(self, segment: usize, page: u64) -> u64;
-
-    /// Returns the fences of adjacent pages, the first of which is `start`. The segment has so many.
-    #[inline(always)]
-    fn near_fences(self, segment: usize, start: u64) -> [u64; NEAR_FENCES] {
-        std::array::from_fn(|near| self.fence(segment, start + near as u64))
-    }
-
-    /// Asks for the line of the processor's cache in which a fence lies.
-    fn prefetch_fence(self, segment: usize, page: u64);
-
-    /// Returns whether [`check_list`](Self::check_list) has passed a page.
-    fn is_checked(self, number: u64) -> bool;
+    /// Reads and checks the fences of a segment of the directory, one for each page.
+    fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault>;
 
     /// Checks a page, by its number in the file, that begins with a fence.
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault>;
@@ -49,59 +42,45 @@ pub(crate) trait PageWords: Copy {
 /// The directory of a store and its pages.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Lookup<'a, P> {
-    pub(crate) index: &'a SegmentIndex,
+    pub(crate) segments: &'a [Segment],
+    pub(crate) index: &'a PageIndex,
     pub(crate) space: Space,
     pub(crate) pages: P,
 }
 
-/// A look that has begun: the segment is known, and about which of its pages.
-#[derive(Debug, Clone, Copy, Default)]
-struct Begun {
-    fingerprint: u64,
-    segment: u32,
-    /// Within the segment.
-    page: u32,
-    turn: u32,
-}
-
-/// A look whose page is known.
-#[derive(Debug, Clone, Copy, Default)]
-struct Located {
-    fingerprint: u64,
-    /// Within the file.
-    page: u64,
-    /// A word of the line with the directory's part that matters.
-    line: u32,
-    turn: u32,
-}
-
-/// A look that has come to a part of its page, and which of the looks it is.
-#[derive(Debug, Clone, Copy, Default)]
-struct Inside<T> {
-    page: u64,
-    part: T,
-    turn: u32,
-}
-
-impl<P: PageWords> Lookup<'_, P> {
-    /// Sets the answer for each of some hashes, fewer than 2^32; `None` if a page on the way is damaged.
+impl<P: FilePages> Lookup<'_, P> {
+    /// Sets the answer for each of some hashes; `None` if a page on the way is damaged.
     pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
-        answers.fill(Some(false));
-        if !self.index.is_empty() {
-            cpu_dispatch::run(All {
+        match self.segments.is_empty() {
+            true => answers.fill(Some(false)),
+            false => dispatch::run_wide(All {
                 lookup: *self,
                 hashes,
                 answers,
-            });
+            }),
         }
+    }
+
+    /// Does the same with one lane, as any processor can.
+    #[cfg(test)]
+    pub(crate) fn contains_all_alone(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+        if self.segments.is_empty() {
+            return answers.fill(Some(false));
+        }
+        let all = All {
+            lookup: *self,
+            hashes,
+            answers,
+        };
+        all.run(dispatch::Baseline);
     }
 
     /// Returns the answer for one hash.
     pub(crate) fn contains(&self, hash: u64) -> Option<bool> {
-        if self.index.is_empty() {
+        if self.segments.is_empty() {
             return Some(false);
         }
-        cpu_dispatch::run(One {
+        dispatch::run(One {
             lookup: *self,
             hash,
         })
@@ -109,123 +88,178 @@ impl<P: PageWords> Lookup<'_, P> {
 
     /// Asks for the fence of a hash.
     pub(crate) fn prefetch(&self, hash: u64) {
-        if !self.index.is_empty() {
-            self.begin(hash);
-        }
+        self.index.prefetch(self.index.start(Single::of(hash)));
     }
 
     /// Returns the page of the file on which a hash lies; `None` without segments, or if their fences are damaged.
     pub(crate) fn page_of(&self, hash: u64) -> Option<u64> {
-        if self.index.is_empty() {
+        if self.segments.is_empty() {
             return None;
         }
-        let begun = self.begin(hash);
-        let segment = begun.segment as usize;
-        self.pages.load_fences(segment).ok()?;
-        Some(self.index.waypoint(segment).first_page + self.page_by_fences(&begun))
+        let found = self.find_page(hash, self.space.fingerprint(hash));
+        found.ok().map(|(_, page)| page)
     }
 
-    /// Checks the pages on the way of a hash.
+    /// Checks the pages on the way of a hash, and returns the page on which it lies and the fence of that.
     #[cold]
-    pub(crate) fn check_way(&self, hash: u64) -> Result<(), SegmentFault> {
-        if self.index.is_empty() {
-            return Ok(());
+    pub(crate) fn check_way(&self, hash: u64) -> Result<(u64, u64), SegmentFault> {
+        let (segment, page) = self.find_page(hash, self.space.fingerprint(hash))?;
+        let fence = self.index.fence(page);
+        if !self.index.is_checked(page) {
+            self.pages.check_list(segment, page, fence)?;
+            self.index.set_checked(page);
         }
-        let begun = self.begin(hash);
-        let segment = begun.segment as usize;
-        self.pages.load_fences(segment)?;
-        let page = self.page_by_fences(&begun);
-        let fence = self.pages.fence(segment, page);
-        let number = self.index.waypoint(segment).first_page + page;
-        self.pages.check_list(segment, number, fence)
+        Ok((page, fence))
     }
 
-    /// Finds a hash's segment and asks for its fence.
+    /// Finds a hash's segment and its page in the file. There is at least one segment.
+    fn find_page(&self, hash: u64, fingerprint: u64) -> Result<(usize, u64), SegmentFault> {
+        let behind = self
+            .segments
+            .partition_point(|one| one.first <= fingerprint);
+        let index = behind.saturating_sub(1);
+        let segment = &self.segments[index];
+        if !self.index.is_loaded(segment) {
+            let fences = self.pages.fences(index)?;
+            let range = directory::range(self.segments, index, self.space);
+            self.index.load(segment, range, &fences, self.space);
+        }
+        let start = self.index.start(Single::of(hash)).lane(0);
+        let guess = start.saturating_sub(segment.first_page);
+        let fence = |page| self.index.fence(segment.first_page + page);
+        let page = fences::page_of(fence, segment.pages.into(), guess, fingerprint);
+        Ok((index, segment.first_page + page))
+    }
+}
+
+/// The pages of looks, and where to read them.
+#[derive(Clone, Copy)]
+struct PagesOf<P, V> {
+    file: P,
+    page: V,
+}
+
+impl<P: FilePages, V: Lanes> LookPages<V> for PagesOf<P, V> {
     #[inline(always)]
-    fn begin(&self, hash: u64) -> Begun {
-        let fingerprint = self.space.fingerprint(hash);
-        let segment = self.index.segment_of(hash, fingerprint);
-        let page = self.index.waypoint(segment).likely_page(fingerprint);
-        self.pages.prefetch_fence(segment, page);
-        Begun {
-            fingerprint,
-            segment: segment as u32,
-            page: page as u32,
-            turn: 0,
+    fn word(self, index: V) -> V {
+        self.file.word(self.page, index)
+    }
+
+    #[inline(always)]
+    fn bytes(self, byte: V) -> V {
+        self.file.bytes(self.page, byte)
+    }
+}
+
+/// Looks that take their steps together, one in each lane.
+#[derive(Clone, Copy)]
+struct Looks<V: Lanes> {
+    fingerprint: V,
+    /// In the file; first where the search for the fingerprint's page begins.
+    page: V,
+    /// The fingerprint, from the first one of its page on.
+    offset: V,
+    /// The lanes without an answer.
+    failed: V::Mask,
+    unary: Unary<V>,
+    candidates: Candidates<V>,
+}
+
+impl<V: Lanes> Looks<V> {
+    fn none() -> Self {
+        let none = V::of(0);
+        Self {
+            fingerprint: none,
+            page: none,
+            offset: none,
+            failed: V::Mask::NONE,
+            unary: Unary::none(),
+            candidates: Candidates::none(),
         }
     }
 
-    /// Finds the page by its fence and asks for its front; `None` if the fences are damaged.
+    /// Finds where to search for each hash, and asks for the fences there.
     #[inline(always)]
-    fn locate(&self, begun: &Begun) -> Option<Located> {
-        let segment = begun.segment as usize;
-        self.pages.load_fences(segment).ok()?;
-        let own = self.index.waypoint(segment);
-        let near = self.page_near(begun, own.pages);
-        let (page, line) = near.unwrap_or_else(|| (self.page_by_fences(begun), FRONT as u32));
-        Some(Located {
-            fingerprint: begun.fingerprint,
-            page: own.first_page + page,
-            line,
-            turn: begun.turn,
-        })
+    fn begin<P: FilePages>(&mut self, lookup: &Lookup<'_, P>, hash: V) {
+        self.fingerprint = hash.times_high(lookup.space.count());
+        self.page = lookup.index.start(hash);
+        lookup.index.prefetch(self.page);
     }
 
+    /// Finds each fingerprint's page and asks for its front.
     #[inline(always)]
-    fn prefetch_front(&self, there: &Located) {
-        self.pages.prefetch(there.page, FRONT);
-        self.pages.prefetch(there.page, there.line as usize);
-    }
-
-    /// Returns the page if it is one of the few around the likely one, by comparing with the fences of all of them: a
-    /// search would not know where to go. Also returns a word of the line with the directory's part that matters. `None`
-    /// if it is not near.
-    #[inline(always)]
-    fn page_near(&self, begun: &Begun, pages: u64) -> Option<(u64, u32)> {
-        let start = u64::from(begun.page.saturating_sub(1));
-        if start + NEAR_FENCES as u64 > pages {
-            return None;
+    fn locate<P: FilePages>(&mut self, lookup: &Lookup<'_, P>, hash: V) {
+        let found = lookup.index.find(self.page, self.fingerprint);
+        self.page = found.page;
+        self.offset = self.fingerprint - found.fence;
+        self.failed = V::Mask::NONE;
+        if (!found.is_there).any() {
+            self.locate_slowly(lookup, hash, found.is_there);
         }
-        let near = self.pages.near_fences(begun.segment as usize, start);
-        let mut passed = 0;
-        for fence in near {
-            passed += usize::from(fence <= begun.fingerprint);
-        }
-        if !(1..NEAR_FENCES).contains(&passed) {
-            return None;
-        }
-        // Where the last groups of a page begin stands in the second line.
-        let (fence, next) = (near[passed - 1], near[passed]);
-        let width = next.wrapping_sub(fence);
-        let is_late = begun.fingerprint.wrapping_sub(fence) > width - width / 4;
-        // Asking for the same line again is cheaper than a branch that nobody can foresee.
-        let line = if is_late { SECOND_LINE } else { FRONT as u32 };
-        Some((start + passed as u64 - 1, line))
+        // Where the last groups of a page begin stands in the second line. Asking for the same line again is cheaper than a
+        // branch that nobody can foresee.
+        let is_late = (found.width - found.width.shr(V::of(2))).is_below(self.offset);
+        let line = V::of(SECOND_LINE).where_or(is_late, V::of(FRONT));
+        lookup.pages.prefetch(self.page, V::of(FRONT));
+        lookup.pages.prefetch(self.page, line);
     }
 
     #[cold]
-    fn page_by_fences(&self, begun: &Begun) -> u64 {
-        let segment = begun.segment as usize;
-        let pages = self.index.waypoint(segment).pages;
-        let fence = |page: u64| self.pages.fence(segment, page);
-        fences::page_of(fence, pages, begun.page.into(), begun.fingerprint)
+    #[inline(never)]
+    fn locate_slowly<P: FilePages>(&mut self, lookup: &Lookup<'_, P>, hash: V, is_found: V::Mask) {
+        let mut failed = V::Mask::NONE;
+        let (mut pages, mut fences) = ([0; MOST_LANES], [0; MOST_LANES]);
+        for lane in (0..V::COUNT).filter(|lane| !is_found.has(*lane)) {
+            (pages[lane], fences[lane]) = match lookup.check_way(hash.lane(lane)) {
+                Ok(found) => found,
+                Err(_) => {
+                    failed = failed | V::Mask::only(lane);
+                    (lookup.segments[0].first_page, 0)
+                }
+            };
+        }
+        self.page = self.page.where_or(is_found, V::each(|lane| pages[lane]));
+        let offset = self.fingerprint - V::each(|lane| fences[lane]);
+        self.offset = self.offset.where_or(is_found, offset);
+        self.failed = failed;
     }
 
-    /// Reads the page's front and asks for its unary bits. `Ok(None)` if the page can't hold the fingerprint.
     #[inline(always)]
-    fn find_unary(&self, look: &Located, hash: u64) -> Result<Option<Unary>, SegmentFault> {
-        if !self.pages.is_checked(look.page) {
-            self.check_way(hash)?;
+    fn pages<P: FilePages>(&self, lookup: &Lookup<'_, P>) -> PagesOf<P, V> {
+        PagesOf {
+            file: lookup.pages,
+            page: self.page,
         }
-        let word = self.pages.page(look.page);
-        let offset = look.fingerprint.wrapping_sub(word(FRONT));
-        let unary = Unary::of(word, offset);
-        if let Some(unary) = &unary {
-            for index in unary.words() {
-                self.pages.prefetch(look.page, index);
-            }
+    }
+
+    /// Reads the pages' fronts and asks for unary bits.
+    #[inline(always)]
+    fn find_unary<P: FilePages>(&mut self, lookup: &Lookup<'_, P>) {
+        self.unary = Unary::of(self.pages(lookup), self.offset);
+        for index in self.unary.words() {
+            lookup.pages.prefetch(self.page, index);
         }
-        Ok(unary)
+    }
+
+    /// Reads unary bits and asks for low parts.
+    #[inline(always)]
+    fn find_candidates<P: FilePages>(&mut self, lookup: &Lookup<'_, P>, cpu: impl Cpu) {
+        self.candidates = self.unary.candidates(self.pages(lookup), cpu);
+        for index in self.candidates.words() {
+            lookup.pages.prefetch(self.page, index);
+        }
+    }
+
+    /// Reads low parts. There may be fewer answers than lanes.
+    #[inline(always)]
+    fn answer<P: FilePages>(&self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
+        let found = self.candidates.contain(self.pages(lookup));
+        for (lane, answer) in answers.iter_mut().enumerate() {
+            *answer = match self.failed.has(lane) {
+                true => None,
+                false => Some(found.has(lane)),
+            };
+        }
     }
 }
 
@@ -236,135 +270,51 @@ struct All<'a, P> {
     answers: &'a mut [Option<bool>],
 }
 
-impl<P: PageWords> Work for All<'_, P> {
+impl<P: FilePages> Work for All<'_, P> {
     type Output = ();
 
-    /// Looks go through the stages in groups, one group behind the other: while a group is at one stage, the lines that others
-    /// have asked for arrive. The last stage goes first, so that each finds its looks where the one before has left them.
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) {
-        let All {
-            lookup,
-            hashes,
-            answers,
-        } = self;
-        let mut stages = Stages::default();
-        let groups = hashes.len().div_ceil(STAGE_GROUP);
-        for step in 0..groups + Stages::BEHIND {
-            stages.compare(&lookup, answers);
-            stages.find_candidates(&lookup, cpu);
-            stages.find_unaries(&lookup, hashes, answers);
-            stages.locate(&lookup, answers);
-            let first = hashes.len().min(step * STAGE_GROUP);
-            let end = hashes.len().min(first + STAGE_GROUP);
-            stages.begin(&lookup, first, &hashes[first..end]);
+        const EIGHTH: usize = GROUP_LOOKS / 8;
+        match C::Lanes::COUNT {
+            8 => self.run_in_groups::<C, EIGHTH>(cpu),
+            _ => self.run_in_groups::<C, GROUP_LOOKS>(cpu),
         }
     }
 }
 
-/// Looks that have come to a stage.
-struct Stage<T> {
-    looks: [T; STAGE_GROUP],
-    count: usize,
-}
-
-impl<T: Copy + Default> Default for Stage<T> {
-    fn default() -> Self {
-        Self {
-            looks: [T::default(); STAGE_GROUP],
-            count: 0,
-        }
-    }
-}
-
-impl<T> Stage<T> {
-    /// Adds a look if it goes on, without a branch: that is not known before.
+impl<P: FilePages> All<'_, P> {
+    /// Looks go through the stages in groups, one group behind the other: while a group is at one stage, the lines that
+    /// others have asked for arrive.
     #[inline(always)]
-    fn push_if(&mut self, goes_on: bool, look: T) {
-        self.looks[self.count] = look;
-        self.count += usize::from(goes_on);
-    }
-
-    /// Returns the looks, in order, and leaves the place to others.
-    #[inline(always)]
-    fn take(&mut self) -> &[T] {
-        &self.looks[..std::mem::take(&mut self.count)]
-    }
-}
-
-/// Looks on their way, a group at each stage.
-#[derive(Default)]
-struct Stages {
-    begun: Stage<Begun>,
-    located: Stage<Located>,
-    unaries: Stage<Inside<Unary>>,
-    candidates: Stage<Inside<Candidates>>,
-}
-
-// Plain loops: what goes through the iterators' own functions is compiled for every processor.
-impl Stages {
-    /// The steps that a group takes after its first.
-    const BEHIND: usize = 4;
-
-    #[inline(always)]
-    fn begin<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, first: usize, hashes: &[u64]) {
-        for (turn, hash) in hashes.iter().enumerate() {
-            let begun = lookup.begin(*hash);
-            let turn = (first + turn) as u32;
-            self.begun.push_if(true, Begun { turn, ..begun });
-        }
-    }
-
-    #[inline(always)]
-    fn locate<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
-        for begun in self.begun.take() {
-            match lookup.locate(begun) {
-                Some(there) => self.located.push_if(true, there),
-                None => answers[begun.turn as usize] = None,
+    fn run_in_groups<C: Cpu, const VECTORS: usize>(self, cpu: C) {
+        let lookup = self.lookup;
+        let count = self.hashes.len().div_ceil(GROUP_LOOKS);
+        let mut groups = [[Looks::<C::Lanes>::none(); VECTORS]; STAGES];
+        for step in 0..count + STAGES - 1 {
+            for stage in (0..STAGES).rev() {
+                let Some(group) = step.checked_sub(stage).filter(|group| *group < count) else {
+                    continue;
+                };
+                let first = group * GROUP_LOOKS;
+                for (turn, looks) in groups[group % STAGES].iter_mut().enumerate() {
+                    let first = first + turn * C::Lanes::COUNT;
+                    if first >= self.hashes.len() {
+                        break;
+                    }
+                    let hashes = &self.hashes[first..];
+                    match stage {
+                        0 => looks.begin(&lookup, C::Lanes::first_of(hashes)),
+                        1 => looks.locate(&lookup, C::Lanes::first_of(hashes)),
+                        2 => looks.find_unary(&lookup),
+                        3 => looks.find_candidates(&lookup, cpu),
+                        _ => {
+                            let end = self.hashes.len().min(first + C::Lanes::COUNT);
+                            looks.answer(&lookup, &mut self.answers[first..end]);
+                        }
+                    }
+                }
             }
-        }
-        // In a loop by itself: with few instructions between them, the processor translates several pages' addresses at
-        // once.
-        for there in &self.located.looks[..self.located.count] {
-            lookup.prefetch_front(there);
-        }
-    }
-
-    #[inline(always)]
-    fn find_unaries<P: PageWords>(
-        &mut self,
-        lookup: &Lookup<'_, P>,
-        hashes: &[u64],
-        answers: &mut [Option<bool>],
-    ) {
-        for there in self.located.take() {
-            let Located { page, turn, .. } = *there;
-            match lookup.find_unary(there, hashes[turn as usize]) {
-                Ok(Some(part)) => self.unaries.push_if(true, Inside { page, part, turn }),
-                Ok(None) => {}
-                Err(_) => answers[turn as usize] = None,
-            }
-        }
-    }
-
-    #[inline(always)]
-    fn find_candidates<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, cpu: impl Cpu) {
-        for unary in self.unaries.take() {
-            let Inside { turn, page, part } = *unary;
-            let (part, are_any) = part.candidates(lookup.pages.page(page), cpu);
-            // Without candidates, for a line that is there.
-            let index = if are_any { part.word() } else { FRONT };
-            lookup.pages.prefetch(page, index);
-            self.candidates
-                .push_if(are_any, Inside { turn, page, part });
-        }
-    }
-
-    #[inline(always)]
-    fn compare<P: PageWords>(&mut self, lookup: &Lookup<'_, P>, answers: &mut [Option<bool>]) {
-        for one in self.candidates.take() {
-            let is_there = one.part.contain(lookup.pages.page(one.page));
-            answers[one.turn as usize] = Some(is_there);
         }
     }
 }
@@ -375,22 +325,19 @@ struct One<'a, P> {
     hash: u64,
 }
 
-impl<P: PageWords> Work for One<'_, P> {
+impl<P: FilePages> Work for One<'_, P> {
     type Output = Option<bool>;
 
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) -> Option<bool> {
-        let lookup = &self.lookup;
-        let located = lookup.locate(&lookup.begin(self.hash))?;
-        lookup.prefetch_front(&located);
-        let Some(unary) = lookup.find_unary(&located, self.hash).ok()? else {
-            return Some(false);
-        };
-        let word = lookup.pages.page(located.page);
-        let (candidates, are_any) = unary.candidates(word, cpu);
-        if are_any {
-            lookup.pages.prefetch(located.page, candidates.word());
-        }
-        Some(are_any && candidates.contain(word))
+        let Self { lookup, hash } = self;
+        let (mut look, hash) = (Looks::none(), Single::of(hash));
+        let mut answers = [None];
+        look.begin(&lookup, hash);
+        look.locate(&lookup, hash);
+        look.find_unary(&lookup);
+        look.find_candidates(&lookup, cpu);
+        look.answer(&lookup, &mut answers);
+        answers[0]
     }
 }

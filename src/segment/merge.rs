@@ -1,7 +1,7 @@
 //! Old fingerprints with new ones, and without those that are removed.
 
 use super::sorted_run::SortedRun;
-use crate::sys::cpu_dispatch::Cpu;
+use crate::sys::cpu::dispatch::Cpu;
 
 /// What a checkpoint does to a set of fingerprints. Both lists rise, and no fingerprint is in both.
 #[derive(Debug, Clone, Copy, Default)]
@@ -184,7 +184,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::sys::cpu_dispatch::{Baseline, Work, run, run_wide};
+    use crate::sys::cpu::dispatch::{Baseline, Work, run, run_wide};
 
     struct Merge<'a>(&'a [u64], Changes<'a>, &'a mut SortedRun);
 

@@ -10,16 +10,15 @@ pub(crate) mod directory;
 pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod fault;
-pub(crate) mod fence_table;
 pub(crate) mod fences;
 pub(crate) mod free_room;
 pub(crate) mod image;
-pub(crate) mod index;
 pub(crate) mod lookup;
 #[cfg(all(test, loom))]
 mod loom;
 pub(crate) mod merge;
 pub(crate) mod packer;
+pub(crate) mod page_index;
 pub(crate) mod pages;
 pub(crate) mod pass;
 pub(crate) mod plan;

@@ -8,7 +8,7 @@ use super::merge::{Changes, merge};
 use super::sorted_run::SortedRun;
 use crate::page::fingerprint::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
-use crate::sys::cpu_dispatch::{self, Baseline, Cpu, Work};
+use crate::sys::cpu::dispatch::{self, Baseline, Cpu, Work};
 
 /// Where the search for the length of the first page begins.
 const FIRST_GUESS: usize = 1400;
@@ -55,7 +55,7 @@ impl Packer {
             removed: &[],
         };
         self.decoded.clear();
-        cpu_dispatch::run_wide(Put(self, changes));
+        dispatch::run_wide(Put(self, changes));
     }
 
     /// Packs the fingerprints of a page with changes of its range; `None` if the page holds anything else than as many of its
@@ -67,8 +67,8 @@ impl Packer {
         changes: Changes<'_>,
     ) -> Option<()> {
         self.decoded.clear();
-        let whole = cpu_dispatch::run_wide(Decode(page, range, &mut self.decoded));
-        whole.then(|| cpu_dispatch::run_wide(Put(self, changes)))
+        let whole = dispatch::run_wide(Decode(page, range, &mut self.decoded));
+        whole.then(|| dispatch::run_wide(Put(self, changes)))
     }
 
     /// Returns the fingerprints that the page packed last had in the file.
@@ -89,7 +89,7 @@ impl Packer {
 
     /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
     pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
-        cpu_dispatch::run_wide(Pack(&mut self, end));
+        dispatch::run_wide(Pack(&mut self, end));
         if self.draft.pages() == 0 {
             self.draft.push(&[], self.first..end, Baseline);
         }

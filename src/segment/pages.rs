@@ -7,32 +7,28 @@ use super::absence_filter::{AbsenceFilter, FILTERED_AT_ONCE};
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
-use super::fence_table::FenceTable;
 use super::fences::{self, FENCES_IN_PAGE};
-use super::index::SegmentIndex;
-use super::lookup::{Lookup, NEAR_FENCES, PageWords};
+use super::lookup::{FilePages, Lookup};
+use super::page_index::PageIndex;
 use super::reuse::has_passed;
 use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::space::Space;
 use crate::page::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_OFFSET};
-use crate::sys::sync::Ordering;
-use crate::sys::{Map, Parts, Region};
+use crate::sys::cpu::lanes::Lanes;
+use crate::sys::{Map, Parts};
 
 /// The directory that a superblock names, and a map of the file.
 #[derive(Debug)]
 pub(crate) struct SegmentPages {
     segments: Vec<Segment>,
-    index: SegmentIndex,
+    index: PageIndex,
     space: Space,
     /// The version of the directory.
     version: u64,
     /// The whole file, at least up to the last page of a segment.
     map: Arc<Map>,
-    /// One bit for each page of the file: it was checked as a page of these segments.
-    checked: Region,
-    fences: FenceTable,
     /// Contains all fingerprints of these segments.
     absence: Option<Arc<AbsenceFilter>>,
 }
@@ -55,16 +51,12 @@ impl SegmentPages {
         map: Arc<Map>,
         held: Option<&Self>,
     ) -> std::io::Result<Self> {
-        let words = directory.end_page.div_ceil(64);
-        let fences = FenceTable::of(&segments)?;
         let pages = Self {
-            index: SegmentIndex::of(&segments, space),
+            index: PageIndex::of(&segments, directory.end_page)?,
             segments,
             space,
             version: directory.version,
             map,
-            checked: Region::private(words)?,
-            fences,
             absence: None,
         };
         if let Some(held) = held {
@@ -92,10 +84,9 @@ impl SegmentPages {
             if let Ok(place) = place
                 && held.segments[place] == *segment
             {
-                self.fences.take_over(index, &held.fences, place);
-                for page in segment.extent().filter(|page| held.is_checked(*page)) {
-                    self.set_checked(page);
-                }
+                let range = range(&self.segments, index, self.space);
+                self.index
+                    .take_over(segment, range, self.space, &held.index);
             }
         }
     }
@@ -115,41 +106,27 @@ impl SegmentPages {
         has_passed(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
     }
 
-    fn is_checked(&self, page: u64) -> bool {
-        let word = &self.checked.words()[page as usize / 64];
-        word.load(Ordering::Relaxed) >> (page % 64) & 1 != 0
-    }
-
-    fn set_checked(&self, page: u64) {
-        let word = &self.checked.words()[page as usize / 64];
-        word.fetch_or(1 << (page % 64), Ordering::Relaxed);
-    }
-
     fn copy(&self, page: u64) -> [u8; PAGE_BYTES] {
         let mut bytes = [0; PAGE_BYTES];
         self.map.copy(page as usize * PAGE_WORDS, &mut bytes);
         bytes
     }
 
-    /// Checks all fences of a segment and keeps them.
-    #[cold]
-    fn read_fences(&self, index: usize) -> Result<(), SegmentFault> {
+    /// Reads and checks all fences of a segment.
+    fn fences(&self, index: usize) -> Result<Vec<u64>, SegmentFault> {
         let segment = &self.segments[index];
         let range = range(&self.segments, index, self.space);
         let mut left = segment.pages as usize;
-        let mut page = 0;
+        let mut found = Vec::with_capacity(left);
         for number in segment.first_fence_page()..segment.extent().end {
             let count = left.min(FENCES_IN_PAGE);
             let bytes = self.copy(number);
             fences::check(&bytes, number, segment.generation, count, range.clone())?;
-            for fence in bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count) {
-                self.fences.set(index, page, u64::from_le_bytes(*fence));
-                page += 1;
-            }
+            let fences = bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count);
+            found.extend(fences.map(|fence| u64::from_le_bytes(*fence)));
             left -= count;
         }
-        self.fences.set_loaded(index);
-        Ok(())
+        Ok(found)
     }
 
     /// Checks a page whose range begins with a fence.
@@ -162,12 +139,12 @@ impl SegmentPages {
             let fault = FingerprintFault::First { expected, got };
             return Err(SegmentFault::List { number, fault });
         }
-        self.set_checked(number);
         Ok(())
     }
 
     fn lookup(&self) -> Lookup<'_, MappedPages<'_>> {
         Lookup {
+            segments: &self.segments,
             index: &self.index,
             space: self.space,
             pages: MappedPages {
@@ -269,44 +246,25 @@ struct MappedPages<'a> {
     pages: Parts<'a, PAGE_WORDS>,
 }
 
-impl PageWords for MappedPages<'_> {
+impl FilePages for MappedPages<'_> {
     #[inline(always)]
-    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
-        let words = self.pages.get(number as usize);
-        move |index| words.get(index)
+    fn word<V: Lanes>(self, page: V, index: V) -> V {
+        self.pages.gather(page, index)
     }
 
     #[inline(always)]
-    fn prefetch(self, number: u64, index: usize) {
-        self.pages.prefetch(number as usize, index);
+    fn bytes<V: Lanes>(self, page: V, byte: V) -> V {
+        self.pages.gather_bytes(page, byte)
     }
 
     #[inline(always)]
-    fn load_fences(self, segment: usize) -> Result<(), SegmentFault> {
-        match self.segments.fences.is_loaded(segment) {
-            true => Ok(()),
-            false => self.segments.read_fences(segment),
-        }
+    fn prefetch<V: Lanes>(self, page: V, index: V) {
+        self.pages.prefetch(page, index);
     }
 
-    #[inline(always)]
-    fn fence(self, segment: usize, page: u64) -> u64 {
-        self.segments.fences.get(segment, page)
-    }
-
-    #[inline(always)]
-    fn near_fences(self, segment: usize, start: u64) -> [u64; NEAR_FENCES] {
-        self.segments.fences.near(segment, start)
-    }
-
-    #[inline(always)]
-    fn prefetch_fence(self, segment: usize, page: u64) {
-        self.segments.fences.prefetch(segment, page);
-    }
-
-    #[inline(always)]
-    fn is_checked(self, number: u64) -> bool {
-        self.segments.is_checked(number)
+    #[cold]
+    fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault> {
+        self.segments.fences(segment)
     }
 
     fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {

@@ -11,7 +11,7 @@ use super::merge::{Changes, merge};
 use super::packer::Packer;
 use super::sorted_run::SortedRun;
 use crate::page::space::Space;
-use crate::sys::cpu_dispatch::Baseline;
+use crate::sys::cpu::dispatch::Baseline;
 
 /// Changes that are asked for at once, about: 8 MiB of them.
 const CHANGES_AT_ONCE: u64 = 1 << 20;

@@ -11,7 +11,6 @@ use super::entry::{Segment, TARGET_PAGES};
 use super::fault::SegmentFault;
 use super::free_room::FreeRoom;
 use super::image::Image;
-use super::index::SegmentIndex;
 use super::lookup::Lookup;
 use super::plan::FingerprintPlan;
 use crate::file::directory_ref::directory_pages;
@@ -57,12 +56,18 @@ proptest! {
             let one_by_one: Vec<bool> = asked.iter().map(|one| file.contains(*one)).collect();
             prop_assert_eq!(&one_by_one, &expected);
             let mut answers = vec![None; asked.len()];
-            let index = SegmentIndex::of(&file.segments, space);
-            let lookup = Lookup { index: &index, space, pages: &file };
+            let index = file.index();
+            let lookup = Lookup { segments: &file.segments, index: &index, space, pages: &file };
             let first_hash = |one: &u64| *space.hashes(*one..*one + 1).start();
             let hashes: Vec<u64> = asked.iter().map(first_hash).collect();
-            lookup.contains_all(&hashes, &mut answers);
-            prop_assert_eq!(answers, Vec::from_iter(expected.into_iter().map(Some)));
+            let expected = Vec::from_iter(expected.into_iter().map(Some));
+            // First each segment's fences are read, and each page is checked; then the index leads there.
+            for _ in 0..2 {
+                lookup.contains_all(&hashes, &mut answers);
+                prop_assert_eq!(&answers, &expected);
+            }
+            lookup.contains_all_alone(&hashes, &mut answers);
+            prop_assert_eq!(&answers, &expected);
             prop_assert!(twin.iter().all(|one| file.contains(*one)));
         }
     }
@@ -77,8 +82,9 @@ fn look_ups_find_the_pages_of_a_crowd() {
     file.checkpoint(&list, &[]);
     assert_eq!(file.segments.len(), 1);
     assert!(file.segments[0].pages > 8);
-    let (space, index) = (file.space, SegmentIndex::of(&file.segments, file.space));
+    let (space, index) = (file.space, file.index());
     let lookup = Lookup {
+        segments: &file.segments,
         index: &index,
         space,
         pages: &file,
@@ -106,8 +112,9 @@ fn hashes_of(file: &File, list: &[u64], count: usize) -> Vec<u64> {
 #[test]
 fn any_number_of_looks_is_answered() {
     let (file, list) = spread(20_000);
-    let index = SegmentIndex::of(&file.segments, file.space);
+    let index = file.index();
     let lookup = Lookup {
+        segments: &file.segments,
         index: &index,
         space: file.space,
         pages: &file,
@@ -125,10 +132,11 @@ fn any_number_of_looks_is_answered() {
 #[test]
 fn looks_that_meet_damage_leave_the_others_alone() {
     let (file, list) = spread(20_000);
-    let index = SegmentIndex::of(&file.segments, file.space);
     let hashes = hashes_of(&file, &list, 3000);
     for (every, are_fences_whole) in [(2, true), (3, true), (1, true), (3, false)] {
+        let index = file.index();
         let lookup = Lookup {
+            segments: &file.segments,
             index: &index,
             space: file.space,
             pages: Damaged {

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Counter;
 
 use super::Folder;
+use super::cpu::lanes::Lanes;
 use super::sync::{AtomicU64, Ordering};
 
 /// Runs `model` in every interleaving of its threads with at most `preemptions` preemptions (or as many as
@@ -170,10 +171,20 @@ impl<const N: usize> Words<'_, N> {
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a, const N: usize>(&'a Map);
 
-impl<'a, const N: usize> Parts<'a, N> {
-    pub(crate) fn get(self, part: usize) -> Words<'a, N> {
-        self.0.words(part * N)
+impl<const N: usize> Parts<'_, N> {
+    pub(crate) fn gather<V: Lanes>(self, parts: V, indexes: V) -> V {
+        let place = |lane| parts.lane(lane) as usize * N + indexes.lane(lane) as usize % N;
+        V::each(|lane| self.0.word(place(lane)))
     }
 
-    pub(crate) fn prefetch(self, _part: usize, _index: usize) {}
+    pub(crate) fn gather_bytes<V: Lanes>(self, parts: V, bytes: V) -> V {
+        let word = |lane, byte| self.gather(parts, V::of(byte / 8)).lane(lane);
+        V::each(|lane| {
+            let byte = bytes.lane(lane).min(N as u64 * 8 - 8);
+            let passed = byte % 8 * 8;
+            word(lane, byte) >> passed | word(lane, byte + 7) << 1 << (63 - passed)
+        })
+    }
+
+    pub(crate) fn prefetch<V: Lanes>(self, _parts: V, _indexes: V) {}
 }

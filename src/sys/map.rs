@@ -5,6 +5,7 @@ use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::cpu::lanes::Lanes;
 use super::disk::holes_take_room;
 use super::sync::{AtomicU64, Ordering};
 
@@ -52,21 +53,41 @@ impl<const N: usize> Words<'_, N> {
 #[derive(Clone, Copy)]
 pub(crate) struct Parts<'a, const N: usize>(&'a [[AtomicU64; N]]);
 
-impl<'a, const N: usize> Parts<'a, N> {
-    /// Returns the words of a part.
+impl<const N: usize> Parts<'_, N> {
+    /// Returns a word of a part for each lane, the one with an index modulo `N`.
     ///
     /// # Panics
     /// Panics if there is no such part.
     #[inline(always)]
-    pub(crate) fn get(self, part: usize) -> Words<'a, N> {
-        Words(&self.0[part])
+    pub(crate) fn gather<V: Lanes>(self, parts: V, indexes: V) -> V {
+        V::from_le(V::gather(
+            self.0.as_flattened(),
+            Self::place(parts, indexes),
+        ))
     }
 
-    /// Prefetches the processor's cache line of a word, modulo `N`, of a part, which may be anything.
+    /// Returns the eight bytes from `byte` of a part on for each lane, the last eight of the part for any greater.
+    ///
+    /// # Panics
+    /// Panics if there is no such part.
     #[inline(always)]
-    pub(crate) fn prefetch(self, part: usize, index: usize) {
-        let words = self.0.as_ptr().wrapping_add(part).cast::<AtomicU64>();
-        super::prefetch(words.wrapping_add(index % N));
+    pub(crate) fn gather_bytes<V: Lanes>(self, parts: V, bytes: V) -> V {
+        let last = V::of(N as u64 * 8 - 8);
+        let begin = parts.shl(V::of(N.ilog2() as u64 + 3));
+        V::gather_bytes(self.0.as_flattened(), begin + bytes.min(last))
+    }
+
+    /// Prefetches the processor's cache line of a word for each lane, as [`gather`](Self::gather) finds it. There may be no
+    /// such part.
+    #[inline(always)]
+    pub(crate) fn prefetch<V: Lanes>(self, parts: V, indexes: V) {
+        super::prefetch_all(self.0.as_flattened(), Self::place(parts, indexes));
+    }
+
+    #[inline(always)]
+    fn place<V: Lanes>(parts: V, indexes: V) -> V {
+        const { assert!(N.is_power_of_two()) };
+        parts.shl(V::of(N.ilog2().into())) + (indexes & V::of(N as u64 - 1))
     }
 }
 
@@ -91,7 +112,7 @@ impl Map {
         // Default advice reads 128 KiB around each random fault. A refusal of the advice costs only speed.
         #[cfg(unix)]
         let _ = raw.advise(memmap2::Advice::Random);
-        super::prefetch::detect();
+        super::cpu::prefetch::detect();
         let holed = match holes_take_room(file) {
             true => Some((file.try_clone()?, offset)),
             false => None,

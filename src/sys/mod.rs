@@ -5,21 +5,16 @@ mod access;
 mod append_map;
 mod clofork;
 mod copy;
-pub(crate) mod cpu_dispatch;
+pub(crate) mod cpu;
 mod disk;
 mod folder;
 pub(crate) mod futex;
-mod highway;
-#[cfg(target_arch = "x86_64")]
-mod lists_avx512;
 mod lock;
 #[cfg(all(test, loom))]
 mod loom_memory;
 #[cfg(not(all(test, loom)))]
 mod map;
 mod memory;
-mod prefetch;
-pub(crate) mod probes_avx512;
 mod process;
 mod range_lock;
 #[cfg(not(all(test, loom)))]
@@ -28,9 +23,10 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use access::may_make_in;
+pub(crate) use cpu::highway::Pairs;
+pub(crate) use cpu::prefetch::{prefetch, prefetch_all};
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
-pub(crate) use highway::Pairs;
 pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};
 #[cfg(all(test, loom))]
 pub use loom_memory::Map;
@@ -41,7 +37,6 @@ pub use map::Map;
 #[cfg(not(all(test, loom)))]
 pub(crate) use map::{Parts, Words};
 pub(crate) use memory::Memory;
-pub(crate) use prefetch::prefetch;
 pub(crate) use process::Process;
 pub(crate) use range_lock::{LockedFile, RangeLock};
 #[cfg(not(all(test, loom)))]

@@ -2,7 +2,7 @@
 
 use crate::codec::{put_u64, u64_at};
 use crate::page::PAGE_BYTES;
-use crate::sys::cpu_dispatch::Cpu;
+use crate::sys::cpu::dispatch::Cpu;
 
 /// Bits that [`load`] always returns.
 pub(super) const LOADED: usize = 57;
@@ -21,17 +21,11 @@ pub(super) fn load(page: &[u8; PAGE_BYTES], bit: usize) -> u64 {
     }
 }
 
-/// Returns 64 bits of a page from `bit` on, where `word` returns the page's words.
+/// Returns 64 bits of a page from `bit` on, where `word` returns the page's words. Reads no word that is not needed.
+#[cfg(any(test, fuzzing, feature = "stages"))]
 #[inline(always)]
 pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
-    load_bits(word, bit, 64)
-}
-
-/// Returns `count` bits of a page from `bit` on, at least 1, and any bits behind them up to the 64th. Reads no word behind
-/// the last that is needed, which may be in another line of the processor's cache.
-#[inline(always)]
-pub(super) fn load_bits(word: impl Fn(usize) -> u64, bit: usize, count: usize) -> u64 {
-    let (first, last) = (word(bit / 64), word((bit + count - 1) / 64));
+    let (first, last) = (word(bit / 64), word(bit.div_ceil(64)));
     let passed = bit % 64;
     first >> passed | last << 1 << (63 - passed)
 }
@@ -162,7 +156,7 @@ impl<'a> BitWriter<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sys::cpu_dispatch::{self, Work};
+    use crate::sys::cpu::dispatch::{self, Work};
 
     /// What the processor has an instruction for.
     struct Select(u64, u32);
@@ -185,7 +179,7 @@ mod tests {
             let ones: Vec<u32> = (0..64).filter(|bit| word >> bit & 1 == 1).collect();
             for (rank, place) in (0..).zip(&ones) {
                 prop_assert_eq!(select(word, rank), *place);
-                let instruction = cpu_dispatch::run(Select(word, rank));
+                let instruction = dispatch::run(Select(word, rank));
                 prop_assert_eq!(instruction.unwrap_or(*place), *place);
             }
         }

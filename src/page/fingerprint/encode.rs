@@ -9,7 +9,7 @@ use super::{
 };
 use crate::codec::{put_u32, put_u64};
 use crate::page::{OCCUPANCY_OFFSET, PAGE_BYTES, PAYLOAD_OFFSET};
-use crate::sys::cpu_dispatch::Cpu;
+use crate::sys::cpu::dispatch::Cpu;
 
 /// Returns whether a page has room for this many fingerprints in a range of this width.
 #[inline]

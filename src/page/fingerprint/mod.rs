@@ -11,6 +11,7 @@
 
 mod bits;
 pub(crate) mod encode;
+pub(crate) mod look;
 pub(crate) mod read;
 #[cfg(test)]
 mod tests;
@@ -21,7 +22,7 @@ pub(crate) mod work;
 
 pub(crate) use encode::{encode, longest};
 #[cfg(any(test, fuzzing, feature = "stages"))]
-pub(crate) use read::contains;
+pub(crate) use look::contains;
 pub(crate) use read::{check, decode, first};
 
 use super::{PAGE_BYTES, PAYLOAD_OFFSET};

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::{decode, encode};
 use crate::page::PAGE_BYTES;
-use crate::sys::cpu_dispatch::{Cpu, Work};
+use crate::sys::cpu::dispatch::{Cpu, Work};
 
 /// Writes fingerprints of a range to a page.
 pub(crate) struct Encode<'a>(
@@ -45,7 +45,7 @@ pub(crate) fn encode_in_all_ways(
     range: Range<u64>,
     page: &mut [u8; PAGE_BYTES],
 ) {
-    use crate::sys::cpu_dispatch::{Baseline, run, run_wide};
+    use crate::sys::cpu::dispatch::{Baseline, run, run_wide};
 
     let [mut modern, mut wide] = [*page; 2];
     run(Encode(fingerprints, range.clone(), &mut modern));
@@ -61,7 +61,7 @@ pub(crate) fn decode_in_all_ways(
     first: u64,
     out: &mut Vec<u64>,
 ) -> Option<()> {
-    use crate::sys::cpu_dispatch::{Baseline, run, run_wide};
+    use crate::sys::cpu::dispatch::{Baseline, run, run_wide};
 
     let [mut modern, mut wide] = [out.clone(), out.clone()];
     let whole = Decode(page, first, out).run(Baseline);

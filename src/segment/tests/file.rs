@@ -13,10 +13,12 @@ use crate::segment::fault::SegmentFault;
 use crate::segment::fences;
 use crate::segment::free_room::FreeRoom;
 use crate::segment::image::Image;
-use crate::segment::lookup::PageWords;
+use crate::segment::lookup::FilePages;
 use crate::segment::merge::Changes;
+use crate::segment::page_index::PageIndex;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
-use crate::sys::cpu_dispatch::Baseline;
+use crate::sys::cpu::dispatch::Baseline;
+use crate::sys::cpu::lanes::Lanes;
 
 /// Its bytes, and the directory of its newest checkpoint.
 #[derive(Clone)]
@@ -166,40 +168,47 @@ impl PassIo for Disk<'_> {
     }
 }
 
-impl PageWords for &File {
-    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
-        let page = self.bytes(number..number + 1);
-        move |index| u64_at(page, index % PAGE_WORDS * 8)
+impl File {
+    fn page(&self, number: u64) -> &[u8; PAGE_BYTES] {
+        self.bytes(number..number + 1).try_into().unwrap()
     }
 
-    fn prefetch(self, number: u64, index: usize) {
+    /// An index that knows of no fence yet.
+    pub(super) fn index(&self) -> PageIndex {
+        let pages = self.bytes.len() / PAGE_BYTES;
+        PageIndex::of(&self.segments, pages as u64).unwrap()
+    }
+}
+
+impl FilePages for &File {
+    fn word<V: Lanes>(self, page: V, index: V) -> V {
+        let place = |lane| index.lane(lane) as usize % PAGE_WORDS * 8;
+        V::each(|lane| u64_at(self.page(page.lane(lane)), place(lane)))
+    }
+
+    fn bytes<V: Lanes>(self, page: V, byte: V) -> V {
+        let place = |lane| byte.lane(lane).min(PAGE_BYTES as u64 - 8) as usize;
+        V::each(|lane| u64_at(self.page(page.lane(lane)), place(lane)))
+    }
+
+    fn prefetch<V: Lanes>(self, page: V, index: V) {
         // What is not there can't be asked for.
-        self.page(number)(index);
+        self.word(page, index);
     }
 
     // Checked after each checkpoint.
-    fn load_fences(self, _segment: usize) -> Result<(), SegmentFault> {
-        Ok(())
-    }
-
-    fn fence(self, segment: usize, page: u64) -> u64 {
-        let place = fences::place(page);
-        let number = self.segments[segment].first_fence_page() + place / PAGE_WORDS as u64;
-        self.page(number)(place as usize % PAGE_WORDS)
-    }
-
-    fn prefetch_fence(self, segment: usize, page: u64) {
-        // What is not there can't be asked for.
-        self.fence(segment, page);
-    }
-
-    // So each look checks its way.
-    fn is_checked(self, _number: u64) -> bool {
-        false
+    fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault> {
+        let segment = &self.segments[segment];
+        let word = |page: u64| {
+            let place = fences::place(page);
+            let number = segment.first_fence_page() + place / PAGE_WORDS as u64;
+            u64_at(self.page(number), place as usize % PAGE_WORDS * 8)
+        };
+        Ok((0..segment.pages.into()).map(word).collect())
     }
 
     fn check_list(self, _segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
-        assert_eq!(self.page(number)(2), fence);
+        assert_eq!(first(self.page(number)), fence);
         Ok(())
     }
 }
@@ -213,36 +222,28 @@ pub(super) struct Damaged<'a> {
     pub(super) are_fences_whole: bool,
 }
 
-impl PageWords for Damaged<'_> {
-    fn page(self, number: u64) -> impl Fn(usize) -> u64 + Copy {
-        self.file.page(number)
+impl FilePages for Damaged<'_> {
+    fn word<V: Lanes>(self, page: V, index: V) -> V {
+        self.file.word(page, index)
     }
 
-    fn prefetch(self, number: u64, index: usize) {
-        self.file.prefetch(number, index);
+    fn bytes<V: Lanes>(self, page: V, byte: V) -> V {
+        FilePages::bytes(self.file, page, byte)
     }
 
-    fn load_fences(self, segment: usize) -> Result<(), SegmentFault> {
+    fn prefetch<V: Lanes>(self, page: V, index: V) {
+        self.file.prefetch(page, index);
+    }
+
+    fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault> {
         match self.are_fences_whole {
-            true => Ok(()),
+            true => self.file.fences(segment),
             false => Err(SegmentFault::Field {
                 field: "fences",
                 expected: "whole",
                 got: segment as u64,
             }),
         }
-    }
-
-    fn fence(self, segment: usize, page: u64) -> u64 {
-        self.file.fence(segment, page)
-    }
-
-    fn prefetch_fence(self, segment: usize, page: u64) {
-        self.file.prefetch_fence(segment, page);
-    }
-
-    fn is_checked(self, _number: u64) -> bool {
-        false
     }
 
     fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<(), SegmentFault> {

@@ -3,6 +3,7 @@
 //! The baseline x86-64 processor counts bits in a dozen steps and shifts by one register alone. The program detects
 //! better processors at run time, so that one compiled for all of them does not lose what most of them offer.
 
+use super::lanes::{Lanes, Single};
 #[cfg(target_arch = "x86_64")]
 use super::lists_avx512 as lists;
 
@@ -16,6 +17,9 @@ pub(crate) trait Work {
 
 /// The processor that work is compiled for.
 pub(crate) trait Cpu: Copy {
+    /// As many numbers as it computes with at once.
+    type Lanes: Lanes;
+
     /// Returns the place of the one with `rank` ones before it, if there is an instruction for it. There are more than
     /// `rank` ones in the word.
     fn select(self, word: u64, rank: u32) -> Option<u32>;
@@ -71,6 +75,8 @@ pub(crate) trait Cpu: Copy {
 pub(crate) struct Baseline;
 
 impl Cpu for Baseline {
+    type Lanes = Single;
+
     #[inline(always)]
     fn select(self, _word: u64, _rank: u32) -> Option<u32> {
         None
@@ -84,6 +90,8 @@ struct Modern(());
 
 #[cfg(target_arch = "x86_64")]
 impl Cpu for Modern {
+    type Lanes = Single;
+
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> Option<u32> {
         // SAFETY: there is only a `Modern` where the processor has this instruction.
@@ -99,6 +107,11 @@ struct Wide(());
 
 #[cfg(target_arch = "x86_64")]
 impl Cpu for Wide {
+    #[cfg(not(all(test, loom)))]
+    type Lanes = super::lanes_avx512::Eight;
+    #[cfg(all(test, loom))]
+    type Lanes = Single;
+
     #[inline(always)]
     fn select(self, word: u64, rank: u32) -> Option<u32> {
         Modern(()).select(word, rank)
@@ -155,6 +168,7 @@ pub(crate) fn run_wide<W: Work>(work: W) -> W::Output {
         && std::is_x86_feature_detected!("avx512vl")
         && std::is_x86_feature_detected!("avx512vbmi")
         && std::is_x86_feature_detected!("avx512vbmi2")
+        && std::is_x86_feature_detected!("avx512vpopcntdq")
         && std::is_x86_feature_detected!("bmi1")
         && std::is_x86_feature_detected!("bmi2")
         && std::is_x86_feature_detected!("lzcnt")
@@ -168,7 +182,7 @@ pub(crate) fn run_wide<W: Work>(work: W) -> W::Output {
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(
-    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,bmi1,bmi2,lzcnt,popcnt"
+    enable = "avx512f,avx512bw,avx512dq,avx512vl,avx512vbmi,avx512vbmi2,avx512vpopcntdq,bmi1,bmi2,lzcnt,popcnt"
 )]
 fn wide<W: Work>(work: W, cpu: Wide) -> W::Output {
     work.run(cpu)

@@ -1,6 +1,6 @@
 //! Steps of reading, merging and packing sorted lists for eight numbers at once, on processors with AVX-512.
 //!
-//! [`Cpu`](super::cpu_dispatch::Cpu) says what each does; the portable twins are in `page::fingerprint` and
+//! [`Cpu`](super::dispatch::Cpu) says what each does; the portable twins are in `page::fingerprint` and
 //! `segment::merge`. Vectors have 512 bits: processors that can take bytes out of a vector by a mask hardly lower their
 //! clock for that.
 
