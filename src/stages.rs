@@ -279,8 +279,8 @@ impl FilePages for &Segments {
         Ok(self.pages[pages].iter().map(fingerprint::first).collect())
     }
 
-    fn check_list(self, _segment: usize, _number: u64, _fence: u64) -> Result<(), SegmentFault> {
-        Ok(())
+    fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<bool, SegmentFault> {
+        Ok(fingerprint::has_short_front(&self.pages[number as usize]))
     }
 }
 

@@ -35,8 +35,8 @@ pub(crate) trait FilePages: Copy {
     /// Reads and checks the fences of a segment of the directory, one for each page.
     fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault>;
 
-    /// Checks a page, by its number in the file, that begins with a fence.
-    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault>;
+    /// Checks a page, by its number in the file, that begins with a fence. Returns whether its front is short.
+    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<bool, SegmentFault>;
 }
 
 /// The directory of a store and its pages.
@@ -106,8 +106,8 @@ impl<P: FilePages> Lookup<'_, P> {
         let (segment, page) = self.find_page(hash, self.space.fingerprint(hash))?;
         let fence = self.index.fence(page);
         if !self.index.is_checked(page) {
-            self.pages.check_list(segment, page, fence)?;
-            self.index.set_checked(page);
+            let has_short_front = self.pages.check_list(segment, page, fence)?;
+            self.index.set_checked(page, has_short_front);
         }
         Ok((page, fence))
     }
@@ -196,12 +196,14 @@ impl<V: Lanes> Looks<V> {
         if (!found.is_there).any() {
             self.locate_slowly(lookup, hash, found.is_there);
         }
-        // Where the last groups of a page begin stands in the second line. Asking for the same line again is cheaper than a
-        // branch that nobody can foresee.
-        let is_late = (found.width - found.width.shr(V::of(2))).is_below(self.offset);
-        let line = V::of(SECOND_LINE).where_or(is_late, V::of(FRONT));
         lookup.pages.prefetch(self.page, V::of(FRONT));
-        lookup.pages.prefetch(self.page, line);
+        if lookup.index.has_long_fronts() {
+            // Where the last groups of a page begin may stand in the second line. Asking for the same line again is cheaper
+            // than a branch that nobody can foresee.
+            let is_late = (found.width - found.width.shr(V::of(2))).is_below(self.offset);
+            let line = V::of(SECOND_LINE).where_or(is_late, V::of(FRONT));
+            lookup.pages.prefetch(self.page, line);
+        }
     }
 
     #[cold]

@@ -8,7 +8,7 @@ use std::ops::Range;
 use super::entry::Segment;
 use crate::page::space::Space;
 use crate::sys::cpu::lanes::Lanes;
-use crate::sys::sync::Ordering;
+use crate::sys::sync::{AtomicBool, Ordering};
 use crate::sys::{Region, prefetch_all};
 
 /// Fences that are read at once: a hash's page is rarely more than two behind that of its highest bits.
@@ -27,6 +27,8 @@ pub(crate) struct PageIndex {
     starts: Region,
     /// By number in the file: a page's fence. Behind the last page of a segment, where its range ends.
     fences: Region,
+    /// Whether the directories of some pages that were checked end in a later line than the first.
+    has_long_fronts: AtomicBool,
 }
 
 /// A page for each lane.
@@ -49,6 +51,7 @@ impl PageIndex {
             shift: u64::BITS - bits,
             starts: Region::private(1 << bits)?,
             fences: Region::private(end_page + NEAR_FENCES)?,
+            has_long_fronts: AtomicBool::new(false),
         })
     }
 
@@ -138,8 +141,17 @@ impl PageIndex {
     }
 
     /// Records that a page, whose fence is there, was checked.
-    pub(crate) fn set_checked(&self, page: u64) {
+    pub(crate) fn set_checked(&self, page: u64, has_short_front: bool) {
+        if !has_short_front {
+            self.has_long_fronts.store(true, Ordering::Relaxed);
+        }
         self.fences.words()[page as usize].fetch_or(CHECKED, Ordering::Relaxed);
+    }
+
+    /// Returns whether to ask for the second line of pages as well. Affects only speed.
+    #[inline(always)]
+    pub(crate) fn has_long_fronts(&self) -> bool {
+        self.has_long_fronts.load(Ordering::Relaxed)
     }
 
     /// Takes over what another index knows of a segment that both have.
@@ -152,6 +164,9 @@ impl PageIndex {
     ) {
         if !other.is_loaded(segment) {
             return;
+        }
+        if other.has_long_fronts() {
+            self.has_long_fronts.store(true, Ordering::Relaxed);
         }
         for page in segment.first_page..segment.first_fence_page() {
             self.fences.words()[page as usize].store(other.word(page), Ordering::Relaxed);
@@ -263,7 +278,7 @@ mod tests {
                     asked.load(number, &asked.index);
                     prop_assert!(asked.index.is_loaded(segment));
                     let pages = segment.first_page..segment.first_fence_page();
-                    pages.filter(|page| page % 3 > 0).for_each(|page| asked.index.set_checked(page));
+                    pages.filter(|page| page % 3 > 0).for_each(|page| asked.index.set_checked(page, page % 2 > 0));
                     // As a slower thread does.
                     asked.load(number, &asked.index);
                 }
@@ -305,7 +320,7 @@ mod tests {
             for (number, segment) in asked.segments.iter().enumerate() {
                 asked.load(number, &asked.index);
                 let own = segment.first_page..segment.first_fence_page();
-                own.for_each(|page| asked.index.set_checked(page));
+                own.for_each(|page| asked.index.set_checked(page, page % 2 > 0));
             }
             let hashes = (0..10_000).map(crate::hash::finalise);
             let found = hashes.filter(|hash| asked.found(&asked.index, *hash).is_some());

@@ -129,8 +129,8 @@ impl SegmentPages {
         Ok(found)
     }
 
-    /// Checks a page whose range begins with a fence.
-    fn check_list(&self, index: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+    /// Checks a page whose range begins with a fence. Returns whether its front is short.
+    fn check_list(&self, index: usize, number: u64, fence: u64) -> Result<bool, SegmentFault> {
         let bytes = self.copy(number);
         check_sealed(number, self.segments[index].generation, &bytes)?;
         let got = fingerprint::first(&bytes);
@@ -139,7 +139,7 @@ impl SegmentPages {
             let fault = FingerprintFault::First { expected, got };
             return Err(SegmentFault::List { number, fault });
         }
-        Ok(())
+        Ok(fingerprint::has_short_front(&bytes))
     }
 
     fn lookup(&self) -> Lookup<'_, MappedPages<'_>> {
@@ -267,7 +267,7 @@ impl FilePages for MappedPages<'_> {
         self.segments.fences(segment)
     }
 
-    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+    fn check_list(self, segment: usize, number: u64, fence: u64) -> Result<bool, SegmentFault> {
         self.segments.check_list(segment, number, fence)
     }
 }

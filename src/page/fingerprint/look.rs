@@ -290,7 +290,8 @@ impl<V: Lanes> Candidates<V> {
         while todo.any() {
             let is_one = (pages.bits(bit, one) & one).is_equal(one);
             todo = todo & is_one & turn.is_below(self.left);
-            let is_here = todo & self.is_at(pages, at);
+            // The other lanes look where they have looked before: elsewhere nothing was asked for.
+            let is_here = todo & self.is_at(pages, at.where_or(todo, self.first));
             found = found | is_here;
             todo = todo & !is_here;
             (turn, bit, at) = (turn + one, bit + one, at + self.low_bits);

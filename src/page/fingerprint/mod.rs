@@ -23,7 +23,7 @@ pub(crate) mod work;
 pub(crate) use encode::{encode, longest};
 #[cfg(any(test, fuzzing, feature = "stages"))]
 pub(crate) use look::contains;
-pub(crate) use read::{check, decode, first};
+pub(crate) use read::{check, decode, first, has_short_front};
 
 use super::{PAGE_BYTES, PAYLOAD_OFFSET};
 
@@ -39,6 +39,8 @@ const HIGH_COUNT_OFFSET: usize = FIRST_OFFSET + 8;
 const LOW_BITS_OFFSET: usize = HIGH_COUNT_OFFSET + 2;
 /// Offset of the directory: where each group begins, and where the last one ends, in bits from the page's begin.
 const DIRECTORY_OFFSET: usize = LOW_BITS_OFFSET + 2;
+/// Bytes at a page's begin that a processor's cache holds together.
+const FRONT_BYTES: usize = 64;
 /// The most fingerprints that a page has room for: all of its range.
 pub(crate) const MOST_IN_PAGE: usize = 15_232;
 /// Bits that groups may reach to. Eight bytes can be loaded from wherever a group's bit lies.

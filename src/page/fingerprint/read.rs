@@ -7,8 +7,8 @@ use std::ops::Range;
 
 use super::bits::{LOADED, load};
 use super::{
-    DIRECTORY_OFFSET, FIRST_OFFSET, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET, Layout,
-    MOST_BITS, MOST_LOW_BITS,
+    DIRECTORY_OFFSET, FIRST_OFFSET, FRONT_BYTES, GROUP_PARTS, HIGH_COUNT_OFFSET, LOW_BITS_OFFSET,
+    Layout, MOST_BITS, MOST_LOW_BITS,
 };
 use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
@@ -83,6 +83,12 @@ fn directory_byte(group: usize) -> usize {
 #[inline]
 pub(crate) fn first(page: &[u8; PAGE_BYTES]) -> u64 {
     u64_at(page, FIRST_OFFSET)
+}
+
+/// Returns whether the page's directory ends within the first [`FRONT_BYTES`].
+pub(crate) fn has_short_front(page: &[u8; PAGE_BYTES]) -> bool {
+    let (_, high_count) = parts(u64_at(page, HIGH_COUNT_OFFSET));
+    directory_byte(high_count.div_ceil(GROUP_PARTS) + 1) <= FRONT_BYTES
 }
 
 /// Returns the width of the low part and the number of values of the high part.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::codec::u64_at;
-use crate::page::fingerprint::{decode, first};
+use crate::page::fingerprint::{decode, first, has_short_front};
 use crate::page::space::Space;
 use crate::page::{GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy, seal};
 use crate::segment::directory;
@@ -207,9 +207,9 @@ impl FilePages for &File {
         Ok((0..segment.pages.into()).map(word).collect())
     }
 
-    fn check_list(self, _segment: usize, number: u64, fence: u64) -> Result<(), SegmentFault> {
+    fn check_list(self, _segment: usize, number: u64, fence: u64) -> Result<bool, SegmentFault> {
         assert_eq!(first(self.page(number)), fence);
-        Ok(())
+        Ok(has_short_front(self.page(number)))
     }
 }
 
@@ -246,14 +246,14 @@ impl FilePages for Damaged<'_> {
         }
     }
 
-    fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<(), SegmentFault> {
+    fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<bool, SegmentFault> {
         match number.is_multiple_of(self.every) {
             true => Err(SegmentFault::Field {
                 field: "page",
                 expected: "whole",
                 got: number,
             }),
-            false => Ok(()),
+            false => Ok(true),
         }
     }
 }
