@@ -1,4 +1,5 @@
-//! How much room closed stores take, and how many pages a look-up reads where none is in memory.
+//! How much room closed stores take, and how many pages a look-up reads: where none is in memory, and where memory has room
+//! for a quarter of the file.
 //!
 //! `cargo run --release -p everseen-benches --bin sizes -- --keys 10M,100M`
 
@@ -7,12 +8,14 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use everseen::sizing::PAGE_BYTES;
-use everseen::{Kind, Options};
+use everseen::{Kind, Options, Store};
+use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::keys::hash;
 use everseen_benches::machine::{Machine, number};
 use everseen_benches::numbers;
 use everseen_benches::raw::drop_from_cache;
 use everseen_benches::scratch::Scratch;
+use everseen_benches::worker::{Worker, tell, wait_for_start};
 
 /// Measure the room that closed stores take, and the pages that look-ups read
 #[derive(Parser)]
@@ -25,7 +28,8 @@ struct Args {
     #[arg(long, default_value = "1e-6")]
     fpr: f64,
 
-    /// Absent keys that are looked up one by one when the system has dropped the file from memory
+    /// Absent keys that are looked up one by one when the system has dropped the file from memory, and as many when
+    /// memory for a quarter of the file is full
     #[arg(long, default_value = "5k", value_parser = numbers::count)]
     looks: u64,
 
@@ -36,12 +40,20 @@ struct Args {
     /// Few keys: only to see that it works
     #[arg(long)]
     quick: bool,
+
+    /// The store that a worker is to look into
+    #[arg(long, hide = true)]
+    look_into: Option<PathBuf>,
 }
 
 /// From here on nothing was inserted.
 const ABSENT: u64 = 1 << 40;
 /// Keys that are inserted together.
 const BATCH: u64 = 1 << 16;
+/// The file over the memory that there is for a process.
+const FILE_OVER_MEMORY: u64 = 4;
+/// Less memory than this is nothing that a process lives in.
+const LEAST_MEMORY: u64 = 48 << 20;
 
 /// A store to measure.
 struct Variant {
@@ -80,20 +92,37 @@ fn main() -> Result<(), Box<dyn Error>> {
         args.keys = vec![20_000];
         args.looks = 100;
     }
+    if let Some(path) = &args.look_into {
+        return look_with_memory_full(path, args.looks);
+    }
     let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}\n", Machine::here(folder.path()));
-    println!("| keys | store | file, bits a key | pages read a look, cold |");
-    println!("|---|---|---|---|");
+    println!(
+        "| keys | store | file, bits a key | pages read a look, cold | in a quarter of the memory |"
+    );
+    println!("|---|---|---|---|---|");
     for keys in &args.keys {
         for variant in &VARIANTS {
             let path = folder.file("store");
             fill(&path, variant, *keys, args.fpr)?;
-            let bits = path.metadata()?.len() as f64 * 8.0 / *keys as f64;
-            let pages = match pages_read(&path, args.looks)? {
+            let length = path.metadata()?.len();
+            let bits = length as f64 * 8.0 / *keys as f64;
+            let told = |pages: Option<f64>| match pages {
                 Some(pages) => format!("{pages:.2}"),
                 None => "not told by the system".to_owned(),
             };
-            println!("| {keys} | {} | {bits:.2} | {pages} |", variant.name);
+            let cold = told(pages_read_cold(&path, args.looks)?);
+            let limited = match length / FILE_OVER_MEMORY {
+                ..LEAST_MEMORY => "too little to live in".to_owned(),
+                memory => match MemoryGroup::create(memory) {
+                    Ok(group) => told(pages_read_in(&group, &path, args.looks)?),
+                    Err(why) => format!("no limit: {why}"),
+                },
+            };
+            println!(
+                "| {keys} | {} | {bits:.2} | {cold} | {limited} |",
+                variant.name
+            );
             folder.clear()?;
         }
     }
@@ -114,16 +143,61 @@ fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), evers
     store.close()
 }
 
-/// Returns how many pages of the disk a look-up of an absent key reads, on average.
-fn pages_read(path: &Path, looks: u64) -> Result<Option<f64>, Box<dyn Error>> {
+/// Returns how many pages of the disk a look-up of an absent key reads, on average, of those that are the first to look.
+fn pages_read_cold(path: &Path, looks: u64) -> Result<Option<f64>, Box<dyn Error>> {
     drop_from_cache(path)?;
     let store = Options::new().open(path)?;
+    let bytes = bytes_read(&store, ABSENT, looks)?;
+    store.close()?;
+    Ok(bytes.map(|bytes| in_pages(bytes, looks)))
+}
+
+fn in_pages(bytes: u64, looks: u64) -> f64 {
+    bytes as f64 / PAGE_BYTES as f64 / looks as f64
+}
+
+/// Returns how many bytes look-ups of these absent keys read, one by one.
+fn bytes_read(store: &Store, first: u64, looks: u64) -> Result<Option<u64>, everseen::Error> {
     let read = || number("/proc/self/io", "read_bytes");
     let before = read();
-    for key in ABSENT..ABSENT + looks {
+    for key in first..first + looks {
         store.contains_hash(hash(key))?;
     }
-    let bytes = before.zip(read()).map(|(before, after)| after - before);
+    Ok(before.zip(read()).map(|(before, after)| after - before))
+}
+
+/// Returns the same of a process with little memory, when that is full.
+fn pages_read_in(
+    group: &MemoryGroup,
+    path: &Path,
+    looks: u64,
+) -> Result<Option<f64>, Box<dyn Error>> {
+    drop_from_cache(path)?;
+    let store = path.to_str().ok_or("a folder whose name is no text")?;
+    let arguments = ["--look-into", store, "--looks", &looks.to_string()];
+    let mut worker = Worker::start(&arguments.map(str::to_owned))?;
+    group.add(worker.process())?;
+    worker.go()?;
+    let bytes = match worker.line()?.as_str() {
+        "" => None,
+        bytes => Some(bytes.parse()?),
+    };
+    Ok(bytes.map(|bytes| in_pages(bytes, looks)))
+}
+
+/// In a worker: looks until its memory is full, and then tells what look-ups read.
+fn look_with_memory_full(path: &Path, looks: u64) -> Result<(), Box<dyn Error>> {
+    wait_for_start()?;
+    let store = Options::new().open(path)?;
+    // As many keys as the file has pages bring two thirds of these into memory, which has room for fewer.
+    let pages = path.metadata()?.len() / PAGE_BYTES as u64;
+    let first = ABSENT + looks;
+    for begin in (first..first + pages).step_by(1024) {
+        let batch: Vec<u64> = (begin..begin + 1024).map(hash).collect();
+        store.contains_hash_batch(&batch)?;
+    }
+    let bytes = bytes_read(&store, ABSENT, looks)?;
+    tell(&bytes.map_or(String::new(), |bytes| bytes.to_string()))?;
     store.close()?;
-    Ok(bytes.map(|bytes| bytes as f64 / PAGE_BYTES as f64 / looks as f64))
+    Ok(())
 }
