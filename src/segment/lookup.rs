@@ -51,13 +51,18 @@ pub(crate) struct Lookup<'a, P> {
 impl<P: FilePages> Lookup<'_, P> {
     /// Sets the answer for each of some hashes; `None` if a page on the way is damaged.
     pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
-        match self.segments.is_empty() {
-            true => answers.fill(Some(false)),
-            false => dispatch::run_wide(All {
-                lookup: *self,
-                hashes,
-                answers,
-            }),
+        if self.segments.is_empty() {
+            return answers.fill(Some(false));
+        }
+        let are_few = hashes.len() < GROUP_LOOKS;
+        let looks = SomeLooks {
+            lookup: *self,
+            hashes,
+            answers,
+        };
+        match are_few {
+            true => dispatch::run(Few(looks)),
+            false => dispatch::run_wide(All(looks)),
         }
     }
 
@@ -67,12 +72,12 @@ impl<P: FilePages> Lookup<'_, P> {
         if self.segments.is_empty() {
             return answers.fill(Some(false));
         }
-        let all = All {
+        let all = SomeLooks {
             lookup: *self,
             hashes,
             answers,
         };
-        all.run(dispatch::Baseline);
+        All(all).run(dispatch::Baseline);
     }
 
     /// Returns the answer for one hash.
@@ -265,57 +270,80 @@ impl<V: Lanes> Looks<V> {
     }
 }
 
-/// Many looks, compiled for this processor.
-struct All<'a, P> {
+/// Some looks, and where their answers go.
+struct SomeLooks<'a, P> {
     lookup: Lookup<'a, P>,
     hashes: &'a [u64],
     answers: &'a mut [Option<bool>],
 }
+
+impl<P: FilePages> SomeLooks<'_, P> {
+    /// Takes a step of the looks that begin with this one, if there is such.
+    #[inline(always)]
+    fn step<V: Lanes>(&mut self, first: usize, stage: usize, looks: &mut Looks<V>, cpu: impl Cpu) {
+        let end = self.hashes.len().min(first + V::COUNT);
+        if first >= end {
+            return;
+        }
+        match stage {
+            0 => looks.begin(&self.lookup, V::first_of(&self.hashes[first..])),
+            1 => looks.locate(&self.lookup, V::first_of(&self.hashes[first..])),
+            2 => looks.find_unary(&self.lookup),
+            3 => looks.find_candidates(&self.lookup, cpu),
+            _ => looks.answer(&self.lookup, &mut self.answers[first..end]),
+        }
+    }
+
+    /// Looks go through the stages in groups, one group behind the other: while a group is at one stage, the lines that
+    /// others have asked for arrive.
+    #[inline(always)]
+    fn run_in_groups<C: Cpu, const VECTORS: usize>(mut self, cpu: C) {
+        let count = self.hashes.len().div_ceil(GROUP_LOOKS);
+        let mut groups = [[Looks::<C::Lanes>::none(); VECTORS]; STAGES];
+        for step in 0..count + STAGES - 1 {
+            // The last stage goes first, so that the next group finds the place free.
+            for stage in (0..STAGES).rev() {
+                let Some(group) = step.checked_sub(stage).filter(|group| *group < count) else {
+                    continue;
+                };
+                for (turn, looks) in groups[group % STAGES].iter_mut().enumerate() {
+                    let first = group * GROUP_LOOKS + turn * C::Lanes::COUNT;
+                    self.step(first, stage, looks, cpu);
+                }
+            }
+        }
+    }
+}
+
+/// Many looks, compiled for this processor.
+struct All<'a, P>(SomeLooks<'a, P>);
 
 impl<P: FilePages> Work for All<'_, P> {
     type Output = ();
 
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) {
-        const EIGHTH: usize = GROUP_LOOKS / 8;
+        const EIGHTH: usize = GROUP_LOOKS / MOST_LANES;
         match C::Lanes::COUNT {
-            8 => self.run_in_groups::<C, EIGHTH>(cpu),
-            _ => self.run_in_groups::<C, GROUP_LOOKS>(cpu),
+            MOST_LANES => self.0.run_in_groups::<C, EIGHTH>(cpu),
+            _ => self.0.run_in_groups::<C, GROUP_LOOKS>(cpu),
         }
     }
 }
 
-impl<P: FilePages> All<'_, P> {
-    /// Looks go through the stages in groups, one group behind the other: while a group is at one stage, the lines that
-    /// others have asked for arrive.
+/// Fewer looks than make a group: one lane for each, so that none waits for another's line.
+struct Few<'a, P>(SomeLooks<'a, P>);
+
+impl<P: FilePages> Work for Few<'_, P> {
+    type Output = ();
+
     #[inline(always)]
-    fn run_in_groups<C: Cpu, const VECTORS: usize>(self, cpu: C) {
-        let lookup = self.lookup;
-        let count = self.hashes.len().div_ceil(GROUP_LOOKS);
-        let mut groups = [[Looks::<C::Lanes>::none(); VECTORS]; STAGES];
-        for step in 0..count + STAGES - 1 {
-            for stage in (0..STAGES).rev() {
-                let Some(group) = step.checked_sub(stage).filter(|group| *group < count) else {
-                    continue;
-                };
-                let first = group * GROUP_LOOKS;
-                for (turn, looks) in groups[group % STAGES].iter_mut().enumerate() {
-                    let first = first + turn * C::Lanes::COUNT;
-                    if first >= self.hashes.len() {
-                        break;
-                    }
-                    let hashes = &self.hashes[first..];
-                    match stage {
-                        0 => looks.begin(&lookup, C::Lanes::first_of(hashes)),
-                        1 => looks.locate(&lookup, C::Lanes::first_of(hashes)),
-                        2 => looks.find_unary(&lookup),
-                        3 => looks.find_candidates(&lookup, cpu),
-                        _ => {
-                            let end = self.hashes.len().min(first + C::Lanes::COUNT);
-                            looks.answer(&lookup, &mut self.answers[first..end]);
-                        }
-                    }
-                }
+    fn run<C: Cpu>(mut self, cpu: C) {
+        let mut looks = [Looks::<Single>::none(); GROUP_LOOKS];
+        let count = self.0.hashes.len();
+        for stage in 0..STAGES {
+            for (turn, look) in looks.iter_mut().enumerate().take(count) {
+                self.0.step(turn, stage, look, cpu);
             }
         }
     }

@@ -190,7 +190,7 @@ fn look_with_memory_full(path: &Path, looks: u64) -> Result<(), Box<dyn Error>> 
     wait_for_start()?;
     let store = Options::new().open(path)?;
     // As many keys as the file has pages bring two thirds of these into memory, which has room for fewer.
-    let pages = path.metadata()?.len() / PAGE_BYTES as u64;
+    let pages = path.metadata()?.len() / PAGE_BYTES;
     let first = ABSENT + looks;
     for begin in (first..first + pages).step_by(1024) {
         let batch: Vec<u64> = (begin..begin + 1024).map(hash).collect();
