@@ -62,7 +62,7 @@ impl<P: FilePages> Lookup<'_, P> {
         };
         match are_few {
             true => dispatch::run(Few(looks)),
-            false => dispatch::run_wide(All(looks)),
+            false => dispatch::run_in_lanes(All(looks)),
         }
     }
 
@@ -171,6 +171,7 @@ struct Looks<V: Lanes> {
 }
 
 impl<V: Lanes> Looks<V> {
+    #[inline(always)]
     fn none() -> Self {
         let none = V::of(0);
         Self {

@@ -94,6 +94,13 @@ pub(super) fn state_of(file: &File) -> io::Result<FileState> {
     Ok(state(&fs::fstat(file)?))
 }
 
+#[cfg_attr(
+    target_arch = "x86_64",
+    expect(
+        clippy::useless_conversion,
+        reason = "elsewhere the number of links has 32 bits"
+    )
+)]
 fn state(found: &Stat) -> FileState {
     FileState {
         id: FileId {
@@ -105,7 +112,7 @@ fn state(found: &Stat) -> FileState {
             user: found.st_uid,
             group: found.st_gid,
         },
-        links: found.st_nlink,
+        links: found.st_nlink.into(),
     }
 }
 
