@@ -54,6 +54,32 @@ pub(crate) fn check(
     }
 }
 
+/// Reads and checks all fences of a segment of `pages` pages, whose range they divide. They lie from the page `first` on, of
+/// which and those behind `page` returns the bytes.
+pub(crate) fn read(
+    pages: u32,
+    first: u64,
+    generation: u64,
+    mut range: Range<u64>,
+    page: impl Fn(u64) -> [u8; PAGE_BYTES],
+) -> Result<Vec<u64>, SegmentFault> {
+    let (begin, pages) = (range.start, pages as usize);
+    let mut found = Vec::with_capacity(pages);
+    for number in first..first + fence_pages(pages as u32) {
+        let bytes = page(number);
+        let count = FENCES_IN_PAGE.min(pages - found.len());
+        check(&bytes, number, generation, count, range.clone())?;
+        let fences = bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count);
+        found.extend(fences.map(|fence| u64::from_le_bytes(*fence)));
+        // The next page's fences are above the last of this one.
+        range.start = found.last().map_or(range.start, |last| last + 1);
+    }
+    match found.first() == Some(&begin) {
+        true => Ok(found),
+        false => Err(SegmentFault::Fences { number: first }),
+    }
+}
+
 /// Returns the page of a segment to which a fingerprint of its range belongs, where `fence` returns the fence of a page and
 /// the search begins at `guess`.
 #[inline(always)]
@@ -126,6 +152,26 @@ mod tests {
             assert!(u64::from(pages) + fence_pages(pages) <= room, "{room}");
             let more = u64::from(pages + 1) + fence_pages(pages + 1);
             assert!(more > room, "{room}");
+        }
+    }
+
+    #[test]
+    fn fences_rise_from_page_to_page_and_the_first_is_where_the_range_begins() {
+        let fences: Vec<u64> = (0..1100).map(|number| 1000 + number * 10).collect();
+        let told = |fences: &[u64], begin: u64| {
+            let written = pages(fences);
+            let page = |number| written[(number - 70) as usize];
+            read(fences.len() as u32, 70, 4, begin..20_000, page)
+        };
+        assert_eq!(told(&fences, 1000), Ok(fences.clone()));
+        assert_eq!(told(&fences, 999), Err(SegmentFault::Fences { number: 70 }));
+        // The last fence of a page or the first of the next: one of them is wrong.
+        for (index, fence) in [(509, 6100), (509, 6105), (510, 6090), (1020, 11_190)] {
+            let mut wrong = fences.clone();
+            wrong[index] = fence;
+            let number = 70 + (index as u64 + 1) / 510;
+            let expected = Err(SegmentFault::Fences { number });
+            assert_eq!(told(&wrong, 1000), expected, "{index} is {fence}");
         }
     }
 

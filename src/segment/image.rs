@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::draft::Draft;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
-use super::fences::{self, FENCES_IN_PAGE, place};
+use super::fences::{self, place};
 use super::merge::Changes;
 use super::packer::Packer;
 use crate::codec::u64_at;
@@ -149,21 +149,13 @@ impl<'a> Image<'a> {
 
     /// Checks the fences, without which no page can be found.
     pub(crate) fn check_fences(&self) -> Result<(), SegmentFault> {
-        let mut range = self.segment.first..self.end;
-        let mut left = self.pages.len();
-        for (number, page) in (self.segment.first_fence_page()..).zip(self.fence_pages) {
-            let count = left.min(FENCES_IN_PAGE);
-            fences::check(page, number, self.segment.generation, count, range.clone())?;
-            left -= count;
-            // The next page's fences are above the last of this one.
-            range.start = self.fence(self.pages.len() - left - 1).saturating_add(1);
-        }
-        match self.fence(0) == self.segment.first {
-            true => Ok(()),
-            false => Err(SegmentFault::Fences {
-                number: self.segment.first_fence_page(),
-            }),
-        }
+        let range = self.segment.first..self.end;
+        let first = self.segment.first_fence_page();
+        let page = |number| self.fence_pages[(number - first) as usize];
+        let Segment {
+            pages, generation, ..
+        } = self.segment;
+        fences::read(pages, first, generation, range, page).map(drop)
     }
 
     fn fence(&self, index: usize) -> u64 {

@@ -12,10 +12,12 @@ use crate::sys::cpu::lanes::{Lanes, Mask, Single};
 
 /// Looks that are at the same stage together: enough for lines to arrive while a group is at the other stages.
 const GROUP_LOOKS: usize = 16;
-/// The word of a page with the first fingerprint of its range: there a look into the page begins.
+/// A word in the line of a page where a look into it begins.
 const FRONT: u64 = 2;
 /// A word in the second line of a page.
 const SECOND_LINE: u64 = 8;
+/// What a look reads that has no page of its own: this page is always there, and is no hole.
+const HEADER_PAGE: u64 = 0;
 /// The steps of a look.
 const STAGES: usize = 5;
 /// The most lanes of any processor.
@@ -101,8 +103,16 @@ impl<P: FilePages> Lookup<'_, P> {
         if self.segments.is_empty() {
             return None;
         }
-        let found = self.find_page(hash, self.space.fingerprint(hash));
-        found.ok().map(|(_, page)| page)
+        let fingerprint = self.space.fingerprint(hash);
+        let start = self.index.start(Single::of(hash));
+        let near = self.index.find(start, Single::of(fingerprint));
+        match near.is_there {
+            true => Some(near.page.lane(0)),
+            false => {
+                let found = self.find_page(hash, fingerprint);
+                found.ok().map(|(_, page)| page)
+            }
+        }
     }
 
     /// Checks the pages on the way of a hash, and returns the page on which it lies and the fence of that.
@@ -222,7 +232,7 @@ impl<V: Lanes> Looks<V> {
                 Ok(found) => found,
                 Err(_) => {
                     failed = failed | V::Mask::only(lane);
-                    (lookup.segments[0].first_page, 0)
+                    (HEADER_PAGE, 0)
                 }
             };
         }
@@ -302,7 +312,7 @@ impl<P: FilePages> SomeLooks<'_, P> {
         let count = self.hashes.len().div_ceil(GROUP_LOOKS);
         let mut groups = [[Looks::<C::Lanes>::none(); VECTORS]; STAGES];
         for step in 0..count + STAGES - 1 {
-            // The last stage goes first, so that the next group finds the place free.
+            // Each stage has another group.
             for stage in (0..STAGES).rev() {
                 let Some(group) = step.checked_sub(stage).filter(|group| *group < count) else {
                     continue;

@@ -18,7 +18,8 @@ const CHECKED: u64 = 1 << 63;
 
 /// The fences of all segments, and where to begin. The system allocates memory only for the parts in use.
 ///
-/// Each word is 0 until it gets its only value, so it may be read at any time and in any order; [`CHECKED`] comes to it.
+/// Each word is 0 until it gets its only value, so it may be read at any time and in any order; [`CHECKED`] comes to it. Of
+/// segments whose room is being written again, a word may get any value: no look through them is believed then.
 #[derive(Debug)]
 pub(crate) struct PageIndex {
     /// The bits of a hash that are not looked at.
@@ -34,7 +35,7 @@ pub(crate) struct PageIndex {
 /// A page for each lane.
 #[derive(Clone, Copy)]
 pub(crate) struct FoundPage<V: Lanes> {
-    /// The lanes whose page is the right one, and checked. All else is true of those only.
+    /// The lanes whose page is the right one, and checked. All else is meant of those only.
     pub(crate) is_there: V::Mask,
     pub(crate) page: V,
     pub(crate) fence: V,
@@ -309,8 +310,13 @@ mod tests {
     /// Pages of an ordinary store, each a little shorter or longer than the others: a look-up has no search.
     #[test]
     fn pages_that_are_spread_evenly_are_found_at_once() {
-        let space = Space::new(1 << 40).unwrap();
-        for pages in [1, 2, 3, 1000, 1023, 1024, 1500, 2047, 2048] {
+        let counts = [1, 2, 3, 1000, 1023, 1024, 1500, 2047, 2048];
+        // In the largest space a range ends where the highest bit begins.
+        for (pages, bits) in counts
+            .into_iter()
+            .flat_map(|pages| [(pages, 40), (pages, 63)])
+        {
+            let space = Space::new(1 << bits).unwrap();
             let width = space.count() / pages;
             let uneven = |page: u64| crate::hash::finalise(page) % (width / 8);
             let fences =
@@ -326,7 +332,10 @@ mod tests {
             let found = hashes.filter(|hash| asked.found(&asked.index, *hash).is_some());
             let found = found.count();
             // Where an interval of hashes reaches into the next segment, there is one.
-            assert!(found > 9950, "{pages} pages: {found} of 10000");
+            assert!(
+                found > 9950,
+                "{pages} pages of {bits} bits: {found} of 10000"
+            );
         }
     }
 }

@@ -7,7 +7,7 @@ use super::absence_filter::{AbsenceFilter, FILTERED_AT_ONCE};
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
-use super::fences::{self, FENCES_IN_PAGE};
+use super::fences;
 use super::lookup::{FilePages, Lookup};
 use super::page_index::PageIndex;
 use super::reuse::has_passed;
@@ -15,7 +15,7 @@ use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::space::Space;
-use crate::page::{PAGE_BYTES, PAGE_WORDS, PAYLOAD_OFFSET};
+use crate::page::{PAGE_BYTES, PAGE_WORDS};
 use crate::sys::cpu::lanes::Lanes;
 use crate::sys::{Map, Parts};
 
@@ -116,17 +116,9 @@ impl SegmentPages {
     fn fences(&self, index: usize) -> Result<Vec<u64>, SegmentFault> {
         let segment = &self.segments[index];
         let range = range(&self.segments, index, self.space);
-        let mut left = segment.pages as usize;
-        let mut found = Vec::with_capacity(left);
-        for number in segment.first_fence_page()..segment.extent().end {
-            let count = left.min(FENCES_IN_PAGE);
-            let bytes = self.copy(number);
-            fences::check(&bytes, number, segment.generation, count, range.clone())?;
-            let fences = bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count);
-            found.extend(fences.map(|fence| u64::from_le_bytes(*fence)));
-            left -= count;
-        }
-        Ok(found)
+        let first = segment.first_fence_page();
+        let page = |number| self.copy(number);
+        fences::read(segment.pages, first, segment.generation, range, page)
     }
 
     /// Checks a page whose range begins with a fence. Returns whether its front is short.

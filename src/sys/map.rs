@@ -54,7 +54,8 @@ impl<const N: usize> Words<'_, N> {
 pub(crate) struct Parts<'a, const N: usize>(&'a [[AtomicU64; N]]);
 
 impl<const N: usize> Parts<'_, N> {
-    /// Returns a word of a part for each lane, the one with an index modulo `N`.
+    /// Returns a word of a part for each lane, the one with an index modulo `N`. The place of a
+    /// part whose bytes have no number below 2^64 wraps.
     ///
     /// # Panics
     /// Panics if there is no such part.

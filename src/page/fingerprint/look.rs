@@ -1,7 +1,8 @@
 //! Looking for fingerprints in pages, one in each lane, each in a page of its own.
 //!
-//! A look has three steps, each of which reads words that the one before has told of. All lanes take the same steps, without
-//! branches; looks that turn out to be in vain go on without doing harm.
+//! A look has three steps, each of which reads words that the one before has told of. All lanes take the same steps. Only
+//! where some have more to do than nearly all looks is there a branch; looks that turn out to be in vain go on without
+//! doing harm.
 //!
 //! Nothing outside of the page is read, whatever it holds. What a look says means something only for a page that was
 //! checked.

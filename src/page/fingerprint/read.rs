@@ -1,7 +1,7 @@
 //! Reading a page.
 //!
-//! A page is hostile until [`check`] has passed it. [`contains`] and [`decode`] read nothing outside of the page and end
-//! soon whatever it holds, but what they return means something only for a page that was checked.
+//! A page is hostile until [`check`] has passed it. [`decode`] reads nothing outside of the page and ends soon whatever it
+//! holds, but what it returns means something only for a page that was checked.
 
 use std::ops::Range;
 

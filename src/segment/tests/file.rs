@@ -222,12 +222,21 @@ pub(super) struct Damaged<'a> {
     pub(super) are_fences_whole: bool,
 }
 
+impl Damaged<'_> {
+    /// Asserts that no page is read that doesn't stand the check: it may be a hole. The file's header is none of them.
+    fn expect_whole(self, pages: impl Lanes) {
+        pages.for_each(|page| assert!(page == 0 || !page.is_multiple_of(self.every), "{page}"));
+    }
+}
+
 impl FilePages for Damaged<'_> {
     fn word<V: Lanes>(self, page: V, index: V) -> V {
+        self.expect_whole(page);
         self.file.word(page, index)
     }
 
     fn bytes<V: Lanes>(self, page: V, byte: V) -> V {
+        self.expect_whole(page);
         FilePages::bytes(self.file, page, byte)
     }
 

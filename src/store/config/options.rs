@@ -252,7 +252,8 @@ impl Options {
     /// them since.
     ///
     /// When several threads look up or insert large batches at once, each but the first takes another thirty-second of
-    /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size).
+    /// these bytes. In addition, a handle uses one bit per page of the filter (1/32768 of its size), or
+    /// for a [`Kind::Fingerprint`] 12 to 16 bytes.
     ///
     /// By default, a handle that fills a store of [`Kind::Fingerprint`] with one buffer after another also keeps a filter of
     /// absent keys in memory, with 3 to 12 bits for each key: at most a sixteenth of the memory that the process may have, and

@@ -177,14 +177,15 @@ impl Lanes for Single {
 
     #[inline(always)]
     fn gather(words: &[AtomicU64], indexes: Self) -> Self {
-        Self(words[indexes.0 as usize].load(Ordering::Relaxed))
+        Self(words[place(indexes.0)].load(Ordering::Relaxed))
     }
 
     #[inline(always)]
     fn gather_bytes(words: &[AtomicU64], bytes: Self) -> Self {
-        let word = |byte: usize| u64::from_le(words[byte / 8].load(Ordering::Relaxed));
-        let (byte, passed) = (bytes.0 as usize, bytes.0 % 8 * 8);
-        Self(word(byte) >> passed | word(byte + 7) << 1 << (63 - passed))
+        let word = |byte: u64| u64::from_le(words[place(byte / 8)].load(Ordering::Relaxed));
+        let passed = bytes.0 % 8 * 8;
+        let (first, last) = (word(bytes.0), word(bytes.0.saturating_add(7)));
+        Self(first >> passed | last << 1 << (63 - passed))
     }
 
     #[inline(always)]
@@ -194,12 +195,12 @@ impl Lanes for Single {
 
     #[inline(always)]
     fn shl(self, bits: Self) -> Self {
-        Self(self.0.checked_shl(bits.0 as u32).unwrap_or(0))
+        Self(if bits.0 < 64 { self.0 << bits.0 } else { 0 })
     }
 
     #[inline(always)]
     fn shr(self, bits: Self) -> Self {
-        Self(self.0.checked_shr(bits.0 as u32).unwrap_or(0))
+        Self(if bits.0 < 64 { self.0 >> bits.0 } else { 0 })
     }
 
     #[inline(always)]
@@ -247,6 +248,12 @@ impl Lanes for Single {
     fn where_or(self, mask: bool, other: Self) -> Self {
         if mask { self } else { other }
     }
+}
+
+/// Returns a word's place in a list; one that no list has where numbers of this size are too small.
+#[inline(always)]
+fn place(index: u64) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
 }
 
 impl Mask for bool {

@@ -101,8 +101,8 @@ fn load_bytes(words: &[AtomicU64], offsets: __m512i) -> __m512i {
     assert!(are_beyond == 0, "a place beyond the last word");
     let mut found = _mm512_setzero_si512();
     // SAFETY: the instruction reads eight bytes at each offset, all of which are in `words`. The compiler doesn't see what it
-    // reads, so other threads may store there meanwhile: the processor reads words whole that are aligned, and of others
-    // the parts in each word.
+    // reads, so other threads may store there meanwhile: the processor reads words whole that are aligned. Who asks for
+    // others takes any bytes.
     unsafe {
         asm!(
             "kxnorw {all}, {all}, {all}",
@@ -159,7 +159,7 @@ impl Lanes for Eight {
 
     #[inline(always)]
     fn gather(words: &[AtomicU64], indexes: Self) -> Self {
-        // No index becomes a smaller one.
+        // None becomes one that there is.
         let offsets = indexes.min(Self::of(u64::MAX / 8)).shl(Self::of(3));
         Self::gather_bytes(words, offsets)
     }
