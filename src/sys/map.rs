@@ -243,3 +243,48 @@ fn read_exact_at(file: &File, out: &mut [u8], offset: u64) -> io::Result<()> {
 fn read_exact_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
     Err(io::ErrorKind::Unsupported.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::cpu::dispatch::{Baseline, Cpu, Work, run_wide};
+    use super::*;
+
+    /// What is gathered of a map of two parts, of bytes that count on.
+    struct Gathered<'a>(&'a Map);
+
+    impl Work for Gathered<'_> {
+        type Output = Vec<u64>;
+
+        fn run<C: Cpu>(self, _cpu: C) -> Vec<u64> {
+            let parts = self.0.parts::<512>();
+            let of = C::Lanes::of;
+            let bytes = |part, byte| parts.gather_bytes(of(part), of(byte)).lane(0);
+            let word = |part, index| parts.gather(of(part), of(index)).lane(0);
+            let places = [0, 1, 13, 4087, 4088, 4089, 1 << 20, u64::MAX];
+            let all = places
+                .into_iter()
+                .flat_map(|byte| [bytes(0, byte), bytes(1, byte)]);
+            all.chain([word(0, 511), word(1, 512), word(1, 513)])
+                .collect()
+        }
+    }
+
+    /// Bytes that are read while they are written again may lead anywhere.
+    #[test]
+    fn nothing_is_gathered_from_beyond_a_part() {
+        let file = tempfile::tempfile().unwrap();
+        let numbers: Vec<u8> = (0..8192_u32).map(|byte| ((byte * 7) >> 3) as u8).collect();
+        io::Write::write_all(&mut &file, &numbers).unwrap();
+        let map = Map::new(&file, 0, 8192).unwrap();
+        let number =
+            |begin: usize| u64::from_le_bytes(numbers[begin..begin + 8].try_into().unwrap());
+        let begins = [0, 1, 13, 4087, 4088, 4088, 4088, 4088];
+        let bytes = begins
+            .into_iter()
+            .flat_map(|begin| [number(begin), number(4096 + begin)]);
+        let words = [4088, 4096, 4104].map(number);
+        let expected = Vec::from_iter(bytes.chain(words));
+        assert_eq!(Gathered(&map).run(Baseline), expected);
+        assert_eq!(run_wide(Gathered(&map)), expected);
+    }
+}
