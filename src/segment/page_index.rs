@@ -117,6 +117,11 @@ impl PageIndex {
             // Another thread may have checked the page before.
             self.fences.words()[page as usize].fetch_or(*fence, Ordering::Relaxed);
         }
+        self.set_loaded(segment, range, space);
+    }
+
+    /// Records that all fences of a segment are there, and where its hashes begin.
+    fn set_loaded(&self, segment: &Segment, range: Range<u64>, space: Space) {
         self.set_starts(segment, range.clone(), space);
         // A fingerprint can't be above the greatest, so it may be behind all others.
         let end = range.end.min(!CHECKED);
@@ -172,7 +177,7 @@ impl PageIndex {
         for page in segment.first_page..segment.first_fence_page() {
             self.fences.words()[page as usize].store(other.word(page), Ordering::Relaxed);
         }
-        self.load(segment, range, &[], space);
+        self.set_loaded(segment, range, space);
     }
 }
 

@@ -120,6 +120,12 @@ impl<V: Lanes> Unary<V> {
         }
     }
 
+    /// Returns where the group's low parts begin.
+    #[inline(always)]
+    fn lows(&self) -> V {
+        self.begin + V::of(GROUP_PARTS as u64) + self.count
+    }
+
     /// Returns the words between which the bits lie, most likely, for prefetches.
     #[inline(always)]
     pub(crate) fn words(&self) -> [V; 2] {
@@ -167,10 +173,9 @@ impl<V: Lanes> Unary<V> {
         cpu: impl Cpu,
     ) -> V {
         let step = V::of(COUNTED_SLOWLY);
-        let lows = self.begin + V::of(GROUP_PARTS as u64) + self.count;
         let (mut bit, mut zeros) = (self.begin, self.zeros);
         let mut todo = lanes & V::of(0).is_below(zeros);
-        found = lows.where_or(todo, found);
+        found = self.lows().where_or(todo, found);
         while todo.any() {
             let some = !pages.bits(bit, step) & V::of((1 << COUNTED_SLOWLY) - 1);
             let count = some.count_ones();
@@ -179,7 +184,7 @@ impl<V: Lanes> Unary<V> {
             found = place.where_or(todo & !is_behind, found);
             zeros = zeros - count;
             bit = bit + step;
-            todo = todo & is_behind & bit.is_below(lows);
+            todo = todo & is_behind & bit.is_below(self.lows());
         }
         found
     }
@@ -191,12 +196,11 @@ impl<V: Lanes> Unary<V> {
         // Each zero before belongs to no offset, each one to one.
         let place = (bit - self.begin - self.zeros) & V::of(0xFFFF);
         let ones = pages.bits(bit, V::of(3));
-        let lows = self.begin + V::of(GROUP_PARTS as u64) + self.count;
         let is_one = (ones & V::of(1)).is_equal(V::of(1));
         let are_any = self.may_be & is_one & place.is_below(self.count);
         let left = self.count - place;
         let are_two = are_any & (ones & V::of(3)).is_equal(V::of(3)) & V::of(1).is_below(left);
-        let first = (lows + place.times(self.low_bits)).where_or(are_any, bit);
+        let first = (self.lows() + place.times(self.low_bits)).where_or(are_any, bit);
         Candidates {
             are_any,
             low: self.low,
