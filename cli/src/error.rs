@@ -203,9 +203,9 @@ pub enum CliError {
     DanglingLink { path: PathBuf },
 
     #[error(
-        "{path}: is not a regular file, and only a regular file can be cut back to what was committed; print to standard output"
+        "{path}: is {what}, and only a regular file with a name can be cut back to what was committed; leave out -o and print to standard output"
     , path = path.display())]
-    OutputIsNoFile { path: PathBuf },
+    OutputIsNoFile { path: PathBuf, what: &'static str },
 
     #[error("{path}: is the store itself; name another file to print to", path = path.display())]
     OutputIsStore { path: PathBuf },
@@ -224,6 +224,30 @@ pub enum CliError {
         "{path}: {why}, so this run can't continue where the last one was cut off; restore the file, or name another one (what is committed is not printed again)"
     , path = path.display())]
     OutputChanged { path: PathBuf, why: String },
+
+    /// What follows the committed bytes may be good lines.
+    #[error(
+        "{path}: has {length} bytes, of which this store knows {known}: {why}; keep all of them and append (--output-longer keep), or cut the file to what the store knows (--output-longer cut)",
+        path = path.display(), known = known.map_or("none".to_owned(), |known| known.to_string())
+    )]
+    OutputLonger {
+        path: PathBuf,
+        length: u64,
+        known: Option<u64>,
+        why: &'static str,
+    },
+
+    #[error(
+        "{path}: this store knows nothing of it, so there is nothing to cut it to; append to it (--output-longer keep), or name another file",
+        path = path.display()
+    )]
+    OutputUnknown { path: PathBuf },
+
+    #[error(
+        "{path}: was removed, renamed or replaced while this run wrote to it; put it back, and run this again on the same input",
+        path = path.display()
+    )]
+    OutputGone { path: PathBuf },
 
     #[error(
         "{path}: is not transactional, and only a transactional store can keep each line exactly once in a file; create one with `everseen create --transactional`, or append standard output (>>)"
@@ -327,7 +351,10 @@ impl CliError {
 
     /// Returns whether something can't be printed, and therefore must not be remembered.
     pub fn is_output(&self) -> bool {
-        matches!(self, CliError::Output(_) | CliError::OutputFile { .. })
+        matches!(
+            self,
+            CliError::Output(_) | CliError::OutputFile { .. } | CliError::OutputGone { .. }
+        )
     }
 
     /// Returns whether the reader of the output has closed it, which is its right and not an error.

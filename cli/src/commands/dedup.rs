@@ -14,7 +14,7 @@ use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
 use crate::options::units as size;
 use crate::options::window::Window;
-use crate::output::exact_file::Target;
+use crate::output::exact_file::{Longer, Target};
 use crate::output::format as human;
 use crate::output::{Output, tell, tell_json};
 use crate::pipeline::deferred_claims as deferred;
@@ -54,12 +54,20 @@ pub struct Args {
     /// Append to this file instead of standard output; it holds each line exactly once, however runs end
     ///
     /// Each commit records the length of the file in the store. The next run with this store and file cuts off what a
-    /// killed run has written after its last commit. If the file was replaced or shortened meanwhile, that is an error.
-    /// Everything that was there before a run, or was appended after a run that ended (by itself, by a signal or with
-    /// an error), stays. Until then, let nothing else write to the file. The store must be transactional; it has room
-    /// for some 400 such files.
+    /// killed run has written after its last commit. If the file was replaced or shortened meanwhile, or has more than the
+    /// store knows of (--output-longer), that is an error. Everything that was there before a run, or was appended after a
+    /// run that ended (by itself, by a signal or with an error), stays. Until then, let nothing else write to the file.
+    /// The store must be transactional; it has room for some 400 such files.
     #[arg(short, long, value_name = "FILE", value_parser = named_file())]
     output: Option<PathBuf>,
+
+    /// Where the file of -o has more than the store knows of: cut it to what the store knows, or keep all of it and append
+    ///
+    /// That happens if the store was restored from a copy that is older than the file, or if another store has written to
+    /// the file. Then the lines that the store doesn't know may be good ones, and without this option the run is refused.
+    /// With `keep`, lines of them may be printed again. What a killed run has left is cut off in any case.
+    #[arg(long, value_name = "WHAT", requires = "output")]
+    output_longer: Option<Longer>,
 
     /// Commit after this many lines, and at the end; earlier if the buffer is too small, or after a second
     #[arg(long, value_name = "N", default_value = "1M", value_parser = size::positive_count)]
@@ -115,7 +123,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     let options = args.new_store.apply(options).label(&input.reading.label());
     let (store, output) = match &args.output {
-        Some(path) => open_with_file(options, &args.store, &mut input, path)?,
+        Some(path) => open_with_file(options, &args, &mut input, path)?,
         None => {
             let output = Output::stdout()?;
             input.ensure_apart_from(output.file())?;
@@ -167,16 +175,19 @@ fn open(options: &Options, path: &Path, input: &mut Input) -> Result<Store, CliE
 /// Opens a store and a file that should hold each line once.
 fn open_with_file(
     options: Options,
-    store_path: &Path,
+    args: &Args,
     input: &mut Input,
     path: &Path,
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
     let options = options.writer(&target.writer());
-    let store = open(&options, store_path, input)?;
-    let sink = target.open(&store, store_path)?;
-    Ok((store, Output::to_file(sink)?))
+    let store = open(&options, &args.store, input)?;
+    let opened = target.open(&store, &args.store, args.output_longer)?;
+    if let Some(notice) = opened.notice.filter(|_| !args.summing.quiet) {
+        tell(format_args!("everseen: {notice}"));
+    }
+    Ok((store, Output::to_file(opened.sink)?))
 }
 
 fn stats(claimed: &Claimed, urls: &str) -> String {

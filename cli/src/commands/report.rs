@@ -80,6 +80,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 
 /// Refuses to overwrite what may be of value.
 fn check_replaceable(path: &Path) -> Result<(), CliError> {
+    // Reading a pipe would wait for what this command is to write.
+    if fs::metadata(path).is_ok_and(|file| !file.is_file() && !file.is_dir()) {
+        return Ok(());
+    }
     let mut start = Vec::new();
     let read = File::open(path)
         .map(|file| file.take(BEGINNING.len() as u64))

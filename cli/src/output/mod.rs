@@ -147,11 +147,12 @@ impl Output {
     /// reader has taken all but as much as a pipe of the usual size holds.
     pub fn sync(&mut self) -> Result<(), CliError> {
         self.flush()?;
+        if let Some(sink) = self.sink.as_ref().filter(|_| self.unsynced) {
+            self.unsynced = false;
+            return sink.sync();
+        }
         let synced = match (&self.to, self.pipe) {
-            (Some(to), _) if self.regular.is_some() && self.unsynced => {
-                let noted = || self.sink.as_ref().map_or(Ok(()), Sink::note);
-                to.get_ref().sync_data().and_then(|()| noted())
-            }
+            (Some(to), _) if self.regular.is_some() && self.unsynced => to.get_ref().sync_data(),
             (Some(to), Some(pipe)) if self.unsynced => pipe.wait_until_read(to.get_ref()),
             _ => Ok(()),
         };

@@ -230,11 +230,13 @@ impl<'s> Claims<'s> {
     }
 
     /// Commits a note that the run left its output in its final state, if everything printed is committed.
-    fn end(&mut self) -> everseen::Result<()> {
-        match &self.sink {
-            Some(sink) if self.new == 0 => self.store.commit_with(&sink.tag(true)).map(drop),
-            _ => Ok(()),
-        }
+    fn end(&mut self) -> Result<(), CliError> {
+        let Some(sink) = self.sink.as_ref().filter(|_| self.new == 0) else {
+            return Ok(());
+        };
+        sink.ensure_name()?;
+        self.store.commit_with(&sink.tag(true))?;
+        sink.ended()
     }
 }
 
@@ -369,6 +371,9 @@ impl Job for Claims<'_> {
             }
             let tag = self.sink.as_ref().map(|sink| sink.tag(false));
             self.store.commit_with(&tag.unwrap_or_default())?;
+            if let Some(sink) = &self.sink {
+                sink.committed();
+            }
         }
         (self.items, self.new, self.since) = (0, 0, None);
         Ok(())

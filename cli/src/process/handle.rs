@@ -140,6 +140,36 @@ pub fn without_waiting(options: &mut OpenOptions) {
 #[cfg(not(unix))]
 pub fn without_waiting(_: &mut OpenOptions) {}
 
+/// Makes opening a link an error, and opening a file without a peer not wait.
+#[cfg(unix)]
+pub fn without_following(options: &mut OpenOptions) {
+    use rustix::fs::OFlags;
+    use std::os::unix::fs::OpenOptionsExt;
+    options.custom_flags((OFlags::NOFOLLOW | OFlags::NONBLOCK).bits() as i32);
+}
+
+/// Does nothing: links are rare here.
+#[cfg(not(unix))]
+pub fn without_following(_: &mut OpenOptions) {}
+
+/// Says what a file is that can't be an output by name.
+#[cfg(unix)]
+pub fn sort_of(file: &Metadata) -> &'static str {
+    use std::os::unix::fs::FileTypeExt;
+    match file.file_type() {
+        sort if sort.is_fifo() => "not a regular file but a pipe",
+        sort if sort.is_socket() => "not a regular file but a socket",
+        sort if sort.is_file() => "a file without a name",
+        _ => "not a regular file but a device",
+    }
+}
+
+/// Says what a file is that can't be an output by name.
+#[cfg(not(unix))]
+pub fn sort_of(_: &Metadata) -> &'static str {
+    "not a regular file"
+}
+
 /// Makes the names in a folder durable.
 #[cfg(unix)]
 pub fn sync_folder(folder: &Path) -> io::Result<()> {
@@ -172,31 +202,32 @@ pub fn lock(_: &File) -> io::Result<bool> {
 #[cfg(target_os = "linux")]
 const MARK: &str = "user.everseen.writer";
 
-/// Marks a file, where the file system keeps such marks.
+/// Marks a file. Returns whether the file system keeps such marks.
 #[cfg(target_os = "linux")]
-pub fn mark(file: &File, mark: &str) -> io::Result<()> {
+pub fn mark(file: &File, mark: &str) -> io::Result<bool> {
     match rustix::fs::fsetxattr(file, MARK, mark.as_bytes(), rustix::fs::XattrFlags::empty()) {
-        Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::PERM) => Ok(()),
-        done => Ok(done?),
+        Err(rustix::io::Errno::NOTSUP | rustix::io::Errno::PERM) => Ok(false),
+        done => Ok(done.map(|()| true)?),
     }
 }
 
-/// Returns the mark of a file, if it has one.
+/// Returns the mark of a file, if it has one of at most this many bytes.
 #[cfg(target_os = "linux")]
-pub fn mark_of(file: &File) -> Option<String> {
-    let mut bytes = [0; 64];
+pub fn mark_of(file: &File, longest: usize) -> Option<String> {
+    let mut bytes = vec![0; longest];
     let length = rustix::fs::fgetxattr(file, MARK, &mut bytes[..]).ok()?;
-    String::from_utf8(bytes[..length].to_vec()).ok()
+    bytes.truncate(length);
+    String::from_utf8(bytes).ok()
 }
 
-/// Marks a file, where the system keeps such marks.
+/// Returns `false`: nothing is known of marks here.
 #[cfg(not(target_os = "linux"))]
-pub fn mark(_: &File, _: &str) -> io::Result<()> {
-    Ok(())
+pub fn mark(_: &File, _: &str) -> io::Result<bool> {
+    Ok(false)
 }
 
 /// Returns the mark of a file, if it has one.
 #[cfg(not(target_os = "linux"))]
-pub fn mark_of(_: &File) -> Option<String> {
+pub fn mark_of(_: &File, _: usize) -> Option<String> {
     None
 }

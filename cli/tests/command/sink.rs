@@ -3,6 +3,9 @@
 //! Ten kills by default. The long run: `EVERSEEN_KILLS=5000 cargo test --release -p everseen-cli --test command -- --nocapture sink::kill`.
 #![cfg(unix)]
 
+mod older_store;
+mod placed;
+
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io::Write;

@@ -139,6 +139,18 @@ fn only_a_report_is_replaced() {
 }
 
 #[cfg(target_os = "linux")]
+/// To learn what is in it, a pipe would have to be read.
+#[test]
+fn a_pipe_under_a_name_gets_the_page() {
+    let lab = lab("--capacity 8k");
+    for name in ["/dev/stdout", "/dev/fd/1"] {
+        let run = lab.start(&["report", "store", "-o", name]);
+        let ran = run.wait_with_output().expect("it ran");
+        assert!(ran.status.success(), "{ran:?}");
+        assert!(ran.stdout.ends_with(b"</html>\n"));
+    }
+}
+
 #[test]
 fn processes_that_have_it_open_are_named() {
     let lab = lab("--transactional");
