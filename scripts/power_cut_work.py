@@ -255,7 +255,7 @@ class Adding(Work):
         self.kind = self.draw.choice(["bloom", "scalable", "fingerprint"])
         self.options = ["--kind", self.kind, "--fpr", "1e-9"]
         self.options += ["--capacity", "400k"] if self.kind == "bloom" else []
-        self.options += ["--transactional"] if self.transactional else []
+        self.options += ["--transactional" if self.transactional else "--no-transactional"]
         self.sure, self.open, self.next = set(), [], collections.Counter()
         self.copies = {}
 

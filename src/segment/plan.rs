@@ -73,9 +73,10 @@ impl FingerprintPlan {
         }
     }
 
-    /// Returns the largest limit for a rate: as many keys as keep it among 2^63 fingerprints.
+    /// Returns the largest limit for a rate: as many keys as keep it among 2^63 fingerprints. At least 1, with which
+    /// [`for_rate`](Self::for_rate) says why a rate is out of reach that not even one key keeps.
     pub fn most_keys(fpr: f64) -> u64 {
-        (MOST_FINGERPRINTS as f64 * fpr) as u64
+        ((MOST_FINGERPRINTS as f64 * fpr) as u64).max(1)
     }
 
     /// Returns the most keys that the store takes.
@@ -170,6 +171,15 @@ mod tests {
     fn what_makes_no_sense_is_refused() {
         let refused = |limit, fpr| FingerprintPlan::for_rate(limit, fpr).unwrap_err();
         assert_eq!(refused(0, 0.01), SizingError::CapacityZero);
+        // As many keys as there may be are at least one, so that the reason is the rate.
+        for fpr in [1e-19, 1e-300] {
+            let below = SizingError::RateBelowFloor {
+                fpr,
+                floor: hash_floor(1),
+                capacity: 1,
+            };
+            assert_eq!(refused(FingerprintPlan::most_keys(fpr), fpr), below);
+        }
         for got in [0.0, 1.0, -1.0, f64::INFINITY] {
             assert_eq!(refused(1, got), SizingError::RateOutOfRange { got });
         }

@@ -40,9 +40,11 @@ pub enum SizingError {
 
     /// A rate that no filter of 64-bit hashes can keep with this many keys.
     #[error(
-        "a rate of {fpr:e} is out of reach with {capacity} keys: a key is known by its 64-bit hash, and that alone \
-         is wrong at a rate of {} when the filter is full; ask for at least twice that rate, or for fewer keys",
-        three_digits(*floor)
+        "a rate of {fpr:e} is out of reach with {capacity} key{}: a key is known by its 64-bit hash, and that alone \
+         is wrong at a rate of {} when the filter is full; ask for at least twice that rate{}",
+        if *capacity == 1 { "" } else { "s" },
+        three_digits(*floor),
+        if *capacity == 1 { "" } else { ", or for fewer keys" }
     )]
     RateBelowFloor {
         /// The rate requested.

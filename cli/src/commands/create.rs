@@ -1,25 +1,31 @@
 //! `everseen create`: create a store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use everseen::{Hash, Kind, Options, Stats};
+use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::reading::Reading;
 use crate::input::urls::Urls;
 use crate::options::named_file::named_file;
-use crate::options::new_store::ensure_keys;
+use crate::options::new_store::{can_be_transactional, ensure_keys, warn_of_limits};
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
 use crate::output::format as human;
-use crate::output::tell;
-use crate::process::side_files;
+use crate::output::{print_json, tell};
+use crate::process::{disk, side_files};
 
 /// Create a store; never overwrites
 ///
 /// With a capacity, the store has its full size from the start and refuses more keys. Without one it grows. A store of kind
 /// fingerprint always grows, up to its capacity or limit.
+///
+/// The store is transactional, as one that `dedup` creates, unless it is of kind counting, which can't be: after a crash
+/// it returns to the last commit, so that it is never ahead of what was done with its answers. Every command commits what
+/// it did. A program that uses the library or the Python package must do so itself, or its keys are dropped when it
+/// closes the store.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -72,10 +78,14 @@ pub struct Args {
     #[arg(long, value_name = "LEVELS")]
     foldable: Option<u32>,
 
-    /// Return to the last commit after a crash, so that the store is never ahead of what was done with its answers
-    /// [default: no; with --like: as that store]
+    /// Return to the last commit after a crash [default: yes, but no for kind counting; with --like: as that store]
     #[arg(long, value_name = "yes|no", num_args = 0..=1, require_equals = true, default_missing_value = "yes", value_parser = clap::builder::BoolishValueParser::new())]
     transactional: Option<bool>,
+
+    /// Remember each key as soon as it is added, for programs that never commit. Such a store takes one run of `dedup`
+    /// at a time, and not -o
+    #[arg(long, conflicts_with = "transactional")]
+    no_transactional: bool,
 
     /// Keep no sample. By default one key in 4096 is kept exactly (fewer where that takes more than a hundredth of the
     /// store), so that `everseen info` can measure the false positive rate
@@ -87,11 +97,15 @@ pub struct Args {
 
     #[command(flatten)]
     timeout: Timeout,
+
+    /// Print what was created as JSON on standard output
+    #[arg(long)]
+    json: bool,
 }
 
 const EXAMPLES: &str = "\
 Examples:
-  everseen create visited.ever --transactional             grows; for a crawler's visited set
+  everseen create visited.ever                             grows; for a crawler's visited set
   everseen create spam.ever --capacity 50M --fpr 1e-4      of fixed size
   everseen create live.ever --kind counting --capacity 10M keys can be removed; four times as large
   everseen create open.ever --grows-to 1e9 --fpr 1e-9      grows, and keys can be removed
@@ -100,11 +114,22 @@ Examples:
   everseen create tue.ever --like mon.ever                 can be merged with mon.ever
   everseen create big.ever --capacity 1e9 --foldable 6     can be halved six times";
 
+impl Args {
+    /// Returns whether the store is to be transactional; `None` leaves that to the store that it is to be like.
+    fn is_transactional(&self) -> Option<bool> {
+        match self.transactional {
+            _ if self.no_transactional => Some(false),
+            None if self.like.is_none() => Some(can_be_transactional(self.kind)),
+            asked => asked,
+        }
+    }
+}
+
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     check_template(&args)?;
     ensure_keys(args.kind, args.capacity, args.grows_to)?;
     let mut options = args.timeout.apply(Options::new());
-    if let Some(yes) = args.transactional {
+    if let Some(yes) = args.is_transactional() {
         options = options.transactional(yes);
     }
     if args.no_sample {
@@ -149,7 +174,40 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         args.store.display(),
         described(&stats)
     ));
+    warn_of_limits(&stats, &args.store, args.capacity.or(args.grows_to));
+    if args.json {
+        print_json(&Json::of(&stats, &args.store))?;
+    }
     Ok(ExitCode::SUCCESS)
+}
+
+#[derive(Serialize)]
+struct Json {
+    path: String,
+    kind: String,
+    hash: String,
+    transactional: bool,
+    /// Absent in a store that grows in layers.
+    capacity: Option<u64>,
+    fpr_target: f64,
+    bytes: u64,
+    /// Absent where the system can't tell.
+    disk_free: Option<u64>,
+}
+
+impl Json {
+    fn of(stats: &Stats, path: &Path) -> Self {
+        Json {
+            path: path.display().to_string(),
+            kind: stats.kind.to_string(),
+            hash: stats.hash.to_string(),
+            transactional: stats.transactional,
+            capacity: stats.capacity,
+            fpr_target: stats.fpr_target,
+            bytes: stats.bytes,
+            disk_free: disk::free(path),
+        }
+    }
 }
 
 fn described(stats: &Stats) -> String {

@@ -117,7 +117,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut input = Input::open(&args.items)?;
     input.quiet = args.summing.quiet;
     let options = args.policy.apply(args.memory.options());
-    if !args.store.exists() {
+    let is_new = !args.store.exists();
+    if is_new {
         args.items.urls.ensure_url()?;
         args.new_store.ensure_keys()?;
     }
@@ -134,7 +135,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let stats_before = store.stats()?;
     args.new_store.expect(&stats_before, &args.store)?;
     if !args.summing.quiet {
-        args.new_store.warn(&stats_before, &args.store);
+        match is_new {
+            true => args.new_store.warn_of_limits(&stats_before, &args.store),
+            false => args.new_store.warn(&stats_before, &args.store),
+        }
     }
     // Held until the end.
     let _alone = match stats_before.transactional {

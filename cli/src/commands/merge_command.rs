@@ -24,8 +24,12 @@ pub struct Terms {
     fpr: Option<f64>,
 
     /// Make the result return to its last commit after a crash [default: if all stores do so]
-    #[arg(long)]
+    #[arg(long, conflicts_with = "no_transactional")]
     transactional: bool,
+
+    /// Make the result remember each key as soon as it is added, for programs that never commit
+    #[arg(long)]
+    no_transactional: bool,
 
     /// Print a report as JSON on standard output
     #[arg(long)]
@@ -38,7 +42,12 @@ impl Terms {
     }
 
     pub fn apply(&self, options: Options) -> Options {
-        let options = options.transactional(self.transactional);
+        let options = match (self.transactional, self.no_transactional) {
+            (true, _) => options.transactional(true),
+            (_, true) => options.transactional(false),
+            // As the stores are.
+            _ => options,
+        };
         match self.fpr {
             Some(fpr) => options.fpr(fpr),
             None => options,

@@ -2,12 +2,14 @@
 
 use std::path::Path;
 
-use everseen::{Kind, Options, Stats};
+use everseen::sizing::{Growth, PAGE_BYTES};
+use everseen::{DEFAULT_GROWTH, DEFAULT_TIGHTENING, Kind, Options, Stats};
 
 use crate::error::CliError;
 use crate::options::units as size;
-use crate::output::format::{many, rate, thousands};
+use crate::output::format::{bytes, many, rate, thousands};
 use crate::output::tell;
+use crate::process::disk;
 
 /// The false positive rate, unless the command line says otherwise.
 const RATE: f64 = 1e-6;
@@ -43,8 +45,7 @@ impl NewStore {
     /// Applies the description to the options of a store, which is transactional if its kind can be.
     pub fn apply(&self, options: Options) -> Options {
         let options = options.fpr(self.fpr.unwrap_or(RATE));
-        // No store is of kind counting unless it is asked for.
-        let mut options = options.transactional(self.kind != Some(Kind::Counting));
+        let mut options = options.transactional(can_be_transactional(self.kind));
         if let Some(kind) = self.kind {
             options = options.kind(kind);
         }
@@ -59,6 +60,11 @@ impl NewStore {
     /// to be created.
     pub fn ensure_keys(&self) -> Result<(), CliError> {
         ensure_keys(self.kind, self.capacity, self.grows_to)
+    }
+
+    /// Warns of what may end the use of a store that was just created.
+    pub fn warn_of_limits(&self, stats: &Stats, path: &Path) {
+        warn_of_limits(stats, path, self.capacity.or(self.grows_to));
     }
 
     /// Refuses a store that existed before and is less than what the command line asks for.
@@ -143,6 +149,68 @@ impl NewStore {
         }
         warnings
     }
+}
+
+/// Returns whether a new store of a kind can be transactional. None is of kind counting unless it is asked for.
+pub fn can_be_transactional(kind: Option<Kind>) -> bool {
+    kind != Some(Kind::Counting)
+}
+
+/// The least limit of a store that grows at which a warning is due, unless it was asked for.
+const FEW_KEYS: u64 = 1_000_000;
+
+/// Warns of what may end the use of a new store long before its capacity. `capacity` is the number that the command line
+/// names, if any.
+pub fn warn_of_limits(stats: &Stats, path: &Path, capacity: Option<u64>) {
+    let tell = |warning: String| {
+        tell(format_args!(
+            "everseen: warning: {}: {warning}",
+            path.display()
+        ));
+    };
+    let size = full_size(stats, capacity);
+    if let Some(free) = disk::free(path).filter(|free| size > *free) {
+        tell(format!(
+            "takes {} once keys lie in all of its pages, and the disk has {} free, which some {} fill; make room, ask for \
+             fewer keys or a higher rate, or leave out --capacity: a store that grows takes what its keys need",
+            bytes(size),
+            bytes(free),
+            many(keys_that_fill(free, size), "key"),
+        ));
+    }
+    if let (Kind::Fingerprint, None, Some(limit @ ..FEW_KEYS)) =
+        (stats.kind, capacity, stats.capacity)
+    {
+        tell(format!(
+            "takes {} at most, since a rate of {} leaves room for no more among 64-bit hashes; a higher --fpr does",
+            many(limit, "key"),
+            rate(stats.fpr_target),
+        ));
+    }
+}
+
+/// Returns the bytes of a new store once all of its pages, or those of its first layer, have keys; 0 if its size follows
+/// its keys.
+fn full_size(stats: &Stats, capacity: Option<u64>) -> u64 {
+    match (stats.kind, capacity) {
+        (Kind::Bloom | Kind::Counting, _) => stats.bytes,
+        (Kind::Scalable, Some(first)) => {
+            let growth = Growth::new(first, stats.fpr_target, DEFAULT_GROWTH, DEFAULT_TIGHTENING);
+            let layer = growth.and_then(|growth| growth.layer(0, first));
+            layer.map_or(0, |layer| layer.bytes())
+        }
+        _ => 0,
+    }
+}
+
+/// Returns after about how many keys the pages that have some take `free` of `size` bytes. Each key is in one page, drawn
+/// at random, so that a few keys a page touch nearly all pages.
+fn keys_that_fill(free: u64, size: u64) -> u64 {
+    let untouched = 1.0 - free as f64 / size as f64;
+    let keys = -untouched.ln() * (size / PAGE_BYTES) as f64;
+    // Two digits are as exact as the estimate.
+    let unit = 10_f64.powf(keys.max(1.0).log10().floor() - 1.0).max(1.0);
+    ((keys / unit).round() * unit) as u64
 }
 
 /// Refuses a kind of fixed capacity without a capacity, and a limit for a kind that has none.

@@ -52,11 +52,20 @@ pub fn bytes(number: u64) -> String {
     format!("{value:.1} {}", UNITS[unit])
 }
 
-/// Formats a rate with at most three significant digits: `1e-6`, `9.97e-7`.
+/// Formats a rate with at most three significant digits: `1e-6`, `9.97e-7`. One that is below 1 gets more where it would
+/// be shown as 1: `9.9999e-1`.
 pub fn rate(rate: f64) -> String {
-    let text = format!("{rate:.2e}");
+    if rate == 0.0 {
+        return "0".to_owned();
+    }
+    let rounds_up = |text: &String| rate < 1.0 && text.ends_with("e0");
+    // Seventeen digits tell any two numbers apart.
+    let texts = (2..17).map(|digits| format!("{rate:.digits$e}"));
+    let text = texts
+        .skip_while(rounds_up)
+        .next()
+        .unwrap_or_else(|| rate.to_string());
     match text.split_once('e') {
-        _ if rate == 0.0 => "0".to_owned(),
         Some((mantissa, exponent)) => {
             let mantissa = mantissa.trim_end_matches('0').trim_end_matches('.');
             format!("{mantissa}e{exponent}")
@@ -191,6 +200,10 @@ mod tests {
             (1e-6, "1e-6"),
             (9.97123e-7, "9.97e-7"),
             (0.5, "5e-1"),
+            (0.9951, "9.95e-1"),
+            (0.999999, "9.99999e-1"),
+            (0.99999951, "9.999995e-1"),
+            (1.0_f64.next_down(), "9.999999999999999e-1"),
             (1.0, "1e0"),
         ] {
             assert_eq!(rate(number), text);

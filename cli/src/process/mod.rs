@@ -1,6 +1,7 @@
 //! The process and the system: descriptors, signals, names of files that belong to a store.
 
 pub(crate) mod at_start;
+pub(crate) mod disk;
 pub(crate) mod handle;
 pub(crate) mod openers;
 pub(crate) mod pipe;

@@ -86,11 +86,10 @@ fn add_and_check_want_a_store_that_exists() {
 #[test]
 fn a_full_store_says_so_and_knows_what_it_took() {
     for command in ["add", "dedup"] {
-        for transactional in [true, false] {
+        for transactional in ["--transactional", "--no-transactional"] {
             let lab = Lab::new();
-            let mut create = vec!["create", "store", "--capacity", "10"];
-            create.extend(transactional.then_some("--transactional"));
-            lab.run(&create).expect(0);
+            lab.run(&["create", "store", "--capacity", "10", transactional])
+                .expect(0);
             let input = distinct_lines(1_000);
             lab.write("input", &input);
 

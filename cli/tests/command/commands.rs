@@ -9,15 +9,7 @@ use serde_json::Value;
 #[test]
 fn create_tells_what_it_made_and_never_overwrites() {
     let lab = Lab::new();
-    let ran = lab.run(&[
-        "create",
-        "store",
-        "--capacity",
-        "1e4",
-        "--fpr",
-        "1e-4",
-        "--transactional",
-    ]);
+    let ran = lab.run(&["create", "store", "--capacity", "1e4", "--fpr", "1e-4"]);
     assert!(
         ran.err
             .starts_with("created store: bloom, transactional, 10,000 keys, "),
@@ -152,6 +144,7 @@ fn info_as_json() {
         "0.01",
         "--hash",
         "xxh3",
+        "--no-transactional",
     ])
     .expect(0);
     let info = json(&lab.run(&["info", "fixed", "--json"]).expect(0));
@@ -166,7 +159,7 @@ fn info_as_json() {
 #[test]
 fn info_for_people() {
     let lab = Lab::new();
-    lab.run(&["create", "store", "--capacity", "12345", "--transactional"])
+    lab.run(&["create", "store", "--capacity", "12345"])
         .expect(0);
     let text = String::from_utf8(lab.run(&["info", "store"]).expect(0)).expect("text");
     for part in [

@@ -177,7 +177,8 @@ fn more_new_lines_than_the_quota_of_a_small_buffer() {
 #[test]
 fn a_store_that_is_not_transactional_is_used_as_it_is() {
     let lab = Lab::new();
-    lab.run(&["create", "store", "--capacity", "10k"]).expect(0);
+    lab.run(&["create", "store", "--capacity", "10k", "--no-transactional"])
+        .expect(0);
     let input = b"a\nb\na\n";
     assert_eq!(lab.run_on(&["dedup", "store"], input).expect(0), b"a\nb\n");
     assert_eq!(lab.run_on(&["dedup", "store"], input).expect(0), b"");

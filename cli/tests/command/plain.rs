@@ -11,9 +11,9 @@ use crate::support::{
 
 /// One of each kind.
 const CREATE: [&str; 4] = [
-    "create store --capacity 400k --fpr 1e-9",
-    "create store --fpr 1e-9 --kind scalable",
-    "create store --fpr 1e-9 --kind fingerprint",
+    "create store --no-transactional --capacity 400k --fpr 1e-9",
+    "create store --no-transactional --fpr 1e-9 --kind scalable",
+    "create store --no-transactional --fpr 1e-9 --kind fingerprint",
     "create store --capacity 400k --fpr 1e-9 --kind counting",
 ];
 
@@ -125,7 +125,7 @@ fn one_run_at_a_time_and_others_are_told_of_transactional_stores() {
 
 #[test]
 fn a_line_counts_once_in_a_counting_store() {
-    let lab = lab(CREATE[2]);
+    let lab = lab(CREATE[3]);
     lab.run_on(&["dedup", "store"], b"a\nb\na\n").expect(0);
     lab.run_on(&["dedup", "store"], b"b\na\n").expect(0);
     lab.run_on(&["remove", "store"], b"a\n").expect(0);
@@ -136,7 +136,9 @@ fn a_line_counts_once_in_a_counting_store() {
 #[test]
 fn a_full_store_has_what_was_printed() {
     for kind in ["bloom", "counting"] {
-        let lab = lab(&format!("create store --capacity 1000 --kind {kind}"));
+        let lab = lab(&format!(
+            "create store --no-transactional --capacity 1000 --kind {kind}"
+        ));
         let input = distinct_lines(2_000);
         let ran = lab.run_on(&["dedup", "store"], &input);
         ran.expect_error("1,000 keys");
@@ -149,7 +151,7 @@ fn a_full_store_has_what_was_printed() {
 #[test]
 fn lost_lines_are_still_measured() {
     let lab = lab(&format!(
-        "create store --capacity 1M --fpr 0.5 --seed {}",
+        "create store --no-transactional --capacity 1M --fpr 0.5 --seed {}",
         "5e".repeat(32)
     ));
     let input = distinct_lines(1_000_000);

@@ -42,10 +42,10 @@ fn read_lines(out: &mut impl BufRead, count: usize) -> Vec<u8> {
 fn windows_print_what_the_twin_prints() {
     let mut random = fastrand::Rng::with_seed(21);
     for (name, kind) in [
-        ("default", &["--transactional"][..]),
-        ("layers", &["--transactional", "--kind", "scalable"]),
-        ("plain", &["--capacity", "200K"]),
-        ("fixed", &["--capacity", "200K", "--transactional"]),
+        ("default", &[][..]),
+        ("layers", &["--kind", "scalable"]),
+        ("plain", &["--capacity", "200K", "--no-transactional"]),
+        ("fixed", &["--capacity", "200K"]),
     ] {
         let lab = Lab::new();
         lab.run(&[&["create", "store"], kind].concat()).expect(0);

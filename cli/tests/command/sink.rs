@@ -207,8 +207,14 @@ fn lines_of_another_store_are_not_cut_off() {
 fn what_can_not_be_an_output_is_refused() {
     let lab = Lab::new();
     lab.write("input", b"a\n");
-    lab.run(&["create", "plain", "--capacity", "1000"])
-        .expect(0);
+    lab.run(&[
+        "create",
+        "plain",
+        "--capacity",
+        "1000",
+        "--no-transactional",
+    ])
+    .expect(0);
     lab.run(&["dedup", "-o", "out", "plain", "input"])
         .expect_error("plain: is not transactional, and only a transactional store");
     assert!(!lab.path("out").exists());

@@ -96,3 +96,53 @@ fn on_a_small_disk_the_buffer_is_small() {
         assert!(error.contains(part), "{part}: {error}");
     }
 }
+
+/// A store's pages take room as they are first written, so one that is larger than the disk can be made, and fails late.
+#[test]
+fn a_store_that_the_disk_has_no_room_for_is_told_of() {
+    let script = "
+        everseen create fits.ever --capacity 100k
+        everseen create bloom.ever --capacity 100M --json > ../json
+        everseen create counts.ever --capacity 100M --kind counting
+        everseen create layers.ever --capacity 100M --kind scalable
+        everseen create grows.ever --grows-to 100M
+        everseen dedup made.ever --capacity 100M < /dev/null
+        everseen dedup made.ever --capacity 100M < /dev/null
+        everseen dedup quiet.ever --capacity 100M -q < /dev/null
+        cat ../json";
+    let Some(said) = on_disk("16m", script) else {
+        return;
+    };
+    let warned: Vec<_> = said
+        .lines()
+        .filter(|line| line.contains("warning"))
+        .collect();
+    let stores = ["bloom", "counts", "layers", "made"];
+    assert_eq!(warned.len(), stores.len(), "{said}");
+    for (store, warning) in stores.iter().zip(&warned) {
+        let start = format!("everseen: warning: {store}.ever: takes ");
+        assert!(warning.starts_with(&start), "{warning}");
+        for part in [
+            "iB once keys lie in all of its pages, and the disk has 1",
+            " keys fill; make room, ",
+        ] {
+            assert!(warning.contains(part), "{part}: {warning}");
+        }
+    }
+    // Of 88,900 pages some 4 % have keys when the disk is full: as many as there are keys, nearly.
+    assert!(warned[0].contains("takes 347.3 MiB"), "{}", warned[0]);
+    let keys = warned[0].split("which some ").nth(1);
+    let keys = keys.and_then(|rest| rest.split(" keys").next());
+    let keys: u64 = keys
+        .expect("a number")
+        .replace(',', "")
+        .parse()
+        .expect("one");
+    assert!((2_500..=4_200).contains(&keys), "{keys}");
+    // For programs.
+    let start = said.find('{').expect("JSON");
+    let made: serde_json::Value =
+        serde_json::from_str(&said[start..=said.rfind('}').unwrap()]).unwrap();
+    let [bytes, free] = ["bytes", "disk_free"].map(|field| made[field].as_u64().unwrap());
+    assert!(free < 16 << 20 && bytes > 340 << 20, "{made}");
+}

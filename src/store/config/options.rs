@@ -202,8 +202,10 @@ impl Options {
     }
 
     /// Sets whether a new store is transactional: what a handle has not committed when it is closed, dropped or killed
-    /// never happened. Otherwise every insert that returned outlives the process. Defaults to `false`, or to the other
-    /// store's setting for a store that is [`like`](Self::like) another.
+    /// never happened. Otherwise every insert that returned outlives the process. Defaults to `false`, so that a program
+    /// that never commits loses nothing; to the other store's setting for a store that is [`like`](Self::like) another; for
+    /// one that is [merged](crate::Merge) from others to whether all of them are. The command `everseen` creates
+    /// transactional stores.
     pub fn transactional(mut self, yes: bool) -> Self {
         self.transactional = Some(yes);
         self

@@ -57,7 +57,7 @@ use plan::{Design, check_fit};
 /// A new store, which appears under its name when it is whole and durable. Until then it is `NAME-new`, which the next
 /// merge or `create` of that name removes. It has an id of its own, hash and seed of the inputs, and no commits,
 /// because positions of different runs have no common meaning. If built from a single store, it has that store's
-/// commits. It is transactional if all inputs are, or if the options say so. It has the
+/// commits. It is transactional if all inputs are, unless the options say otherwise. It has the
 /// [label](Options::label) that all inputs have; inputs of different labels do not fit.
 ///
 /// **Stores of [`Kind::Fingerprint`](crate::Kind::Fingerprint)** must have one limit and one rate: the result has each

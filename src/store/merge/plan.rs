@@ -216,7 +216,7 @@ fn parts_of(inputs: &[Input]) -> Vec<Part> {
 pub(crate) fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
     let all = inputs.iter().all(|input| input.header().transactional);
     Ok(Header {
-        transactional: options.transactional == Some(true) || all,
+        transactional: options.transactional.unwrap_or(all),
         store_id: random()?,
         created: now(),
         compatible: 0,

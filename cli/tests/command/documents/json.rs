@@ -206,6 +206,10 @@ fn each_command_prints_what_the_schema_says() {
         expect("info", &format!("info --json --pages {store}"), 0, &[]);
         expect("verify", &format!("verify --json {store}"), 0, &[]);
     }
+    let made = [("transactional", Value::from(true)), ("capacity", is(5000))];
+    expect("create", "create --json --capacity 5k made", 0, &made);
+    let made = [("capacity", Value::Null)];
+    expect("create", "create --json --kind scalable layers", 0, &made);
     expect("fold", "fold --json fold half --factor 2", 0, &[]);
     expect("union", "union --json both fold fold", 0, &[]);
     expect(

@@ -71,7 +71,7 @@ fn info_tells_of_a_limit_and_of_no_layers() {
         &lab,
         "create store --kind fingerprint --grows-to 100k --fpr 1e-4",
     );
-    let created = "created store: fingerprint, grows to 100,000 keys, false-positive rate 1e-4,";
+    let created = "created store: fingerprint, transactional, grows to 100,000 keys, false-positive rate 1e-4,";
     assert!(ran.err.starts_with(created), "{}", ran.err);
     lab.run_on(&["add", "store"], &distinct_lines(10_000))
         .expect(0);
@@ -90,7 +90,7 @@ fn info_tells_of_a_limit_and_of_no_layers() {
     let shown = text(run(&lab, "info --pages store"));
     for line in [
         "capacity    grows to 100,000 keys\n",
-        "kind        fingerprint\n",
+        "kind        fingerprint, transactional\n",
         " keys in pages, fpr ",
         " without free pages)\n",
     ] {
@@ -109,7 +109,7 @@ fn info_tells_of_a_limit_and_of_no_layers() {
 fn a_limit_needs_no_kind() {
     let lab = Lab::new();
     let ran = run(&lab, "create store --grows-to 1e9");
-    let created = "created store: fingerprint, grows to 1,000,000,000 keys,";
+    let created = "created store: fingerprint, transactional, grows to 1,000,000,000 keys,";
     assert!(ran.err.starts_with(created), "{}", ran.err);
     run(&lab, "dedup other --grows-to 100k /dev/null").expect(0);
     for (store, limit) in [("store", 1_000_000_000), ("other", 100_000)] {

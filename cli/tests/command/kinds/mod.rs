@@ -1,5 +1,6 @@
 //! What one kind of store does and no other.
 
 mod counting;
+mod created;
 mod fingerprint;
 mod sets;
