@@ -269,7 +269,7 @@ impl Repair<'_> {
     /// Opens the store, which moves the keys of its logs into the pages.
     fn open(&self, gate: &OpenCloseLock, report: &mut RepairReport) -> Result<Session> {
         for _ in 0..CUTS {
-            match open_inside(self.options, self.place, gate) {
+            match open_inside(self.options, self.place, gate).map_err(Error::from) {
                 Err(Error::Log {
                     path,
                     source: LogError::Damaged { offset, .. },
@@ -289,7 +289,7 @@ impl Repair<'_> {
                 outcome => return outcome,
             }
         }
-        open_inside(self.options, self.place, gate)
+        Ok(open_inside(self.options, self.place, gate)?)
     }
 
     fn is_partly_merged(&self) -> Result<bool> {

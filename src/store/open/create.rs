@@ -57,7 +57,7 @@ pub(crate) fn make(
         // After an error there is no store. The open/close lock is still held, so no other handle has seen it.
         let _ = storage.remove(&place);
     }
-    opened
+    Ok(opened?)
 }
 
 /// Makes sure that nothing beside a new store can be taken for its own. Removes leftovers of an earlier store of that

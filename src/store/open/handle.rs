@@ -33,7 +33,8 @@ use crate::store::open::recover::{
 use crate::store::open::session::Session;
 use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
 use crate::store::storefile::segment_directory::mend_reused;
-use crate::store::view::{View, is_overtaken, map_all};
+use crate::store::view::View;
+use crate::store::view::mapping::{MapError, map_all};
 use crate::store::write::Writer;
 use crate::sys::storage::StorageFile;
 use crate::sys::{LockFile, wait_until};
@@ -45,13 +46,12 @@ pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     // Other handles' checkpoints may write over what this one is just reading. Each time that takes two of
     // them, or two steps of one.
     for _ in 0..MOST_OVERTAKINGS {
-        let outcome = open_inside(options, &place, &gate);
-        match outcome {
-            Err(error) if is_overtaken(&error) => {}
-            outcome => return outcome,
+        match open_inside(options, &place, &gate) {
+            Err(MapError::Stale { .. }) => {}
+            outcome => return Ok(outcome?),
         }
     }
-    open_inside(options, &place, &gate)
+    Ok(open_inside(options, &place, &gate)?)
 }
 
 /// How often opening begins again because it was overtaken.
@@ -62,7 +62,7 @@ pub(crate) fn open_inside(
     options: &Options,
     place: &Place,
     gate: &OpenCloseLock,
-) -> Result<Session> {
+) -> Result<Session, MapError> {
     let place = place.with_owner(Some(gate.state.owner))?;
     let options = options.within(&place);
     let locks = gate.locks(&place, Intention::Write)?;
@@ -74,10 +74,10 @@ pub(crate) fn open_inside(
     let mut meta = read_meta_of(&*file, &place)?;
     if meta.header.read_only_compatible != 0 {
         let unknown = meta.header.read_only_compatible;
-        return Err(Error::Format {
+        return Err(MapError::Failed(Error::Format {
             path: place.to_path_buf(),
             source: FormatError::ReadOnlyFeatures { unknown },
-        });
+        }));
     }
     if let Part::First(_) = part
         && !meta.header.locks_itself
@@ -119,19 +119,20 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
         file,
         meta,
     };
-    let mut watched = Err(locked(&place));
+    let mut watched = Err(locked(&place).into());
     wait_until(options.timeout.min(DYING), || {
         watched = opening.watch();
         use Error::{Locked, OtherLayout, OtherName};
+        use MapError::{Failed, Stale};
         let may_pass = matches!(
             watched,
-            Err(Locked { .. } | OtherName { .. } | OtherLayout { .. })
-        ) || matches!(&watched, Err(error) if is_overtaken(error));
+            Err(Failed(Locked { .. } | OtherName { .. } | OtherLayout { .. }) | Stale { .. })
+        );
         Ok::<_, Error>(!may_pass)
     })?;
     match watched? {
         Some(store) => Ok(store),
-        None => opening.snapshot(),
+        None => Ok(opening.snapshot()?),
     }
 }
 
@@ -161,7 +162,7 @@ impl Opening<'_> {
         self,
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<HandleSlotLease>, PresenceLock)>,
-    ) -> Result<Session> {
+    ) -> Result<Session, MapError> {
         let (place, id) = (self.place, self.meta.header.store_id);
         let opened = self.recover(access, hold);
         if opened.is_err() {
@@ -175,7 +176,7 @@ impl Opening<'_> {
         mut self,
         access: Access,
         hold: impl FnOnce(&Coordination, u64) -> Result<(Option<HandleSlotLease>, PresenceLock)>,
-    ) -> Result<Session> {
+    ) -> Result<Session, MapError> {
         let path = self.place;
         let is_shared = access == Access::Shared;
         clear_shared_memory(path, Some(&self.meta.header.store_id))?;
@@ -277,7 +278,7 @@ impl Opening<'_> {
         _gate: &OpenCloseLock,
         presence: PresenceLock,
         shared: Coordination,
-    ) -> Result<Session> {
+    ) -> Result<Session, MapError> {
         let path = self.place;
         let words = shared_path(path);
         let handle = shared.new_handle();
@@ -309,13 +310,13 @@ impl Opening<'_> {
 
     /// Opens for reading what other handles write. Returns `None` if no handle has the store open for writing, or if
     /// the shared memory can't be read.
-    fn watch(&self) -> Result<Option<Session>> {
+    fn watch(&self) -> Result<Option<Session>, MapError> {
         let path = self.place;
         let id = &self.meta.header.store_id;
         match self.locks.others()? {
             Others::None => return Ok(None),
             // Its writes go to private memory.
-            Others::Alone => return Err(locked(path)),
+            Others::Alone => return Err(locked(path).into()),
             Others::Shared => {}
         }
         let shared = Coordination::open(path, id, self.locks.id(), false)
@@ -343,7 +344,7 @@ impl Opening<'_> {
     }
 
     /// Opens for reading what is there now.
-    fn snapshot(self) -> Result<Session> {
+    fn snapshot(self) -> Result<Session, MapError> {
         let path = self.place;
         let mut recovered = recover(self.options, path, &self.meta, false)?;
         let shared = Coordination::private()
@@ -429,7 +430,7 @@ impl Opening<'_> {
         Ok(generation)
     }
 
-    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>> {
+    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
         let superblock = self.meta.superblock;
         let space = self.meta.header.space();
         let lease = space.map(|_| MapLease::take(self.locks)).transpose()?;

@@ -17,9 +17,10 @@ use crate::file::{LayerPages, Superblock};
 use crate::store::coordination::buffer_sizes::BufferSizes;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
-use crate::store::read::point::look_up;
+use crate::store::read::point::{Found, Probe, look_up};
+use crate::store::view::mapping::Mapped;
 use crate::store::view::section_set::SectionSet;
-use crate::store::view::{Mapped, Turn, View};
+use crate::store::view::{Turn, View};
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, yield_now};
 use crate::sys::{FileId, explore};
 
@@ -206,13 +207,17 @@ impl<'a> Reader<'a> {
 
     fn contains(&self, key: u64) -> bool {
         let shared = &self.store.shared;
-        let settled =
-            |view: &View| view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
-        // Nothing is removed here.
+        let probe = |view: &View| {
+            let found = view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
+            found.map(Probe::of)
+        };
+        // Nothing is removed here, and layers never become stale.
         let there = |presence| (presence != Presence::Absent).then_some(true);
-        look_up(key, shared, || self.view(), there, settled)
-            .unwrap()
-            .unwrap()
+        match look_up(key, shared, |_| self.view(), there, probe).unwrap() {
+            Found::Present => true,
+            Found::Absent(_) => false,
+            other => panic!("{other:?}"),
+        }
     }
 }
 

@@ -3,10 +3,13 @@
 use std::ops::Deref;
 use std::sync::Arc;
 
+use arc_swap::Guard;
+
 use crate::buffer::Presence;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
+use crate::store::coordination::handle::Access;
 use crate::store::coordination::shm::Coordination;
 use crate::store::read::Reader;
 use crate::store::read::damaged::PageLookup;
@@ -37,60 +40,145 @@ impl PageLookup for Membership<'_> {
     }
 }
 
-/// Looks up one key. `view` returns the current view, `says` whether the key is there by what the active buffer says of
-/// it, and `settled` searches the rest of the view. Returns `None` if the shared memory has ended.
+/// The outcome of probing one view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Present,
+    Absent,
+    Stale(StaleDirectory),
+}
+
+impl Probe {
+    #[inline]
+    pub(crate) fn of(found: bool) -> Self {
+        match found {
+            true => Self::Present,
+            false => Self::Absent,
+        }
+    }
+}
+
+/// The directory of a probe that checkpoints overtook: what it led to may have been written over by others. Only a view
+/// with a newer directory can answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StaleDirectory {
+    pub(crate) version: u64,
+}
+
+/// The outcome of looking one key up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found {
+    Present,
+    Absent(AbsentSince),
+    /// The shared memory has ended, and the last view does not show the key.
+    Ended,
+    /// Checkpoints overtook every probe.
+    Overtaken,
+}
+
+/// How many probes of one look-up checkpoints may overtake. Two checkpoints, or two steps of one, must go by during each.
+const MAX_OVERTAKEN: usize = 100;
+
+/// Looks up one key: the one loop that answers what is stale. `view` returns the current view, or one with a newer
+/// directory than that of a stale probe. `says` tells whether the key is there from what the active buffer says of it, and
+/// `probe` searches the rest of the view.
 #[inline]
 pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
     hash: u64,
     shared: &Coordination,
-    view: impl Fn() -> Result<V>,
+    view: impl Fn(Option<StaleDirectory>) -> Result<V>,
     says: impl Fn(Presence) -> Option<bool>,
-    settled: impl Fn(&View) -> Result<bool>,
-) -> Result<Option<bool>> {
+    probe: impl Fn(&View) -> Result<Probe>,
+) -> Result<Found> {
+    let (mut stale, mut overtaken) = (None, 0);
     loop {
-        let view = view()?;
+        let view = view(stale)?;
         let active = &view.active.buffer;
         let said = match active.is_unused() {
             true => None,
             false => says(active.lookup(hash)),
         };
-        let found = match said {
-            Some(found) => found,
-            None => settled(&view)?,
+        let probed = match said {
+            Some(found) => Probe::of(found),
+            None => probe(&view)?,
         };
-        if found && (view.found_holds(shared) || shared.is_ended()) {
-            return Ok(Some(true));
-        }
-        if !found && AbsentSince::of(&view).still_holds(shared) {
-            return Ok(Some(false));
-        }
-        if shared.is_ended() {
-            return Ok(None);
+        match probed {
+            Probe::Present if view.found_holds(shared) || shared.is_ended() => {
+                return Ok(Found::Present);
+            }
+            Probe::Absent if AbsentSince::of(&view).still_holds(shared) => {
+                return Ok(Found::Absent(AbsentSince::of(&view)));
+            }
+            Probe::Present | Probe::Absent if shared.is_ended() => return Ok(Found::Ended),
+            Probe::Present | Probe::Absent => stale = None,
+            Probe::Stale(_) if overtaken == MAX_OVERTAKEN => return Ok(Found::Overtaken),
+            Probe::Stale(directory) => {
+                stale = Some(directory);
+                overtaken += 1;
+            }
         }
     }
 }
 
 impl Reader<'_> {
-    /// Looks up one key.
+    /// Returns whether a key is there.
     #[inline]
     pub(crate) fn contains(self, hash: u64) -> Result<bool> {
         if self.file.is_counting() {
             return self.counts_any(hash);
         }
         self.check_readable()?;
-        let view = || self.views.current().inspect(|view| view.prefetch(hash));
-        let settled = |view: &View| self.probe_settled(view, hash);
-        let says = |presence| self.says_there(presence);
-        match look_up(hash, self.shared, view, says, settled)? {
-            Some(found) => Ok(found),
+        let there = |presence| self.says_there(presence);
+        Ok(self.absent_since(hash, there)?.is_none())
+    }
+
+    /// Returns since when a key is absent; `None` if it is present. `says` tells whether it is from what the active buffer
+    /// says of it.
+    #[inline]
+    pub(crate) fn absent_since(
+        self,
+        hash: u64,
+        says: impl Fn(Presence) -> Option<bool>,
+    ) -> Result<Option<AbsentSince>> {
+        let view = |stale| match stale {
+            None => self.views.current().inspect(|view| view.prefetch(hash)),
+            Some(stale) => self.view_after(stale),
+        };
+        match look_up(hash, self.shared, view, says, |view| self.probe(view, hash))? {
+            Found::Present => Ok(None),
+            Found::Absent(since) => Ok(Some(since)),
             // Keys that the view does not show can no longer be looked up.
+            Found::Ended => Err(self.ended()),
+            Found::Overtaken => Err(Error::Busy {
+                path: self.file.place.to_path_buf(),
+                what: "checkpoints that overtake each look-up",
+                process: None,
+            }),
+        }
+    }
+
+    /// Returns whether a key is there below the active buffer: in the sealed one, or in the pages.
+    pub(crate) fn is_below(self, hash: u64) -> Result<bool> {
+        Ok(self.absent_since(hash, |_| None)?.is_none())
+    }
+
+    /// Returns a view with a newer directory.
+    #[cold]
+    pub(crate) fn view_after(self, stale: StaleDirectory) -> Result<Guard<Arc<View>>> {
+        // What this handle was opened with has been written over.
+        if self.handle.access == Access::Snapshot {
+            return Err(Error::Ended);
+        }
+        match self.views.renew_past(stale.version)? {
+            Some(view) => Ok(Guard::from_inner(view)),
+            // The last writer has closed the store: there is no newer view to look in.
             None => Err(self.ended()),
         }
     }
 
-    /// Returns whether the sealed buffer or the pages hold the key.
+    /// Probes the sealed buffer and the pages of a view for a key.
     #[inline]
-    pub(crate) fn probe_settled(self, view: &View, hash: u64) -> Result<bool> {
+    pub(crate) fn probe(self, view: &View, hash: u64) -> Result<Probe> {
         if let Some(segments) = &view.segments {
             return self.probe_segments(view, segments, hash);
         }
@@ -104,18 +192,10 @@ impl Reader<'_> {
             };
             self.answer_damaged(view, layer.number_of(hash), &lookup, source)
         });
-        match probed {
-            Ok(found) => Ok(found),
-            Err(error) => self.answer_without_exemptions(error),
-        }
-    }
-
-    /// Returns whether the key is [seen](Self::says_seen) in the active buffer, or is anywhere else.
-    #[inline]
-    pub(crate) fn probe_seen(self, view: &View, hash: u64) -> Result<bool> {
-        match self.says_seen(view.active.buffer.lookup(hash)) {
-            Some(seen) => Ok(seen),
-            None => self.probe_settled(view, hash),
-        }
+        let found = match probed {
+            Ok(found) => found,
+            Err(error) => self.answer_without_exemptions(error)?,
+        };
+        Ok(Probe::of(found))
     }
 }

@@ -1,94 +1,52 @@
-//! Looking keys up in segments of fingerprints.
+//! Probing segments of fingerprints.
 //!
-//! A look-up reads whatever its directory leads to, and then asks whether the room may have been written again since. If
-//! so, it looks in a newer directory.
+//! A probe reads whatever its directory leads to, and then asks whether the room may have been written again since. If
+//! so, it is stale, and the look-up goes on in a newer view ([`look_up`](crate::store::read::point::look_up)).
 
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::segment::pages::{NoAnswer, SegmentPages};
-use crate::store::coordination::handle::Access;
 use crate::store::prefetch::BATCH;
 use crate::store::read::Reader;
+use crate::store::read::point::{Probe, StaleDirectory};
 use crate::store::read::staged::{NeedsPointLookup, ProbeContext, SelectionVector};
 use crate::store::view::View;
 
-/// How often to look in a newer directory. Each was passed because two checkpoints, or two steps of one, went by during
-/// one look-up.
-const MAX_LOOKS: usize = 100;
-
 impl Reader<'_> {
-    /// Returns whether the sealed buffer or the segments hold the key.
+    /// Probes the sealed buffer and the segments for a key.
     pub(crate) fn probe_segments(
         self,
         view: &View,
         segments: &SegmentPages,
         hash: u64,
-    ) -> Result<bool> {
-        match self.try_probe(view, segments, hash)? {
-            Some(found) => Ok(found),
-            None => self.probe_newer(segments.version(), hash),
-        }
-    }
-
-    /// Does the same; `None` if the segments were passed.
-    fn try_probe(self, view: &View, segments: &SegmentPages, hash: u64) -> Result<Option<bool>> {
+    ) -> Result<Probe> {
         if let Some(found) = view.sealed_says(hash) {
-            return Ok(Some(found));
+            return Ok(Probe::of(found));
         }
+        let stale = Probe::Stale(StaleDirectory {
+            version: segments.version(),
+        });
         match segments.contains(hash) {
-            Ok(false) => Ok(Some(false)),
+            Ok(false) => Ok(Probe::Absent),
             Ok(true) => {
                 let Some(exempt) = &view.sections.exempt else {
-                    return Ok(Some(true));
+                    return Ok(Probe::Present);
                 };
                 let is_exempt = exempt.contains(hash);
                 // The room of sections is written again as that of segments is.
                 if segments.has_passed() {
-                    return Ok(None);
+                    return Ok(stale);
                 }
                 match is_exempt {
-                    Ok(is_exempt) => Ok(Some(!is_exempt)),
-                    Err(error) => self.answer_without_exemptions(error).map(Some),
+                    Ok(is_exempt) => Ok(Probe::of(!is_exempt)),
+                    Err(error) => self.answer_without_exemptions(error).map(Probe::of),
                 }
             }
-            Err(NoAnswer::Passed) => Ok(None),
+            Err(NoAnswer::Passed) => Ok(stale),
             Err(NoAnswer::Damaged(fault)) => match self.on_damage.answer() {
-                Some(seen) => Ok(Some(seen)),
+                Some(seen) => Ok(Probe::of(seen)),
                 None => Err(self.file.format_error(fault.into())),
             },
         }
-    }
-
-    /// Looks the key up in a directory that is newer than `passed`, from the active buffer on.
-    #[cold]
-    fn probe_newer(self, mut passed: u64, hash: u64) -> Result<bool> {
-        for _ in 0..MAX_LOOKS {
-            // What this handle was opened with has been written over.
-            if self.handle.access == Access::Snapshot {
-                return Err(Error::Ended);
-            }
-            // The last writer has closed the store: there is no newer view to look in.
-            if self.shared.is_ended() {
-                return Err(self.ended());
-            }
-            let Some(view) = self.views.renew_past(passed)? else {
-                return Err(self.ended());
-            };
-            let Some(segments) = &view.segments else {
-                return Err(Error::Closed);
-            };
-            if let Some(seen) = self.says_seen(view.active.buffer.lookup(hash)) {
-                return Ok(seen);
-            }
-            if let Some(found) = self.try_probe(&view, segments, hash)? {
-                return Ok(found);
-            }
-            passed = segments.version();
-        }
-        Err(Error::Busy {
-            path: self.file.place.to_path_buf(),
-            what: "checkpoints that overtake each look-up",
-            process: None,
-        })
     }
 }
 
@@ -131,6 +89,8 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::error::Error;
+    use crate::store::read::point::{Found, look_up};
     use crate::{Kind, Options, Store};
 
     const KEYS: u64 = 6000;
@@ -179,11 +139,10 @@ mod tests {
         }
         for key in 0..KEYS {
             let hash = store.hasher().mix(key);
-            match Reader::of(&store.engine).probe_segments(view, segments, hash) {
-                Ok(found) => assert!(found, "key {key}"),
-                Err(Error::Closed | Error::Ended) => {}
-                Err(error) => panic!("key {key}: {error:?}"),
-            }
+            // Checkpoints have overtaken the view, whatever else has become of it.
+            let probed = Reader::of(&store.engine).probe_segments(view, segments, hash);
+            let probed = probed.unwrap_or_else(|error| panic!("key {key}: {error:?}"));
+            assert!(probed != Probe::Absent, "key {key}");
         }
     }
 
@@ -202,9 +161,14 @@ mod tests {
             store.insert_hash(1).unwrap();
             store.checkpoint().unwrap();
             let hash = store.hasher().mix(1);
+            let reader = Reader::of(&store.engine);
+            let stale = StaleDirectory { version: passed };
             let look = || loop {
-                match Reader::of(&store.engine).probe_newer(passed, hash) {
-                    Ok(found) => assert!(found),
+                let view = |newer: Option<_>| reader.view_after(newer.unwrap_or(stale));
+                let there = |presence| reader.says_there(presence);
+                let probe = |view: &View| reader.probe(view, hash);
+                match look_up(hash, reader.shared, view, there, probe) {
+                    Ok(found) => assert_eq!(found, Found::Present),
                     Err(error) => break error,
                 }
             };

@@ -4,20 +4,18 @@
 //! This module only reads. A look-up takes no lock; one thread of a handle at a time renews the view.
 
 pub(crate) mod lookup;
+pub(crate) mod mapping;
 pub(crate) mod section_set;
 
-use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 
 use crate::buffer::{Sum, Wrong};
 use crate::error::{Error, Result};
-use crate::file::layout::{MAX_COUNTER, REUSED_OFFSET, page_offset};
-use crate::file::{DirectoryRef, LayerPages, Superblock};
+use crate::file::layout::MAX_COUNTER;
+use crate::file::{LayerPages, Superblock};
 use crate::log::LogEnd;
-use crate::page::PAGE_BYTES;
-use crate::page::space::Space;
 use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::pages::SegmentPages;
 use crate::store::coordination::handle::{Access, Handle};
@@ -25,23 +23,13 @@ use crate::store::coordination::map_lease::MapLease;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::Demand;
-use crate::store::storefile::segment_directory::read_directory;
 use crate::store::storefile::store_file::StoreFile;
+use crate::store::view::mapping::{MapError, Mapped, map_all};
 use crate::store::view::section_set::SectionSet;
 use crate::sys::lock;
-use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// The minimum size of a mark in a log, in bytes.
 const LEAST_MARK: u64 = 48;
-
-/// What a view maps of a store file.
-#[derive(Debug)]
-pub(crate) struct Mapped {
-    pub(crate) layers: Vec<Arc<LayerPages>>,
-    /// Only in a store of fingerprints, which has no layers.
-    pub(crate) segments: Option<Arc<SegmentPages>>,
-    pub(crate) sections: SectionSet,
-}
 
 /// How often a renewal starts over because other handles made progress meanwhile.
 const MOST_RENEWALS: usize = 1000;
@@ -112,8 +100,8 @@ impl View {
         turn: Turn,
         superblock: Superblock,
         find: impl Fn(u64) -> Result<Arc<Generation>>,
-        map: impl FnOnce(&Superblock) -> Result<Mapped>,
-    ) -> Result<Option<Self>> {
+        map: impl FnOnce(&Superblock) -> Result<Mapped, MapError>,
+    ) -> Result<Option<Self>, MapError> {
         let Turn { active, settled } = turn;
         if superblock.generation < settled {
             return Ok(None);
@@ -282,10 +270,10 @@ impl ViewCell {
                 // Other handles made progress and removed what this one looked for.
                 Err(_) if turn != Turn::of(&self.shared) => {}
                 // Two steps of one checkpoint went by, or a closing handle has moved segments.
-                Err(error) if is_overtaken(&error) => {}
+                Err(MapError::Stale { .. }) => {}
                 // The last writer is gone, and the shared memory with it.
                 Err(_) if self.shared.is_ended() => {}
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
             if self.shared.is_ended() {
                 return Ok(None);
@@ -343,7 +331,7 @@ impl ViewCell {
         old: &View,
         made: Option<&Arc<Generation>>,
         turn: Turn,
-    ) -> Result<Option<View>> {
+    ) -> Result<Option<View>, MapError> {
         let superblock = self.file.read_meta()?.superblock;
         let find = |number: u64| match made.filter(|made| made.number() == number) {
             Some(made) => Ok(Arc::clone(made)),
@@ -367,120 +355,4 @@ impl ViewCell {
         };
         old.next(turn, superblock, find, map)
     }
-}
-
-/// Maps what a superblock names, and reuses what an older view has mapped.
-pub(crate) fn map_all(
-    file: &Arc<dyn StorageFile>,
-    path: &Path,
-    (superblock, space): (&Superblock, Option<Space>),
-    old: Option<&View>,
-    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
-) -> Result<Mapped> {
-    let held = old.map_or(&[][..], |old| &old.layers);
-    let layers = map_layers(&**file, path, superblock, held)?;
-    let segments = match (space, superblock.directory) {
-        (Some(space), Some(directory)) => {
-            let held = old.and_then(|old| old.segments.as_ref());
-            Some(map_segments(
-                &**file,
-                path,
-                &directory,
-                space,
-                held,
-                take_absence,
-            )?)
-        }
-        _ => None,
-    };
-    let held = old.map(|old| &old.sections);
-    Ok(Mapped {
-        layers,
-        segments,
-        sections: SectionSet::of(file, path, superblock, held)?,
-    })
-}
-
-/// Reads a directory and maps its segments. The map reaches to the end of the file, and serves later directories too.
-fn map_segments(
-    file: &dyn StorageFile,
-    path: &Path,
-    directory: &DirectoryRef,
-    space: Space,
-    held: Option<&Arc<SegmentPages>>,
-    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
-) -> Result<Arc<SegmentPages>> {
-    if let Some(held) = held.filter(|held| held.version() == directory.version) {
-        return Ok(Arc::clone(held));
-    }
-    let failed = |error| Error::io("map the segments of", path, error);
-    let found = match read_directory(file, path, directory, space) {
-        Err(error @ Error::Format { .. }) => {
-            return Err(overtaken_or(error, file, path, directory));
-        }
-        outcome => outcome?,
-    };
-    let end = page_offset(directory.end_page);
-    let map = match held.filter(|held| held.map().len() as u64 * 8 >= end) {
-        Some(held) => Arc::clone(held.map()),
-        None => {
-            let length = file.length().map_err(failed)?.max(end);
-            let whole = length - length % PAGE_BYTES as u64;
-            Arc::new(file.map(0, whole).map_err(failed)?)
-        }
-    };
-    let held = held.map(Arc::as_ref);
-    let pages = SegmentPages::new(found.segments, space, directory, map, held);
-    let pages = pages.map_err(failed)?;
-    Ok(Arc::new(
-        pages.with_absence(take_absence(directory.version)),
-    ))
-}
-
-/// What opening and renewing a view wait for when checkpoints write over a directory while it is read.
-const OVERTAKING: &str = "checkpoints that overtake the reading of the directory";
-
-/// Returns whether a directory was written over while it was read.
-pub(crate) fn is_overtaken(error: &Error) -> bool {
-    matches!(error, Error::Busy { what, .. } if *what == OVERTAKING)
-}
-
-/// Returns the error of a damaged directory, unless its room may have been written again since its superblock was read.
-/// Then a newer superblock is to be read.
-fn overtaken_or(
-    error: Error,
-    file: &dyn StorageFile,
-    path: &Path,
-    directory: &DirectoryRef,
-) -> Error {
-    let mut word = [0; 8];
-    match read_exact_at(file, &mut word, REUSED_OFFSET) {
-        Ok(()) if u64::from_le_bytes(word) > directory.version => Error::Busy {
-            path: path.to_owned(),
-            what: OVERTAKING,
-            process: None,
-        },
-        _ => error,
-    }
-}
-
-fn map_layers(
-    file: &dyn StorageFile,
-    path: &Path,
-    superblock: &Superblock,
-    held: &[Arc<LayerPages>],
-) -> Result<Vec<Arc<LayerPages>>> {
-    let mut layers = Vec::with_capacity(superblock.layers.len());
-    for (index, layer) in (0_u32..).zip(&superblock.layers) {
-        let pages = match held.get(index as usize) {
-            Some(pages) => Arc::clone(pages),
-            None => Arc::new(
-                LayerPages::map(index, layer, file)
-                    .map_err(|error| Error::io("map a layer of", path, error))?,
-            ),
-        };
-        pages.update(layer);
-        layers.push(pages);
-    }
-    Ok(layers)
 }

@@ -208,7 +208,7 @@ impl WriteGuard<'_> {
         let is_below = match freshness {
             Freshness::Active => false,
             Freshness::Sealed => self.view.sealed_says(hash) == Some(true),
-            Freshness::Checkpointed => self.writer.reader().probe_settled(&self.view, hash)?,
+            Freshness::Checkpointed => self.writer.reader().is_below(hash)?,
         };
         let buffer = &self.view.active.buffer;
         // The buffer decides first: it may have removed what is below.

@@ -34,21 +34,16 @@ impl Writer<'_> {
         }
         self.handle.check_writable()?;
         let mut verdict = [Verdict::Seen];
-        let view = loop {
-            let view = self.views.current()?;
-            view.prefetch(hash);
-            if !self.reader().probe_seen(&view, hash)? {
-                break view;
-            }
-            if view.found_holds(self.shared) {
-                self.check_seen(&[hash], &verdict);
-                return Ok(Verdict::Seen);
-            }
+        let reader = self.reader();
+        let seen = |presence| reader.says_seen(presence);
+        let Some(absent) = reader.absent_since(hash, seen)? else {
+            self.check_seen(&[hash], &verdict);
+            return Ok(Verdict::Seen);
         };
         let candidates = Candidates {
             batch: &[hash],
             places: &[0],
-            absent: AbsentSince::of(&view),
+            absent,
             on_pending: OnPending::GoOn,
         };
         match self.lock()?.claim(candidates, &mut verdict) {
@@ -239,16 +234,17 @@ impl Writer<'_> {
         let mut seen = [false; BATCH];
         let seen = &mut seen[..batch.len()];
         let reader = self.reader();
-        let says = Some(|presence| reader.says_seen(presence));
+        let says = |presence| reader.says_seen(presence);
         let context = ProbeContext::of(view, self.shared.window());
         let mut rest = SelectionVector::all(batch.len());
-        probe_buffers(view, batch, says, &mut rest, seen);
+        probe_buffers(view, batch, Some(says), &mut rest, seen);
         let probed = probe_layers(&context, batch, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
-                match reader.probe_seen(view, *hash) {
-                    Ok(found) => seen[place] = found,
+                // Newer views may answer. What is absent in one of them proves no less than what is absent in this one.
+                match reader.absent_since(*hash, says) {
+                    Ok(absent) => seen[place] = absent.is_none(),
                     Err(error) => {
                         outcome = Err(Stop::at(place)(error));
                         seen[place..].fill(true);

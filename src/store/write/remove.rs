@@ -189,7 +189,7 @@ impl RemoveBatch<'_> {
             Freshness::Active => Ok(self.below[turn]),
             // What was the active buffer when the key was looked up decides first.
             Freshness::Sealed => Ok(guard.view.sealed_says(hash).unwrap_or(self.below[turn])),
-            Freshness::Checkpointed => guard.writer.reader().probe_settled(&guard.view, hash),
+            Freshness::Checkpointed => guard.writer.reader().is_below(hash),
         }
     }
 

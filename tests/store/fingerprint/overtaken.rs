@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
+use everseen::hash::HashedKey;
 use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Kind, Map, Options, Store};
+use everseen::{Kind, Map, Options, Store, Verdict};
 
 use super::steps;
 use crate::processes::hooked::{self, Call, Point};
@@ -152,6 +153,17 @@ impl Gate {
     }
 }
 
+/// Returns a storage all of whose writes but those to logs pass a gate.
+fn behind(gate: &Arc<Gate>) -> Arc<hooked::Hooked> {
+    let own = Arc::clone(gate);
+    let at_gate = move |point: Point<'_>| {
+        if point.call == Call::Write && !point.is_log() {
+            own.pass();
+        }
+    };
+    hooked::Hooked::new(Unsynced::new(), Arc::new(at_gate))
+}
+
 /// Opens the gate at its end, whatever that is.
 struct Opening<'a>(&'a Gate);
 
@@ -170,13 +182,7 @@ fn a_directory_that_two_steps_overtake_is_no_damage_either() {
         let (_folder, path) = place();
         let gate: Arc<Gate> = Arc::default();
         gate.0.lock().unwrap().allowed = u64::MAX;
-        let own = Arc::clone(&gate);
-        let at_gate = move |point: Point<'_>| {
-            if point.call == Call::Write && !point.is_log() {
-                own.pass();
-            }
-        };
-        let gated = hooked::Hooked::new(Unsynced::new(), Arc::new(at_gate));
+        let gated = behind(&gate);
         let store = steps::options().storage(gated).create(&path).unwrap();
         steps::insert(&store, 0..steps::OLD);
         store.checkpoint().unwrap();
@@ -216,5 +222,85 @@ fn a_directory_that_two_steps_overtake_is_no_damage_either() {
         });
     }
     println!("{overtaken} directories overtaken");
+    assert!(overtaken > 5, "{overtaken} are few");
+}
+
+/// Two steps overtake a look-up, and before it goes on in a newer view, another handle removes the key and does not commit
+/// that. Nothing rotates meanwhile.
+#[test]
+fn a_look_up_that_was_overtaken_finds_what_another_handle_has_not_yet_removed() {
+    /// Keys of which another handle removes every second one.
+    const LOOKED_UP: u64 = 16;
+    let mut overtaken = 0;
+    for first in (5..60).step_by(2) {
+        let (_folder, path) = place();
+        let gate: Arc<Gate> = Arc::default();
+        gate.0.lock().unwrap().allowed = u64::MAX;
+        let gated = behind(&gate);
+        let options = steps::options()
+            .transactional(true)
+            .storage(Unsynced::new());
+        let store = options.clone().storage(gated).create(&path).unwrap();
+        // A transaction has room for so many.
+        let insert = |numbers: std::ops::Range<u64>| {
+            for first in numbers.step_by(1000) {
+                steps::insert(&store, first..first + 1000);
+                store.commit().unwrap();
+            }
+        };
+        insert(0..steps::OLD);
+        store.checkpoint().unwrap();
+        insert(steps::OLD..steps::OLD + steps::NEW);
+        let removing = Arc::new(options.open(&path).unwrap());
+        let hook: Hook = Arc::default();
+        let storage = Arc::new(Hooked(Arc::clone(&hook)));
+        let looking = options.clone().storage(storage).open(&path).unwrap();
+        gate.0.lock().unwrap().allowed = 0;
+        std::thread::scope(|scope| {
+            let checkpoint = scope.spawn(|| {
+                let outcome = store.checkpoint();
+                gate.end();
+                outcome
+            });
+            let opening = Opening(&gate);
+            gate.allow(first);
+            // Both handles get the view that is going to be stale.
+            assert_eq!(steps::found(&looking, 0..LOOKED_UP), LOOKED_UP);
+            assert_eq!(steps::found(&removing, 0..LOOKED_UP), LOOKED_UP);
+            gate.allow(25);
+            let handle = Arc::clone(&removing);
+            *hook.lock().unwrap() = Some(Box::new(move || {
+                for number in (0..LOOKED_UP).step_by(2) {
+                    assert!(handle.remove_hash(key(number)).unwrap(), "at {first}");
+                    assert!(!handle.remove_hash(key(number)).unwrap(), "at {first}");
+                }
+            }));
+            assert!(looking.contains_hash(key(0)).unwrap(), "at {first}");
+            // Not every view was stale.
+            let hook = hook.lock().unwrap().take();
+            overtaken += u64::from(hook.is_none());
+            hook.into_iter().for_each(|hook| hook());
+            for number in 0..LOOKED_UP {
+                let is_removed = number % 2 == 0;
+                let hash = key(number);
+                assert!(looking.contains_hash(hash).unwrap(), "{number} at {first}");
+                assert_eq!(removing.contains_hash(hash).unwrap(), !is_removed);
+                let (bits, mut verdict) = (looking.hasher().mix(hash), Vec::new());
+                let claimed = [HashedKey::from_bits(bits)];
+                looking.claim_hashed(&claimed, &mut verdict).unwrap();
+                let expected = match is_removed {
+                    true => Verdict::Pending,
+                    false => Verdict::Seen,
+                };
+                assert_eq!(verdict, [expected], "{number} at {first}");
+            }
+            assert_eq!(steps::found(&looking, 0..LOOKED_UP), LOOKED_UP);
+            drop(opening);
+            checkpoint.join().unwrap().unwrap();
+        });
+        removing.commit().unwrap();
+        assert_eq!(steps::found(&looking, 0..LOOKED_UP), LOOKED_UP / 2);
+    }
+    println!("{overtaken} views overtaken");
     assert!(overtaken > 5, "{overtaken} are few");
 }
