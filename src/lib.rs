@@ -62,6 +62,9 @@
 //!   inserted.
 //! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
 //! - It can't survive another program shortening or overwriting its file: see [`storage`] and [`Map`].
+//! - It changes no signal's handling. Where the size of files is limited (`RLIMIT_FSIZE`, `ulimit -f`), a process that
+//!   doesn't ignore `SIGXFSZ` is killed by a write that would exceed the limit, at which nothing acknowledged is lost; one
+//!   that does gets an [`Error::Io`]. The command and Python ignore it.
 //!
 //! `FORMAT.md` describes the bytes, `docs/design.md` gives the reasons.
 #![deny(missing_docs)]

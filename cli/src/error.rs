@@ -171,7 +171,7 @@ pub enum CliError {
     /// All items before this one are processed.
     #[error(
         "{input}:{line}: the store {store} is full: it was created for {keys} and has all lines before this one; create a larger one, or one without a capacity, which grows",
-        input = place.input, line = place.line, store = store.display(), keys = many(*capacity, "key")
+        input = place.input.display(), line = place.line, store = store.display(), keys = many(*capacity, "key")
     )]
     Full {
         store: PathBuf,
@@ -184,6 +184,9 @@ pub enum CliError {
 
     #[error("standard output: {}", plain(.0))]
     Output(io::Error),
+
+    #[error("standard error: {}", plain(.0))]
+    Summary(io::Error),
 
     #[error(
         "standard output is closed, so what is printed would be lost; redirect it, if only to /dev/null"

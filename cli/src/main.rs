@@ -14,6 +14,7 @@ mod pipeline;
 mod process;
 mod report;
 
+use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
@@ -23,6 +24,8 @@ use commands::{
     add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
     remove, repair, snapshot, verify,
 };
+use error::CliError;
+use process::signals;
 
 /// Have I ever seen this line?
 ///
@@ -84,10 +87,32 @@ enum Command {
 
 fn main() -> ExitCode {
     if std::env::args_os().len() <= 1 {
-        output::tell(FIRST_STEPS);
+        output::tell_lines(FIRST_STEPS);
         return ExitCode::from(2);
     }
-    let result = match Cli::parse().command {
+    let result = signals::survive_size_limits().and_then(|()| match Cli::try_parse() {
+        Ok(cli) => run(cli.command),
+        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(asked) => show(&asked),
+    });
+    result.unwrap_or_else(|error| {
+        output::tell(format_args!("everseen: {error}"));
+        ExitCode::from(2)
+    })
+}
+
+/// Prints help or the version, for which the command line asked. clap itself ignores when that fails.
+fn show(asked: &clap::Error) -> Result<ExitCode, CliError> {
+    match io::stdout().is_terminal() {
+        // With colours, if the terminal has some.
+        true => asked.print().map_err(CliError::Output)?,
+        false => output::print(&asked.render().to_string())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn run(command: Command) -> Result<ExitCode, CliError> {
+    match command {
         Command::Create(args) => create::run(args),
         Command::Dedup(args) => dedup::run(args),
         Command::Add(args) => add::run(args),
@@ -108,9 +133,5 @@ fn main() -> ExitCode {
         Command::Apply(args) => apply::run(args),
         Command::Completions(args) => completions::run(&args, Cli::command()),
         Command::Man(args) => man::run(&args, Cli::command()),
-    };
-    result.unwrap_or_else(|error| {
-        output::tell(format_args!("everseen: {error}"));
-        ExitCode::from(2)
-    })
+    }
 }

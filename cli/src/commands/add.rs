@@ -93,7 +93,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         format!("{lines}, {} new{pending}{urls}", tally.kept)
     };
     if args.stats || args.summing.json || io::stderr().is_terminal() || !claimed.is_complete() {
-        args.summing.tell(|| claimed.summary("add"), text);
+        args.summing.tell(|| claimed.summary("add"), text)?;
     }
     claimed.end(&args.store)
 }

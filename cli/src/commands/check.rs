@@ -111,7 +111,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if args.json {
         let matched = outcome.tally.kept;
         let inverted = args.invert;
-        tell_json(&outcome.summary("check", JsonMatched { matched, inverted }));
+        tell_json(&outcome.summary("check", JsonMatched { matched, inverted }))?;
     }
     match outcome.ending {
         Ending::Done if outcome.tally.kept == 0 => Ok(ExitCode::from(1)),

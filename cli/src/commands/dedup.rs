@@ -16,7 +16,7 @@ use crate::options::units as size;
 use crate::options::window::Window;
 use crate::output::exact_file::{Longer, Target};
 use crate::output::format as human;
-use crate::output::{Output, tell, tell_json};
+use crate::output::{Output, sum_up, tell, tell_json};
 use crate::pipeline::deferred_claims as deferred;
 use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
@@ -160,10 +160,10 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     )?;
     if args.stats {
         let urls = reading.summary(claimed.outcome.tally.strays);
-        tell(stats(&claimed, &urls));
+        sum_up(stats(&claimed, &urls))?;
     }
     if args.summing.json {
-        tell_json(&claimed.summary("dedup"));
+        tell_json(&claimed.summary("dedup"))?;
     }
     claimed.end(&args.store)
 }

@@ -76,7 +76,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     args.summing.tell(
         || outcome.summary("exempt", Json::from(report)),
         || text(tally.items, report) + &reading.summary(tally.strays),
-    );
+    )?;
     outcome.end(&args.store)
 }
 

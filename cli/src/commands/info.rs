@@ -13,6 +13,7 @@ use crate::error::CliError;
 use crate::input::reading::{JsonReading, Kept};
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
+use crate::output::escaped::Escaped;
 use crate::output::format::{hex, many, rate, thousands};
 use crate::output::{print, print_json};
 
@@ -64,7 +65,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if args.json {
         print_json(&json)?;
     } else {
-        let name = args.store.display().to_string();
+        let name = Escaped(args.store.display()).to_string();
         let facts = Facts {
             name: &name,
             stats: &stats,

@@ -87,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         let lines = counted(tally.items, "line");
         format!("{lines}, {removed} removed, {absent} absent{urls}")
     };
-    args.summing.tell(json, text);
+    args.summing.tell(json, text)?;
     outcome.end(&args.store)
 }
 

@@ -82,8 +82,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     };
     drop(bar);
     store.close()?;
-    let told = done.map(|made| args.summing.tell(|| made.json, || made.text));
-    finish(told, &signals)
+    let summed = done.map(|made| args.summing.tell(|| made.json, || made.text));
+    match summed {
+        Ok(summed) => summed.map(|()| ExitCode::SUCCESS),
+        Err(error) => finish(Err(error), &signals),
+    }
 }
 
 /// What was made, for people and for programs.

@@ -150,7 +150,7 @@ mod tests {
     use crate::input::record_blocks::Splitter;
 
     fn blocks(text: &[u8], sizes: &mut fastrand::Rng) -> Vec<Block> {
-        let origin: Arc<str> = "input".into();
+        let origin = Arc::new("input".into());
         let hasher = KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);
         let (mut rest, mut line, mut blocks) = (text, 0, Vec::new());
         while !rest.is_empty() {

@@ -8,6 +8,7 @@ pub(crate) mod reading;
 pub(crate) mod record_blocks;
 pub(crate) mod urls;
 
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io::{self, ErrorKind, IsTerminal, Seek};
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::input::urls::{Keying, Strays, Urls};
 use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::tell;
+use crate::process::shared_stream::SharedStream;
 use crate::process::{handle, pipe, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
@@ -79,7 +81,10 @@ pub struct Input {
 }
 
 struct Source {
+    /// For messages.
     name: String,
+    /// The same, byte for byte.
+    raw_name: OsString,
     origin: Origin,
     metadata: Metadata,
 }
@@ -115,11 +120,11 @@ impl Input {
 
     fn add(&mut self, path: &Path) -> Result<(), CliError> {
         let is_stdin = path == Path::new("-");
-        let name = if is_stdin {
-            STDIN.to_owned()
-        } else {
-            path.display().to_string()
+        let raw_name = match is_stdin {
+            true => OsStr::new(STDIN),
+            false => path.as_os_str(),
         };
+        let name = raw_name.display().to_string();
         let fail = |source| CliError::Input {
             name: name.clone(),
             source,
@@ -147,6 +152,7 @@ impl Input {
         };
         self.sources.push(Source {
             name,
+            raw_name: raw_name.to_owned(),
             origin,
             metadata,
         });
@@ -208,7 +214,8 @@ impl Input {
         events: &Sender<Event>,
         free: &Receiver<Block>,
     ) -> Result<(), CliError> {
-        for Source { name, origin, .. } in self.sources {
+        for source in self.sources {
+            let Source { name, origin, .. } = source;
             let fail = |source| CliError::Input {
                 name: name.clone(),
                 source,
@@ -221,8 +228,9 @@ impl Input {
             if name == STDIN && !self.quiet && file.is_terminal() {
                 tell("everseen: reading standard input; end it with Ctrl-D");
             }
-            let mut stream = compressed::open(file, self.decompress, &self.meter).map_err(fail)?;
-            let origin: Arc<str> = name.as_str().into();
+            let mut stream = compressed::open(SharedStream::of(file), self.decompress, &self.meter)
+                .map_err(fail)?;
+            let origin = Arc::new(source.raw_name);
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
             let mut splitter = Splitter::new(self.separator, longest);
             let (mut more, mut line) = (true, 0);

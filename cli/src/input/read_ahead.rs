@@ -163,7 +163,7 @@ mod tests {
                         assert_eq!(block.keys(), keys, "round {round}");
                         for item in 0..block.len() {
                             let place = block.place(item);
-                            let told = (place.input.to_string(), place.line);
+                            let told = (place.input.display().to_string(), place.line);
                             assert_eq!(Some(told), stands.next(), "round {round}");
                         }
                         ahead.recycle(block);

@@ -2,6 +2,7 @@
 
 pub(crate) mod outline;
 
+use std::ffi::OsString;
 use std::io::{self, ErrorKind, Read};
 use std::iter;
 use std::ops::Range;
@@ -31,13 +32,14 @@ pub struct Block {
     /// What a look at all keys has found out. Boxed, because blocks are moved from thread to thread.
     precheck: Option<Box<Precheck>>,
     /// The block's input, and how many items precede the block there.
-    origin: (Arc<str>, u64),
+    origin: (Arc<OsString>, u64),
 }
 
 /// The position of an item.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    pub input: Arc<str>,
+    /// The name of the input: printed as it is before a line, escaped in messages.
+    pub input: Arc<OsString>,
     /// Counted from 1.
     pub line: u64,
 }
@@ -123,7 +125,7 @@ impl Block {
     }
 
     /// Sets the block's origin for later calls of [`place`](Self::place).
-    pub fn come_from(&mut self, input: &Arc<str>, before: u64) {
+    pub fn come_from(&mut self, input: &Arc<OsString>, before: u64) {
         self.origin = (Arc::clone(input), before);
     }
 
@@ -409,7 +411,7 @@ mod tests {
             let got: Vec<_> = block.keys().iter().map(|key| key.bits()).collect();
             assert_eq!(got, keys, "round {round}");
             assert_eq!(block.bytes(), bytes.len(), "round {round}");
-            block.come_from(&"input".into(), 40);
+            block.come_from(&Arc::new("input".into()), 40);
             let lines: Vec<u64> = (41..)
                 .zip(&items)
                 .filter(|(_, item)| !item.contains(&b'a'))

@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use serde::Serialize;
 
-use crate::output::{tell, tell_json};
+use crate::error::CliError;
+use crate::output::{sum_up, tell_json};
 
 /// The part of the command line that says how to sum up.
 #[derive(Clone, Copy, clap::Args)]
@@ -24,11 +25,11 @@ impl Summing {
         self,
         json: impl FnOnce() -> J,
         text: impl FnOnce() -> T,
-    ) {
+    ) -> Result<(), CliError> {
         match self {
             Summing { json: true, .. } => tell_json(&json()),
-            Summing { quiet: true, .. } => {}
-            _ => tell(text()),
+            Summing { quiet: true, .. } => Ok(()),
+            _ => sum_up(text()),
         }
     }
 }

@@ -1,5 +1,6 @@
 //! Output that detects every failure, and messages on standard error that can't fail.
 
+pub(crate) mod escaped;
 pub(crate) mod exact_file;
 pub(crate) mod format;
 pub(crate) mod progress;
@@ -11,17 +12,19 @@ use std::ops::Range;
 
 use crate::error::CliError;
 use crate::input::record_blocks::{Block, Place};
+use crate::output::escaped::Escaped;
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{byte_before, file_of};
 use crate::process::pipe::OutputPipe;
+use crate::process::shared_stream::SharedStream;
 
 /// Longer runs of items go to the system directly from their block.
 const BUFFER: usize = 128 << 10;
 
 /// The destination of printed items.
 pub struct Output {
-    to: Option<BufWriter<File>>,
+    to: Option<BufWriter<SharedStream>>,
     /// Present for a regular file: only that can be synced, and needs it.
     regular: Option<Metadata>,
     pipe: Option<OutputPipe>,
@@ -65,7 +68,7 @@ impl Output {
         Ok(Output {
             before,
             pipe: OutputPipe::of(&file),
-            to: Some(BufWriter::with_capacity(BUFFER, file)),
+            to: Some(BufWriter::with_capacity(BUFFER, SharedStream::of(file))),
             regular,
             unsynced: false,
             sink,
@@ -152,8 +155,10 @@ impl Output {
             return sink.sync();
         }
         let synced = match (&self.to, self.pipe) {
-            (Some(to), _) if self.regular.is_some() && self.unsynced => to.get_ref().sync_data(),
-            (Some(to), Some(pipe)) if self.unsynced => pipe.wait_until_read(to.get_ref()),
+            (Some(to), _) if self.regular.is_some() && self.unsynced => {
+                to.get_ref().file().sync_data()
+            }
+            (Some(to), Some(pipe)) if self.unsynced => pipe.wait_until_read(to.get_ref().file()),
             _ => Ok(()),
         };
         synced.map_err(|error| failure(self.sink.as_ref(), error))?;
@@ -175,7 +180,10 @@ fn print_run(
     for item in range {
         let Place { input, line } = block.place(item);
         match numbers {
-            Numbers::FileAndLine => write!(to, "{input}:{line}:")?,
+            Numbers::FileAndLine => {
+                to.write_all(input.as_encoded_bytes())?;
+                write!(to, ":{line}:")?;
+            }
             _ => write!(to, "{line}:")?,
         }
         to.write_all(block.run(item..item + 1))?;
@@ -193,7 +201,8 @@ fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
 /// Prints a text in one piece. A closed reader is not an error.
 pub fn print(text: &str) -> Result<(), CliError> {
     begun::check_stdout()?;
-    let written = file_of(&io::stdout()).and_then(|mut stdout| stdout.write_all(text.as_bytes()));
+    let stdout = file_of(&io::stdout()).map(SharedStream::of);
+    let written = stdout.and_then(|mut stdout| stdout.write_all(text.as_bytes()));
     match written.map_err(CliError::Output) {
         Err(error) if error.is_closed_output() => Ok(()),
         other => other,
@@ -207,14 +216,35 @@ pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     print(&(text + "\n"))
 }
 
-/// Prints a value as one line of JSON on standard error. If that is closed, it is dropped.
-pub fn tell_json(value: &impl serde::Serialize) {
-    if let Ok(text) = serde_json::to_string(value) {
-        tell(text);
-    }
+/// Prints a value as one line of JSON on standard error. Fails as [`sum_up`] does.
+pub fn tell_json(value: &impl serde::Serialize) -> Result<(), CliError> {
+    let text = serde_json::to_string(value);
+    write_stderr(&text.map_err(|error| CliError::Summary(error.into()))?)
 }
 
-/// Prints a message on standard error, in one line. If standard error is closed, the message is dropped.
+/// Prints a summary on standard error, in one line. It is part of what the command was run for, so it may not be lost
+/// without notice. A closed reader is not an error.
+pub fn sum_up(summary: impl Display) -> Result<(), CliError> {
+    write_stderr(&Escaped(summary).to_string())
+}
+
+/// Prints a message on standard error, in one line. If that is impossible, the message is dropped: nothing else could tell
+/// of it.
 pub fn tell(message: impl Display) {
-    let _ = writeln!(io::stderr(), "{message}");
+    let _ = write_stderr(&Escaped(message).to_string());
+}
+
+/// Prints lines on standard error. If that is impossible, they are dropped.
+pub fn tell_lines(lines: &str) {
+    let _ = write_stderr(lines);
+}
+
+fn write_stderr(text: &str) -> Result<(), CliError> {
+    let stderr = file_of(&io::stderr()).map(SharedStream::of);
+    // In one piece, so that the messages of several processes don't mix.
+    let written = stderr.and_then(|mut stderr| stderr.write_all(format!("{text}\n").as_bytes()));
+    match written {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Summary(error)),
+        _ => Ok(()),
+    }
 }

@@ -5,5 +5,6 @@ pub(crate) mod disk;
 pub(crate) mod handle;
 pub(crate) mod openers;
 pub(crate) mod pipe;
+pub(crate) mod shared_stream;
 pub(crate) mod side_files;
 pub(crate) mod signals;

@@ -101,31 +101,6 @@ fn a_signal_ends_a_run_that_waits_for_input() {
     );
 }
 
-#[test]
-fn under_nohup_it_goes_on() {
-    let lab = Lab::new();
-    let mut command = std::process::Command::new("sh");
-    let script = r#"trap "" HUP; exec "$0" dedup "$1""#;
-    let mut child = command
-        .args(["-c", script, env!("CARGO_BIN_EXE_everseen")])
-        .arg(lab.path("store"))
-        .stdin(std::process::Stdio::piped())
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .expect("a shell");
-    let mut out = output_of(&mut child);
-    let mut stdin = child.stdin.take().expect("standard input is a pipe");
-    for line in [&b"one\n"[..], b"two\n"] {
-        stdin.write_all(line).expect("the process reads");
-        assert_eq!(read_lines(&mut out, 1), line);
-        send(&child, Signal::HUP);
-    }
-    drop(stdin);
-    let (status, err) = wait(child);
-    assert_eq!(status.code(), Some(0), "{err}");
-}
-
 /// What would be printed goes nowhere then, although nothing fails.
 #[cfg(target_os = "linux")]
 #[test]

@@ -25,6 +25,7 @@ mod sieve;
 mod sink;
 mod small_disk;
 mod snapshot;
+mod surroundings;
 mod terminal;
 mod together;
 mod urls;

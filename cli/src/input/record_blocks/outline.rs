@@ -1,5 +1,6 @@
 //! Blocks whose items lie elsewhere for a while.
 
+use std::ffi::OsString;
 use std::sync::Arc;
 
 use everseen::hash::HashedKey;
@@ -12,7 +13,7 @@ pub struct Outline {
     bytes: usize,
     dropped: usize,
     gaps: Vec<usize>,
-    origin: (Arc<str>, u64),
+    origin: (Arc<OsString>, u64),
 }
 
 impl Outline {

@@ -1,0 +1,4 @@
+//! What a run meets that it did not choose: streams, signals and limits, names, mounts.
+
+mod odd_names;
+mod streams;
