@@ -44,5 +44,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     if store.contains_batch(&blocked)?.contains(&false) {
         return Err("a blocked host is not blocked any more".into());
     }
-    Ok(store.close()?)
+    store.close()?;
+    Ok(())
 }

@@ -54,5 +54,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         out.flush()?;
         store.commit_with(&offset.to_le_bytes())?;
     }
-    Ok(store.close()?)
+    store.close()?;
+    Ok(())
 }

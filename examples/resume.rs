@@ -48,7 +48,8 @@ fn crawl(site: SocketAddr, folder: &Path) -> Outcome<()> {
         for _ in 0..COMMIT_EVERY {
             let Some(url) = frontier.next()? else {
                 frontier.commit(&store)?;
-                return Ok(store.close()?);
+                store.close()?;
+                return Ok(());
             };
             for link in fetch(site, &url)? {
                 discover(&store, &mut frontier, &link)?;

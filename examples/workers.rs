@@ -33,7 +33,8 @@ fn work(path: &Path) -> Result<(), Box<dyn Error>> {
             .count();
     }
     println!("{won}");
-    Ok(store.close()?)
+    store.close()?;
+    Ok(())
 }
 
 /// Starts the workers at the same time, and adds up what they won.

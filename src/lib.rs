@@ -97,12 +97,12 @@ pub use log::LogError;
 pub use page::{Kind, UnknownKind};
 pub use segment::plan::FingerprintPlan;
 pub use store::{
-    ApplyReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO,
-    DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport, ExemptReport,
-    Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured, Merge,
-    MergeReport, OnDamage, Options, PageState, Precheck, Progress, RecoveryReport, Removal,
-    RepairReport, SegmentDamage, Sieve, SnapshotReport, Stats, Store, StoreLock, Sweep, Verdict,
-    VerifyReport,
+    ApplyReport, CloseReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR,
+    DEFAULT_GROWS_TO, DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport,
+    ExemptReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured,
+    Merge, MergeReport, OnDamage, OptionDifference, Options, PageState, Precheck, Progress,
+    RecoveryReport, Removal, RepairReport, SegmentDamage, Sieve, SnapshotReport, Stats, Store,
+    StoreLock, Sweep, Verdict, VerifyReport,
 };
 pub use sys::Map;
 pub use sys::storage;

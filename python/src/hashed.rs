@@ -33,7 +33,8 @@ use crate::opening::{named, seed};
 pub(crate) struct Hasher {
     hash: Hash,
     seed: [u8; 32],
-    hasher: KeyHasher,
+    /// In a box: it has to lie at a multiple of 32 bytes, and Python's objects lie at multiples of 16.
+    hasher: Box<KeyHasher>,
 }
 
 #[pymethods]
@@ -41,7 +42,7 @@ impl Hasher {
     #[new]
     fn new(hash: &str, seed: Vec<u8>) -> PyResult<Self> {
         let (hash, seed) = (named::<Hash>(hash)?, self::seed(&seed)?);
-        let hasher = KeyHasher::new(hash, &seed);
+        let hasher = Box::new(KeyHasher::new(hash, &seed));
         Ok(Self { hash, seed, hasher })
     }
 

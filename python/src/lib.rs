@@ -22,6 +22,7 @@ mod reports;
 mod session;
 mod store;
 mod verdict;
+mod warnings;
 
 use pyo3::prelude::*;
 use pyo3::types::PyDict;

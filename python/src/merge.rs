@@ -56,6 +56,7 @@ pub(crate) fn union<'py>(
 /// Make at `out` the store at `path` with `factor` times fewer pages.
 ///
 /// >>> everseen.open("large.ever", 100_000, foldable=2).close()
+/// 0
 /// >>> everseen.fold("large.ever", "small.ever", 4).keys
 /// 0
 #[pyfunction]

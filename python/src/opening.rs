@@ -3,12 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use everseen::{OnDamage, Options, Result, Store};
+use everseen::{OnDamage, OptionDifference, Options, Result, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
-use crate::errors::OrRaise;
+use crate::errors::{OrRaise, own};
+use crate::warnings::warn;
 
 /// The options that a handle has. All others are of a new store, and are in its header from then on.
 const LASTING: [&str; 5] = ["buffer", "writer", "background", "timeout", "on_damage"];
@@ -84,6 +85,33 @@ impl Opening {
             Mode::Open => self.options.open(path),
             Mode::Read => self.options.open_read_only(path),
         }
+    }
+
+    /// Compares a store that existed before with the options for a new one. Refuses one that is less, and warns of what
+    /// has no effect since it is more.
+    pub(crate) fn compare(&self, py: Python<'_>, store: &Store) -> PyResult<()> {
+        if self.mode == Mode::Create {
+            return Ok(());
+        }
+        let path = self.path.display();
+        let found = self.options.differences(store);
+        if let Some(unmet) = found.iter().find(|found| found.is_unmet) {
+            let OptionDifference { option, has, .. } = unmet;
+            let message = format!(
+                "{path}: exists already, and has {has}; leave out `{option}`, or name another store"
+            );
+            let error = own(py, "UnmetOptionError", message);
+            error.value(py).setattr("option", option)?;
+            return Err(error);
+        }
+        for OptionDifference { option, has, .. } in found {
+            let message = format!(
+                "{path} was created with {has}: `{option}` has no effect on a store that exists"
+            );
+            // The one that called `everseen.open`, which calls a function that calls this.
+            warn(py, "NoEffectWarning", message, 3)?;
+        }
+        Ok(())
     }
 
     /// Opens the store that [`open`](Self::open) has opened before.

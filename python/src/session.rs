@@ -4,11 +4,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use arc_swap::{ArcSwap, Guard};
-use everseen::{Error, Store};
+use everseen::{CloseReport, Error, Store};
 use pyo3::prelude::*;
 
 use crate::errors::OrRaise;
 use crate::opening::Opening;
+use crate::warnings;
 
 /// How often this process, or one of its ancestors since the module was loaded, was forked into being.
 static FORKS: AtomicU64 = AtomicU64::new(0);
@@ -48,6 +49,7 @@ pub(crate) struct Session {
 impl Session {
     pub(crate) fn begin(py: Python<'_>, opening: Opening) -> PyResult<Self> {
         let store = py.detach(|| opening.open()).or_raise(py)?;
+        opening.compare(py, &store)?;
         Ok(Self {
             opening,
             opened: ArcSwap::new(Opened::of(store)),
@@ -65,6 +67,8 @@ impl Session {
         }
         drop(opened);
         py.detach(|| self.reopen()).or_raise(py)?;
+        // A child may end without what Python runs at the end of a program.
+        py.import("everseen._open")?.call_method0("_close_at_end")?;
         Ok(self.opened.load())
     }
 
@@ -105,13 +109,45 @@ impl Session {
     }
 
     /// Closes this process's own handle; there is nothing to close where it has none.
-    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<()> {
+    pub(crate) fn close(&self, py: Python<'_>) -> PyResult<CloseReport> {
         self.closed.store(true, Ordering::Release);
         let opened = self.opened.load();
         if opened.is_inherited() {
-            return Ok(());
+            return Ok(CloseReport::default());
         }
         let store = &opened.store;
         py.detach(|| store.close()).or_raise(py)
+    }
+
+    /// Commits what this process's own handle has not committed, under the tag that its writer has.
+    pub(crate) fn commit_rest(&self, py: Python<'_>) -> PyResult<()> {
+        let opened = self.opened.load();
+        if self.is_closed() || opened.is_inherited() {
+            return Ok(());
+        }
+        let (store, writer) = (&opened.store, &self.opening.writer);
+        let commit = || {
+            if store.uncommitted()? > 0 {
+                // A plain commit would replace the tag by an empty one.
+                let last = store.last_commit(writer)?;
+                store.commit_with(&last.map(|commit| commit.tag).unwrap_or_default())?;
+            }
+            Ok(())
+        };
+        py.detach(commit).or_raise(py)
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        if self.is_closed() || self.opened.load().is_inherited() {
+            return;
+        }
+        let closed = self.opened.load().store.close();
+        if let Ok(report) = closed
+            && report != CloseReport::default()
+        {
+            warnings::of_dropped(&self.opening.path, report);
+        }
     }
 }

@@ -14,6 +14,7 @@ use crate::opening::{Opening, on_damage};
 use crate::reports;
 use crate::session::Session;
 use crate::verdict::Verdict;
+use crate::warnings;
 
 /// Opens a store; `everseen.open` says how.
 #[pyfunction]
@@ -163,7 +164,8 @@ impl Store {
 
     /// Make durable what returned before the call, and return the commit's sequence number.
     ///
-    /// In a transactional store only the commit makes this handle's operations take effect.
+    /// In a transactional store only the commit makes this handle's operations take effect. A `with` statement that ends
+    /// without an exception commits the rest, under the tag that this writer has.
     ///
     /// Args:
     ///     tag: Up to 4096 bytes of the caller's own, stored atomically with the commit: a crawler's position, a
@@ -306,15 +308,30 @@ impl Store {
 
     /// Close the store: move everything that counts into the pages, and release it.
     ///
-    /// In a transactional store, what is not committed is dropped. Closing it once more does nothing. A program's end
-    /// closes its stores, but tells no one of errors as well as this does.
+    /// In a transactional store, what this handle has not committed is dropped. Leaving a `with` statement without an
+    /// exception commits it first. Closing the store once more does nothing. A program's end closes its stores, but
+    /// reports errors less well than this does.
     ///
-    /// >>> store = everseen.open("close.ever")
-    /// >>> store.close()
+    /// Args:
+    ///     discard: Dropping is what is wanted, and no `UncommittedWarning` says so.
+    ///
+    /// Returns:
+    ///     How many keys were dropped.
+    ///
+    /// >>> store = everseen.open("close.ever", transactional=True)
+    /// >>> store.insert("key")
+    /// True
+    /// >>> store.close(discard=True)
+    /// 1
     /// >>> store.closed
     /// True
-    fn close(&self, py: Python<'_>) -> PyResult<()> {
-        self.session.close(py)
+    #[pyo3(signature = (*, discard = false))]
+    fn close(&self, py: Python<'_>, discard: bool) -> PyResult<u64> {
+        let report = self.session.close(py)?;
+        if !discard {
+            warnings::on_close(py, &self.session.opening.path, report)?;
+        }
+        Ok(report.dropped)
     }
 
     fn __enter__(slf: Py<Self>) -> Py<Self> {
@@ -324,11 +341,17 @@ impl Store {
     fn __exit__(
         &self,
         py: Python<'_>,
-        _class: &Bound<'_, PyAny>,
+        class: &Bound<'_, PyAny>,
         _raised: &Bound<'_, PyAny>,
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<bool> {
-        self.session.close(py)?;
+        let committed = match class.is_none() {
+            true => self.session.commit_rest(py),
+            false => Ok(()),
+        };
+        let closed = self.close(py, false);
+        // What has kept it from committing says more than what was dropped for it.
+        committed.and(closed)?;
         Ok(false)
     }
 
@@ -357,6 +380,12 @@ impl Store {
     fn label<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyBytes>>> {
         let opened = self.session.current(py)?;
         Ok(opened.store.label().map(|label| PyBytes::new(py, label)))
+    }
+
+    /// How many keys this handle has inserted or removed since its last commit; 0 unless the store is transactional.
+    #[getter]
+    fn uncommitted(&self, py: Python<'_>) -> PyResult<u64> {
+        self.session.call(py, everseen::Store::uncommitted)
     }
 
     /// How many uncommitted new keys this handle may have; `None` if the store is not transactional.

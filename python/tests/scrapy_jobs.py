@@ -51,7 +51,7 @@ def kill(what):
     if isinstance(what, Scheduler):
         what._pending.journal.close()
         what = what.df
-    what.store.close()
+    what.store.close(discard=True)
 
 
 def scheduler_of(crawler=None, **settings):

@@ -156,3 +156,12 @@ def test_stores_of_other_programs_are_left_alone():
         filter_of(EVERSEEN_PATH="mine.ever")
     with everseen.open("mine.ever", writer="scrapy:tests") as store:
         assert store.last_commit().tag == b"line 5"
+
+
+def test_a_store_of_a_higher_rate_is_shared_unless_the_crawl_asks_for_a_lower_one():
+    everseen.open("shared.ever", fpr=1e-6, transactional=True).close()
+    made = filter_of(EVERSEEN_PATH="shared.ever")
+    assert not made.request_seen(request(1))
+    made.close("finished")
+    with pytest.raises(everseen.errors.UnmetOptionError, match="has a rate of 1e-6; leave out `fpr`"):
+        filter_of(EVERSEEN_PATH="shared.ever", EVERSEEN_FPR=1e-9)

@@ -17,6 +17,7 @@ mod view;
 mod write;
 
 pub use api::counting::Removal;
+pub use api::existing::OptionDifference;
 pub use api::measured::Measured;
 pub use api::precheck::Precheck;
 pub use api::program_lock::StoreLock;
@@ -41,6 +42,7 @@ pub use engine::recovery_report::RecoveryReport;
 #[cfg(fuzzing)]
 pub(crate) use generation::log_summary::{LogSummary, scan};
 pub use merge::{Merge, MergeReport};
+pub use open::close::CloseReport;
 pub use write::commit::Commit;
 pub use write::exempt::ExemptReport;
 pub use write::verdict::Verdict;

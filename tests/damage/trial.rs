@@ -194,7 +194,7 @@ impl Trial<'_> {
         self.verify(&store)?;
         self.allow(store.checkpoint(), "checkpoint")?;
         self.ask(&store, "after a checkpoint")?;
-        self.allow(store.close(), "close")?;
+        self.allow(store.close().map(drop), "close")?;
         drop(store);
         self.read("at last")
     }

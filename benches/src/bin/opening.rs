@@ -137,7 +137,8 @@ fn create(path: &Path, mib: u64) -> everseen::Result<()> {
         .capacity(keys)
         .bits_per_key(32.0)
         .create(path)?
-        .close()
+        .close()?;
+    Ok(())
 }
 
 fn start(work: &str, path: &Path, buffer: u64, keys: u64) -> std::io::Result<Worker> {

@@ -140,7 +140,8 @@ fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), evers
         let batch: Vec<u64> = (begin..end).map(hash).collect();
         store.insert_hash_batch(&batch)?;
     }
-    store.close()
+    store.close()?;
+    Ok(())
 }
 
 /// Returns how many pages of the disk a look-up of an absent key reads, on average, of those that are the first to look.

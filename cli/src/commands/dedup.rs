@@ -133,11 +133,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     };
     let reading = input.reading;
     let stats_before = store.stats()?;
-    args.new_store.expect(&stats_before, &args.store)?;
+    let compared = args.new_store.compare(&store, &stats_before, &args.store)?;
     if !args.summing.quiet {
         match is_new {
             true => args.new_store.warn_of_limits(&stats_before, &args.store),
-            false => args.new_store.warn(&stats_before, &args.store),
+            false => compared.tell(),
         }
     }
     // Held until the end.

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use everseen::sizing::{Growth, PAGE_BYTES};
-use everseen::{DEFAULT_GROWTH, DEFAULT_TIGHTENING, Kind, Options, Stats};
+use everseen::{DEFAULT_GROWTH, DEFAULT_TIGHTENING, Kind, OptionDifference, Options, Stats, Store};
 
 use crate::error::CliError;
 use crate::options::units as size;
@@ -13,9 +13,6 @@ use crate::process::disk;
 
 /// The false positive rate, unless the command line says otherwise.
 const RATE: f64 = 1e-6;
-
-/// How much larger the rate of an existing store may be than the one that is asked for: plans round.
-const TOLERANCE: f64 = 1.001;
 
 /// The part of the command line that describes the store to create.
 #[derive(clap::Args)]
@@ -67,87 +64,85 @@ impl NewStore {
         warn_of_limits(stats, path, self.capacity.or(self.grows_to));
     }
 
-    /// Refuses a store that existed before and is less than what the command line asks for.
-    pub fn expect(&self, stats: &Stats, path: &Path) -> Result<(), CliError> {
-        let wrong = |asked: String, has: String| CliError::OtherStore {
-            path: path.to_owned(),
-            asked,
-            has,
-        };
-        if let Some(kind) = self.kind
-            && kind != stats.kind
-        {
-            let (asked, has) = (format!("--kind {kind}"), format!("of kind {}", stats.kind));
-            return Err(wrong(asked, has));
-        }
-        if let Some(limit) = self.grows_to
-            && stats.kind != Kind::Fingerprint
-        {
-            let has = format!("of kind {}", stats.kind);
-            return Err(wrong(format!("--grows-to {limit}"), has));
-        }
-        if let (Some((option, asked)), Some(has)) = (self.most_keys(), stats.capacity)
-            && asked > has
-        {
-            let has = format!("for {} keys", thousands(has));
-            return Err(wrong(format!("{option} {asked}"), has));
-        }
-        if let Some(fpr) = self.fpr
-            && stats.fpr_target > fpr * TOLERANCE
-        {
-            let has = format!("of rate {}", rate(stats.fpr_target));
-            return Err(wrong(format!("--fpr {}", rate(fpr)), has));
-        }
-        Ok(())
-    }
-
-    /// Returns the number of keys that the command line names, and the option by which it does.
-    fn most_keys(&self) -> Option<(&'static str, u64)> {
-        let capacity = self.capacity.map(|keys| ("--capacity", keys));
-        capacity.or(self.grows_to.map(|keys| ("--grows-to", keys)))
-    }
-
-    /// Warns of what has no effect, since the store existed before and is more than the command line asks for.
-    pub fn warn(&self, stats: &Stats, path: &Path) {
-        for warning in self.warnings(stats) {
-            let path = path.display();
-            tell(format_args!(
-                "everseen: warning: {path} was created {warning} has no effect"
-            ));
-        }
-    }
-
-    fn warnings(&self, stats: &Stats) -> Vec<String> {
-        let mut warnings = Vec::new();
-        if let Some((option, asked)) = self.most_keys() {
-            // Of a store that grows, the first layer keeps the capacity that it was created with. Until there is one,
-            // who names the kind may have asked for just this store.
-            let first = stats.layers.first().map(|layer| layer.capacity);
-            match (stats.capacity, first) {
-                (Some(has), _) if asked == has => {}
-                // Either option may have created it.
-                (Some(has), _) if stats.kind == Kind::Fingerprint => {
-                    let keys = many(has, "key");
-                    warnings.push(format!("to grow to {keys}; {option} {asked}"));
-                }
-                (Some(has), _) => {
-                    warnings.push(format!("with --capacity {has}; --capacity {asked}"))
-                }
-                (None, None) if self.kind.is_some() => {}
-                (None, first) if first != Some(asked) => {
-                    warnings.push(format!("to grow as needed; --capacity {asked}"));
-                }
-                _ => {}
+    /// Compares a store that existed before with what the command line asks for. Refuses one that is less, and returns
+    /// warnings of what has no effect since it is more.
+    pub fn compare(&self, store: &Store, stats: &Stats, path: &Path) -> Result<Warnings, CliError> {
+        let mut texts = Vec::new();
+        for found in self.asked().differences(store) {
+            let (option, value) = self.named(&found);
+            let asked = format!("{option} {value}");
+            if found.is_unmet {
+                return Err(CliError::OtherStore {
+                    path: path.to_owned(),
+                    asked,
+                    has: unmet(&found, stats),
+                });
             }
+            let has = exceeding(&found, stats);
+            let path = path.display();
+            texts.push(format!("{path} was created {has}; {asked} has no effect"));
         }
-        let has = stats.fpr_target;
-        if let Some(asked) = self.fpr
-            && asked > has * TOLERANCE
-        {
-            let (asked, has) = (rate(asked), rate(has));
-            warnings.push(format!("with --fpr {has}; --fpr {asked}"));
+        Ok(Warnings(texts))
+    }
+
+    /// Returns the options that the command line names.
+    fn asked(&self) -> Options {
+        let mut options = Options::new();
+        if let Some(kind) = self.kind {
+            options = options.kind(kind);
         }
-        warnings
+        if let Some(fpr) = self.fpr {
+            options = options.fpr(fpr);
+        }
+        match (self.capacity, self.grows_to) {
+            (Some(capacity), _) => options.capacity(capacity),
+            (None, Some(limit)) => options.grows_to(limit),
+            (None, None) => options,
+        }
+    }
+
+    /// Returns an option as the command line has it, and its value.
+    fn named(&self, found: &OptionDifference) -> (String, String) {
+        let value = match found.option {
+            "kind" => self.kind.map(|kind| kind.to_string()),
+            "capacity" => self.capacity.map(|keys| keys.to_string()),
+            "grows_to" => self.grows_to.map(|keys| keys.to_string()),
+            _ => self.fpr.map(rate),
+        };
+        let option = found.option.replace('_', "-");
+        (format!("--{option}"), value.unwrap_or_default())
+    }
+}
+
+/// Returns what a store is that is less than an option asks for.
+fn unmet(found: &OptionDifference, stats: &Stats) -> String {
+    match (found.option, stats.kind, stats.capacity) {
+        ("fpr", ..) => format!("of rate {}", rate(stats.fpr_target)),
+        ("capacity", _, Some(keys)) | ("grows_to", Kind::Fingerprint, Some(keys)) => {
+            format!("for {} keys", thousands(keys))
+        }
+        _ => format!("of kind {}", stats.kind),
+    }
+}
+
+/// Returns how a store was created that is more than an option asks for.
+fn exceeding(found: &OptionDifference, stats: &Stats) -> String {
+    match (found.option, stats.kind, stats.capacity) {
+        ("fpr", ..) => format!("with --fpr {}", rate(stats.fpr_target)),
+        (_, Kind::Fingerprint, Some(keys)) => format!("to grow to {}", many(keys, "key")),
+        (_, _, Some(keys)) => format!("with --capacity {keys}"),
+        (_, _, None) => "to grow as needed".to_owned(),
+    }
+}
+
+/// What the command line asks for and has no effect on a store that existed before.
+pub struct Warnings(Vec<String>);
+
+impl Warnings {
+    pub fn tell(&self) {
+        for text in &self.0 {
+            tell(format_args!("everseen: warning: {text}"));
+        }
     }
 }
 

@@ -60,10 +60,9 @@ pub fn rate(rate: f64) -> String {
     }
     let rounds_up = |text: &String| rate < 1.0 && text.ends_with("e0");
     // Seventeen digits tell any two numbers apart.
-    let texts = (2..17).map(|digits| format!("{rate:.digits$e}"));
+    let mut texts = (2..17).map(|digits| format!("{rate:.digits$e}"));
     let text = texts
-        .skip_while(rounds_up)
-        .next()
+        .find(|text| !rounds_up(text))
         .unwrap_or_else(|| rate.to_string());
     match text.split_once('e') {
         Some((mantissa, exponent)) => {

@@ -139,6 +139,7 @@ impl Peer for Everseen {
     }
 
     fn close(self: Box<Self>) -> Result<()> {
-        Ok(self.store.close()?)
+        self.store.close()?;
+        Ok(())
     }
 }

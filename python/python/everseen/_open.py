@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import os
+import sys
 import weakref
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 _Path = str | os.PathLike[str]
 
 _left_open: weakref.WeakSet[_everseen.Store] = weakref.WeakSet()
+_closes_at_end: int | None = None
 
 
 def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
@@ -52,7 +55,8 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         mode: As of Python's own `open`: `"a"` opens the store or creates it, `"x"` creates it and refuses an existing
             one, `"r+"` opens an existing one, `"r"` opens it to read what it holds at this moment.
 
-    Of a new store; an existing one keeps what it was created with:
+    Of a new store; an existing one keeps what it was created with. If that is less than an option asks for, or something
+    else, that is an error; if it is more, a warning:
 
     Args:
         capacity: How many keys it is for. Of a store that grows in layers, the keys of the first.
@@ -84,7 +88,10 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         background: Whether checkpoints run on a thread of their own (`True`).
 
     Returns:
-        The store. Close it, or use it in a `with` statement, which closes it. Closing does not commit.
+        The store. Use it in a `with` statement, which closes it. One that ends without an exception commits before; one
+        that ends with an exception does not, and neither does `close`: a transactional store then drops what was not
+        committed, and `UncommittedWarning` says how many keys that were. A store that `everseen dedup` has made is
+        transactional.
 
     Raises:
         NotFoundError: With mode `"r+"` or `"r"`.
@@ -92,6 +99,10 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         LockedError: While another handle has it open exclusively.
         FormatError, LogError: It is damaged, or no store.
         SizingError, ValueError: No store is made so.
+        UnmetOptionError: The store exists already, and is less than an option asks for, or something else.
+
+    Warns:
+        NoEffectWarning: The store exists already, and is more than an option asks for.
 
     >>> store = everseen.open("urls.ever", 1_000_000, 1e-4, transactional=True)
     >>> store.insert("https://example.org/")
@@ -99,6 +110,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     >>> store.commit(b"page 1")
     1
     >>> store.close()
+    0
     """
     given: dict[str, Any] = {
         "capacity": capacity,
@@ -135,13 +147,26 @@ def _opened(path: _Path, mode: str, options: dict[str, Any]) -> _everseen.Store:
 
 def _reopen(path: str, mode: str, options: dict[str, Any]) -> _everseen.Store:
     """Open a store that was pickled."""
-    return _opened(path, mode, options)
+    store = _opened(path, mode, options)
+    _close_at_end()
+    return store
 
 
 @atexit.register
 def _close_all() -> None:
-    for store in list(_left_open):
-        store.close()
+    with contextlib.ExitStack() as stack:
+        for store in list(_left_open):
+            # Whatever the others raise.
+            stack.callback(store.close)
+
+
+def _close_at_end() -> None:
+    """Have a child of `multiprocessing` close its stores too: it may end without what `atexit` has registered."""
+    global _closes_at_end
+    util = sys.modules.get("multiprocessing.util")
+    if util is not None and _closes_at_end != os.getpid():
+        _closes_at_end = os.getpid()
+        util.Finalize(None, _close_all, exitpriority=0)
 
 
 def repair(
@@ -169,6 +194,7 @@ def repair(
         FormatError, LogError: The damage can't be repaired.
 
     >>> everseen.open("whole.ever").close()
+    0
     >>> everseen.repair("whole.ever", "never_seen").is_whole
     True
     """

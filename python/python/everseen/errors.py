@@ -15,6 +15,8 @@ What ends a call with many keys early carries `partial`: the answers for the key
 from __future__ import annotations
 
 import errno as _errno
+import sys as _sys
+import warnings as _warnings
 from typing import Any
 
 
@@ -238,6 +240,12 @@ class ClosedError(EverseenError, ValueError):
     """The store has been closed."""
 
 
+class UnmetOptionError(EverseenError, ValueError):
+    """The store exists already, and is less than `option` asks for, or something else."""
+
+    option: str
+
+
 class NullKeyError(EverseenError, ValueError):
     """A row has no value, and nulls are not to be skipped."""
 
@@ -297,6 +305,22 @@ class WorkerDiedError(EverseenError):
 
 class RootError(EverseenError):
     """A seen set's root can't do what is needed of it."""
+
+
+class UncommittedWarning(ResourceWarning):
+    """Keys of a transactional store were not committed, and are dropped.
+
+    Python shows no `ResourceWarning` unless it is asked to; this one it shows.
+    """
+
+
+class NoEffectWarning(UserWarning):
+    """An option asks for less than a store has that exists already."""
+
+
+# Where warnings are configured (`-W`, PYTHONWARNINGS), that holds.
+if not _sys.warnoptions:
+    _warnings.simplefilter("default", UncommittedWarning)
 
 
 def _make(name: str, message: str, path: str | None, number: int | None, fields: dict[str, Any]) -> EverseenError:

@@ -39,7 +39,8 @@ impl Options {
     }
 
     /// Opens a store, or creates it if there is none. Options for new stores (kind, capacity, rate, `transactional` and
-    /// so on) apply only when it is created; a store that is there keeps its own. [`Store::stats`] tells which it has.
+    /// so on) apply only when it is created; a store that is there keeps its own. [`Options::differences`] tells which of them
+    /// it does not follow.
     ///
     /// # Errors
     /// The same as [`open`](Self::open) and [`create`](Self::create).

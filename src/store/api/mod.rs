@@ -6,6 +6,7 @@ pub(crate) mod backup;
 pub(crate) mod counting;
 pub(crate) mod entry;
 pub(crate) mod exemptions;
+pub(crate) mod existing;
 pub(crate) mod measured;
 pub(crate) mod precheck;
 pub(crate) mod program_lock;

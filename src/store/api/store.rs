@@ -12,6 +12,7 @@ use crate::store::check::verify::{Checker, PageState, VerifyReport};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::recovery_report::RecoveryReport;
+use crate::store::open::close::CloseReport;
 use crate::store::open::session::Session;
 use crate::store::prefetch::hash_source::HashSource;
 use crate::store::read::Reader;
@@ -292,6 +293,15 @@ impl Store {
         Writer::of(&self.engine).last_commit(writer)
     }
 
+    /// Returns how many keys this handle has inserted or removed since its last commit: what closing it now would drop.
+    /// 0 unless the store is transactional.
+    ///
+    /// # Errors
+    /// If the handle can't go on.
+    pub fn uncommitted(&self) -> Result<u64> {
+        Writer::of(&self.engine).uncommitted()
+    }
+
     /// Returns how many uncommitted new keys a handle of a transactional store may have; `u64::MAX` in any other store.
     /// The size of the buffer determines it.
     pub fn transaction_quota(&self) -> u64 {
@@ -375,14 +385,17 @@ impl Store {
     }
 
     /// Closes the store. Moves everything that counts into the pages, after which the one file is the whole store, and
-    /// releases it for other handles. In a transactional store, uncommitted operations are dropped. Any later call on
-    /// this handle is [`Error::Closed`](crate::Error::Closed), except that another `close` does nothing.
+    /// releases it for other handles. Any later call on this handle is [`Error::Closed`](crate::Error::Closed), except
+    /// that another `close` does nothing.
+    ///
+    /// In a transactional store it drops what this handle has not committed, and the report says how many keys that were.
+    /// A handle that is dropped without this call closes just so, and reports neither that nor errors.
     ///
     /// # Errors
     /// The same as [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) and
     /// [`Error::Busy`](crate::Error::Busy) the only call left on this handle is another `close`. After any error
     /// nothing acknowledged is lost, and the next open continues from the log.
-    pub fn close(&self) -> Result<()> {
+    pub fn close(&self) -> Result<CloseReport> {
         self.engine.close()
     }
 }

@@ -62,7 +62,7 @@ pub struct Options {
     pub(crate) bits_per_key: Option<f64>,
     pub(crate) growth: u32,
     pub(crate) tightening: f64,
-    pub(crate) hash: Hash,
+    pub(crate) hash: Option<Hash>,
     pub(crate) seed: Option<[u8; 32]>,
     pub(crate) transactional: Option<bool>,
     pub(crate) foldable: u32,
@@ -98,7 +98,7 @@ impl Default for Options {
             bits_per_key: None,
             growth: DEFAULT_GROWTH,
             tightening: DEFAULT_TIGHTENING,
-            hash: Hash::default(),
+            hash: None,
             seed: None,
             transactional: None,
             foldable: 0,
@@ -190,7 +190,7 @@ impl Options {
 
     /// Sets the algorithm with which a new store hashes keys to 64 bits.
     pub fn hash(mut self, hash: Hash) -> Self {
-        self.hash = hash;
+        self.hash = Some(hash);
         self
     }
 
@@ -201,11 +201,14 @@ impl Options {
         self
     }
 
-    /// Sets whether a new store is transactional: what a handle has not committed when it is closed, dropped or killed
-    /// never happened. Otherwise every insert that returned outlives the process. Defaults to `false`, so that a program
-    /// that never commits loses nothing; to the other store's setting for a store that is [`like`](Self::like) another; for
-    /// one that is [merged](crate::Merge) from others to whether all of them are. The command `everseen` creates
-    /// transactional stores.
+    /// Sets whether a new store is transactional: then closing a handle **drops** what the handle has not
+    /// [committed](crate::Store::commit), as dropping or killing it does; the inserts never happened, and
+    /// [`close`](crate::Store::close) returns how many they were. Otherwise every insert that returned outlives the
+    /// process.
+    ///
+    /// Defaults to `false`, so that a program that never commits loses nothing; to the other store's setting for a store
+    /// that is [`like`](Self::like) another; for one that is [merged](crate::Merge) from others to whether all of them
+    /// are. The command `everseen` creates transactional stores.
     pub fn transactional(mut self, yes: bool) -> Self {
         self.transactional = Some(yes);
         self

@@ -1,7 +1,7 @@
 //! What a handle keeps for its turns as the writer.
 
 use std::sync::Mutex;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use crate::buffer::Slot;
 use crate::log::LogEnd;
@@ -23,6 +23,8 @@ pub(crate) struct Local {
     pub(crate) writer_bytes: Option<u64>,
     /// What all writers needed after a commit of this handle: the commit's sequence, and the number of bytes.
     pub(crate) all_bytes: Option<(u64, u64)>,
+    /// The uncommitted keys that closing has dropped.
+    pub(crate) dropped: u64,
     /// Whether the handle is closed, or a close that failed for lack of room has discarded what was uncommitted. All
     /// that is left to do is to close it.
     pub(crate) closing: bool,
@@ -65,6 +67,8 @@ pub(crate) struct WriterState {
     /// Whether others had the writer lock between this handle's last two turns.
     pub(crate) has_company: AtomicBool,
     pub(crate) waits: LockWaits,
+    /// The uncommitted keys that this handle has dropped for handles that died.
+    pub(crate) abandoned: AtomicU64,
 }
 
 impl WriterState {
@@ -75,6 +79,7 @@ impl WriterState {
             file,
             has_company: AtomicBool::new(false),
             waits: LockWaits::default(),
+            abandoned: AtomicU64::new(0),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Closing: the last handle empties log and buffer into the pages and leaves one file.
 
+use std::sync::atomic::Ordering;
+
 use crate::error::{Error, Result};
 use crate::store::checkpoint::run::Checkpointer;
 use crate::store::config::options::Options;
@@ -13,6 +15,19 @@ use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::view::ViewCell;
 use crate::store::write::Writer;
 use crate::sys::lock;
+
+/// What closing a store has dropped; the result of [`Store::close`](crate::Store::close).
+///
+/// All zeros unless the store is transactional.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct CloseReport {
+    /// The number of keys that this handle had inserted or removed since its last commit. They never happened.
+    pub dropped: u64,
+    /// The number of keys that other handles had inserted or removed and not committed when they died, as far as this
+    /// handle was the one to drop them, at any time since it was opened. A worker process that was killed leaves some.
+    pub abandoned: u64,
+}
 
 /// Closes a handle.
 pub(crate) struct Closer<'a> {
@@ -41,19 +56,30 @@ impl<'a> Closer<'a> {
     }
 
     /// Closes the handle. In a transactional store, uncommitted operations are dropped.
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<CloseReport> {
+        match self.close_once()? {
+            true => Ok(CloseReport {
+                dropped: lock(&self.writer.state.local).dropped,
+                abandoned: self.writer.state.abandoned.load(Ordering::Relaxed),
+            }),
+            false => Ok(CloseReport::default()),
+        }
+    }
+
+    /// Returns whether it is this call that has closed the handle.
+    fn close_once(&self) -> Result<bool> {
         if !self.handle.is_own_for_certain() {
             return Err(Error::Forked);
         }
         if lock(&self.writer.state.local).closed {
             return match self.handle.check_usable() {
-                Err(Error::Closed) => Ok(()),
-                outcome => outcome,
+                Err(Error::Closed) => Ok(false),
+                outcome => outcome.map(|()| false),
             };
         }
         if !self.handle.writes() {
             self.end(None);
-            return Ok(());
+            return Ok(true);
         }
         let _closing = self.checkpoints.note_closing();
         self.checkpoints.join_threads();
@@ -75,14 +101,14 @@ impl<'a> Closer<'a> {
         };
         let Some(held) = lock(&self.handle.held).take() else {
             // Another thread is closing it.
-            return Ok(());
+            return Ok(false);
         };
         let outcome = match self.handle.access {
             Access::Alone => self.close_last(held),
             _ => self.close_shared(held),
         };
         drop(gate);
-        outcome
+        outcome.map(|()| true)
     }
 
     fn close_shared(&self, held: Held) -> Result<()> {
@@ -101,6 +127,10 @@ impl<'a> Closer<'a> {
         // From here on no other thread gets the lock: its claims would belong to no handle.
         guard.local.closing = true;
         guard.abort_own();
+        if self.writer.file.header.transactional {
+            // So that the report knows of children that were killed. If it can't be known who lives, others find out.
+            let _ = guard.reap_dead_handles();
+        }
         guard.slot().set_handle(0);
         drop(guard);
         // Another thread may have started a checkpoint since.

@@ -123,7 +123,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
     check_limit(options, kind)?;
     let mut header = Header {
         kind,
-        hash: options.hash,
+        hash: options.hash.unwrap_or_default(),
         transactional: options.transactional.unwrap_or(false),
         probes: 0,
         capacity: 0,

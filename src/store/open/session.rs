@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::error::Result;
 use crate::store::engine::Engine;
-use crate::store::open::close::Closer;
+use crate::store::open::close::{CloseReport, Closer};
 
 /// An engine that is closed when this is dropped.
 #[derive(Debug)]
@@ -16,7 +16,7 @@ impl Session {
         Self(engine)
     }
 
-    pub(crate) fn close(&self) -> Result<()> {
+    pub(crate) fn close(&self) -> Result<CloseReport> {
         Closer::of(&self.0).close()
     }
 }

@@ -68,6 +68,16 @@ impl Writer<'_> {
         Ok(sequence)
     }
 
+    /// Returns how many keys this handle has changed since its last commit.
+    pub(crate) fn uncommitted(&self) -> Result<u64> {
+        self.handle.check_usable()?;
+        // A handle that only reads has no slot, and in a forked process it is the parent's.
+        match self.handle.writes() && self.handle.is_own() {
+            true => Ok(self.shared.slot(self.handle.seat).uncommitted()),
+            false => Ok(0),
+        }
+    }
+
     fn sync_sealed(&self, sealed: &Generation) -> Result<()> {
         match self.logs.of(sealed) {
             Ok(log) => sealed.sync_to(log, sealed.buffer.tail().end),

@@ -2,6 +2,7 @@
 //! uncommitted.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::Ordering;
 
 use crate::buffer::{Buffer, COMMITTED, Digest, OpenKeys, Wrong};
 use crate::error::{Error, Result};
@@ -185,25 +186,28 @@ fn count_marked(active: &Generation, record: &Record<'_>, by: i64) {
     }
 }
 
-/// Gives up a handle's uncommitted keys.
-fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) {
-    let state = slot.transaction();
+/// Gives up a handle's uncommitted keys, and returns how many these are.
+fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) -> u64 {
+    let (state, mut dropped) = (slot.transaction(), 0);
     // The state may belong to another handle by now.
     if state != 0 && active.is_open(state, handle) {
         active.abort_transaction(state);
-        active.set_keys(active.keys().saturating_sub(slot.uncommitted()));
+        dropped = slot.uncommitted();
+        active.set_keys(active.keys().saturating_sub(dropped));
         let net = slot.digest().keys.cast_signed();
         active.set_net_keys(active.net_keys().saturating_sub(net));
     }
     slot.set_transaction(0, 0);
     slot.set_uncommitted(Digest::default(), 0);
+    dropped
 }
 
 impl WriteGuard<'_> {
     /// Gives up what this handle has not committed.
-    pub(crate) fn abort_own(&self) {
+    pub(crate) fn abort_own(&mut self) {
         let active = &self.view.active.buffer;
-        abort_keys(active, self.slot(), self.writer.handle.number);
+        let dropped = abort_keys(active, self.slot(), self.writer.handle.number);
+        self.local.dropped += dropped;
     }
 
     /// Gives up what dead handles left uncommitted, and frees their slots.
@@ -220,7 +224,11 @@ impl WriteGuard<'_> {
             if handle == 0 || handle == writer.handle.number || lives(handle)? {
                 continue;
             }
-            abort_keys(active, slot, handle);
+            let abandoned = abort_keys(active, slot, handle);
+            writer
+                .state
+                .abandoned
+                .fetch_add(abandoned, Ordering::Relaxed);
             slot.set_handle(0);
         }
         let open: Vec<_> = active.open_transactions().collect();

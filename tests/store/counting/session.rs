@@ -239,7 +239,7 @@ impl Session {
             }
             18 => {
                 let outcome = self.store().close();
-                self.settled("close", outcome)?;
+                self.settled("close", outcome.map(drop))?;
                 self.store = None;
                 self.open(Crash::Kill)
             }
@@ -286,7 +286,7 @@ impl Session {
             }
         }
         let outcome = self.store().close();
-        self.settled("close", outcome)?;
+        self.settled("close", outcome.map(drop))?;
         self.store = None;
         self.open(Crash::Kill)
     }
@@ -295,7 +295,7 @@ impl Session {
     pub fn go_on(&mut self) -> Outcome {
         self.count()?;
         let outcome = self.store().close();
-        self.settled("close", outcome)?;
+        self.settled("close", outcome.map(drop))?;
         self.store = None;
         self.open(Crash::Kill)
     }

@@ -172,7 +172,7 @@ impl Run {
             Step::Commit => self.commit(),
             Step::Checkpoint => self.until_done("checkpoint", Store::checkpoint),
             Step::Reopen => {
-                self.until_done("close", Store::close)?;
+                self.until_done("close", |store| store.close().map(drop))?;
                 self.store = None;
                 self.model.drop_open();
                 self.open()
@@ -393,7 +393,7 @@ impl Run {
 
     /// Closes the store and looks at it with an honest disk.
     pub fn finish(mut self) -> Outcome {
-        self.until_done("close", Store::close)?;
+        self.until_done("close", |store| store.close().map(drop))?;
         self.store = None;
         self.model.drop_open();
         self.storage.heal();

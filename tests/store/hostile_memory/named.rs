@@ -118,7 +118,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         assert_eq!(told, expected, "{suffix}, word {index}");
         // And nothing goes on from there.
         assert_eq!(wrong(store.insert_hash(7).map(u64::from)), expected);
-        assert_eq!(wrong(store.close().map(|()| 0)), expected);
+        assert_eq!(wrong(store.close().map(|_| 0)), expected);
         all_are_there(&path, Kind::Bloom);
     }
 }
@@ -180,7 +180,7 @@ fn keys_of_the_log_that_are_not_those_of_the_handle_are_not_carried_over() {
         change(&path, "-shm", index, to);
         assert_eq!(wrong(store.checkpoint().map(|()| 0)), "table", "{index}");
         assert_eq!(wrong(store.commit()), "table");
-        assert_eq!(wrong(store.close().map(|()| 0)), "table");
+        assert_eq!(wrong(store.close().map(|_| 0)), "table");
         let store = options.open(&path).unwrap();
         assert!(!store.contains_hash(key(5)).unwrap());
         let new = store.insert_hash_batch(&hashes()).unwrap();

@@ -77,7 +77,7 @@ fn make_store(task: &Task, path: &Path, generation: u64) -> everseen::Result<()>
         store.insert(&key(number))?;
         store.checkpoint()?;
     }
-    store.close()
+    store.close().map(drop)
 }
 
 fn is_file(path: &Path) -> bool {

@@ -63,7 +63,8 @@ impl Filter for Store {
         let store = options.bits_per_key(BITS_A_KEY).create(&task.path)?;
         let keys: Vec<u64> = (FIRST..FIRST + task.bytes / 4096).map(hash).collect();
         store.insert_hash_batch(&keys)?;
-        Ok(store.close()?)
+        store.close()?;
+        Ok(())
     }
 
     fn open(task: &Task) -> Result<Self, Box<dyn Error>> {

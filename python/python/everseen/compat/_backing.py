@@ -47,7 +47,7 @@ def buffer_for(capacity: int) -> int:
 def _discard(owner: int, store: everseen.Store, folder: str) -> None:
     # A forked child has the finalizer too, and the folder is its parent's.
     if os.getpid() == owner:
-        store.close()
+        store.close(discard=True)
         shutil.rmtree(folder, ignore_errors=True)
 
 

@@ -111,7 +111,9 @@ class BloomFilter:
 
     def close(self) -> None:
         """Close the filter. One without a file is gone."""
-        self._store.close()
+        # A file of a transactional store is committed: what was added stays.
+        with self._store:
+            pass
         if self._temporary is not None:
             self._temporary.close()
 
@@ -203,6 +205,9 @@ class BloomFilter:
         self._refuse_reader()
 
         def unite(out: str) -> None:
+            if self._store.uncommitted:
+                # Only what is committed goes into another store.
+                self._store.commit()
             try:
                 everseen.union(out, [self._store.path, other._store.path])
             except (errors.MismatchError, errors.OverfullError) as error:
@@ -237,7 +242,7 @@ class BloomFilter:
         with tempfile.TemporaryDirectory(prefix=".everseen-", dir=os.path.dirname(path)) as folder:
             out = os.path.join(folder, "filter.ever")
             make(out)
-            self._store.close()
+            self._store.close(discard=True)
             # Nobody else has it open: their store would be another one from here on.
             try:
                 everseen.open(path, mode="r+", exclusive=True, timeout=0.0).close()

@@ -15,8 +15,8 @@ JOBDIR = "crawl"
 Settings:
 
 - `EVERSEEN_PATH`: The store's file; `requests.ever` in `JOBDIR` unless given. Several crawls may share one.
-- `EVERSEEN_FPR`: The share of new pages that may be taken for seen (1e-9).
-- `EVERSEEN_CAPACITY`: How many pages the store is for. Without it, the store grows.
+- `EVERSEEN_FPR`: The share of new pages that may be taken for seen (1e-9). A store that exists must be as good.
+- `EVERSEEN_CAPACITY`: How many pages the store is for. Without it, the store grows. A store that exists must be as large.
 - `EVERSEEN_BUFFER`: Bytes of memory for the store.
 - `EVERSEEN_WRITER`: The name under which the crawl commits; `scrapy:` and the spider's name unless given. Crawls that
   share a store need different ones.

@@ -13,7 +13,7 @@ from scrapy.dupefilters import BaseDupeFilter
 from scrapy.utils.request import RequestFingerprinter, referer_str
 
 import everseen
-from everseen.errors import TransactionTooLargeError
+from everseen.errors import TransactionTooLargeError, UnmetOptionError
 from everseen.scrapy._state import OtherJobError, Settings, State, UncleanEndError
 
 if TYPE_CHECKING:
@@ -29,6 +29,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 # Where Scrapy logs duplicates, and where people look for them.
 _duplicates = logging.getLogger("scrapy.dupefilters")
+
+# The rate of a new store.
+_FPR = 1e-9
 
 _ADVICE = """\
 The last run of this crawl was killed. Its filter ({path}) knows the pages that the run had seen, but Scrapy's queue has \
@@ -119,17 +122,25 @@ class DupeFilter(BaseDupeFilter):
         if path is None:
             self._temporary = Path(tempfile.mkdtemp(prefix="everseen-"))
             path = self._temporary / "requests.ever"
-        self.store = store = everseen.open(
-            path,
-            settings.capacity,
-            settings.fpr,
-            transactional=True,
-            buffer=settings.buffer,
-            writer=settings.writer,
-        )
+        fpr = settings.fpr
+        if fpr is None and not path.exists():
+            fpr = _FPR
         try:
-            if store.transaction_quota is None:
-                raise OtherJobError(f"{path} is not transactional: a crawl that is killed could not go back")
+            self.store = store = everseen.open(
+                path,
+                settings.capacity,
+                fpr,
+                transactional=True,
+                buffer=settings.buffer,
+                writer=settings.writer,
+            )
+        except UnmetOptionError as error:
+            self.close_store()
+            if error.option == "transactional":
+                message = f"{path} is not transactional: a crawl that is killed could not go back"
+                raise OtherJobError(message) from error
+            raise
+        try:
             last = store.last_commit()
             state = None if last is None else State.of(last.tag)
         except BaseException:
@@ -142,7 +153,8 @@ class DupeFilter(BaseDupeFilter):
     def close_store(self) -> None:
         store, self.store = self.store, None
         if store is not None:
-            store.close()
+            # What counts was committed before. The rest belongs to a run that has failed, or is to be forgotten.
+            store.close(discard=True)
         if self._temporary is not None:
             shutil.rmtree(self._temporary, ignore_errors=True)
             self._temporary = None

@@ -68,13 +68,19 @@ def _optional_int(settings: BaseSettings, name: str) -> int | None:
     return None if value is None else int(value)
 
 
+def _optional_float(settings: BaseSettings, name: str) -> float | None:
+    value = settings.get(name)
+    return None if value is None else float(value)
+
+
 @dataclass(frozen=True)
 class Settings:
     """The settings of a crawl."""
 
     path: Path | None
     """The store; `None` for one that ends with the run."""
-    fpr: float
+    fpr: float | None
+    """The rate that the crawl asks for; `None` is 1e-9 for a new store."""
     capacity: int | None
     buffer: int | None
     writer: str
@@ -96,7 +102,7 @@ class Settings:
             path = Path(folder, "requests.ever")
         return cls(
             path=None if path is None else Path(path),
-            fpr=settings.getfloat("EVERSEEN_FPR", 1e-9),
+            fpr=_optional_float(settings, "EVERSEEN_FPR"),
             capacity=_optional_int(settings, "EVERSEEN_CAPACITY"),
             buffer=_optional_int(settings, "EVERSEEN_BUFFER"),
             writer=settings.get("EVERSEEN_WRITER") or (f"scrapy:{spider}" if spider else "scrapy"),
