@@ -10,18 +10,21 @@ use crate::sys::sync::Ordering;
 #[derive(Debug, Clone)]
 pub(crate) struct ClosedKeys<'b> {
     buffer: &'b Buffer,
-    /// By how much a key of each state differs from below. Most states name a transaction, and it takes long to ask what
-    /// became of it for each key.
-    changes: Vec<i8>,
+    /// Of a key of each state: the sum of its records, and its last record. Most states name a transaction, and it takes
+    /// long to ask what became of it for each key.
+    sums: Vec<i8>,
+    lasts: Vec<i8>,
 }
 
 impl<'b> ClosedKeys<'b> {
     pub(crate) fn of(buffer: &'b Buffer) -> Self {
-        let states = 0..buffer.states_end();
-        let changes = states.map(|state| buffer.change(state as u16) as i8);
+        let states = || 0..buffer.states_end();
+        let sums = states().map(|state| buffer.sum_of(state as u16) as i8);
+        let lasts = states().map(|state| buffer.last_of(state as u16) as i8);
         Self {
             buffer,
-            changes: changes.collect(),
+            sums: sums.collect(),
+            lasts: lasts.collect(),
         }
     }
 
@@ -29,42 +32,54 @@ impl<'b> ClosedKeys<'b> {
         self.buffer
     }
 
-    /// Returns by how much a key differs from below: 1 if it came, -1 if it went.
+    /// Returns the sum of the records of a key in this state, inserts less removes.
     #[inline(always)]
-    fn change(&self, state: u16) -> i64 {
-        match self.changes.get(usize::from(state)) {
-            Some(change) => i64::from(*change),
-            None => self.buffer.change(state),
+    fn sum(&self, state: u16) -> i64 {
+        match self.sums.get(usize::from(state)) {
+            Some(sum) => i64::from(*sum),
+            None => self.buffer.sum_of(state),
         }
     }
 
-    /// Calls `each` for all places of a bucket, those without a key included: they change nothing. How many have a key is
-    /// not predictable, so no branch asks.
+    /// Returns what the last record of a key in this state is: 1 for an insert, -1 for a remove, 0 if there is none.
+    #[inline(always)]
+    fn last(&self, state: u16) -> i64 {
+        match self.lasts.get(usize::from(state)) {
+            Some(last) => i64::from(*last),
+            None => self.buffer.last_of(state),
+        }
+    }
+
+    /// Calls `each` for all places of a bucket with what `of` says of their states, those without a key included: they
+    /// change nothing. How many have a key is not predictable, so no branch asks.
     #[inline(always)]
     fn for_each_place(
         &self,
         bucket: &Bucket,
         states: [u64; 2],
+        of: impl Fn(&Self, u16) -> i64,
         mut each: impl FnMut(usize, u64, i64),
     ) {
         for (place, word) in bucket.iter().enumerate().take(SLOTS) {
-            let change = self.change(state_of(states, place));
+            let change = of(self, state_of(states, place));
             each(place, word.load(Ordering::Relaxed), change);
         }
     }
 
-    /// Returns the digest of the keys that came, less that of those that went.
+    /// Returns the digest of all inserts, less that of all removes.
     pub(crate) fn digest(&self) -> Digest {
         let mut digest = Digest::default();
         self.buffer
             .for_each_bucket_in(&(0..=u64::MAX), |bucket, states| {
-                self.for_each_place(bucket, states, |_, hash, change| digest.add(hash, change));
+                self.for_each_place(bucket, states, Self::sum, |_, hash, sum| {
+                    digest.add(hash, sum)
+                });
             });
         digest
     }
 
-    /// Appends the keys in a range of hashes that came and those that went, nearly sorted: only those that overflowed
-    /// their bucket come behind greater ones.
+    /// Appends the keys in a range of hashes whose last record is an insert, and those of which it is a remove, nearly
+    /// sorted: only those that overflowed their bucket come behind greater ones.
     pub(crate) fn collect(
         &self,
         hashes: RangeInclusive<u64>,
@@ -73,7 +88,7 @@ impl<'b> ClosedKeys<'b> {
     ) {
         self.buffer.for_each_bucket_in(&hashes, |bucket, states| {
             let (mut kept, mut count, mut goes) = ([u64::MAX; SLOTS], 0, false);
-            self.for_each_place(bucket, states, |place, hash, change| {
+            self.for_each_place(bucket, states, Self::last, |place, hash, change| {
                 let is_inside = hashes.contains(&hash);
                 let comes = is_inside & (change > 0);
                 kept[place] = if comes { hash } else { u64::MAX };
@@ -85,7 +100,7 @@ impl<'b> ClosedKeys<'b> {
             added.extend_from_slice(&kept);
             added.truncate(added.len() - (SLOTS - count));
             if goes {
-                self.for_each_place(bucket, states, |_, hash, change| {
+                self.for_each_place(bucket, states, Self::last, |_, hash, change| {
                     if change < 0 && hashes.contains(&hash) {
                         removed.push(hash);
                     }
@@ -101,7 +116,7 @@ mod tests {
 
     use proptest::prelude::*;
 
-    use super::super::state::{DROPPED, REMOVED, RESTORED};
+    use super::super::state::{DROPPED, REMOVED, RESTORED, VARIANTS, WITHDRAWN};
     use super::super::{COMMITTED, Claim};
     use super::*;
 
@@ -115,34 +130,38 @@ mod tests {
     }
 
     proptest! {
-        /// The slow twin is a map from each key to its change.
+        /// The slow twin is a map from each key to the sum of its records and the last of them.
         #[test]
         fn keys_that_came_and_went_are_those_of_a_map(
             // Most are committed, so that buckets are full of those.
-            keys in prop::collection::btree_map(0_u64..5000, prop_oneof![3 => Just(0), 1 => 0_usize..16], 1..2000),
+            keys in prop::collection::btree_map(0_u64..5000, prop_oneof![3 => Just(0), 1 => 0_usize..29], 1..2000),
             start in any::<u64>(),
             end in any::<u64>(),
         ) {
             let buffer = Buffer::private(0, 1).unwrap();
             let begun: Vec<u16> = (0..3).map(|handle| buffer.begin_transaction(handle).unwrap()).collect();
-            let plain = [(COMMITTED, 1), (DROPPED, 0), (REMOVED, -1), (RESTORED, 0)];
-            // Committed, aborted, and open: each inserts, restores, removes and drops.
-            let variants = [[1, 0, -1, 0], [0, -1, 0, 1], [0, -1, 0, 1]];
-            let named = begun.iter().zip(variants).flat_map(|(base, changes)| (*base..).zip(changes));
-            let states: Vec<(u16, i64)> = plain.into_iter().chain(named).collect();
+            let (insert, none, remove) = ((1, 1), (0, 0), (-1, -1));
+            let (withdrawn, restored) = ((0, -1), (0, 1));
+            let plain = [(COMMITTED, insert), (DROPPED, none), (REMOVED, remove), (RESTORED, restored), (WITHDRAWN, withdrawn)];
+            // Committed, aborted, and open: each in the order of the variants.
+            let with = [insert, remove, withdrawn, restored, withdrawn, remove, insert, restored];
+            let without = [none, none, none, none, insert, restored, withdrawn, remove];
+            let named = begun.iter().zip([with, without, without]);
+            let named = named.flat_map(|(base, ends)| (*base..*base + VARIANTS).zip(ends));
+            let states: Vec<(u16, (i64, i64))> = plain.into_iter().chain(named).collect();
             let mut twin = BTreeMap::new();
             for (key, state) in keys {
                 // Crowded: high bits from few values, so that buckets overflow.
-                let (hash, (state, change)) = ((key % 37) << 58 | key << 20, states[state]);
+                let (hash, (state, ends)) = ((key % 37) << 58 | key << 20, states[state]);
                 if put(&buffer, hash, state) {
-                    twin.insert(hash, change);
+                    twin.insert(hash, ends);
                 }
             }
             buffer.commit_transaction(begun[0]);
             buffer.abort_transaction(begun[1]);
             let closed = ClosedKeys::of(&buffer);
             let mut digest = Digest::default();
-            twin.iter().for_each(|(hash, change)| digest.add(*hash, *change));
+            twin.iter().for_each(|(hash, (sum, _))| digest.add(*hash, *sum));
             prop_assert_eq!(closed.digest(), digest);
             let range = start.min(end)..=start.max(end);
             for range in [range, 0..=u64::MAX] {
@@ -150,7 +169,7 @@ mod tests {
                 closed.collect(range.clone(), &mut added, &mut removed);
                 for (mut found, expected) in [(added, 1), (removed, -1)] {
                     found.sort_unstable();
-                    let of_twin = twin.range(range.clone()).filter(|(_, change)| **change == expected);
+                    let of_twin = twin.range(range.clone()).filter(|(_, (_, last))| *last == expected);
                     let of_twin: Vec<u64> = of_twin.map(|(hash, _)| *hash).collect();
                     prop_assert_eq!(found, of_twin);
                 }

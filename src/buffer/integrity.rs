@@ -7,7 +7,7 @@
 use std::ops::RangeInclusive;
 
 use super::transactions::Transaction;
-use super::{Buffer, Presence, Tail, Word};
+use super::{Buffer, Tail, Word};
 use crate::sys::sync::Ordering;
 
 /// A word of shared memory that can't be what its writer stored.
@@ -119,11 +119,22 @@ impl Digest {
     }
 }
 
-/// What a handle has changed and not committed yet.
+/// What a handle's open transaction has done to a key. If it did more than that, it undid it again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum OpenChange {
+    Insert,
+    Remove,
+    InsertAndRemove,
+    RemoveAndInsert,
+}
+
+/// What a handle has changed and not committed yet. Its records are all removes, then all inserts, and then all removes of
+/// keys that were just inserted.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct OpenKeys {
-    pub(crate) inserted: Vec<u64>,
     pub(crate) removed: Vec<u64>,
+    pub(crate) inserted: Vec<u64>,
+    pub(crate) withdrawn: Vec<u64>,
 }
 
 impl OpenKeys {
@@ -131,32 +142,63 @@ impl OpenKeys {
     pub(crate) fn of(buffer: &Buffer, handle: u64) -> Self {
         let mut open = Self::default();
         buffer.for_each_in(&(0..=u64::MAX), |hash, state| {
-            match buffer.presence(state) {
-                Presence::Open(owner) if owner == handle => open.inserted.push(hash),
-                Presence::Removing(owner) if owner == handle => open.removed.push(hash),
-                _ => {}
+            if let Some(change) = buffer.open_change_of(state, handle) {
+                open.add(change, hash, hash);
             }
         });
         open
     }
 
+    /// Adds what the transaction has done to a key. `inserted` and `removed` are the hashes under which it did that.
+    pub(crate) fn add(&mut self, change: OpenChange, inserted: u64, removed: u64) {
+        match change {
+            OpenChange::Insert => self.inserted.push(inserted),
+            OpenChange::Remove => self.removed.push(removed),
+            OpenChange::InsertAndRemove => {
+                self.inserted.push(inserted);
+                self.withdrawn.push(removed);
+            }
+            OpenChange::RemoveAndInsert => {
+                self.removed.push(removed);
+                self.inserted.push(inserted);
+            }
+        }
+    }
+
+    /// Returns the records, in order: some keys, and whether they are inserted.
+    pub(crate) fn records(&self) -> impl Iterator<Item = (&[u64], bool)> {
+        let records = [
+            (&self.removed, false),
+            (&self.inserted, true),
+            (&self.withdrawn, false),
+        ];
+        let records = records.map(|(hashes, is_insert)| (hashes.as_slice(), is_insert));
+        records.into_iter().filter(|(hashes, _)| !hashes.is_empty())
+    }
+
     /// Returns the digest of the keys as a buffer takes them.
     pub(crate) fn digest(&self, buffer: &Buffer) -> Digest {
         let mut digest = Digest::default();
-        for (hashes, times) in [(&self.inserted, 1), (&self.removed, -1)] {
-            digest.add_all(hashes.iter().map(|hash| buffer.rounded(*hash)), times);
+        for (hashes, is_insert) in self.records() {
+            let rounded = hashes.iter().map(|hash| buffer.rounded(*hash));
+            digest.add_all(rounded, if is_insert { 1 } else { -1 });
         }
         digest
     }
 
-    /// Returns the number of keys.
+    /// Returns the number of changes.
     pub(crate) fn count(&self) -> u64 {
-        (self.inserted.len() + self.removed.len()) as u64
+        let counts = self.records().map(|(hashes, _)| hashes.len() as u64);
+        counts.sum()
     }
 
-    /// Returns by how much the number of keys in the store changes with them.
+    /// Returns the inserts less the removes.
     pub(crate) fn net(&self) -> i64 {
-        self.inserted.len() as i64 - self.removed.len() as i64
+        let nets = self.records().map(|(hashes, is_insert)| match is_insert {
+            true => hashes.len() as i64,
+            false => -(hashes.len() as i64),
+        });
+        nets.sum()
     }
 }
 
@@ -211,6 +253,7 @@ impl Buffer {
             Word::Room,
             Word::Net,
             Word::Removals,
+            Word::Aborts,
         ] {
             sum.add(load(word as usize));
         }
@@ -289,7 +332,7 @@ mod tests {
         let before = sum_of(&buffer());
         assert_ne!(before, 0);
         let first = Word::TailTurn as usize;
-        for word in first..=Word::Net as usize {
+        for word in first..=Word::Aborts as usize {
             let buffer = buffer();
             let old = buffer.region.words()[word].load(Ordering::Relaxed);
             buffer.region.words()[word].store(old ^ 1 << 20, Ordering::Relaxed);

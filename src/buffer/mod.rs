@@ -24,15 +24,15 @@ use crate::page::space::Space;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use closed_keys::ClosedKeys;
-pub(crate) use integrity::{Digest, OpenKeys, Sum, Wrong};
+pub(crate) use integrity::{Digest, OpenChange, OpenKeys, Sum, Wrong};
 pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;
 pub(crate) use state::COMMITTED;
 pub(crate) use table::{Claim, Presence};
 
-const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF3");
+const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF4");
 const HEADER_WORDS: u64 = 64;
-const MOST_TRANSACTIONS: u64 = 16_376;
+const MOST_TRANSACTIONS: u64 = 8184;
 
 /// The meanings of the words at the front.
 #[derive(Debug, Clone, Copy)]
@@ -60,13 +60,15 @@ enum Word {
     Net,
     /// How many removals were ever claimed.
     Removals,
+    /// Rises before and after each transaction that is given up, so that it is odd in between.
+    Aborts,
 }
 
 /// The words that hold the magic.
 const MAGIC_WORDS: [usize; 2] = [Word::Magic as usize, SECOND_MAGIC];
 
 const _: () =
-    assert!((Word::Removals as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
+    assert!((Word::Aborts as usize) < SECOND_MAGIC && SECOND_MAGIC < HEADER_WORDS as usize);
 
 /// The end of a generation's log, and the CRC of the log's last record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -322,6 +324,12 @@ impl Buffer {
     #[inline]
     pub(crate) fn has_removals(&self) -> bool {
         self.get(Word::Removals) != 0
+    }
+
+    /// Returns the number of the transactions that were given up, to compare with; `None` while one is.
+    #[inline]
+    pub(crate) fn aborts(&self) -> Option<u64> {
+        Some(self.get(Word::Aborts)).filter(|aborts| aborts.is_multiple_of(2))
     }
 
     /// Returns how many committed keys the buffer accepts before rotation, so that they fill a layer exactly.

@@ -1,8 +1,8 @@
 //! Removing keys of a store of fingerprints.
 
 use super::slot::Slot;
-use super::state::{REMOVING, UNCLAIMING, is_mark};
-use super::{Buffer, COMMITTED, Claim, Presence, Word};
+use super::state::{FIRST_SEAT_STATE, REMOVING, UNCLAIMING, UNRESTORING, is_mark};
+use super::{Buffer, COMMITTED, Claim, OpenChange, Presence, Word};
 
 /// The outcome of a claim to remove a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,14 +39,16 @@ impl Buffer {
         };
         match self.presence(state) {
             Presence::Open(handle) => Step::None(RemovalClaim::Open(handle)),
-            Presence::Removing(handle) => Step::None(RemovalClaim::Removing(handle)),
+            Presence::Removing(handle) | Presence::RemovingBelow(handle) => {
+                Step::None(RemovalClaim::Removing(handle))
+            }
             Presence::Removed => Step::None(RemovalClaim::Absent),
             Presence::Absent if is_below => Step::Mark(slot, REMOVING),
             Presence::Absent => Step::None(RemovalClaim::Absent),
             Presence::Settled if self.closed_state(state) == COMMITTED => {
                 Step::Mark(slot, UNCLAIMING)
             }
-            Presence::Settled => Step::Mark(slot, REMOVING),
+            Presence::Settled => Step::Mark(slot, UNRESTORING),
         }
     }
 
@@ -83,20 +85,34 @@ impl Buffer {
     /// Inserts or removes a key of the log, for good. Returns by how much the number of keys changes; `None` if there is
     /// no room.
     pub(crate) fn apply(&self, hash: u64, is_insert: bool) -> Option<i64> {
+        self.change_in(hash, is_insert, COMMITTED)
+    }
+
+    /// Inserts or removes a key, in the state of the transaction that has done so. Only what is absent is inserted, and
+    /// only what is present removed. Returns by how much the number of keys changes; `None` if there is no room.
+    pub(crate) fn change_in(&self, hash: u64, is_insert: bool, state: u16) -> Option<i64> {
+        let own = |handle| state >= FIRST_SEAT_STATE && self.is_open(state, handle);
         let slot = match is_insert {
             true => match self.claim(hash) {
                 Claim::Claimed(slot) => slot,
+                Claim::Removing(handle) if own(handle) => self.slot_of(hash)?,
                 Claim::NoRoom => return None,
                 _ => return Some(0),
             },
-            // Only keys that are present are removed.
             false => match self.claim_removal(hash, true) {
                 RemovalClaim::Claimed(slot) => slot,
+                RemovalClaim::Open(handle) if own(handle) => self.slot_of(hash)?,
                 RemovalClaim::NoRoom => return None,
                 _ => return Some(0),
             },
         };
-        self.publish_claim(slot, COMMITTED);
+        self.publish_claim(slot, state);
         Some(if is_insert { 1 } else { -1 })
+    }
+
+    /// Returns what a handle's open transaction has done to a key; `None` if nothing.
+    pub(crate) fn open_change(&self, hash: u64, handle: u64) -> Option<OpenChange> {
+        let (_, state) = self.find(hash)?;
+        self.open_change_of(state, handle)
     }
 }

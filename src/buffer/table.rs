@@ -11,7 +11,10 @@ use super::bucket::{
     Bucket, SLOTS, is_passed, load_states, mark_of, place_of, state_of, used_places,
 };
 use super::slot::Slot;
-use super::state::{CLAIMED, EMPTY, UNREMOVING, is_mark, published, retracted};
+use super::state::{
+    CLAIMED, EMPTY, UNREMOVING, UNWITHDRAWING, WITHDRAWN, is_insert_mark, is_mark, published,
+    retracted,
+};
 use super::{Buffer, COMMITTED, HEADER_WORDS, Word};
 use crate::page::place::page_of;
 use crate::sys;
@@ -48,6 +51,8 @@ pub(crate) enum Presence {
     Removed,
     /// Present, and removed by the open transaction of this handle.
     Removing(u64),
+    /// As it is below, and removed by the open transaction of this handle.
+    RemovingBelow(u64),
 }
 
 impl Buffer {
@@ -116,7 +121,7 @@ impl Buffer {
     pub(crate) fn is_held(&self, hash: u64) -> bool {
         match self.find(hash) {
             None => false,
-            Some((_, CLAIMED | UNREMOVING)) => true,
+            Some((_, state)) if is_insert_mark(state) => true,
             Some((_, state)) => {
                 !matches!(self.presence(state), Presence::Absent | Presence::Removed)
             }
@@ -198,7 +203,10 @@ impl Buffer {
         let mark = match self.presence(state) {
             Presence::Settled => return Claim::Settled,
             Presence::Open(handle) => return Claim::Open(handle),
-            Presence::Removing(handle) => return Claim::Removing(handle),
+            Presence::Removing(handle) | Presence::RemovingBelow(handle) => {
+                return Claim::Removing(handle);
+            }
+            Presence::Removed if self.closed_state(state) == WITHDRAWN => UNWITHDRAWING,
             Presence::Removed => UNREMOVING,
             Presence::Absent => CLAIMED,
         };
@@ -206,8 +214,8 @@ impl Buffer {
         Claim::Claimed(slot)
     }
 
-    /// Shows readers what was claimed of a key, in state `base`: [`COMMITTED`], or that of the transaction that claims.
-    /// A key of that transaction gets back the state that it had without it.
+    /// Shows readers what was claimed of a key, in state `base`: [`COMMITTED`], or that of the transaction that claims,
+    /// which may have changed the key before.
     #[inline]
     pub(crate) fn publish_claim(&self, slot: Slot, base: u16) {
         let state = state_of(self.states(slot), slot.place());
@@ -251,7 +259,7 @@ impl Buffer {
             }
             let state = retracted(state);
             keys += u64::from(self.presence(state) != Presence::Absent);
-            net += self.open_change(state);
+            net += self.open_sum_of(state);
         });
         self.set(Word::Used, used);
         self.set_keys(keys);

@@ -108,6 +108,15 @@ impl Buffer {
         self.store_transaction(state, ABORTED_WORD);
     }
 
+    /// Aborts a transaction whose keys no other buffer has. What a look-up took for its changes may be below.
+    pub(crate) fn give_up_transaction(&self, state: u16) {
+        // A holder of the writer lock may have died in between.
+        let odd = self.get(Word::Aborts).saturating_add(1) | 1;
+        self.set(Word::Aborts, odd);
+        self.abort_transaction(state);
+        self.set(Word::Aborts, odd.saturating_add(1));
+    }
+
     /// Returns all open transactions with their handles.
     pub(crate) fn open_transactions(&self) -> impl Iterator<Item = (u16, u64)> + '_ {
         (0..self.transactions).filter_map(|index| {

@@ -73,11 +73,12 @@ impl LogApplier<'_> {
         }
         let of_table = buffer.filter(|_| !file.is_counting());
         let keys = key_source(log, of_table, &found);
-        let inserted = match (file.is_counting(), buffer) {
-            (true, Some(buffer)) => Inserted::Nets(NetSource::Buffer(buffer)),
-            (true, None) => Inserted::Nets(NetSource::Log { log, count }),
-            (false, _) => Inserted::Keys(&keys),
+        let nets = match (file.is_counting(), buffer) {
+            (true, Some(buffer)) => Some(NetSource::Buffer(buffer)),
+            (true, None) => Some(NetSource::Log { log, count }),
+            (false, _) => None,
         };
+        let inserted = nets.map_or(Inserted::Keys(&keys), Inserted::Nets);
         // Do this before the pages: if there is no room for the sections, nothing has begun.
         let rewrite = SectionRewrite {
             options: self.access.options,
@@ -92,7 +93,7 @@ impl LogApplier<'_> {
             let workers = occasion.workers(self.access.options);
             let task = CheckpointTask::new(meta, log.generation, layer, count, workers);
             let task = task.with_log_keys(log_keys);
-            let layer = self.write_pages(&task, inserted, log, &found)?;
+            let layer = self.write_pages(&task, (&keys, nets), log, &found)?;
             layers.pop();
             layers.push(layer);
         } else if sections != old.sections {
@@ -144,7 +145,7 @@ impl LogApplier<'_> {
         let buffer = self.believed(buffer, log, &found, old)?;
         let (directory, space) = expect_directory(&file.place, old, file.header.space())?;
         let mut pass = FingerprintPass::begin(self.access, self.views, meta, directory, space)?;
-        let keys = key_source(log, buffer, &found);
+        let source = change_source(log, buffer, &found);
         let rewrite = SectionRewrite {
             options: self.access.options,
             file,
@@ -152,13 +153,12 @@ impl LogApplier<'_> {
             generation: log.generation + 1,
             taken: &pass.named(),
         };
-        let sections = rewrite.after(log, &mut found, Inserted::Keys(&keys))?;
+        let sections = rewrite.after(log, &mut found, Inserted::Changes(&source, space))?;
         pass.spare(&sections);
         let count = found.committed_keys;
         let (directory, absence) = match count {
             0 if !self.access.state.is_repairing() => (directory, None),
             _ => {
-                let source = change_source(log, buffer, &found);
                 let merge = Merge {
                     directory,
                     count,
@@ -224,16 +224,16 @@ impl LogApplier<'_> {
     fn write_pages(
         &self,
         task: &CheckpointTask,
-        inserted: Inserted<'_>,
+        (keys, nets): (&KeySource<'_>, Option<NetSource<'_>>),
         log: &Arc<LogFile>,
         found: &LogSummary,
     ) -> Result<Layer> {
         let PageAccess { file, shared, .. } = self.access;
         let mut layer = task.layer;
         shared.set_torn(task.torn.clone());
-        match inserted {
-            Inserted::Nets(nets) => self.count(task, nets, log, found, &mut layer)?,
-            Inserted::Keys(keys) => self.set_bits(task, keys, log, found, &mut layer)?,
+        match nets {
+            Some(nets) => self.count(task, nets, log, found, &mut layer)?,
+            None => self.set_bits(task, keys, log, found, &mut layer)?,
         }
         file.sync("sync the pages of")?;
         shared.window().publish(0..0);

@@ -13,8 +13,10 @@ use crate::file::{Section, SectionKind};
 use crate::log::{LogFile, RecordKind};
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::space::Space;
+use crate::segment::pass::OwnedChanges;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
+use crate::store::generation::change_stream::{ChangeSource, ChangeStream};
 use crate::store::generation::count_stream::{NetSource, NetStream};
 use crate::store::generation::hash_stream::{KeySource, KeyStream};
 use crate::store::generation::log_summary::LogSummary;
@@ -29,6 +31,8 @@ pub(crate) enum Inserted<'a> {
     Keys(&'a KeySource<'a>),
     /// Of a counting store: the keys whose count has risen.
     Nets(NetSource<'a>),
+    /// Of a store of fingerprints: all keys of a fingerprint whose last record is an insert.
+    Changes(&'a ChangeSource<'a>, Space),
 }
 
 impl Inserted<'_> {
@@ -37,6 +41,7 @@ impl Inserted<'_> {
         match self {
             Inserted::Keys(KeySource::Log { count, .. }) => *count,
             Inserted::Nets(NetSource::Log { count, .. }) => count,
+            Inserted::Changes(ChangeSource::Log { count, .. }, _) => *count,
             _ => 0,
         }
     }
@@ -48,8 +53,6 @@ struct Remade<'a> {
     old: Option<Hashes>,
     added: &'a KeySource<'a>,
     without: Option<Inserted<'a>>,
-    /// In a store of fingerprints: a key leaves with every other one that has its fingerprint.
-    space: Option<Space>,
     /// The approximate number of hashes in memory at a time.
     most: u64,
     /// The number of ranges of hashes, which are processed one after another.
@@ -82,7 +85,7 @@ impl Remade<'_> {
             same &= hashes.len() == before;
             let united = hashes.len();
             if let Some(leaving) = &mut leaving {
-                leaving.leave_out(range, self.space, &mut hashes)?;
+                leaving.leave_out(range, &mut hashes)?;
             }
             same &= hashes.len() == united;
             each(&hashes)?;
@@ -98,6 +101,7 @@ enum Leaving<'a> {
     Nets(&'a Buffer),
     KeysOf(KeyStream<'a>),
     NetsOf(NetStream<'a>),
+    ChangesOf(ChangeStream<'a>, Space),
 }
 
 impl<'a> Leaving<'a> {
@@ -107,15 +111,14 @@ impl<'a> Leaving<'a> {
             Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
             Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
             Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),
+            Inserted::Changes(ChangeSource::Closed(keys), _) => Leaving::Keys(keys.buffer()),
+            Inserted::Changes(source, space) => {
+                Leaving::ChangesOf(ChangeStream::new(source.clone(), space, most), space)
+            }
         }
     }
 
-    fn leave_out(
-        &mut self,
-        range: RangeInclusive<u64>,
-        space: Option<Space>,
-        hashes: &mut Vec<u64>,
-    ) -> Result<()> {
+    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
         match self {
             Leaving::Keys(buffer) => {
                 hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
@@ -123,17 +126,22 @@ impl<'a> Leaving<'a> {
             Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
             Leaving::KeysOf(stream) => {
                 let mut keys = Vec::new();
-                let Some(space) = space else {
-                    stream.load(range, &mut keys)?;
-                    hashes.retain(|hash| keys.binary_search(hash).is_err());
-                    return Ok(());
-                };
+                stream.load(range, &mut keys)?;
+                hashes.retain(|hash| keys.binary_search(hash).is_err());
+            }
+            Leaving::ChangesOf(stream, space) => {
                 // All hashes of the fingerprints at both ends.
                 let first = space.fingerprint(*range.start());
                 let last = space.fingerprint(*range.end());
-                stream.load(space.hashes(first..last + 1), &mut keys)?;
-                let of = |hash: &u64| space.fingerprint(*hash);
-                hashes.retain(|hash| keys.binary_search_by_key(&of(hash), of).is_err());
+                let mut changes = OwnedChanges::default();
+                stream.load(first..last + 1, &mut changes)?;
+                let comes = |hash| {
+                    changes
+                        .added
+                        .binary_search(&space.fingerprint(hash))
+                        .is_ok()
+                };
+                hashes.retain(|hash| !comes(*hash));
             }
             Leaving::NetsOf(stream) => {
                 let mut nets = Vec::new();
@@ -232,7 +240,6 @@ impl SectionRewrite<'_> {
             old: held,
             added,
             without,
-            space: self.file.header.space(),
             most,
             parts: total.div_ceil(most).max(1),
         };

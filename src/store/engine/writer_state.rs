@@ -43,6 +43,8 @@ pub(crate) struct Claims {
     /// The other handles that were alive after the writer lock was taken. Finding out takes longer than claiming dozens
     /// of keys, and the answer may be outdated at once.
     pub(crate) alive: Vec<u64>,
+    /// Whether transactions of dead handles were given up just now.
+    pub(crate) gave_up: bool,
     /// How many keys may be claimed before anything can forbid one more.
     pub(crate) allowance: u64,
 }
@@ -53,6 +55,7 @@ impl Claims {
         self.slots.clear();
         self.places.clear();
         self.taken_back.clear();
+        self.gave_up = false;
     }
 }
 

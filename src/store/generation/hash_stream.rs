@@ -62,7 +62,7 @@ impl KeyStream<'_> {
         out.clear();
         match self.source {
             KeySource::Closed(keys) => {
-                // What can be removed has a source of its own.
+                // A store that removes has a source of its own, of changes.
                 keys.collect(hashes, out, &mut Vec::new());
                 sort_nearly_sorted(out, by);
             }

@@ -11,7 +11,6 @@ use crate::store::coordination::handle::Access;
 use crate::store::read::Reader;
 use crate::store::read::damaged::PageLookup;
 use crate::store::view::View;
-use crate::store::view::lookup::AbsentSince;
 
 /// How often to look up a key again while its page is being written. A writer that stopped partway is not waited for.
 const RETRIES: u32 = 50;
@@ -145,7 +144,7 @@ impl Reader<'_> {
                 continue;
             }
             // After a rotation, a buffer that was not searched may have counted the key.
-            if AbsentSince::of(&view).still_holds(self.shared) {
+            if view.is_active(self.shared) {
                 return Ok(counted.count());
             }
             if self.shared.is_ended() {

@@ -7,7 +7,6 @@ use crate::store::read::Reader;
 use crate::store::read::count::KeyCount;
 use crate::store::read::staged::ALL_GROUP;
 use crate::store::view::View;
-use crate::store::view::lookup::AbsentSince;
 
 impl Reader<'_> {
     /// Sets `found` for each key that a counting store holds.
@@ -58,7 +57,7 @@ impl Reader<'_> {
                 Err(_) => return Ok(None),
             }
         }
-        let is_current = AbsentSince::of(&view).still_holds(self.shared);
+        let is_current = view.is_active(self.shared);
         Ok(is_current.then_some(()))
     }
 }

@@ -30,13 +30,7 @@ impl LookAhead {
 
     /// Returns whether the keys inserted since are all in buffers of this view.
     fn is_fresh_in(&self, view: &View) -> bool {
-        self.absent.is_of(view.active.number()) || self.is_sealed_in(view)
-    }
-
-    /// Returns whether the generation that was active during the look is sealed in this view.
-    fn is_sealed_in(&self, view: &View) -> bool {
-        let sealed = view.sealed.as_ref();
-        sealed.is_some_and(|sealed| self.absent.is_of(sealed.number()))
+        self.absent.is_of_active(view) || self.absent.is_of_sealed(view)
     }
 }
 
@@ -78,13 +72,14 @@ impl Reader<'_> {
         ahead: &mut LookAhead,
     ) -> Result<()> {
         let view = Arc::clone(&*self.views.current()?);
-        if !ahead.is_sealed_in(&view) {
+        if !ahead.absent.is_of_sealed(&view) {
             return Ok(());
         }
         if view.active.buffer.has_removals() {
             // The sealed buffer shows keys that an open transaction has removed.
             return Ok(());
         }
+        let absent = AbsentSince::of(&view);
         let mut hashes = [0; BATCH];
         let end = ahead.first + ahead.seen.len();
         for at in (place..end).step_by(BATCH) {
@@ -96,7 +91,9 @@ impl Reader<'_> {
             let sealed_alone = None::<fn(Presence) -> Option<bool>>;
             probe_buffers(&view, hashes, sealed_alone, &mut rest, found);
         }
-        ahead.absent = AbsentSince::of(&view);
+        if ahead.absent.is_of_sealed(&view) {
+            ahead.absent = absent;
+        }
         Ok(())
     }
 
@@ -150,8 +147,9 @@ impl Reader<'_> {
             let mut rest = SelectionVector::all(hashes.len());
             rest.drop_if(|place| found[place]);
             probe_buffers(&view, hashes, Some(there), &mut rest, found);
-            if AbsentSince::of(&view).still_holds(self.shared) {
-                return Ok(true);
+            if view.is_active(self.shared) {
+                // A transaction that was given up meanwhile has taken with it what the look had gone by.
+                return Ok(ahead.is_fresh_in(&view));
             }
             if !view.found_holds(self.shared) {
                 return Ok(false);

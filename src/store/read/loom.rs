@@ -213,7 +213,7 @@ impl<'a> Reader<'a> {
         };
         // Nothing is removed here, and layers never become stale.
         let there = |presence| (presence != Presence::Absent).then_some(true);
-        match look_up(key, shared, |_| self.view(), there, probe).unwrap() {
+        match look_up(key, shared, |_| self.view(), |_| (), there, probe).unwrap() {
             Found::Present => true,
             Found::Absent(_) => false,
             other => panic!("{other:?}"),

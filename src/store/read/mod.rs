@@ -56,7 +56,7 @@ impl<'a> Reader<'a> {
             Presence::Settled => Some(true),
             // Whether what another handle has not committed counts, only claiming the key finds out.
             Presence::Open(handle) => Some(handle == self.handle.number),
-            Presence::Removed | Presence::Removing(_) => Some(false),
+            Presence::Removed | Presence::Removing(_) | Presence::RemovingBelow(_) => Some(false),
             Presence::Absent => None,
         }
     }
@@ -69,7 +69,8 @@ impl<'a> Reader<'a> {
             Presence::Settled | Presence::Open(_) => Some(true),
             Presence::Removed => Some(false),
             Presence::Removing(handle) => Some(handle != self.handle.number),
-            Presence::Absent => None,
+            Presence::RemovingBelow(handle) if handle == self.handle.number => Some(false),
+            Presence::Absent | Presence::RemovingBelow(_) => None,
         }
     }
 

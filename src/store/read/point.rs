@@ -67,9 +67,10 @@ pub(crate) struct StaleDirectory {
 
 /// The outcome of looking one key up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Found {
+pub(crate) enum Found<P> {
     Present,
-    Absent(AbsentSince),
+    /// With what that proves.
+    Absent(P),
     /// The shared memory has ended, and the last view does not show the key.
     Ended,
     /// Checkpoints overtook every probe.
@@ -80,19 +81,21 @@ pub(crate) enum Found {
 const MAX_OVERTAKEN: usize = 100;
 
 /// Looks up one key: the one loop that answers what is stale. `view` returns the current view, or one with a newer
-/// directory than that of a stale probe. `says` tells whether the key is there from what the active buffer says of it, and
-/// `probe` searches the rest of the view.
+/// directory than that of a stale probe, `proof` what it proves if a key is not found in a view. `says` tells whether the
+/// key is there from what the active buffer says of it, and `probe` searches the rest of the view.
 #[inline]
-pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
+pub(crate) fn look_up<V: Deref<Target = Arc<View>>, P>(
     hash: u64,
     shared: &Coordination,
     view: impl Fn(Option<StaleDirectory>) -> Result<V>,
+    proof: impl Fn(&View) -> P,
     says: impl Fn(Presence) -> Option<bool>,
     probe: impl Fn(&View) -> Result<Probe>,
-) -> Result<Found> {
+) -> Result<Found<P>> {
     let (mut stale, mut overtaken) = (None, 0);
     loop {
         let view = view(stale)?;
+        let proof = proof(&view);
         let active = &view.active.buffer;
         let said = match active.is_unused() {
             true => None,
@@ -106,9 +109,7 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>>(
             Probe::Present if view.found_holds(shared) || shared.is_ended() => {
                 return Ok(Found::Present);
             }
-            Probe::Absent if AbsentSince::of(&view).still_holds(shared) => {
-                return Ok(Found::Absent(AbsentSince::of(&view)));
-            }
+            Probe::Absent if view.is_active(shared) => return Ok(Found::Absent(proof)),
             Probe::Present | Probe::Absent if shared.is_ended() => return Ok(Found::Ended),
             Probe::Present | Probe::Absent => stale = None,
             Probe::Stale(_) if overtaken == MAX_OVERTAKEN => return Ok(Found::Overtaken),
@@ -129,24 +130,31 @@ impl Reader<'_> {
         }
         self.check_readable()?;
         let there = |presence| self.says_there(presence);
-        Ok(self.absent_since(hash, there)?.is_none())
+        Ok(self.find(hash, |_| (), there)?.is_none())
     }
 
-    /// Returns since when a key is absent; `None` if it is present. `says` tells whether it is from what the active buffer
-    /// says of it.
+    /// Looks a key up for an insert: returns since when it is absent, `None` if it is [seen](Self::says_seen).
     #[inline]
-    pub(crate) fn absent_since(
+    pub(crate) fn absent_since(self, hash: u64) -> Result<Option<AbsentSince>> {
+        self.find(hash, AbsentSince::of, |presence| self.says_seen(presence))
+    }
+
+    /// Returns what it proves that a key is absent; `None` if it is present.
+    #[inline]
+    fn find<P>(
         self,
         hash: u64,
+        proof: impl Fn(&View) -> P,
         says: impl Fn(Presence) -> Option<bool>,
-    ) -> Result<Option<AbsentSince>> {
+    ) -> Result<Option<P>> {
         let view = |stale| match stale {
             None => self.views.current().inspect(|view| view.prefetch(hash)),
             Some(stale) => self.view_after(stale),
         };
-        match look_up(hash, self.shared, view, says, |view| self.probe(view, hash))? {
+        let probe = |view: &View| self.probe(view, hash);
+        match look_up(hash, self.shared, view, proof, says, probe)? {
             Found::Present => Ok(None),
-            Found::Absent(since) => Ok(Some(since)),
+            Found::Absent(proof) => Ok(Some(proof)),
             // Keys that the view does not show can no longer be looked up.
             Found::Ended => Err(self.ended()),
             Found::Overtaken => Err(Error::Busy {
@@ -159,7 +167,7 @@ impl Reader<'_> {
 
     /// Returns whether a key is there below the active buffer: in the sealed one, or in the pages.
     pub(crate) fn is_below(self, hash: u64) -> Result<bool> {
-        Ok(self.absent_since(hash, |_| None)?.is_none())
+        Ok(self.find(hash, |_| (), |_| None)?.is_none())
     }
 
     /// Returns a view with a newer directory.

@@ -167,7 +167,7 @@ mod tests {
                 let view = |newer: Option<_>| reader.view_after(newer.unwrap_or(stale));
                 let there = |presence| reader.says_there(presence);
                 let probe = |view: &View| reader.probe(view, hash);
-                match look_up(hash, reader.shared, view, there, probe) {
+                match look_up(hash, reader.shared, view, |_| (), there, probe) {
                     Ok(found) => assert_eq!(found, Found::Present),
                     Err(error) => break error,
                 }

@@ -8,6 +8,7 @@ use crate::file::pages::WriteWindow;
 use crate::file::{FormatError, LayerPages};
 use crate::page::space::Space;
 use crate::store::coordination::shm::Coordination;
+use crate::store::generation::Generation;
 use crate::store::view::View;
 
 /// Returns the layers that may hold a key, the last one first: it is the largest, so a key that is present is most
@@ -20,32 +21,60 @@ pub(crate) fn with_keys(layers: &[Arc<LayerPages>]) -> impl Iterator<Item = &Lay
 /// What a look-up that found nothing proves: while a certain generation was active, the key was in no page and in no
 /// buffer. The one exception is that generation's own buffer, if the look-up skipped it. The key may have been inserted
 /// since, into that generation or into a later one.
+///
+/// In a store of fingerprints a look-up for an insert calls a key absent that an open transaction has changed, for the
+/// holder of the writer lock to decide, and does not look below. Once such a transaction is given up, it proves nothing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct AbsentSince {
     generation: u64,
+    /// How many transactions of its buffer had been given up; `None` while one was.
+    aborts: Option<u64>,
 }
 
 impl AbsentSince {
-    /// Returns the proof for keys that a look-up through this view does not find.
+    /// Returns the proof for keys that a look-up through this view does not find. The caller has not looked yet.
     #[inline]
     pub(crate) fn of(view: &View) -> Self {
         Self {
             generation: view.active.number(),
+            aborts: aborts_of(&view.active, view),
         }
     }
 
-    /// Returns whether this generation was the active one.
-    #[inline]
-    pub(crate) fn is_of(self, generation: u64) -> bool {
-        self.generation == generation
-    }
-
-    /// Returns whether no rotation has happened since. After a rotation, a key may have moved from a buffer that was
-    /// searched last to one that was not searched. A checkpoint makes no difference: the look-up searched the buffer of
-    /// the keys that it brings to the pages.
+    /// Returns whether no rotation has happened since.
     #[inline]
     pub(crate) fn still_holds(self, shared: &Coordination) -> bool {
-        self.is_of(shared.active())
+        self.generation == shared.active()
+    }
+
+    /// Returns whether its generation is the active one of a view, and no transaction was given up since.
+    #[inline]
+    pub(crate) fn is_of_active(self, view: &View) -> bool {
+        self.is_of(&view.active, view)
+    }
+
+    /// Returns whether its generation is the sealed one of a view, and no transaction was given up since.
+    #[inline]
+    pub(crate) fn is_of_sealed(self, view: &View) -> bool {
+        let sealed = view.sealed.as_ref();
+        // Transactions go on in the active buffer, which began without one that was given up.
+        sealed.is_some_and(|sealed| self.is_of(sealed, view))
+            && aborts_of(&view.active, view) == Some(0)
+    }
+
+    fn is_of(self, generation: &Generation, view: &View) -> bool {
+        self.generation == generation.number()
+            && self.aborts.is_some()
+            && aborts_of(generation, view) == self.aborts
+    }
+}
+
+/// Returns how many transactions of a generation were given up, where that makes a difference.
+#[inline]
+fn aborts_of(generation: &Generation, view: &View) -> Option<u64> {
+    match view.segments {
+        Some(_) => generation.buffer.aborts(),
+        None => Some(0),
     }
 }
 
@@ -55,7 +84,10 @@ pub(crate) fn closed_says(presence: Presence) -> Option<bool> {
     match presence {
         Presence::Settled => Some(true),
         Presence::Removed => Some(false),
-        Presence::Absent | Presence::Open(_) | Presence::Removing(_) => None,
+        Presence::Absent
+        | Presence::Open(_)
+        | Presence::Removing(_)
+        | Presence::RemovingBelow(_) => None,
     }
 }
 
@@ -65,7 +97,15 @@ impl View {
     /// is ever removed, what was found stays. The caller has looked before it asks this.
     #[inline]
     pub(crate) fn found_holds(&self, shared: &Coordination) -> bool {
-        !self.active.buffer.has_removals() || AbsentSince::of(self).still_holds(shared)
+        !self.active.buffer.has_removals() || self.is_active(shared)
+    }
+
+    /// Returns whether no rotation has happened since the view was made. After a rotation, a key may have moved from a
+    /// buffer that was searched last to one that was not searched. A checkpoint makes no difference: the look-up searched
+    /// the buffer of the keys that it brings to the pages. The caller has looked before it asks this.
+    #[inline]
+    pub(crate) fn is_active(&self, shared: &Coordination) -> bool {
+        self.active.number() == shared.active()
     }
 
     /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer

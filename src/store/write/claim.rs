@@ -61,7 +61,11 @@ impl BatchOperation for ClaimBatch<'_> {
             self.prefetch(guard, turn + GROUP);
         }
         let claims = &mut *self.claims;
-        match guard.claim_one(hash, self.freshness, claims)? {
+        let outcome = guard.claim_one(hash, self.freshness, claims)?;
+        if std::mem::take(&mut claims.gave_up) {
+            self.freshness = guard.freshness(self.candidates.absent);
+        }
+        match outcome {
             Outcome::Verdict(verdict) => {
                 self.verdicts[place] = verdict;
                 Ok(match self.candidates.on_pending.stops_at(verdict) {
@@ -192,8 +196,7 @@ impl WriteGuard<'_> {
 
     /// Returns where keys that were absent may be now.
     pub(crate) fn freshness(&self, absent: AbsentSince) -> Freshness {
-        let sealed = self.view.sealed.as_ref().map(|sealed| sealed.number());
-        Freshness::of(absent, self.view.active.number(), sealed)
+        Freshness::of(absent, &self.view)
     }
 
     /// Claims one key, if the store may take it, after those that this batch has already claimed.
@@ -249,8 +252,9 @@ impl WriteGuard<'_> {
         }
     }
 
-    /// Claims a key that another handle has claimed but not committed, if that handle is dead.
-    fn claim_from(&self, handle: u64, hash: u64, claims: &mut Claims) -> Result<Outcome> {
+    /// Claims a key that another handle has changed and not committed, if that handle is dead.
+    #[cold]
+    fn claim_from(&mut self, handle: u64, hash: u64, claims: &mut Claims) -> Result<Outcome> {
         let Handle { locks, .. } = self.writer.handle;
         if claims.alive.contains(&handle) {
             return Ok(Outcome::Verdict(Verdict::Pending));
@@ -260,11 +264,11 @@ impl WriteGuard<'_> {
             return Ok(Outcome::Verdict(Verdict::Pending));
         }
         self.reap_dead_handles()?;
-        Ok(match self.view.active.buffer.claim(hash) {
-            Claim::Claimed(slot) => Outcome::Claimed(slot),
-            Claim::Settled => Outcome::Verdict(Verdict::Seen),
-            _ => Outcome::Verdict(Verdict::Pending),
-        })
+        claims.gave_up = true;
+        // If its transaction is still there, it stays.
+        claims.alive.push(handle);
+        // Whether it is below was not looked for.
+        self.claim_one(hash, Freshness::Checkpointed, claims)
     }
 
     /// Returns why one more key can't be claimed now, when `pending` keys are already being claimed.

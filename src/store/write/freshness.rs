@@ -1,5 +1,6 @@
 //! How far a look-up made before taking the writer lock still holds.
 
+use crate::store::view::View;
 use crate::store::view::lookup::AbsentSince;
 
 /// Where a key may be now that was absent when it was looked up without the writer lock. Claiming it searches the
@@ -10,19 +11,20 @@ pub(crate) enum Freshness {
     Active,
     /// Or in the buffer that was active then and is sealed now.
     Sealed,
-    /// Or in the pages.
+    /// Or in the pages. Also if a transaction was given up since, by which the look-up had gone.
     Checkpointed,
 }
 
 impl Freshness {
-    /// Compares the look-up with the current active generation and with the sealed one that waits for its checkpoint,
-    /// if there is one.
+    /// Compares the look-up with the generations of the current view.
     #[inline]
-    pub(crate) fn of(absent: AbsentSince, active: u64, sealed: Option<u64>) -> Self {
-        match sealed {
-            _ if absent.is_of(active) => Self::Active,
-            Some(sealed) if absent.is_of(sealed) => Self::Sealed,
-            _ => Self::Checkpointed,
+    pub(crate) fn of(absent: AbsentSince, view: &View) -> Self {
+        if absent.is_of_active(view) {
+            return Self::Active;
+        }
+        match absent.is_of_sealed(view) {
+            true => Self::Sealed,
+            false => Self::Checkpointed,
         }
     }
 }

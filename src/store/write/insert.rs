@@ -34,9 +34,7 @@ impl Writer<'_> {
         }
         self.handle.check_writable()?;
         let mut verdict = [Verdict::Seen];
-        let reader = self.reader();
-        let seen = |presence| reader.says_seen(presence);
-        let Some(absent) = reader.absent_since(hash, seen)? else {
+        let Some(absent) = self.reader().absent_since(hash)? else {
             self.check_seen(&[hash], &verdict);
             return Ok(Verdict::Seen);
         };
@@ -132,9 +130,8 @@ impl Writer<'_> {
         let Some(part) = ahead else {
             return Ok(());
         };
-        let active = self.shared.active();
-        let sealed = Some(self.shared.settled()).filter(|settled| *settled < active);
-        match Freshness::of(part.absent, active, sealed) {
+        let freshness = Freshness::of(part.absent, &**self.views.current()?);
+        match freshness {
             Freshness::Active => {}
             Freshness::Sealed => self.reader().follow(keys, place, part)?,
             Freshness::Checkpointed => {
@@ -174,9 +171,10 @@ impl Writer<'_> {
                 let view = self.views.current().map_err(Stop::at(0))?;
                 let space = self.file.header.space();
                 view.expect_pages(space).map_err(Stop::at(0))?;
+                let absent = AbsentSince::of(&view);
                 let (places, outcome) = self.find_absent(&view, batch);
                 if view.found_holds(self.shared) {
-                    break (AbsentSince::of(&view), places, outcome);
+                    break (absent, places, outcome);
                 }
             },
         };
@@ -243,7 +241,7 @@ impl Writer<'_> {
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {
                 // Newer views may answer. What is absent in one of them proves no less than what is absent in this one.
-                match reader.absent_since(*hash, says) {
+                match reader.absent_since(*hash) {
                     Ok(absent) => seen[place] = absent.is_none(),
                     Err(error) => {
                         outcome = Err(Stop::at(place)(error));

@@ -53,7 +53,7 @@ impl Writer<'_> {
                 // Keys that were carried over begin the log.
                 Some(slot) => self.shared.slot(slot).set_transaction(state, 0),
                 // Its handle is gone, so nothing can commit it.
-                None => active.buffer.abort_transaction(state),
+                None => active.buffer.give_up_transaction(state),
             }
         }
         // The transactions continue in the next buffer. The old buffer must not show their keys as claimed after the
@@ -198,14 +198,15 @@ impl WriteGuard<'_> {
         made.set_log_end(end);
         made.append(&log, &mut end, &mut self.local.scratch, |log| {
             log.open(own)?;
-            carried
-                .iter()
-                .filter(|open| !open.keys.inserted.is_empty())
-                .try_for_each(|open| log.insert(open.handle, &open.keys.inserted))?;
-            carried
-                .iter()
-                .filter(|open| !open.keys.removed.is_empty())
-                .try_for_each(|open| log.remove(open.handle, &open.keys.removed))
+            for open in carried {
+                for (hashes, is_insert) in open.keys.records() {
+                    match is_insert {
+                        true => log.insert(open.handle, hashes)?,
+                        false => log.remove(open.handle, hashes)?,
+                    }
+                }
+            }
+            Ok(())
         })?;
         made.buffer.set_applied(end.end);
         made.set_log(log);

@@ -265,3 +265,191 @@ impl WriteGuard<'_> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use tempfile::TempDir;
+
+    use crate::store::checkpoint::run::Checkpointer;
+    use crate::store::read::Reader;
+    use crate::store::write::Writer;
+    use crate::store::write::verdict::Verdict;
+    use crate::{Kind, Options, Store};
+
+    /// Two hashes with one fingerprint, in any store that a test makes.
+    const KEY: u64 = 1 << 40;
+    const EXEMPT: u64 = KEY + 1;
+
+    fn options() -> Options {
+        let options = Options::new().kind(Kind::Fingerprint).background(false);
+        options.capacity(1000).fpr(1e-6).measured(false)
+    }
+
+    fn contains(store: &Store, hash: u64) -> bool {
+        Reader::of(&store.engine).contains(hash).unwrap()
+    }
+
+    fn insert(store: &Store, hash: u64) -> Verdict {
+        Writer::of(&store.engine).claim_single(hash).unwrap()
+    }
+
+    fn remove(store: &Store, hash: u64) -> bool {
+        Writer::of(&store.engine).remove_single(hash).unwrap()
+    }
+
+    /// Makes a store whose pages have `KEY`, and one key that stays. `EXEMPT` is exempt.
+    fn with_an_exemption(path: &Path, transactional: bool) -> Store {
+        let store = options().transactional(transactional).create(path).unwrap();
+        assert_eq!(insert(&store, KEY), Verdict::New);
+        assert_eq!(insert(&store, EXEMPT), Verdict::Seen);
+        assert_eq!(insert(&store, u64::MAX), Verdict::New);
+        store.commit().unwrap();
+        store.checkpoint().unwrap();
+        let report = Writer::of(&store.engine).exempt(vec![EXEMPT]).unwrap();
+        assert_eq!(report.exempted, 1);
+        assert_eq!(
+            [KEY, EXEMPT].map(|hash| contains(&store, hash)),
+            [true, false]
+        );
+        store
+    }
+
+    /// Moves the active log into the pages without its buffer, as when memory has no room for one.
+    fn checkpoint_from_log(store: &Store) {
+        let writer = Writer::of(&store.engine);
+        writer.lock().unwrap().seal_active(false).unwrap();
+        let sealed = store.engine.views.cell.load().sealed.clone().unwrap();
+        let log = writer.logs.of(&sealed).unwrap();
+        Checkpointer::of(&store.engine)
+            .settle_from_log(log)
+            .unwrap();
+    }
+
+    /// Copies what a process leaves that is killed now, and opens it.
+    fn after_a_kill(folder: &Path, path: &Path) -> (TempDir, Store) {
+        let copies = tempfile::tempdir().unwrap();
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let from = entry.unwrap().path();
+            let name = from.file_name().unwrap();
+            if !name.to_str().unwrap().contains("-shm") {
+                std::fs::copy(&from, copies.path().join(name)).unwrap();
+            }
+        }
+        let store = options().open(copies.path().join(path.file_name().unwrap()));
+        (copies, store.unwrap())
+    }
+
+    /// The remove names another hash of a fingerprint than the insert, and the pages have that fingerprint.
+    #[test]
+    fn the_last_record_of_a_fingerprint_decides_wherever_it_is_read() {
+        for transactional in [false, true] {
+            for removes_last in [true, false] {
+                for checkpoint in [
+                    |store: &Store| store.checkpoint().unwrap(),
+                    checkpoint_from_log,
+                ] {
+                    let folder = tempfile::tempdir().unwrap();
+                    let path = folder.path().join("store");
+                    let store = with_an_exemption(&path, transactional);
+                    assert_eq!(insert(&store, EXEMPT), Verdict::New);
+                    assert!(remove(&store, KEY));
+                    assert!(!remove(&store, KEY) && !remove(&store, EXEMPT));
+                    if !removes_last {
+                        assert_eq!(insert(&store, KEY), Verdict::New);
+                    }
+                    store.commit().unwrap();
+                    let found = |store: &Store| [KEY, EXEMPT].map(|hash| contains(store, hash));
+                    let expected = [!removes_last; 2];
+                    assert_eq!(found(&store), expected);
+                    let (_copies, killed) = after_a_kill(folder.path(), &path);
+                    assert_eq!(found(&killed), expected);
+                    checkpoint(&killed);
+                    for store in [&store, &killed] {
+                        checkpoint(store);
+                        assert_eq!(found(store), expected);
+                        let keys = 1 + u64::from(!removes_last);
+                        assert_eq!(store.stats().unwrap().keys, keys);
+                        assert_eq!(store.verify().unwrap().fingerprints, keys);
+                        let mut exempt = Vec::new();
+                        let writer = Writer::of(&store.engine);
+                        writer.for_each_exemption(|hash| exempt.push(hash)).unwrap();
+                        assert_eq!(exempt, if removes_last { vec![EXEMPT] } else { vec![] });
+                    }
+                }
+            }
+        }
+    }
+
+    /// What a transaction has done to a fingerprint goes on in the next buffer.
+    #[test]
+    fn the_last_record_of_a_transaction_decides_after_a_rotation() {
+        for removes_last in [true, false] {
+            for commits in [true, false] {
+                let folder = tempfile::tempdir().unwrap();
+                let path = folder.path().join("store");
+                let store = with_an_exemption(&path, true);
+                let other = options().open(&path).unwrap();
+                assert_eq!(insert(&other, EXEMPT), Verdict::New);
+                assert!(remove(&other, KEY));
+                if !removes_last {
+                    assert_eq!(insert(&other, EXEMPT), Verdict::New);
+                }
+                let found = |store: &Store| [KEY, EXEMPT].map(|hash| contains(store, hash));
+                for rotates in [false, true] {
+                    if rotates {
+                        store.checkpoint().unwrap();
+                    }
+                    assert_eq!(found(&other), [!removes_last; 2], "{rotates}");
+                    // The insert of another handle counts before it is committed, its remove does not.
+                    assert_eq!(found(&store), [true, !removes_last], "{rotates}");
+                    assert_eq!(insert(&store, KEY), Verdict::Pending);
+                }
+                let expected = match commits {
+                    true => [!removes_last; 2],
+                    false => [true, false],
+                };
+                if commits {
+                    other.commit().unwrap();
+                }
+                other.close().unwrap();
+                for _ in 0..2 {
+                    assert_eq!(found(&store), expected);
+                    store.checkpoint().unwrap();
+                }
+            }
+        }
+    }
+
+    /// A look for an insert goes by a transaction that another handle gives up before the insert has the writer lock.
+    #[test]
+    fn a_remove_that_is_given_up_leaves_no_room_for_a_second_winner() {
+        for (rotates, few) in [(false, true), (true, true), (false, false), (true, false)] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let store = with_an_exemption(&path, true);
+            let other = options().open(&path).unwrap();
+            assert!(remove(&other, KEY));
+            let keys: Vec<u64> = match few {
+                true => vec![KEY],
+                false => (1..100).map(|n| n << 41 | KEY).chain([KEY]).collect(),
+            };
+            let hashes = keys
+                .iter()
+                .map(|bits| crate::hash::HashedKey::from_bits(*bits));
+            let hashes: Vec<_> = hashes.collect();
+            let mut precheck = store.precheck(&hashes).unwrap();
+            if rotates {
+                store.checkpoint().unwrap();
+            }
+            other.close().unwrap();
+            let mut verdicts = Vec::new();
+            let range = 0..hashes.len();
+            store
+                .claim_prechecked(&hashes, range, &mut precheck, &mut verdicts)
+                .unwrap();
+            assert_eq!(verdicts.last(), Some(&Verdict::Seen), "{rotates} {few}");
+        }
+    }
+}

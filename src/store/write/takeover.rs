@@ -191,7 +191,7 @@ fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) -> u64 {
     let (state, mut dropped) = (slot.transaction(), 0);
     // The state may belong to another handle by now.
     if state != 0 && active.is_open(state, handle) {
-        active.abort_transaction(state);
+        active.give_up_transaction(state);
         dropped = slot.uncommitted();
         active.set_keys(active.keys().saturating_sub(dropped));
         let net = slot.digest().keys.cast_signed();
@@ -234,7 +234,7 @@ impl WriteGuard<'_> {
         let open: Vec<_> = active.open_transactions().collect();
         for (state, handle) in open {
             if writer.shared.slot_of(handle).is_none() {
-                active.abort_transaction(state);
+                active.give_up_transaction(state);
             }
         }
         Ok(())
