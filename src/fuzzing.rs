@@ -8,13 +8,16 @@ use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
 use crate::log::LogFile;
 use crate::page::fingerprint::work::{decode_in_all_ways, encode_in_all_ways};
-use crate::page::{PAGE_BYTES, PAGE_WORDS, fingerprint, occupancy};
+use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, fingerprint, occupancy};
 use crate::segment::directory::{decode_page, encode};
 use crate::segment::entry::Segment;
 use crate::segment::image::Image;
 use crate::segment::packer::Packer;
 use crate::storage::Storage;
 use crate::store::{LogSummary, scan};
+
+/// The store that pages outside of a file belong to.
+const OWN: Binding = Binding::NONE;
 
 /// What a log holds.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -126,8 +129,8 @@ pub fn directory_page(
     end_page: u64,
 ) -> Option<Vec<u8>> {
     let count = occupancy(page).min(SEGMENTS_IN_PAGE as u32) as usize;
-    let segments = decode_page(page, number, generation, count, end_page).ok()?;
-    Some(encode(&segments, number, generation))
+    let segments = decode_page(OWN, page, number, generation, count, end_page).ok()?;
+    Some(encode(OWN, &segments, number, generation))
 }
 
 /// A segment as it lies in a file: its entry in the directory, and its pages with those of its fences.
@@ -150,7 +153,7 @@ pub fn segments(list: &[u64], first: u64, end: u64) -> Vec<SegmentBytes> {
     let mut first_page = 32;
     let mut packed: Vec<SegmentBytes> = Vec::new();
     for draft in packer.finish(end) {
-        let (segment, pages) = draft.place(first_page, 1);
+        let (segment, pages) = draft.place(OWN, first_page, 1);
         if let Some(before) = packed.last_mut() {
             before.end = segment.first;
         }
@@ -171,7 +174,7 @@ pub fn segments(list: &[u64], first: u64, end: u64) -> Vec<SegmentBytes> {
 /// are in its range. `None` if it is refused.
 pub fn segment(bytes: &SegmentBytes, asked: &[u64]) -> Option<(u64, Vec<bool>)> {
     let segment = Segment::decode(&mut Decoder::new(&bytes.entry), u64::MAX)?.ok()?;
-    let image = Image::of(segment, bytes.end, &bytes.pages)?;
+    let image = Image::of(OWN, segment, bytes.end, &bytes.pages)?;
     let range = segment.first..bytes.end;
     let inside = asked.iter().filter(|one| range.contains(one));
     // Whatever the pages hold, a look-up ends.

@@ -3,10 +3,10 @@
 
 use crate::buffer::{Buffer, COMMITTED, Claim};
 use crate::file::pages::WriteWindow;
-use crate::file::{Layer, LayerPages};
+use crate::file::{Header, Layer, LayerPages};
 use crate::page::fingerprint::work::{Decode, Encode};
 use crate::page::space::Space;
-use crate::page::{self, bloom, fingerprint};
+use crate::page::{self, Binding, bloom, fingerprint};
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
@@ -19,6 +19,9 @@ use crate::sizing::Plan;
 use crate::sys::cpu::dispatch::{Cpu, Work};
 use crate::sys::cpu::lanes::Lanes;
 use crate::sys::sync::AtomicU64;
+
+/// The store that the pages of benches belong to.
+const BENCH: Binding = Binding::NONE;
 
 /// Bytes of a page.
 pub const PAGE_BYTES: usize = page::PAGE_BYTES;
@@ -82,8 +85,12 @@ impl Pages {
         use crate::storage::Storage;
         let file = crate::sys::Disk::default().open(store, false)?;
         let layer = Layer::after(None, plan);
+        let mut front = [0; PAGE_BYTES];
+        crate::sys::storage::read_exact_at(&*file, &mut front, 0)?;
+        let header = Header::decode(&front, file.length()?);
+        let binding = header.map_err(std::io::Error::other)?.binding();
         Ok(Self {
-            pages: LayerPages::map(0, &layer, &*file)?,
+            pages: LayerPages::map(0, &layer, binding, &*file)?,
             window: Default::default(),
         })
     }
@@ -109,12 +116,12 @@ pub fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
 
 /// Writes a page's header.
 pub fn seal(number: u64, occupancy: u32, page: &mut [u8]) {
-    page::seal(number, 1, occupancy, page);
+    BENCH.seal(number, 1, occupancy, page);
 }
 
 /// Whether a page is what was sealed.
 pub fn is_whole(number: u64, page: &[u8]) -> bool {
-    page::check(number, page).is_ok()
+    BENCH.check(number, page).is_ok()
 }
 
 /// A page of fingerprints, which no kind uses yet.
@@ -185,7 +192,7 @@ impl Segments {
     pub fn new(list: &[u64], space: u64) -> Self {
         let (mut segments, mut pages) = (Vec::new(), Vec::new());
         let mut place = |draft: Draft| {
-            let (segment, bytes) = draft.place(pages.len() as u64, 1);
+            let (segment, bytes) = draft.place(BENCH, pages.len() as u64, 1);
             segments.push(segment);
             pages.extend_from_slice(bytes.as_chunks().0);
         };
@@ -293,6 +300,10 @@ struct Memory<'a> {
 impl PassIo for Memory<'_> {
     type Error = SegmentFault;
 
+    fn binding(&self) -> Binding {
+        BENCH
+    }
+
     fn changes(
         &mut self,
         range: std::ops::Range<u64>,
@@ -314,7 +325,7 @@ impl PassIo for Memory<'_> {
     }
 
     fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
-        Ok(draft.place(0, 2))
+        Ok(draft.place(BENCH, 0, 2))
     }
 
     fn fault(&self, fault: SegmentFault) -> SegmentFault {

@@ -46,6 +46,11 @@ def crc32(*parts):
     return crc
 
 
+def page_crc(owner, number, page):
+    """The CRC of a page at this place. `owner` is the store's id, or nothing if its pages are not bound. Pages."""
+    return crc32(owner, struct.pack("<Q", number), page[4:])
+
+
 def zeros(data):
     return not any(data)
 
@@ -116,10 +121,10 @@ class Bits:
         return self.number >> begin & ((1 << count) - 1)
 
 
-def fingerprints(page, number, end):
+def fingerprints(page, owner, number, end):
     """The list in a page at this place, whose range ends at `end`."""
     crc, occupancy, _, first, high_count, low_bits, reserved = struct.unpack("<IIQQHBB", page[:28])
-    require(crc == crc32(struct.pack("<Q", number), page[4:]), "a page of fingerprints: CRC")
+    require(crc == page_crc(owner, number, page), "a page of fingerprints: CRC")
     require(low_bits <= 56 and reserved == 0 and first < end, "a page of fingerprints: parts")
     require(high_count == (end - first - 1 >> low_bits) + 1, "a page of fingerprints: high_count")
     groups = (high_count + 127) // 128
@@ -171,7 +176,7 @@ class Header:
         require(crc == crc32(page[:252]), "the header is damaged: CRC")
         require(version == 1, f"format version {version}")
         require(zeros(page[256:]), "header: padding")
-        require(incompatible & ~3 == 0, f"incompatible features {incompatible:#x}")
+        require(incompatible & ~7 == 0, f"incompatible features {incompatible:#x}")
         require(size == 256, "header: header_length")
         require(page_size == PAGE, "header: page_size")
         require(PLAIN <= self.kind <= FINGERPRINT, f"header: kind {self.kind}")
@@ -181,6 +186,7 @@ class Header:
         require((incompatible & 2 != 0) == (self.kind == FINGERPRINT), "header: incompatible")
         require(0 < self.fpr < 1, "header: fpr")
         require(self.capacity >= 1, "header: capacity")
+        self.page_owner = self.store_id if incompatible & 4 else b""
         self.has_label = compatible & 1 == 1
         self.transactional = flags & 1 == 1
         require(self.kind != COUNTING or not self.transactional, "header: flags")
@@ -393,10 +399,10 @@ SEGMENT = struct.Struct("<QQQQII")
 assert SEGMENT.size == 40
 
 
-def check_sealed(page, number, generation, occupancy, used, what):
+def check_sealed(page, owner, number, generation, occupancy, used, what):
     """Header of a page of fences or of the directory, and the zeros behind its entries."""
     crc, found, made = struct.unpack("<IIQ", page[:16])
-    require(not zeros(page) and crc == crc32(struct.pack("<Q", number), page[4:]), f"{what}: CRC")
+    require(not zeros(page) and crc == page_crc(owner, number, page), f"{what}: CRC")
     require(made == generation, f"{what}: generation")
     require(found == occupancy and zeros(page[16 + used:]), f"{what}: occupancy")
 
@@ -421,8 +427,9 @@ class Segment:
 class Segments:
     """What a directory names, and the lists in its pages."""
 
-    def __init__(self, store, directory, space):
-        self.store, self.space, self.faults = store, space, []
+    def __init__(self, store, directory, header):
+        self.store, self.owner, self.faults = store, header.page_owner, []
+        self.space = header.bits
         self.segments = []
         for index in range(directory.pages()):
             self.segments += self.directory_page(directory, index)
@@ -439,7 +446,7 @@ class Segments:
             what = f"page {number}, of the directory, is damaged"
             try:
                 page = self.store.read(number * PAGE, PAGE)
-                check_sealed(page, number, directory.generation, count, 40 * count, what)
+                check_sealed(page, self.owner, number, directory.generation, count, 40 * count, what)
                 entries = page[16:16 + 40 * count]
                 found.append([Segment(entries[at:at + 40], directory)
                               for at in range(0, 40 * count, 40)])
@@ -472,7 +479,7 @@ class Segments:
                 count = min(510, segment.pages - len(fences))
                 page = self.store.read(number * PAGE, PAGE)
                 what = f"page {number}, of fences, is damaged"
-                check_sealed(page, number, segment.generation, count, 8 * count, what)
+                check_sealed(page, self.owner, number, segment.generation, count, 8 * count, what)
                 fences += struct.unpack(f"<{count}Q", page[16:16 + 8 * count])
             fences.append(self.end(index))
             what = f"the fences from page {segment.first_page + segment.pages} on"
@@ -489,11 +496,11 @@ class Segments:
             page = self.store.read(number * PAGE, PAGE)
             what = f"page {number} is damaged"
             generation, first = struct.unpack("<QQ", page[8:24])
-            crc = struct.pack("<I", crc32(struct.pack("<Q", number), page[4:]))
+            crc = struct.pack("<I", page_crc(self.owner, number, page))
             require(page[:4] == crc and not zeros(page), f"{what}: CRC")
             require(generation == segment.generation, f"{what}: generation")
             require(first == fences[place], f"{what}: first")
-            self.lists[number] = fingerprints(page, number, fences[place + 1])
+            self.lists[number] = fingerprints(page, self.owner, number, fences[place + 1])
         return self.lists[number]
 
     def check(self):
@@ -563,7 +570,7 @@ def counting_images(store, header, generation, layer, intended):
     for place, number in enumerate(numbers):
         image = store.read(196608 + place * PAGE, PAGE)
         crc, _, made = struct.unpack("<IIQ", image[:16])
-        if crc != crc32(struct.pack("<Q", number), image[4:]) or made != generation + 1:
+        if crc != page_crc(header.page_owner, number, image) or made != generation + 1:
             return {}
         images[number] = image
     return images
@@ -726,7 +733,7 @@ class Store:
         for part in self.layers + self.superblock.sections + ([directory] if directory else []):
             require(self.length >= part.end() * PAGE, "cut short: pages are missing")
         if directory:
-            self.segments = Segments(self, directory, self.header.bits)
+            self.segments = Segments(self, directory, self.header)
         kept = {section.kind: section.read(self) for section in self.superblock.sections}
         self.exempt = kept.get(EXEMPT_SECTION, set())
         self.sample, self.lost = kept.get(SAMPLE_SECTION), kept.get(LOST_SECTION, set())
@@ -804,7 +811,7 @@ class Store:
             require(not layer.all_written, f"{what}: blank")
         else:
             crc, occupancy = struct.unpack("<II", data[:8])
-            if crc != crc32(struct.pack("<Q", at), data[4:]):
+            if crc != page_crc(self.header.page_owner, at, data):
                 require(at in self.torn, f"{what}: CRC")
             else:
                 if self.header.kind == COUNTING:
@@ -915,11 +922,14 @@ def main():
     parser.add_argument("--raw", action="store_true", help="hashes are not to be mixed")
     parser.add_argument("--page-of-fingerprints", metavar=("NUMBER", "END"), nargs=2, type=int,
                         help="the file is a page of fingerprints")
+    parser.add_argument("--page-owner", metavar="STORE_ID", type=bytes.fromhex, default=b"",
+                        help="the store that the page is bound to")
     arguments = parser.parse_args()
     try:
         if arguments.page_of_fingerprints:
             with open(arguments.store, "rb") as file:
-                print(fingerprints(file.read(), *arguments.page_of_fingerprints))
+                place = arguments.page_of_fingerprints
+                print(fingerprints(file.read(), arguments.page_owner, *place))
             return 0
         store = Store(arguments.store)
         store.check_pages()

@@ -60,7 +60,7 @@ fuzz_target!(|input: Input| {
         }
         if input.seal {
             for (number, page) in (segment.first_page..).zip(segment.pages.chunks_exact_mut(4096)) {
-                seal_page(number, page);
+                seal_page(&[], number, page);
             }
         }
         // What is not refused has no more than it says.

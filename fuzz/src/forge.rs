@@ -68,9 +68,10 @@ pub fn bind_superblock(header: &[u8], place: &mut [u8]) {
     }
 }
 
-/// Mends the checksum of a page at a place in the file.
-pub fn seal_page(number: u64, page: &mut [u8]) {
-    let sum = crc(&[&number.to_le_bytes(), &page[4..]]);
+/// Mends the checksum of a page at a place in a file. `owner` is the id of the store that its pages are bound to, or
+/// nothing.
+pub fn seal_page(owner: &[u8], number: u64, page: &mut [u8]) {
+    let sum = crc(&[owner, &number.to_le_bytes(), &page[4..]]);
     put(page, 0, sum);
 }
 
@@ -92,9 +93,13 @@ pub fn seal_store(file: &mut [u8]) {
         let sum = crc(&[&file[start + 12..start + 64]]);
         put(file, start + 8, sum);
     }
+    let owner = match header[32] & 4 {
+        0 => &[],
+        _ => &header[112..128],
+    };
     for (page, bytes) in (PAGES / PAGE..).zip(file[PAGES..].chunks_exact_mut(PAGE)) {
         if bytes.iter().any(|byte| *byte != 0) {
-            seal_page(page as u64, bytes);
+            seal_page(owner, page as u64, bytes);
         }
     }
 }

@@ -152,7 +152,7 @@ pub(crate) fn superblocks_of(store: &Superblock) -> [Superblock; 2] {
 mod tests {
     use super::*;
     use crate::hash::Hash;
-    use crate::page::{self, Kind, PAGE_BYTES, PAYLOAD_BITS};
+    use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
     use proptest::prelude::*;
 
     fn header(store_id: [u8; 16]) -> Header {
@@ -172,6 +172,7 @@ mod tests {
             compatible: 0,
             read_only_compatible: 0,
             locks_itself: true,
+            has_bound_pages: true,
         }
     }
 
@@ -207,7 +208,7 @@ mod tests {
         ) {
             let mut page = vec![0; PAGE_BYTES];
             let of = |number, generation, page: &mut Vec<u8>| {
-                page::seal(number, generation, 0, page);
+                Binding::NONE.seal(number, generation, 0, page);
                 digest_of(number, page)
             };
             let each: Vec<_> = numbers.iter().map(|number| of(*number, generation, &mut page)).collect();

@@ -7,7 +7,7 @@ use super::layout::{PAGE_LIMIT, SUPERBLOCK_BYTES};
 use super::superblock::{FIXED_BYTES, SUPERBLOCK_LENGTH_OFFSET};
 use super::{Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, put_u64, u32_at, u64_at};
-use crate::page::{self, GENERATION_OFFSET, PAGE_BYTES};
+use crate::page::{self, Binding, GENERATION_OFFSET, PAGE_BYTES};
 use crate::sizing::Cell;
 
 pub(crate) const DELTA_MAGIC: [u8; 8] = *b"EVERDELT";
@@ -286,15 +286,15 @@ pub(crate) fn number_of(record: &[u8]) -> u64 {
     u64_at(record, 0)
 }
 
-/// Converts a record back to its page.
-pub(crate) fn to_page(cell: Cell, record: &mut [u8]) {
+/// Converts a record back to its page in a store.
+pub(crate) fn to_page((binding, cell): (Binding, Cell), record: &mut [u8]) {
     let number = number_of(record);
     if page::is_blank(&record[GENERATION_OFFSET..PAGE_BYTES]) {
         record.fill(0);
         return;
     }
     let generation = u64_at(record, GENERATION_OFFSET);
-    page::seal(
+    binding.seal(
         number,
         generation,
         page::count_occupied(cell, record),
@@ -371,11 +371,12 @@ mod tests {
             for bit in bits {
                 page[16 + bit / 8] |= 1 << (bit % 8);
             }
-            page::seal(number, generation, page::count_bits(&page), &mut page);
+            let binding = Binding::to_store(&[7; 16]);
+            binding.seal(number, generation, page::count_bits(&page), &mut page);
             let mut record = page.clone();
             to_record(number, &mut record);
             prop_assert_eq!(number_of(&record), number);
-            to_page(Cell::Bit, &mut record);
+            to_page((binding, Cell::Bit), &mut record);
             prop_assert_eq!(record, page);
         }
     }
@@ -384,7 +385,7 @@ mod tests {
     fn a_blank_page_comes_back_blank() {
         let mut record = vec![0; PAGE_BYTES];
         to_record(99, &mut record);
-        to_page(Cell::Bit, &mut record);
+        to_page((Binding::NONE, Cell::Bit), &mut record);
         assert!(page::is_blank(&record));
     }
 }

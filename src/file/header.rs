@@ -5,7 +5,7 @@ use super::layout::{HEADER_BYTES, PAGES_OFFSET};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
 use crate::page::space::{MOST_FINGERPRINTS, Space};
-use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
+use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
 pub(crate) const STORE_MAGIC: [u8; 8] = *b"EVERSEEN";
@@ -18,6 +18,9 @@ const KNOWN_FLAGS: u32 = FLAG_TRANSACTIONAL;
 pub(crate) const FEATURE_LOCKS: u64 = 1;
 /// Incompatible feature: the store has segments, and no layers. Only stores of fingerprints have it.
 pub(crate) const FEATURE_SEGMENTS: u64 = 2;
+/// Incompatible feature: the CRC of each page is bound to the store. Stores of earlier builds lack it, and keep lacking it.
+pub(crate) const FEATURE_BOUND_PAGES: u64 = 4;
+const KNOWN_FEATURES: u64 = FEATURE_LOCKS | FEATURE_SEGMENTS | FEATURE_BOUND_PAGES;
 
 pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const HEADER_LENGTH_OFFSET: usize = 12;
@@ -53,6 +56,8 @@ pub(crate) struct Header {
     pub(crate) read_only_compatible: u64,
     /// Whether the locks are on the store file itself. If not, an earlier build created the store.
     pub(crate) locks_itself: bool,
+    /// Whether its pages are bound to it. If not, an earlier build created the store.
+    pub(crate) has_bound_pages: bool,
 }
 
 impl std::fmt::Debug for Header {
@@ -160,7 +165,7 @@ impl Header {
         let growth = decoder.u32()?;
         let reserved = decoder.u32()?;
         let tightening = decoder.f64()?;
-        if let unknown @ 1.. = incompatible & !(FEATURE_LOCKS | FEATURE_SEGMENTS) {
+        if let unknown @ 1.. = incompatible & !KNOWN_FEATURES {
             return Some(Err(FormatError::IncompatibleFeatures { unknown }));
         }
         if length as usize != HEADER_BYTES {
@@ -197,6 +202,7 @@ impl Header {
             compatible,
             read_only_compatible,
             locks_itself: incompatible & FEATURE_LOCKS != 0,
+            has_bound_pages: incompatible & FEATURE_BOUND_PAGES != 0,
         };
         Some(header.check(incompatible).map(|()| header))
     }
@@ -259,10 +265,20 @@ impl Header {
 
     /// Returns the incompatible features.
     fn incompatible(&self) -> u64 {
-        let locks = if self.locks_itself { FEATURE_LOCKS } else { 0 };
-        match self.kind {
-            Kind::Fingerprint => locks | FEATURE_SEGMENTS,
-            _ => locks,
+        let features = [
+            (self.locks_itself, FEATURE_LOCKS),
+            (self.kind == Kind::Fingerprint, FEATURE_SEGMENTS),
+            (self.has_bound_pages, FEATURE_BOUND_PAGES),
+        ];
+        let present = features.iter().filter(|(is_present, _)| *is_present);
+        present.fold(0, |bits, (_, bit)| bits | bit)
+    }
+
+    /// Returns what the CRCs of the store's pages begin with.
+    pub(crate) fn binding(&self) -> Binding {
+        match self.has_bound_pages {
+            true => Binding::to_store(&self.store_id),
+            false => Binding::NONE,
         }
     }
 
@@ -328,6 +344,7 @@ mod tests {
             compatible: 0,
             read_only_compatible: 0,
             locks_itself: true,
+            has_bound_pages: true,
         }
     }
 
@@ -391,8 +408,8 @@ mod tests {
             })
         );
         assert_eq!(
-            forged(32, &4_u64.to_le_bytes()),
-            Err(FormatError::IncompatibleFeatures { unknown: 4 })
+            forged(32, &8_u64.to_le_bytes()),
+            Err(FormatError::IncompatibleFeatures { unknown: 8 })
         );
         named("header_length", forged(12, &[1]).unwrap_err());
         named("page_size", forged(40, &[1]).unwrap_err());

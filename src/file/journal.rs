@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, page_offset};
 use super::{Header, Layer};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
-use crate::page::{self, Content, PAGE_BYTES};
+use crate::page::{Content, PAGE_BYTES};
 use crate::sizing::Plan;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -131,9 +131,10 @@ impl Journal {
             return Ok(0);
         };
         // All or none: as long as part of the journal or the intent is missing, no page has been written.
+        let binding = header.binding();
         let mut whole = numbers.iter().all(|number| intended.contains(number));
         self.for_each(file, &numbers, |number, image| {
-            let sealed = page::check(number, image);
+            let sealed = binding.check(number, image);
             whole &= matches!(sealed, Ok(Content::Sealed { generation: made, .. }) if made == generation + 1);
             Ok(())
         })?;

@@ -12,7 +12,7 @@ use super::layout::FIRST_PAGE;
 use super::pages::{LayerPages, WriteWindow};
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
-use crate::page::{self, PAGE_BYTES, bloom};
+use crate::page::{Binding, PAGE_BYTES, bloom};
 use crate::sizing::Cell;
 use crate::sys::sync::{AtomicBool, Ordering};
 use crate::sys::{Map, Region, explore};
@@ -41,7 +41,7 @@ impl Page<'_> {
         let mut bytes = vec![0; PAGE_BYTES];
         if let Page::Keys(keys) | Page::Damaged(keys) = self {
             let occupancy = bloom::apply(&mut bytes, PROBES, keys);
-            page::seal(number, keys.len() as u64, occupancy, &mut bytes);
+            Binding::NONE.seal(number, keys.len() as u64, occupancy, &mut bytes);
         }
         if matches!(self, Page::Damaged(_)) {
             bytes[PAGE_BYTES - 1] ^= 0x80;
@@ -89,7 +89,7 @@ impl File {
 
     /// Returns a handle's view of the pages, none of which is checked yet.
     pub(crate) fn pages(&self) -> LayerPages {
-        LayerPages::of(0, &self.layer, self.map.clone()).expect("memory")
+        LayerPages::of(0, &self.layer, Binding::NONE, self.map.clone()).expect("memory")
     }
 
     /// Returns the page numbers in the file.

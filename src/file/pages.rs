@@ -6,7 +6,7 @@ use super::layout::page_offset;
 use super::{FormatError, Layer};
 use crate::codec::u64_at;
 use crate::page::probe_batch::{Drawn, first_of, first_runs};
-use crate::page::{self, Content, PAGE_BYTES, PAGE_WORDS, PageFault, bloom, counting};
+use crate::page::{self, Binding, Content, PAGE_BYTES, PAGE_WORDS, PageFault, bloom, counting};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, AtomicU64, Ordering, fence, yield_now};
 use crate::sys::{Map, Region, Words};
@@ -120,6 +120,7 @@ pub(crate) fn check_patiently(
 #[derive(Debug)]
 pub(crate) struct LayerPages {
     index: u32,
+    binding: Binding,
     first_page: u64,
     pages: u64,
     probes: u32,
@@ -132,20 +133,31 @@ pub(crate) struct LayerPages {
 
 impl LayerPages {
     /// Maps a layer. The caller has checked that the file is long enough.
-    pub(crate) fn map(index: u32, layer: &Layer, file: &dyn StorageFile) -> std::io::Result<Self> {
+    pub(crate) fn map(
+        index: u32,
+        layer: &Layer,
+        binding: Binding,
+        file: &dyn StorageFile,
+    ) -> std::io::Result<Self> {
         let map = file.map(
             page_offset(layer.first_page),
             layer.pages * PAGE_BYTES as u64,
         )?;
-        Self::of(index, layer, map)
+        Self::of(index, layer, binding, map)
     }
 
     /// Returns a layer whose pages are in `map`.
-    pub(crate) fn of(index: u32, layer: &Layer, map: Map) -> std::io::Result<Self> {
+    pub(crate) fn of(
+        index: u32,
+        layer: &Layer,
+        binding: Binding,
+        map: Map,
+    ) -> std::io::Result<Self> {
         // The system allocates memory only for the parts in use.
         let checked = Region::private((map.len() / PAGE_WORDS).div_ceil(64) as u64)?;
         Ok(Self {
             index,
+            binding,
             first_page: layer.first_page,
             pages: layer.pages,
             probes: layer.probes,
@@ -428,7 +440,8 @@ impl LayerPages {
 
     /// Checks the bytes of a page, given its number in the file.
     pub(crate) fn check_bytes(&self, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
-        page::check_in_layer(number, bytes, || self.all_written.load(Ordering::Acquire))
+        let all_written = || self.all_written.load(Ordering::Acquire);
+        self.binding.check_in_layer(number, bytes, all_written)
     }
 
     fn damaged(&self, page: u64, fault: PageFault) -> FormatError {

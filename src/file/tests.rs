@@ -57,6 +57,7 @@ prop_compose! {
             compatible,
             read_only_compatible,
             locks_itself: true,
+            has_bound_pages: true,
         }
     }
 }

@@ -131,8 +131,8 @@ mod tests {
     use super::*;
     use crate::codec::u64_at;
     use crate::hash::finalise;
+    use crate::page::Binding;
     use crate::page::blocked_probes::twin::bits;
-    use crate::page::seal;
     use proptest::prelude::*;
     use std::collections::HashSet;
 
@@ -169,7 +169,7 @@ mod tests {
         fn applying_again_changes_nothing(keys in prop::collection::vec(any::<u64>(), 0..200)) {
             let mut page = vec![0; PAGE_BYTES];
             let set = apply(&mut page, 13, &keys);
-            seal(1, 1, set, &mut page);
+            Binding::NONE.seal(1, 1, set, &mut page);
             let before = page.clone();
             prop_assert_eq!(apply(&mut page, 13, &keys), set);
             prop_assert_eq!(page, before);
@@ -180,7 +180,7 @@ mod tests {
     #[test]
     fn a_count_that_can_not_be_is_not_believed() {
         let mut page = vec![0; PAGE_BYTES];
-        seal(1, 1, u32::MAX, &mut page);
+        Binding::NONE.seal(1, 1, u32::MAX, &mut page);
         assert_eq!(apply(&mut page, 1, &[7]), 1);
     }
 

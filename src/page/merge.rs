@@ -17,7 +17,7 @@ pub(crate) fn unite(into: &mut [u8], from: &[u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::page::{bloom, count_bits, seal};
+    use crate::page::{Binding, bloom, count_bits};
     use proptest::prelude::*;
 
     proptest! {
@@ -31,7 +31,7 @@ mod tests {
             let page_of = |keys: &[u64]| {
                 let mut page = vec![0; PAGE_BYTES];
                 let set = bloom::apply(&mut page, probes, keys);
-                seal(7, 1, set, &mut page);
+                Binding::NONE.seal(7, 1, set, &mut page);
                 page
             };
             let mut twin = page_of(&keys);

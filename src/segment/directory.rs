@@ -7,12 +7,17 @@ use super::fault::{SegmentFault, check_entries, check_sealed};
 use crate::codec::{Decoder, Encoder};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
 use crate::page::space::Space;
-use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET, seal};
+use crate::page::{Binding, PAGE_BYTES, PAYLOAD_OFFSET};
 
 const _: () = assert!(SEGMENTS_IN_PAGE as usize == (PAGE_BYTES - PAYLOAD_OFFSET) / SEGMENT_BYTES);
 
 /// Returns the pages of a directory, the first of which gets this number.
-pub(crate) fn encode(segments: &[Segment], mut number: u64, generation: u64) -> Vec<u8> {
+pub(crate) fn encode(
+    binding: Binding,
+    segments: &[Segment],
+    mut number: u64,
+    generation: u64,
+) -> Vec<u8> {
     let mut out = Vec::with_capacity(directory_pages(segments.len() as u64) as usize * PAGE_BYTES);
     for some in segments.chunks(SEGMENTS_IN_PAGE as usize) {
         let begin = out.len();
@@ -22,7 +27,7 @@ pub(crate) fn encode(segments: &[Segment], mut number: u64, generation: u64) -> 
             segment.encode(&mut entries);
         }
         out.resize(begin + PAGE_BYTES, 0);
-        seal(number, generation, some.len() as u32, &mut out[begin..]);
+        binding.seal(number, generation, some.len() as u32, &mut out[begin..]);
         number += 1;
     }
     out
@@ -32,13 +37,14 @@ pub(crate) fn encode(segments: &[Segment], mut number: u64, generation: u64) -> 
 ///
 /// Whether they follow on those of other pages, [`check`] knows.
 pub(crate) fn decode_page(
+    binding: Binding,
     page: &[u8; PAGE_BYTES],
     number: u64,
     generation: u64,
     count: usize,
     end_page: u64,
 ) -> Result<Vec<Segment>, SegmentFault> {
-    check_sealed(number, generation, page)?;
+    check_sealed(binding, number, generation, page)?;
     check_entries(number, count, SEGMENT_BYTES, page)?;
     let mut input = Decoder::new(&page[PAYLOAD_OFFSET..]);
     let entries = (0..count).map_while(|_| Segment::decode(&mut input, end_page));
@@ -128,6 +134,7 @@ mod tests {
     use crate::codec::put_u64;
 
     const END_PAGE: u64 = 1 << 40;
+    const OWN: Binding = Binding::NONE;
 
     /// Segments one behind the other, in the file in another order.
     fn segments(firsts: &[u64]) -> Vec<Segment> {
@@ -148,7 +155,7 @@ mod tests {
         let mut found = Vec::new();
         for (number, page) in (500..).zip(bytes.as_chunks().0) {
             let own = (count - found.len()).min(SEGMENTS_IN_PAGE as usize);
-            found.extend(decode_page(page, number, 6, own, END_PAGE)?);
+            found.extend(decode_page(OWN, page, number, 6, own, END_PAGE)?);
         }
         Ok(found)
     }
@@ -163,7 +170,7 @@ mod tests {
             let segments = segments(&firsts);
             let space = Space::new(1 << 40).unwrap();
             prop_assert_eq!(check(&segments, space), Ok(()));
-            let bytes = encode(&segments, 500, 6);
+            let bytes = encode(OWN, &segments, 500, 6);
             prop_assert_eq!(bytes.len() as u64 / 4096, directory_pages(segments.len() as u64));
             prop_assert_eq!(decoded(&bytes, segments.len()), Ok(segments.clone()));
             for one in asked.iter().chain(&firsts) {
@@ -210,11 +217,11 @@ mod tests {
 
     #[test]
     fn a_page_with_a_wrong_entry_is_told() {
-        let good = encode(&segments(&[0, 10, 20]), 500, 6);
+        let good = encode(OWN, &segments(&[0, 10, 20]), 500, 6);
         let told = |place: usize, value: u64| {
             let mut page = good.clone();
             put_u64(&mut page, PAYLOAD_OFFSET + place, value);
-            seal(500, 6, 3, &mut page);
+            OWN.seal(500, 6, 3, &mut page);
             decoded(&page, 3)
         };
         assert!(told(0, 0).is_ok());

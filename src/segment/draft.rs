@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::entry::{MOST_SEGMENT_PAGES, Segment};
 use super::fences;
-use crate::page::{PAGE_BYTES, fingerprint, occupancy, seal};
+use crate::page::{Binding, PAGE_BYTES, fingerprint, occupancy};
 use crate::sys::cpu::dispatch::Cpu;
 
 /// Pages that are packed and not sealed yet, since nobody knows where they will lie.
@@ -87,18 +87,23 @@ impl Draft {
         std::mem::replace(self, rest)
     }
 
-    /// Gives it a place in the file: returns its entry, and the bytes of its pages.
+    /// Gives it a place in the file of a store: returns its entry, and the bytes of its pages.
     ///
     /// # Panics
     /// If it has no pages, or more than a segment may have; no draft that a packer returns does.
-    pub(crate) fn place(mut self, first_page: u64, generation: u64) -> (Segment, Vec<u8>) {
+    pub(crate) fn place(
+        mut self,
+        binding: Binding,
+        first_page: u64,
+        generation: u64,
+    ) -> (Segment, Vec<u8>) {
         let pages = self.fences.len() as u32;
         assert!((1..=MOST_SEGMENT_PAGES).contains(&pages), "{pages} pages");
         let mut keys = 0;
         self.memory.truncate(self.bytes());
         for (number, page) in (first_page..).zip(self.memory.chunks_exact_mut(PAGE_BYTES)) {
             let count = occupancy(page);
-            seal(number, generation, count, page);
+            binding.seal(number, generation, count, page);
             keys += u64::from(count);
         }
         let segment = Segment {
@@ -109,7 +114,7 @@ impl Draft {
             pages,
         };
         let number = segment.first_fence_page();
-        fences::encode(&self.fences, number, generation, &mut self.memory);
+        fences::encode(binding, &self.fences, number, generation, &mut self.memory);
         (segment, self.memory)
     }
 }
@@ -173,7 +178,9 @@ mod tests {
             for page in 0..3 {
                 within.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
             }
-            assert!(within.place(100, 7) == draft(3).place(100, 7), "{used}");
+            let [within, fresh] =
+                [within, draft(3)].map(|draft| draft.place(Binding::NONE, 100, 7));
+            assert!(within == fresh, "{used}");
         }
     }
 }

@@ -7,7 +7,7 @@ use super::fences::fence_pages;
 use crate::codec::{Decoder, Encoder};
 use crate::file::layout::{FIRST_PAGE, MAX_COUNTER, PAGE_LIMIT};
 use crate::page::fingerprint::MOST_IN_PAGE;
-use crate::page::{PAGE_BYTES, occupancy, seal};
+use crate::page::{Binding, PAGE_BYTES, occupancy};
 
 /// Pages of fingerprints that a segment has when it is cut from a larger one: two pages of fences, and 4 MiB.
 pub(crate) const TARGET_PAGES: usize = 1020;
@@ -45,9 +45,9 @@ impl Segment {
     }
 
     /// Returns the entry of the same segment in another place, and seals its pages for there.
-    pub(crate) fn moved(&self, first_page: u64, bytes: &mut [u8]) -> Self {
+    pub(crate) fn moved(&self, binding: Binding, first_page: u64, bytes: &mut [u8]) -> Self {
         for (number, page) in (first_page..).zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
-            seal(number, self.generation, occupancy(page), page);
+            binding.seal(number, self.generation, occupancy(page), page);
         }
         Self {
             first_page,

@@ -2,7 +2,7 @@
 
 use crate::file::FormatError;
 use crate::page::fingerprint::read::FingerprintFault;
-use crate::page::{self, Content, PAGE_BYTES};
+use crate::page::{self, Binding, Content, PAGE_BYTES};
 
 /// A page, an entry or a sum that is not what FORMAT.md allows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -80,11 +80,12 @@ impl From<SegmentFault> for FormatError {
 
 /// Checks the header of a page that a checkpoint of this generation wrote; returns its occupancy.
 pub(super) fn check_sealed(
+    binding: Binding,
     number: u64,
     generation: u64,
     page: &[u8; PAGE_BYTES],
 ) -> Result<u32, SegmentFault> {
-    match page::check(number, page) {
+    match binding.check(number, page) {
         Ok(Content::Sealed {
             generation: got,
             occupancy,
@@ -98,7 +99,7 @@ pub(super) fn check_sealed(
         },
         Ok(Content::Blank) => Err(SegmentFault::Checksum {
             number,
-            expected: page::checksum(number, page),
+            expected: binding.checksum(number, page),
             got: 0,
         }),
         Err(fault) => Err(SegmentFault::Checksum {

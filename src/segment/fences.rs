@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::fault::{SegmentFault, check_entries, check_sealed};
 use super::search::last_at_most;
 use crate::codec::{put_u64, u64_at};
-use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET, seal};
+use crate::page::{Binding, PAGE_BYTES, PAYLOAD_OFFSET};
 
 /// Fences in a page.
 pub(crate) const FENCES_IN_PAGE: usize = (PAGE_BYTES - PAYLOAD_OFFSET) / 8;
@@ -23,13 +23,19 @@ pub(crate) fn pages_with_fences(room: u64) -> u64 {
 }
 
 /// Appends the pages of a segment's fences, the first of which gets this number.
-pub(crate) fn encode(fences: &[u64], mut number: u64, generation: u64, out: &mut Vec<u8>) {
+pub(crate) fn encode(
+    binding: Binding,
+    fences: &[u64],
+    mut number: u64,
+    generation: u64,
+    out: &mut Vec<u8>,
+) {
     for some in fences.chunks(FENCES_IN_PAGE) {
         let mut page = [0; PAGE_BYTES];
         for (index, fence) in some.iter().enumerate() {
             put_u64(&mut page, PAYLOAD_OFFSET + 8 * index, *fence);
         }
-        seal(number, generation, some.len() as u32, &mut page);
+        binding.seal(number, generation, some.len() as u32, &mut page);
         out.extend_from_slice(&page);
         number += 1;
     }
@@ -37,13 +43,14 @@ pub(crate) fn encode(fences: &[u64], mut number: u64, generation: u64, out: &mut
 
 /// Checks a page of `count` fences, all of which lie in `range`.
 pub(crate) fn check(
+    binding: Binding,
     page: &[u8; PAGE_BYTES],
     number: u64,
     generation: u64,
     count: usize,
     range: Range<u64>,
 ) -> Result<(), SegmentFault> {
-    check_sealed(number, generation, page)?;
+    check_sealed(binding, number, generation, page)?;
     check_entries(number, count, 8, page)?;
     let fences = (0..count).map(|index| u64_at(page, PAYLOAD_OFFSET + 8 * index));
     match fences.clone().is_sorted_by(|one, next| one < next)
@@ -57,6 +64,7 @@ pub(crate) fn check(
 /// Reads and checks all fences of a segment of `pages` pages, whose range they divide. They lie from the page `first` on, of
 /// which and those behind `page` returns the bytes.
 pub(crate) fn read(
+    binding: Binding,
     pages: u32,
     first: u64,
     generation: u64,
@@ -68,7 +76,7 @@ pub(crate) fn read(
     for number in first..first + fence_pages(pages as u32) {
         let bytes = page(number);
         let count = FENCES_IN_PAGE.min(pages - found.len());
-        check(&bytes, number, generation, count, range.clone())?;
+        check(binding, &bytes, number, generation, count, range.clone())?;
         let fences = bytes[PAYLOAD_OFFSET..].as_chunks().0.iter().take(count);
         found.extend(fences.map(|fence| u64::from_le_bytes(*fence)));
         // The next page's fences are above the last of this one.
@@ -112,9 +120,11 @@ mod tests {
     use crate::codec::put_u32;
     use crate::page::OCCUPANCY_OFFSET;
 
+    const OWN: Binding = Binding::NONE;
+
     fn pages(fences: &[u64]) -> Vec<[u8; PAGE_BYTES]> {
         let mut out = Vec::new();
-        encode(fences, 70, 4, &mut out);
+        encode(OWN, fences, 70, 4, &mut out);
         out.as_chunks::<PAGE_BYTES>().0.to_vec()
     }
 
@@ -140,7 +150,7 @@ mod tests {
                 prop_assert_eq!(page_of(word, pages.into(), guess, *one), twin as u64);
             }
             for (number, (page, some)) in (70..).zip(written.iter().zip(fences.chunks(510))) {
-                prop_assert_eq!(check(page, number, 4, some.len(), range.clone()), Ok(()));
+                prop_assert_eq!(check(OWN, page, number, 4, some.len(), range.clone()), Ok(()));
             }
         }
     }
@@ -161,7 +171,7 @@ mod tests {
         let told = |fences: &[u64], begin: u64| {
             let written = pages(fences);
             let page = |number| written[(number - 70) as usize];
-            read(fences.len() as u32, 70, 4, begin..20_000, page)
+            read(OWN, fences.len() as u32, 70, 4, begin..20_000, page)
         };
         assert_eq!(told(&fences, 1000), Ok(fences.clone()));
         assert_eq!(told(&fences, 999), Err(SegmentFault::Fences { number: 70 }));
@@ -182,8 +192,8 @@ mod tests {
         let told = |harm: &dyn Fn(&mut [u8; PAGE_BYTES])| {
             let mut page = good;
             harm(&mut page);
-            seal(71, 4, u32::from(page[OCCUPANCY_OFFSET]), &mut page);
-            check(&page, 71, 4, 90, 1000..7000)
+            OWN.seal(71, 4, u32::from(page[OCCUPANCY_OFFSET]), &mut page);
+            check(OWN, &page, 71, 4, 90, 1000..7000)
         };
         assert_eq!(told(&|_| ()), Ok(()));
         let unsorted = Err(SegmentFault::Fences { number: 71 });
@@ -205,19 +215,19 @@ mod tests {
         assert_eq!(told(&|page| page[4095] = 1), entries(90));
         let range = 1000..7000;
         assert_eq!(
-            check(&good, 71, 5, 90, range.clone()),
+            check(OWN, &good, 71, 5, 90, range.clone()),
             Err(SegmentFault::Generation {
                 number: 71,
                 expected: 5,
                 got: 4
             })
         );
-        let elsewhere = check(&good, 72, 4, 90, range.clone());
+        let elsewhere = check(OWN, &good, 72, 4, 90, range.clone());
         assert!(
             matches!(elsewhere, Err(SegmentFault::Checksum { number: 72, .. })),
             "{elsewhere:?}"
         );
-        let blank = check(&[0; PAGE_BYTES], 71, 4, 90, range);
+        let blank = check(OWN, &[0; PAGE_BYTES], 71, 4, 90, range);
         assert!(
             matches!(blank, Err(SegmentFault::Checksum { got: 0, .. })),
             "{blank:?}"

@@ -10,12 +10,14 @@ use super::merge::Changes;
 use super::packer::Packer;
 use crate::codec::u64_at;
 use crate::page::fingerprint::{self, read::FingerprintFault};
-use crate::page::{PAGE_BYTES, PAGE_WORDS};
+use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::cpu::dispatch::Baseline;
 
 /// All pages of a segment, read from its extent.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Image<'a> {
+    /// The store that the file belongs to.
+    binding: Binding,
     segment: Segment,
     /// Where its range ends.
     end: u64,
@@ -25,7 +27,12 @@ pub(crate) struct Image<'a> {
 
 impl<'a> Image<'a> {
     /// Returns `None` if the bytes are more or fewer than the segment's extent has.
-    pub(crate) fn of(segment: Segment, end: u64, bytes: &'a [u8]) -> Option<Self> {
+    pub(crate) fn of(
+        binding: Binding,
+        segment: Segment,
+        end: u64,
+        bytes: &'a [u8],
+    ) -> Option<Self> {
         let (pages, rest) = bytes.as_chunks();
         let extent = segment.extent();
         if !rest.is_empty() || pages.len() as u64 != extent.end - extent.start {
@@ -33,6 +40,7 @@ impl<'a> Image<'a> {
         }
         let (pages, fence_pages) = pages.split_at(segment.pages as usize);
         Some(Self {
+            binding,
             segment,
             end,
             pages,
@@ -126,6 +134,7 @@ impl<'a> Image<'a> {
     /// Checks a page's header and CRC alone.
     pub(crate) fn check_header(&self, index: usize) -> Result<u32, SegmentFault> {
         check_sealed(
+            self.binding,
             self.number(index),
             self.segment.generation,
             &self.pages[index],
@@ -155,7 +164,7 @@ impl<'a> Image<'a> {
         let Segment {
             pages, generation, ..
         } = self.segment;
-        fences::read(pages, first, generation, range, page).map(drop)
+        fences::read(self.binding, pages, first, generation, range, page).map(drop)
     }
 
     fn fence(&self, index: usize) -> u64 {
@@ -206,7 +215,7 @@ impl<'a> Image<'a> {
         packer: &mut Packer,
     ) -> Result<u32, SegmentFault> {
         let (page, range, number) = (&self.pages[index], self.range(index), self.number(index));
-        let count = check_sealed(number, self.segment.generation, page)?;
+        let count = check_sealed(self.binding, number, self.segment.generation, page)?;
         let list = |fault| SegmentFault::List { number, fault };
         let (expected, got) = (range.start, fingerprint::first(page));
         if expected != got {

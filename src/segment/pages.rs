@@ -15,7 +15,7 @@ use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::page::fingerprint::{self, read::FingerprintFault};
 use crate::page::space::Space;
-use crate::page::{PAGE_BYTES, PAGE_WORDS};
+use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::cpu::lanes::Lanes;
 use crate::sys::{Map, Parts};
 
@@ -25,6 +25,7 @@ pub(crate) struct SegmentPages {
     segments: Vec<Segment>,
     index: PageIndex,
     space: Space,
+    binding: Binding,
     /// The version of the directory.
     version: u64,
     /// The whole file, at least up to the last page of a segment.
@@ -46,7 +47,7 @@ impl SegmentPages {
     /// checked are not checked again.
     pub(crate) fn new(
         segments: Vec<Segment>,
-        space: Space,
+        (space, binding): (Space, Binding),
         directory: &DirectoryRef,
         map: Arc<Map>,
         held: Option<&Self>,
@@ -55,6 +56,7 @@ impl SegmentPages {
             index: PageIndex::of(&segments, directory.end_page)?,
             segments,
             space,
+            binding,
             version: directory.version,
             map,
             absence: None,
@@ -118,13 +120,21 @@ impl SegmentPages {
         let range = range(&self.segments, index, self.space);
         let first = segment.first_fence_page();
         let page = |number| self.copy(number);
-        fences::read(segment.pages, first, segment.generation, range, page)
+        let Segment {
+            pages, generation, ..
+        } = *segment;
+        fences::read(self.binding, pages, first, generation, range, page)
     }
 
     /// Checks a page whose range begins with a fence. Returns whether its front is short.
     fn check_list(&self, index: usize, number: u64, fence: u64) -> Result<bool, SegmentFault> {
         let bytes = self.copy(number);
-        check_sealed(number, self.segments[index].generation, &bytes)?;
+        check_sealed(
+            self.binding,
+            number,
+            self.segments[index].generation,
+            &bytes,
+        )?;
         let got = fingerprint::first(&bytes);
         if got != fence {
             let expected = fence;

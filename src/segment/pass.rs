@@ -10,6 +10,7 @@ use super::image::Image;
 use super::merge::{Changes, merge};
 use super::packer::Packer;
 use super::sorted_run::SortedRun;
+use crate::page::Binding;
 use crate::page::space::Space;
 use crate::sys::cpu::dispatch::Baseline;
 
@@ -19,6 +20,9 @@ const CHANGES_AT_ONCE: u64 = 1 << 20;
 /// Where a pass gets what it merges, and what becomes of the result.
 pub(crate) trait PassIo {
     type Error;
+
+    /// Returns the store that the segments belong to.
+    fn binding(&self) -> Binding;
 
     /// Replaces what `changes` holds by the changes of a range. Ranges are asked for in order, and each once.
     fn changes(&mut self, range: Range<u64>, changes: &mut OwnedChanges)
@@ -189,11 +193,12 @@ impl<'a, I: PassIo> Pass<'a, I> {
         bytes: &[u8],
         parts: usize,
     ) -> Result<(), I::Error> {
-        let image = Image::of(segment, own.end, bytes).ok_or(SegmentFault::Field {
-            field: "extent",
-            expected: "as many bytes as its pages have",
-            got: bytes.len() as u64,
-        });
+        let image =
+            Image::of(self.io.binding(), segment, own.end, bytes).ok_or(SegmentFault::Field {
+                field: "extent",
+                expected: "as many bytes as its pages have",
+                got: bytes.len() as u64,
+            });
         if self.io.salvages()
             && let Ok(image) = &image
         {
@@ -236,7 +241,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
         if self.io.notes_all() {
             let mut bytes = std::mem::take(&mut self.bytes);
             self.io.read(&segment, &mut bytes)?;
-            self.note_kept(Image::of(segment, end, &bytes).as_ref());
+            let image = Image::of(self.io.binding(), segment, end, &bytes);
+            self.note_kept(image.as_ref());
             self.bytes = bytes;
         }
         self.new.push(segment);

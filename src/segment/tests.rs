@@ -16,8 +16,8 @@ use super::plan::FingerprintPlan;
 use crate::file::directory_ref::directory_pages;
 use crate::hash::finalise;
 use crate::page::fingerprint::read::FingerprintFault;
-use crate::page::{self, PAGE_BYTES, seal};
-use file::{Damaged, File};
+use crate::page::{self, PAGE_BYTES};
+use file::{Damaged, File, OWN};
 
 fn sorted(set: &BTreeSet<u64>) -> Vec<u64> {
     set.iter().copied().collect()
@@ -329,7 +329,7 @@ fn every_flipped_byte_of_a_segment_is_told() {
     let segment = file.segments[0];
     let extent = segment.extent();
     let good = file.bytes(extent.clone()).to_vec();
-    let image = |bytes: &[u8]| Image::of(segment, 1 << 40, bytes).map(|image| image.check());
+    let image = |bytes: &[u8]| Image::of(OWN, segment, 1 << 40, bytes).map(|image| image.check());
     assert_eq!(image(&good), Some(Ok(())));
     assert_eq!(image(&good[PAGE_BYTES..]), None);
     for at in (0..good.len()).step_by(7) {
@@ -350,7 +350,7 @@ fn a_page_of_another_place_is_told() {
     let (file, _) = spread(3000);
     let segment = file.segments[0];
     let good = file.bytes(segment.extent()).to_vec();
-    let check = |segment, bytes: &[u8]| Image::of(segment, 1 << 40, bytes).unwrap().check();
+    let check = |segment, bytes: &[u8]| Image::of(OWN, segment, 1 << 40, bytes).unwrap().check();
     let mut moved = good.clone();
     moved[..PAGE_BYTES].copy_from_slice(&good[PAGE_BYTES..2 * PAGE_BYTES]);
     let told = check(segment, &moved);
@@ -359,7 +359,7 @@ fn a_page_of_another_place_is_told() {
         "{told:?}"
     );
     let front = &mut moved[..PAGE_BYTES];
-    seal(
+    OWN.seal(
         segment.first_page,
         segment.generation,
         page::occupancy(front),

@@ -220,7 +220,10 @@ impl<'a> Reading<'a> {
                 let good = match bytes.iter().all(|byte| *byte == 0) {
                     true if layer.all_written => None,
                     true => Some(Page::Blank),
-                    false => (page_crc(number, bytes) == u32_at(bytes, 0)).then_some(Page::Good),
+                    false => {
+                        let crc = page_crc(self.image.store(), number, bytes);
+                        (crc == u32_at(bytes, 0)).then_some(Page::Good)
+                    }
                 };
                 let page = match good {
                     Some(page) => page,
@@ -309,8 +312,12 @@ impl Layer {
     }
 }
 
-fn page_crc(number: u64, page: &[u8]) -> u32 {
+/// The CRC of a page of a store that begins with this header.
+fn page_crc(header: &[u8], number: u64, page: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
+    if header[32] & 4 != 0 {
+        hasher.update(&header[112..128]);
+    }
     hasher.update(&number.to_le_bytes());
     hasher.update(&page[4..]);
     hasher.finalize()

@@ -6,6 +6,8 @@ use crate::support::numbers::Random;
 /// Blocks are swapped and copied in these sizes.
 const BLOCKS: [u64; 3] = [512, 4096, 65_536];
 const LONGEST_RUN: u64 = 9000;
+/// Where the pages of a store begin.
+const PAGES: usize = 131_072;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Filling {
@@ -60,6 +62,12 @@ pub enum Mutation {
     Remove {
         file: String,
     },
+    /// Pages of the store become those of another store, in the same place.
+    Splice {
+        scenario: usize,
+        at: usize,
+        length: usize,
+    },
 }
 
 impl Mutation {
@@ -72,7 +80,7 @@ impl Mutation {
         let file = pick(random, image);
         let bytes = &image.0[&file];
         let length = bytes.len() as u64;
-        match random.below(20) {
+        match random.below(22) {
             0..7 => Self::Flip {
                 offset: place(random, bytes),
                 mask: 1 << random.below(8),
@@ -118,6 +126,7 @@ impl Mutation {
                 file,
             },
             18 if file != STORE => Self::Remove { file },
+            20.. => splice(random, others),
             _ => {
                 let scenario = random.below(others.len() as u64) as usize;
                 let by = pick(random, &others[scenario]);
@@ -188,6 +197,17 @@ impl Mutation {
             Self::Remove { .. } => {
                 image.0.remove(file);
             }
+            Self::Splice {
+                scenario,
+                at,
+                length,
+            } => {
+                let other = &others[*scenario].0[STORE];
+                let end = (at + length).min(other.len()).min(bytes.len());
+                if let Some(pages) = bytes.get_mut(*at..end) {
+                    pages.copy_from_slice(&other[*at..end]);
+                }
+            }
         }
     }
 
@@ -202,6 +222,7 @@ impl Mutation {
             | Self::Extend { file, .. }
             | Self::Replace { file, .. }
             | Self::Remove { file } => file,
+            Self::Splice { .. } => STORE,
         }
     }
 
@@ -221,6 +242,22 @@ impl Filling {
                 bytes.fill_with(|| random.next() as u8);
             }
         }
+    }
+}
+
+/// Pages of another store, and not what comes before them: with header and superblocks it would be that store.
+fn splice(random: &mut Random, others: &[Image]) -> Mutation {
+    let scenario = random.below(others.len() as u64) as usize;
+    let other = &others[scenario].0[STORE];
+    let size = BLOCKS[1 + random.below(2) as usize];
+    let (at, length) = match random.below(4) {
+        0 => (PAGES, other.len() - PAGES),
+        _ => (PAGES + block(random, &other[PAGES..], size), size as usize),
+    };
+    Mutation::Splice {
+        scenario,
+        at,
+        length,
     }
 }
 

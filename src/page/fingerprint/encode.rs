@@ -58,7 +58,7 @@ fn near(most: usize, guess: usize, width: impl Fn(usize) -> u64) -> usize {
     count
 }
 
-/// Writes a page, whatever it held before, all but generation and CRC: the caller [seals](crate::page::seal) it with its
+/// Writes a page, whatever it held before, all but generation and CRC: the caller [seals](crate::page::Binding::seal) it with its
 /// occupancy. The fingerprints are in order, each is there once, all are in `range`, and they fit.
 ///
 /// # Panics

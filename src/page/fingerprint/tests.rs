@@ -9,8 +9,8 @@ use super::encode::fits;
 use super::read::FingerprintFault;
 use super::work::{decode_in_all_ways, encode_in_all_ways};
 use super::*;
-use crate::codec::u64_at;
-use crate::page::{GENERATION_OFFSET, OCCUPANCY_OFFSET, PAGE_WORDS, occupancy, put_u32, seal};
+use crate::codec::{put_u32, u64_at};
+use crate::page::{Binding, GENERATION_OFFSET, OCCUPANCY_OFFSET, PAGE_WORDS, occupancy};
 
 type Page = [u8; PAGE_BYTES];
 
@@ -18,7 +18,7 @@ type Page = [u8; PAGE_BYTES];
 pub(super) fn page_of(fingerprints: &[u64], range: Range<u64>) -> Page {
     let mut page = [0xFF; PAGE_BYTES];
     encode_in_all_ways(fingerprints, range, &mut page);
-    seal(9, 3, occupancy(&page), &mut page);
+    Binding::NONE.seal(9, 3, occupancy(&page), &mut page);
     page
 }
 

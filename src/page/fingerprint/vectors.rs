@@ -8,6 +8,7 @@ use super::encode::fits;
 use super::tests::page_of;
 use super::{MOST_BITS, MOST_IN_PAGE, PAGE_BYTES};
 use crate::hash::finalise;
+use crate::page::{Binding, occupancy};
 
 /// Lists that FORMAT.md names: their title there, and what they are.
 fn lists() -> Vec<(&'static str, Vec<u64>, Range<u64>)> {
@@ -46,6 +47,33 @@ fn row(title: &str, page: &[u8; PAGE_BYTES]) -> String {
         number(26, 1),
         number(0, 4),
     )
+}
+
+/// The table of the first two pages, in stores of other ids.
+fn bindings() -> String {
+    let counted: [u8; 16] = std::array::from_fn(|index| index as u8);
+    let mut table = "| store_id | goes on from | squares | empty |\n|---|---|---|---|\n".to_owned();
+    for id in [counted, [0; 16], [0xFF; 16]] {
+        let crcs = lists().into_iter().take(2).map(|(_, fingerprints, range)| {
+            let mut page = page_of(&fingerprints, range);
+            let count = occupancy(&page);
+            Binding::to_store(&id).seal(9, 3, count, &mut page);
+            format!(
+                "`{:#010x}`",
+                u32::from_le_bytes([page[0], page[1], page[2], page[3]])
+            )
+        });
+        let crcs: Vec<_> = crcs.collect();
+        let id_text: String = id.iter().map(|byte| format!("{byte:02x}")).collect();
+        let begin = crc32fast::hash(&id);
+        writeln!(
+            table,
+            "| `{id_text}` | `{begin:#010x}` | {} |",
+            crcs.join(" | ")
+        )
+        .unwrap();
+    }
+    table
 }
 
 /// The bytes of a page, 16 in a row, up to the last that is not zero.
@@ -92,6 +120,7 @@ fn documented_pages_are_those_that_are_written() {
         }
     }
     assert_block("fingerprints", &table);
+    assert_block("bindings", &bindings());
 }
 
 /// No page has room for more, however near they lie to each other.

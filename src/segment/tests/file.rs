@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::codec::u64_at;
 use crate::page::fingerprint::{decode, first, has_short_front};
 use crate::page::space::Space;
-use crate::page::{GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy, seal};
+use crate::page::{Binding, GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::segment::directory;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
@@ -19,6 +19,9 @@ use crate::segment::page_index::PageIndex;
 use crate::segment::pass::{OwnedChanges, Pass, PassIo};
 use crate::sys::cpu::dispatch::Baseline;
 use crate::sys::cpu::lanes::Lanes;
+
+/// The store that it belongs to.
+pub(super) const OWN: Binding = Binding::NONE;
 
 /// Its bytes, and the directory of its newest checkpoint.
 #[derive(Clone)]
@@ -46,7 +49,7 @@ impl File {
     fn image(&self, index: usize) -> Image<'_> {
         let range = directory::range(&self.segments, index, self.space);
         let segment = self.segments[index];
-        Image::of(segment, range.end, self.bytes(segment.extent())).unwrap()
+        Image::of(OWN, segment, range.end, self.bytes(segment.extent())).unwrap()
     }
 
     pub(super) fn contains(&self, fingerprint: u64) -> bool {
@@ -84,7 +87,7 @@ impl File {
         let begin = page as usize * PAGE_BYTES;
         let bytes = &mut self.bytes[begin..begin + PAGE_BYTES];
         bytes[at] = byte;
-        seal(
+        OWN.seal(
             page,
             u64_at(bytes, GENERATION_OFFSET),
             occupancy(bytes),
@@ -132,6 +135,10 @@ struct Disk<'a> {
 impl PassIo for Disk<'_> {
     type Error = SegmentFault;
 
+    fn binding(&self) -> Binding {
+        OWN
+    }
+
     fn changes(
         &mut self,
         range: Range<u64>,
@@ -154,7 +161,7 @@ impl PassIo for Disk<'_> {
     fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
         let pages = draft.pages_in_file();
         let first_page = self.room.take(pages).unwrap();
-        let (segment, bytes) = draft.place(first_page, self.file.generation);
+        let (segment, bytes) = draft.place(OWN, first_page, self.file.generation);
         assert_eq!(bytes.len() as u64, pages * PAGE_BYTES as u64);
         let begin = first_page as usize * PAGE_BYTES;
         let end = begin + bytes.len();

@@ -13,7 +13,7 @@ use crate::file::delta::{Content, number_of, to_page};
 use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
-use crate::page::PAGE_BYTES;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::store::backup::copy_front::{front, mark_of};
 use crate::store::backup::delta_reader::Delta;
@@ -293,7 +293,7 @@ impl Applying<'_> {
         let mut digest = self.delta.header.from.digest;
         let mut layers = superblock.layers.iter().peekable();
         let mut least = 0;
-        let cell = self.cell()?;
+        let bound = self.bound()?;
         let each = |piece: &mut [u8]| {
             for record in piece.chunks_exact_mut(PAGE_BYTES) {
                 let number = number_of(record);
@@ -309,7 +309,7 @@ impl Applying<'_> {
                 least = number + 1;
                 if let Some(old) = old {
                     digest = digest.wrapping_sub(self.digest_before(old, number)?);
-                    to_page(cell, record);
+                    to_page(bound, record);
                     digest = digest.wrapping_add(digest_of(number, record));
                 }
                 watched.page()?;
@@ -334,9 +334,10 @@ impl Applying<'_> {
         Ok(digest_of(number, &header))
     }
 
-    /// Returns the cells that the pages of the copy consist of.
-    fn cell(&self) -> Result<Cell> {
-        Ok(self.header()?.kind.cell())
+    /// Returns the store that the pages of the copy belong to, and the cells that they consist of.
+    fn bound(&self) -> Result<(Binding, Cell)> {
+        let header = self.header()?;
+        Ok((header.binding(), header.kind.cell()))
     }
 
     /// Extends the copy to its future length. Removes what may lie behind its layers.
@@ -363,7 +364,7 @@ impl Applying<'_> {
 
     /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
     fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
-        let cell = self.cell()?;
+        let bound = self.bound()?;
         let each = |piece: &mut [u8]| {
             let mut rest = piece;
             while !rest.is_empty() {
@@ -374,7 +375,7 @@ impl Applying<'_> {
                 let length = run.count() * PAGE_BYTES;
                 let (run, others) = rest.split_at_mut(length);
                 let pages = run.chunks_exact_mut(PAGE_BYTES);
-                pages.for_each(|page| to_page(cell, page));
+                pages.for_each(|page| to_page(bound, page));
                 self.write(run, page_offset(first))?;
                 rest = others;
             }
@@ -388,13 +389,13 @@ impl Applying<'_> {
 
     /// Returns the digest of all pages, which it reads and checks.
     fn digest(&self, superblock: &Superblock) -> Result<u64> {
-        let cell = self.cell()?;
+        let bound = self.bound()?;
         let mut pages = Pages::new(self.file, self.path);
         let mut digest = 0_u64;
         for place in places(&superblock.layers) {
             let PagePlace { layer, number, .. } = place;
             let bytes = pages.page(number, layer.end_page())?;
-            page_scan::check(self.path, cell, place, bytes)?;
+            page_scan::check(self.path, bound, place, bytes)?;
             digest = digest.wrapping_add(digest_of(number, bytes));
         }
         Ok(digest)

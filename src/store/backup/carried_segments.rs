@@ -2,9 +2,9 @@
 
 use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{DeltaError, DirectoryRef, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::page::fingerprint::first;
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::directory::{decode_page, range};
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
@@ -16,6 +16,7 @@ pub(crate) struct CarriedSegments<'a> {
     superblock: &'a Superblock,
     directory: DirectoryRef,
     space: Space,
+    binding: Binding,
     /// The segments of the new moment, those that are not in the delta too.
     segments: Vec<Segment>,
     /// Which of them are in the delta.
@@ -25,11 +26,16 @@ pub(crate) struct CarriedSegments<'a> {
 }
 
 impl<'a> CarriedSegments<'a> {
-    pub(crate) fn new(superblock: &'a Superblock, directory: DirectoryRef, space: Space) -> Self {
+    pub(crate) fn new(
+        superblock: &'a Superblock,
+        directory: DirectoryRef,
+        (space, binding): (Space, Binding),
+    ) -> Self {
         Self {
             superblock,
             directory,
             space,
+            binding,
             segments: Vec::new(),
             carried: Vec::new(),
             bytes: Vec::new(),
@@ -55,7 +61,7 @@ impl<'a> CarriedSegments<'a> {
         }
         let segment = self.segments[index];
         let end = range(&self.segments, index, self.space).end;
-        let image = Image::of(segment, end, &self.bytes);
+        let image = Image::of(self.binding, segment, end, &self.bytes);
         let checked = image.map_or(Ok(()), |image| image.check_headers());
         checked.map_err(unusable)?;
         Ok(Some((segment, &self.bytes)))
@@ -93,7 +99,8 @@ impl<'a> CarriedSegments<'a> {
         let count = (self.directory.segments - read).min(SEGMENTS_IN_PAGE) as usize;
         let number = self.directory.places[0] + read / SEGMENTS_IN_PAGE;
         let (generation, end) = (self.directory.generation, self.directory.end_page);
-        let found = decode_page(page, number, generation, count, end).map_err(unusable)?;
+        let found =
+            decode_page(self.binding, page, number, generation, count, end).map_err(unusable)?;
         self.segments.extend(found);
         match self.has_directory() {
             true => self.check_directory().map_err(unusable),

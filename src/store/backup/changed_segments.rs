@@ -26,7 +26,7 @@ impl ChangedSegments<'_> {
         watched: &mut Watched<'_>,
     ) -> Result<Changes> {
         let held = self.held()?;
-        let (count, to) = write_directory(superblock, &self.store.segments, out)?;
+        let (count, to) = write_directory(superblock, &self.store, out)?;
         let mut changes = Changes {
             count,
             from: self.copy.digest_of_directory()?,
@@ -65,14 +65,14 @@ impl ChangedSegments<'_> {
 /// Writes a directory once. Returns its pages, and the digest of both copies.
 fn write_directory(
     superblock: &Superblock,
-    segments: &[Segment],
+    store: &SegmentReader<'_>,
     out: &mut DeltaOutput<'_>,
 ) -> Result<(u64, u64)> {
     let Some(directory) = &superblock.directory else {
         return Ok((0, 0));
     };
     let copies = directory.places.map(|place| {
-        let pages = encode(segments, place, directory.generation);
+        let pages = encode(store.binding, &store.segments, place, directory.generation);
         let digest = digest_of_pages(place, &pages);
         (pages, digest)
     });

@@ -75,7 +75,8 @@ impl<'a> Copy<'a> {
     }
 
     fn segments(&self, space: Space) -> Result<SegmentReader<'_>> {
-        SegmentReader::open(&*self.file, self.path, &self.meta.superblock, space)
+        let bound = (space, self.meta.header.binding());
+        SegmentReader::open(&*self.file, self.path, &self.meta.superblock, bound)
     }
 }
 
@@ -175,8 +176,9 @@ impl DeltaWriter<'_> {
         let changes = match self.file.header.space() {
             Some(space) => {
                 let place: &Path = &self.file.place;
+                let bound = (space, self.file.header.binding());
                 ChangedSegments {
-                    store: SegmentReader::open(&*self.file.raw, place, self.superblock, space)?,
+                    store: SegmentReader::open(&*self.file.raw, place, self.superblock, bound)?,
                     copy: self.copy.segments(space)?,
                 }
                 .write(self.superblock, &mut self.out, &mut watched)?
@@ -213,7 +215,8 @@ impl DeltaWriter<'_> {
     /// Checks the pages that differ, and writes them.
     fn write_pages(&mut self, watched: &mut Watched<'_>) -> Result<Changes> {
         let held = &self.copy.meta.superblock.layers;
-        let cell = self.file.header.kind.cell();
+        let header = &self.file.header;
+        let bound = (header.binding(), header.kind.cell());
         let mut new = Pages::new(&*self.file.raw, &self.file.place);
         let mut old = Pages::new(&*self.copy.file, self.copy.path);
         let mut changes = Changes::default();
@@ -227,7 +230,7 @@ impl DeltaWriter<'_> {
             changes.from = changes.from.wrapping_add(digest_of(number, before));
             changes.to = changes.to.wrapping_add(digest_of(number, page));
             if page[..PAGE_HEADER] != *before {
-                page_scan::check(&self.file.place, cell, place, page)?;
+                page_scan::check(&self.file.place, bound, place, page)?;
                 self.out.put_page(number, page)?;
                 changes.count += 1;
             }

@@ -8,8 +8,8 @@ use crate::error::{Error, Result};
 use crate::file::delta::Content;
 use crate::file::layout::page_offset;
 use crate::file::{DeltaError, DirectoryRef, Header, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::directory::encode;
 use crate::segment::entry::Segment;
 use crate::store::backup::carried_segments::CarriedSegments;
@@ -28,6 +28,7 @@ pub(crate) struct SegmentDelta<'a> {
     superblock: &'a Superblock,
     directory: DirectoryRef,
     space: Space,
+    binding: Binding,
 }
 
 impl<'a> SegmentDelta<'a> {
@@ -49,6 +50,7 @@ impl<'a> SegmentDelta<'a> {
             superblock,
             directory,
             space,
+            binding: header.binding(),
         }))
     }
 
@@ -74,7 +76,7 @@ impl<'a> SegmentDelta<'a> {
         let before = self.segments_of(old)?;
         let mut digest = self.delta.header.from.digest.wrapping_add(carried);
         for place in self.directory.places {
-            let pages = encode(&segments, place, self.directory.generation);
+            let pages = encode(self.binding, &segments, place, self.directory.generation);
             digest = digest.wrapping_add(digest_of_pages(place, &pages));
         }
         digest = digest.wrapping_sub(before.digest_of_directory()?);
@@ -112,7 +114,14 @@ impl<'a> SegmentDelta<'a> {
             ..
         } = self.directory;
         let numbers = (version, generation);
-        write_directory(self.file, self.path, &segments, places, numbers)?;
+        write_directory(
+            self.file,
+            self.path,
+            self.binding,
+            &segments,
+            places,
+            numbers,
+        )?;
         self.segments_of(self.superblock)?.clear_unnamed()
     }
 
@@ -124,7 +133,8 @@ impl<'a> SegmentDelta<'a> {
     }
 
     fn segments_of<'b>(&'b self, superblock: &'b Superblock) -> Result<SegmentReader<'b>> {
-        SegmentReader::open(self.file, self.path, superblock, self.space)
+        let bound = (self.space, self.binding);
+        SegmentReader::open(self.file, self.path, superblock, bound)
     }
 
     /// Reads the whole delta, each segment once it is checked. `pages` is called with how many pages were read. Returns all
@@ -136,7 +146,8 @@ impl<'a> SegmentDelta<'a> {
         mut pages: impl FnMut(usize) -> Result<()>,
         each_of_section: impl FnMut(u64, &[u8]) -> Result<()>,
     ) -> Result<(Vec<Segment>, Vec<Segment>)> {
-        let mut carried = CarriedSegments::new(self.superblock, self.directory, self.space);
+        let mut carried =
+            CarriedSegments::new(self.superblock, self.directory, (self.space, self.binding));
         let of_piece = |piece: &mut [u8]| {
             for page in piece.as_chunks::<PAGE_BYTES>().0 {
                 let whole = carried.take(page);

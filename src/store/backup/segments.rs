@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::file::copy::digest_of;
 use crate::file::layout::page_offset;
-use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
 use crate::segment::free_room::FreeRoom;
@@ -24,6 +24,7 @@ pub(crate) struct SegmentReader<'a> {
     path: &'a Path,
     superblock: &'a Superblock,
     space: Space,
+    pub(crate) binding: Binding,
     pub(crate) segments: Vec<Segment>,
 }
 
@@ -32,15 +33,16 @@ impl<'a> SegmentReader<'a> {
         file: &'a dyn StorageFile,
         path: &'a Path,
         superblock: &'a Superblock,
-        space: Space,
+        (space, binding): (Space, Binding),
     ) -> Result<Self> {
         let (directory, space) = expect_directory(path, superblock, Some(space))?;
-        let found = read_directory(file, path, &directory, space)?;
+        let found = read_directory(file, path, &directory, (space, binding))?;
         Ok(Self {
             file,
             path,
             superblock,
             space,
+            binding,
             segments: found.segments,
         })
     }
@@ -61,7 +63,8 @@ impl<'a> SegmentReader<'a> {
     pub(crate) fn check_segment(&self, index: usize, bytes: &[u8]) -> Result<()> {
         let segment = self.segments[index];
         let end = range(&self.segments, index, self.space).end;
-        match Image::of(segment, end, bytes).map(|image| image.check_headers()) {
+        let image = Image::of(self.binding, segment, end, bytes);
+        match image.map(|image| image.check_headers()) {
             Some(Err(fault)) => Err(Error::Format {
                 path: self.path.to_owned(),
                 source: fault.into(),

@@ -95,7 +95,8 @@ impl Snapshotter<'_> {
         check_sections(&*draft.file, dest, &superblock.sections)?;
         match self.file.header.space() {
             Some(space) => {
-                let copied = SegmentReader::open(&*draft.file, dest, &superblock, space)?;
+                let bound = (space, self.file.header.binding());
+                let copied = SegmentReader::open(&*draft.file, dest, &superblock, bound)?;
                 digest = copied.check(&mut watched)?;
                 copied.clear_unnamed()?;
             }
@@ -144,17 +145,18 @@ impl Snapshotter<'_> {
                 source: io::ErrorKind::InvalidData.into(),
             });
         }
-        let cell = self.file.header.kind.cell();
+        let header = &self.file.header;
+        let bound = (header.binding(), header.kind.cell());
         let mut pages = Pages::new(file, path);
         let mut digest = 0_u64;
         for place in places(&superblock.layers) {
             let PagePlace { layer, number, .. } = place;
             let bytes = pages.page(number, layer.end_page())?;
-            if let Err(error) = page_scan::check(path, cell, place, bytes) {
+            if let Err(error) = page_scan::check(path, bound, place, bytes) {
                 // The damage is more likely in the store's own page.
                 let mut own = Pages::new(&*self.file.raw, &self.file.place);
                 let bytes = own.page(number, number + 1)?;
-                page_scan::check(&self.file.place, cell, place, bytes)?;
+                page_scan::check(&self.file.place, bound, place, bytes)?;
                 return Err(error);
             }
             digest = digest.wrapping_add(digest_of(number, bytes));

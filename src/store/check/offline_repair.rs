@@ -9,7 +9,6 @@ use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
 use crate::log::{Cut, LogError, LogFile, LogWriter, log_path};
 use crate::page::{self, PAGE_BYTES};
-use crate::sizing::Cell;
 use crate::store::check::repair::{RepairReport, Repairer};
 use crate::store::check::verify::MOST_LISTED;
 use crate::store::config::damage_policy::OnDamage;
@@ -167,7 +166,7 @@ impl Repair<'_> {
             superblock.partly_merged = None;
             superblock.log_expected = self.exists(superblock.generation)?;
             for layer in &mut superblock.layers {
-                layer.keys = layer.keys.max(self.count(layer, meta.header.kind.cell())?);
+                layer.keys = layer.keys.max(self.count(layer, &meta.header)?);
             }
             report.rolled_back = true;
         }
@@ -242,7 +241,8 @@ impl Repair<'_> {
     }
 
     /// Returns the approximate number of keys that a layer's good pages hold; at least one, if a page was ever written.
-    fn count(&self, layer: &Layer, cell: Cell) -> Result<u64> {
+    fn count(&self, layer: &Layer, header: &Header) -> Result<u64> {
+        let (binding, cell) = (header.binding(), header.kind.cell());
         let (mut bits, mut pages, mut written) = (0, 0, 0);
         let mut held = Pages::new(self.file, self.path);
         let mut number = layer.first_page;
@@ -251,7 +251,7 @@ impl Repair<'_> {
             if hole == 0 {
                 let bytes = held.page(number, layer.end_page())?;
                 written += u64::from(!page::is_blank(bytes));
-                if page::check(number, bytes).is_ok() {
+                if binding.check(number, bytes).is_ok() {
                     bits += u64::from(page::count_occupied(cell, bytes));
                     pages += 1;
                 }

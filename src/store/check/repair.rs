@@ -148,7 +148,9 @@ impl<'a> Repairer<'a> {
     fn rewrite(&self, layer: &Layer, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {
         let number = layer.first_page + damage.page;
         let mut bytes = [0; PAGE_BYTES];
-        on.replace(self.file.header.kind.cell(), number, generation, &mut bytes);
+        let header = &self.file.header;
+        let (binding, cell) = (header.binding(), header.kind.cell());
+        on.replace(binding, cell, number, generation, &mut bytes);
         // A concurrent reader may see half of it: to that reader the page is as damaged as before.
         self.shared.window().publish(number..number + 1);
         write_all_at(&*self.file.raw, &bytes, page_offset(number))

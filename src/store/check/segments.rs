@@ -50,7 +50,8 @@ pub(crate) fn verify_segments(
 ) -> Result<SegmentReport> {
     let superblock = &meta.superblock;
     let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
-    let found = read_directory(&*file.raw, &file.place, &directory, space)?;
+    let binding = file.header.binding();
+    let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
     let copies = directory.copies().map(|copy| copy.end - copy.start);
     let mut report = SegmentReport {
         pages: directory.pages + copies[0] + copies[1],
@@ -63,7 +64,7 @@ pub(crate) fn verify_segments(
     for (index, segment) in found.segments.iter().enumerate() {
         let end = range(&found.segments, index, space).end;
         read_segment(&*file.raw, &file.place, segment, &mut bytes)?;
-        let Some(image) = Image::of(*segment, end, &bytes) else {
+        let Some(image) = Image::of(binding, *segment, end, &bytes) else {
             continue;
         };
         let fences = image.check_fences();

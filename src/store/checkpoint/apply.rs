@@ -308,7 +308,7 @@ impl LogApplier<'_> {
         let file = self.access.file;
         let held = &self.views.cell.load().layers;
         for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
-            LayerPages::map(index, layer, &*file.raw)
+            LayerPages::map(index, layer, file.header.binding(), &*file.raw)
                 .map_err(|error| Error::io("map a layer of", &file.place, error))?;
         }
         Ok(())

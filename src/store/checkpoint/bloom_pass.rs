@@ -365,7 +365,8 @@ impl<'a> BloomPass<'a> {
             // still missing belong to the keys at hand.
         }
         let occupancy = bloom::apply(bytes, self.out.layer.probes, keys);
-        page::seal(number, self.out.generation(), occupancy, bytes);
+        let binding = self.out.binding();
+        binding.seal(number, self.out.generation(), occupancy, bytes);
         Ok(())
     }
 
@@ -382,11 +383,16 @@ mod tests {
     /// A single thread is the slow twin. All keys arrive in one checkpoint, at closing.
     #[test]
     fn two_threads_write_what_one_does() {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("empty");
+        let options = Options::new().capacity(300_000).fpr(1e-9).seed([7; 32]);
+        options.create(&empty).unwrap().close().unwrap();
         let made = [true, false].map(|background| {
-            let folder = tempfile::tempdir().unwrap();
-            let path = folder.path().join("store");
-            let options = Options::new().capacity(300_000).fpr(1e-9).seed([7; 32]);
-            let store = options.background(background).create(&path).unwrap();
+            // Of one id, so that equal pages have equal CRCs.
+            let path = folder.path().join(format!("background {background}"));
+            std::fs::copy(&empty, &path).unwrap();
+            let store = options.clone().background(background);
+            let store = store.open(&path).unwrap();
             let keys: Vec<u64> = (0..200_000).collect();
             store.insert_hash_batch(&keys).unwrap();
             store.close().unwrap();

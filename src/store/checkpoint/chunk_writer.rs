@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::error::{Error, Result};
 use crate::file::layout::INTENT_OFFSETS;
 use crate::file::{FormatError, Intent, Layer};
-use crate::page::{self, Content, PageFault};
+use crate::page::{Binding, Content, PageFault};
 use crate::store::config::options::Options;
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::checkpoint_state::CheckpointState;
@@ -81,6 +81,7 @@ pub(crate) struct PageAccess<'a> {
 /// Writes chunks of a layer's pages.
 pub(crate) struct ChunkWriter<'a> {
     access: PageAccess<'a>,
+    binding: Binding,
     task: &'a CheckpointTask,
     pub(crate) layer: Layer,
     /// The sequence of the next intent.
@@ -93,6 +94,7 @@ impl<'a> ChunkWriter<'a> {
     pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Self {
         Self {
             access,
+            binding: access.file.header.binding(),
             task,
             layer: task.layer,
             next_intent: task.first_intent,
@@ -145,7 +147,13 @@ impl<'a> ChunkWriter<'a> {
     /// Checks a page as it was read.
     pub(crate) fn check(&self, page: u64, bytes: &[u8]) -> Result<Content, PageFault> {
         let number = self.layer.first_page + page;
-        page::check_in_layer(number, bytes, || self.layer.all_written)
+        self.binding
+            .check_in_layer(number, bytes, || self.layer.all_written)
+    }
+
+    /// Returns the store that the pages belong to.
+    pub(crate) fn binding(&self) -> Binding {
+        self.binding
     }
 
     /// Returns the generation of the pages that the checkpoint writes.
@@ -158,7 +166,7 @@ impl<'a> ChunkWriter<'a> {
         let number = self.layer.first_page + page;
         let policy = self.access.options.on_damage;
         let cell = self.access.file.header.kind.cell();
-        if !policy.replace(cell, number, self.generation(), bytes) {
+        if !policy.replace(self.binding, cell, number, self.generation(), bytes) {
             return Err(self.damaged(page, fault));
         }
         let keys = self.layer.keys_a_page();

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{Section, Superblock};
+use crate::page::Binding;
 use crate::page::space::Space;
 use crate::segment::directory::range;
 use crate::segment::entry::Segment;
@@ -33,11 +34,13 @@ const LEAST_PIECE: u64 = 8;
 /// Moves the segments of a closing store together.
 pub(crate) struct Compaction<'a> {
     access: PageAccess<'a>,
+    binding: Binding,
 }
 
 impl<'a> Compaction<'a> {
     pub(crate) fn new(access: PageAccess<'a>) -> Self {
-        Self { access }
+        let binding = access.file.header.binding();
+        Self { access, binding }
     }
 
     /// Moves segments to the front as long as it pays, and returns the superblock that names them then. The caller holds
@@ -74,7 +77,8 @@ impl<'a> Compaction<'a> {
         let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
         let both_name_it =
             meta.other.as_ref().map(|other| other.directory) == Some(Some(directory));
-        let mut segments = read_directory(&*file.raw, &file.place, &directory, space)?.segments;
+        let mut segments =
+            read_directory(&*file.raw, &file.place, &directory, (space, self.binding))?.segments;
         let mut room = free_room(&meta, &segments);
         let free: u64 = room.runs().map(|run| run.end - run.start).sum();
         if !both_name_it || free * WORTH_SHARE < room.end() {
@@ -99,7 +103,14 @@ impl<'a> Compaction<'a> {
         let version = superblock.sequence + 1;
         let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
         let numbers = (version, directory.generation);
-        let written = write_directory(&*file.raw, &file.place, &segments, places, numbers)?;
+        let written = write_directory(
+            &*file.raw,
+            &file.place,
+            self.binding,
+            &segments,
+            places,
+            numbers,
+        )?;
         self.access.file.name_segments(Superblock {
             sequence: version,
             directory: Some(written),
@@ -152,7 +163,7 @@ impl<'a> Compaction<'a> {
         }
         let mut bytes = Vec::new();
         self.read(&segment, &mut bytes)?;
-        let image = Image::of(segment, end, &bytes);
+        let image = Image::of(self.binding, segment, end, &bytes);
         let Some(image) = image.filter(|image| image.check_headers().is_ok()) else {
             return Ok(None);
         };
@@ -168,7 +179,7 @@ impl<'a> Compaction<'a> {
             begin = pages.end;
             let draft = image.part(pages);
             let first_page = self.take(room, draft.pages_in_file())?;
-            let (piece, bytes) = draft.place(first_page, segment.generation);
+            let (piece, bytes) = draft.place(self.binding, first_page, segment.generation);
             self.write(&bytes, first_page)?;
             pieces.push(piece);
         }
@@ -210,13 +221,13 @@ impl<'a> Compaction<'a> {
         bytes: &mut Vec<u8>,
     ) -> Result<Option<Segment>> {
         self.read(&segment, bytes)?;
-        let image = Image::of(segment, end, bytes);
+        let image = Image::of(self.binding, segment, end, bytes);
         let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
         if !is_whole {
             // What is damaged stays where it is, to be found there.
             return Ok(None);
         }
-        let moved = segment.moved(first_page, bytes);
+        let moved = segment.moved(self.binding, first_page, bytes);
         self.write(bytes, first_page)?;
         Ok(Some(moved))
     }

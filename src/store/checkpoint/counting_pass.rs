@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Journal};
 use crate::page::place::{first_hash_of, last_hash_below};
-use crate::page::{self, Content, PAGE_BYTES, counting};
+use crate::page::{Content, PAGE_BYTES, counting};
 use crate::store::checkpoint::chunk_writer::{CheckpointTask, ChunkWriter, PageAccess};
 use crate::store::generation::count_stream::NetSource;
 use crate::store::storefile::page_scan::Pages;
@@ -196,7 +196,7 @@ impl<'a> CountingPass<'a> {
         }
         let image = &mut self.images[at..];
         let occupied = counting::apply(image, self.out.layer.probes, nets);
-        page::seal(number, generation, occupied, image);
+        self.out.binding().seal(number, generation, occupied, image);
         self.numbers.push(number);
         Ok(())
     }

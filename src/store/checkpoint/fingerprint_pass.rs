@@ -8,6 +8,7 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::page_offset;
 use crate::file::{DirectoryRef, Section, Superblock};
+use crate::page::Binding;
 use crate::page::space::Space;
 use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::draft::Draft;
@@ -39,6 +40,7 @@ pub(crate) struct FingerprintPass<'a> {
     access: PageAccess<'a>,
     views: &'a ViewCell,
     space: Space,
+    binding: Binding,
     /// The newest superblock. The other one names the same directory.
     superblock: Superblock,
     directory: DirectoryRef,
@@ -58,7 +60,8 @@ impl<'a> FingerprintPass<'a> {
         space: Space,
     ) -> Result<Self> {
         let file = access.file;
-        let found = read_directory(&*file.raw, &file.place, &directory, space)?;
+        let binding = file.header.binding();
+        let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
         let mut superblock = meta.superblock.clone();
         let other = meta.other.as_ref();
         if other.is_none_or(|other| other.directory != Some(directory)) {
@@ -70,6 +73,7 @@ impl<'a> FingerprintPass<'a> {
             access,
             views,
             space,
+            binding,
             superblock,
             directory,
             segments: found.segments,
@@ -241,6 +245,7 @@ impl<'a> FingerprintPass<'a> {
             room: RoomShare::new(&self.room, pages_at_once),
             changes,
             generation: step.merge.generation,
+            binding: self.binding,
             // Without the length, all of the file is taken for new.
             writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
                 file.write_pages(bytes, offset)
@@ -264,7 +269,14 @@ impl<'a> FingerprintPass<'a> {
         ];
         drop(room);
         let (version, path) = (self.next_sequence(), &*file.place);
-        write_directory(&*file.raw, path, segments, places, (version, generation))
+        write_directory(
+            &*file.raw,
+            path,
+            self.binding,
+            segments,
+            places,
+            (version, generation),
+        )
     }
 }
 
@@ -307,6 +319,7 @@ struct SegmentIo<'a, 'p, 's> {
     room: RoomShare<'p>,
     changes: &'p mut ChangeStream<'s>,
     generation: u64,
+    binding: Binding,
     writer: AlignedWriter<'a>,
     absence: &'p AbsenceUpdate,
 }
@@ -329,6 +342,10 @@ impl SegmentIo<'_, '_, '_> {
 impl PassIo for SegmentIo<'_, '_, '_> {
     type Error = PassFailure;
 
+    fn binding(&self) -> Binding {
+        self.binding
+    }
+
     fn changes(
         &mut self,
         range: Range<u64>,
@@ -344,7 +361,7 @@ impl PassIo for SegmentIo<'_, '_, '_> {
 
     fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), PassFailure> {
         let first_page = take(self.access, &mut self.room, draft.pages_in_file())?;
-        let (segment, bytes) = draft.place(first_page, self.generation);
+        let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
         self.writer.write(&bytes, page_offset(first_page))?;
         Ok((segment, bytes))
     }

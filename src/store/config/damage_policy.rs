@@ -1,6 +1,6 @@
 //! What a handle does about a damaged page.
 
-use crate::page;
+use crate::page::Binding;
 use crate::sizing::Cell;
 
 /// What a handle does when it meets a page that differs from what was written.
@@ -35,6 +35,7 @@ impl OnDamage {
     /// Replaces a damaged page by one that verifies; returns `false` if the policy is [`OnDamage::Error`].
     pub(crate) fn replace(
         self,
+        binding: Binding,
         cell: Cell,
         number: u64,
         generation: u64,
@@ -43,7 +44,7 @@ impl OnDamage {
         let Some(seen) = self.answer() else {
             return false;
         };
-        page::fill(cell, number, generation, seen, bytes);
+        binding.fill(cell, number, generation, seen, bytes);
         true
     }
 }

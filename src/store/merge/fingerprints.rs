@@ -10,8 +10,8 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
 use crate::file::layout::{FIRST_PAGE, page_offset};
 use crate::file::{DirectoryRef, Header, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::directory::range;
 use crate::segment::draft::Draft;
 use crate::segment::entry::Segment;
@@ -57,6 +57,7 @@ struct FingerprintList<'a> {
     input: &'a Input,
     _held_off: HeldOff<'a>,
     space: Space,
+    binding: Binding,
     segments: Vec<Segment>,
     /// The segment that is read next.
     next: usize,
@@ -74,11 +75,13 @@ impl<'a> FingerprintList<'a> {
         let superblock = input.newest_settled()?;
         let space = input.header().space();
         let (directory, space) = expect_directory(&input.path, &superblock, space)?;
-        let found = read_directory(input.file(), &input.path, &directory, space)?;
+        let binding = input.header().binding();
+        let found = read_directory(input.file(), &input.path, &directory, (space, binding))?;
         let mut list = Self {
             input,
             _held_off: held_off,
             space,
+            binding,
             segments: found.segments,
             next: 0,
             bytes: Vec::new(),
@@ -145,7 +148,7 @@ impl<'a> FingerprintList<'a> {
     fn decode(&mut self) -> Result<()> {
         let index = self.next - 1;
         let end = range(&self.segments, index, self.space).end;
-        let Some(image) = Image::of(self.segments[index], end, &self.bytes) else {
+        let Some(image) = Image::of(self.binding, self.segments[index], end, &self.bytes) else {
             return Ok(());
         };
         let checked = match self.page {
@@ -212,6 +215,7 @@ impl<'a, 'w> SetMerge<'a, 'w> {
         let mut target = Target {
             file,
             path,
+            binding: header.binding(),
             segments: Vec::new(),
             end: FIRST_PAGE,
         };
@@ -307,13 +311,15 @@ impl<'a, 'w> SetMerge<'a, 'w> {
 struct Target<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
+    /// The store that is being made.
+    binding: Binding,
     segments: Vec<Segment>,
     end: u64,
 }
 
 impl Target<'_> {
     fn write(&mut self, draft: Draft) -> Result<()> {
-        let (segment, bytes) = draft.place(self.end, 1);
+        let (segment, bytes) = draft.place(self.binding, self.end, 1);
         write_all_at(self.file, &bytes, page_offset(self.end))
             .map_err(|error| Error::io("write pages of", self.path, error))?;
         self.end = segment.extent().end;
@@ -330,6 +336,7 @@ impl Target<'_> {
         write_directory(
             self.file,
             self.path,
+            self.binding,
             &self.segments,
             places,
             (1, generation),

@@ -9,7 +9,7 @@ use crate::file::pages::check_patiently;
 use crate::file::section::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
-use crate::page::{self, Content, PAGE_BYTES, PageFault};
+use crate::page::{Binding, Content, PAGE_BYTES, PageFault};
 use crate::store::checkpoint::run::{Checkpointer, HeldOff};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
@@ -135,6 +135,7 @@ impl Input {
         bytes: &mut [u8],
     ) -> Result<()> {
         let engine = &self.store;
+        let binding = engine.file.header.binding();
         let read = |number, bytes: &mut [u8]| {
             let read = read_exact_at(&*engine.file.raw, bytes, page_offset(number));
             read.map_err(|error| Error::io("read pages of", &self.path, error))
@@ -142,12 +143,12 @@ impl Input {
         read(layer.first_page + pages.start, bytes)?;
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             let number = layer.first_page + page;
-            if check(layer, number, bytes).is_ok() {
+            if check(binding, layer, number, bytes).is_ok() {
                 continue;
             }
             let mut failed = None;
             let again = || match read(number, bytes) {
-                Ok(()) => check(layer, number, bytes),
+                Ok(()) => check(binding, layer, number, bytes),
                 // The page is unchanged, so the content returned here does not matter.
                 Err(error) => {
                     failed = Some(error);
@@ -250,6 +251,6 @@ fn waiting(store: &Engine) -> Result<u64> {
     Ok(keys.saturating_add(view.active.buffer.keys()))
 }
 
-fn check(layer: &Layer, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
-    page::check_in_layer(number, bytes, || layer.all_written)
+fn check(binding: Binding, layer: &Layer, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+    binding.check_in_layer(number, bytes, || layer.all_written)
 }

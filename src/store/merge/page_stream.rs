@@ -11,7 +11,7 @@ use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
 use crate::page::place::folded;
-use crate::page::{self, PAGE_BYTES, bloom, merge};
+use crate::page::{self, Binding, PAGE_BYTES, bloom, merge};
 use crate::sizing;
 use crate::store::open::create::{begin, finish};
 use crate::store::storefile::atomic_file::AtomicFile;
@@ -70,6 +70,7 @@ impl<'a, 'w> Stream<'a, 'w> {
                 file: &**file,
                 path: temporary,
                 generation,
+                binding: design.header.binding(),
                 layer: *layer,
             };
             let written = self.layer(&target, parts)?;
@@ -163,6 +164,7 @@ struct Target<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
     generation: u64,
+    binding: Binding,
     layer: Layer,
 }
 
@@ -176,7 +178,9 @@ impl Written {
             self.bits += u64::from(occupancy);
             self.rates += bloom::rate(bytes, layer.probes);
             let number = layer.first_page + page;
-            page::seal(number, target.generation, occupancy, bytes);
+            target
+                .binding
+                .seal(number, target.generation, occupancy, bytes);
         }
         if self.bits == before {
             self.all = false;

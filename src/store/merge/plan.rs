@@ -221,6 +221,7 @@ pub(crate) fn new_header(inputs: &[Input], options: &Options, model: &Header) ->
         created: now(),
         compatible: 0,
         read_only_compatible: 0,
+        has_bound_pages: true,
         ..model.clone()
     })
 }

@@ -140,6 +140,7 @@ fn design(options: &Options) -> Result<(Header, Superblock)> {
         compatible: 0,
         read_only_compatible: 0,
         locks_itself: true,
+        has_bound_pages: true,
     };
     let mut layers = Vec::new();
     match kind {

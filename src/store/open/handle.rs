@@ -432,9 +432,12 @@ impl Opening<'_> {
 
     fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
         let superblock = self.meta.superblock;
-        let space = self.meta.header.space();
-        let lease = space.map(|_| MapLease::take(self.locks)).transpose()?;
-        let mapped = map_all(&self.file, self.place, (&superblock, space), None, |_| None)?;
+        let header = &self.meta.header;
+        let leased = header.space().map(|_| MapLease::take(self.locks));
+        let lease = leased.transpose()?;
+        let mapped = map_all(&self.file, self.place, (&superblock, header), None, |_| {
+            None
+        })?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?

@@ -18,6 +18,7 @@ pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Supe
         compatible: 0,
         read_only_compatible: 0,
         locks_itself: true,
+        has_bound_pages: true,
         ..like.header.clone()
     };
     let times = options.times;

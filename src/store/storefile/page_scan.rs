@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer, Superblock};
-use crate::page::{self, Content, PAGE_BYTES};
+use crate::page::{self, Binding, Content, PAGE_BYTES};
 use crate::sizing::Cell;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -105,16 +105,21 @@ pub(crate) fn count(layers: &[Layer]) -> u64 {
 }
 
 /// Checks a page as `verify` does: its CRC, its occupancy, and that it is blank only where it may be.
-pub(crate) fn check(path: &Path, cell: Cell, place: PagePlace<'_>, bytes: &[u8]) -> Result<()> {
+pub(crate) fn check(
+    path: &Path,
+    (binding, cell): (Binding, Cell),
+    place: PagePlace<'_>,
+    bytes: &[u8],
+) -> Result<()> {
     let PagePlace {
         index,
         layer,
         number,
     } = place;
-    let fault = match page::check_in_layer(number, bytes, || layer.all_written) {
+    let fault = match binding.check_in_layer(number, bytes, || layer.all_written) {
         Ok(Content::Sealed { occupancy, .. }) if page::count_occupied(cell, bytes) != occupancy => {
             page::PageFault {
-                expected: page::checksum(number, bytes),
+                expected: binding.checksum(number, bytes),
                 got: 0,
             }
         }

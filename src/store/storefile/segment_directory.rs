@@ -7,8 +7,8 @@ use crate::error::{Error, Result};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
 use crate::file::layout::{REUSED_OFFSET, page_offset};
 use crate::file::{DirectoryRef, FormatError, Superblock};
-use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::directory::{check, decode_page, encode};
 use crate::segment::entry::Segment;
 use crate::segment::fault::SegmentFault;
@@ -27,7 +27,7 @@ pub(crate) fn read_directory(
     file: &dyn StorageFile,
     path: &Path,
     directory: &DirectoryRef,
-    space: Space,
+    (space, binding): (Space, Binding),
 ) -> Result<ReadDirectory> {
     let failed = |fault: SegmentFault| Error::Format {
         path: path.to_owned(),
@@ -47,7 +47,7 @@ pub(crate) fn read_directory(
         let decode = |bytes: &[[u8; PAGE_BYTES]], place: u64| {
             let page = &bytes[index as usize];
             let (number, end) = (place + index, directory.end_page);
-            decode_page(page, number, directory.generation, count, end)
+            decode_page(binding, page, number, directory.generation, count, end)
         };
         let first = decode(&one, directory.places[0]);
         let second = decode(&other, directory.places[1]);
@@ -120,12 +120,13 @@ fn read_pages(
 pub(crate) fn write_directory(
     file: &dyn StorageFile,
     path: &Path,
+    binding: Binding,
     segments: &[Segment],
     places: [u64; 2],
     (version, generation): (u64, u64),
 ) -> Result<DirectoryRef> {
     for place in places {
-        let bytes = encode(segments, place, generation);
+        let bytes = encode(binding, segments, place, generation);
         write_all_at(file, &bytes, page_offset(place))
             .map_err(|error| Error::io("write the directory of", path, error))?;
     }

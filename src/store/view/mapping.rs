@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use crate::error::{Error, Result};
 use crate::file::layout::{REUSED_OFFSET, page_offset};
-use crate::file::{DirectoryRef, LayerPages, Superblock};
-use crate::page::PAGE_BYTES;
+use crate::file::{DirectoryRef, Header, LayerPages, Superblock};
 use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::segment::absence_filter::AbsenceFilter;
 use crate::segment::pages::SegmentPages;
 use crate::store::storefile::segment_directory::read_directory;
@@ -58,20 +58,21 @@ impl From<MapError> for Error {
 pub(crate) fn map_all(
     file: &Arc<dyn StorageFile>,
     path: &Path,
-    (superblock, space): (&Superblock, Option<Space>),
+    (superblock, header): (&Superblock, &Header),
     old: Option<&View>,
     take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Mapped, MapError> {
     let held = old.map_or(&[][..], |old| &old.layers);
-    let layers = map_layers(&**file, path, superblock, held)?;
-    let segments = match (space, superblock.directory) {
+    let binding = header.binding();
+    let layers = map_layers(&**file, path, superblock, binding, held)?;
+    let segments = match (header.space(), superblock.directory) {
         (Some(space), Some(directory)) => {
             let held = old.and_then(|old| old.segments.as_ref());
             Some(map_segments(
                 &**file,
                 path,
                 &directory,
-                space,
+                (space, binding),
                 held,
                 take_absence,
             )?)
@@ -91,7 +92,7 @@ fn map_segments(
     file: &dyn StorageFile,
     path: &Path,
     directory: &DirectoryRef,
-    space: Space,
+    bound: (Space, Binding),
     held: Option<&Arc<SegmentPages>>,
     take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
 ) -> Result<Arc<SegmentPages>, MapError> {
@@ -99,7 +100,7 @@ fn map_segments(
         return Ok(Arc::clone(held));
     }
     let failed = |error| Error::io("map the segments of", path, error);
-    let found = match read_directory(file, path, directory, space) {
+    let found = match read_directory(file, path, directory, bound) {
         Err(error @ Error::Format { .. }) => {
             return Err(stale_or(error, file, path, directory));
         }
@@ -115,7 +116,7 @@ fn map_segments(
         }
     };
     let held = held.map(Arc::as_ref);
-    let pages = SegmentPages::new(found.segments, space, directory, map, held);
+    let pages = SegmentPages::new(found.segments, bound, directory, map, held);
     let pages = pages.map_err(failed)?;
     Ok(Arc::new(
         pages.with_absence(take_absence(directory.version)),
@@ -142,6 +143,7 @@ fn map_layers(
     file: &dyn StorageFile,
     path: &Path,
     superblock: &Superblock,
+    binding: Binding,
     held: &[Arc<LayerPages>],
 ) -> Result<Vec<Arc<LayerPages>>> {
     let mut layers = Vec::with_capacity(superblock.layers.len());
@@ -149,7 +151,7 @@ fn map_layers(
         let pages = match held.get(index as usize) {
             Some(pages) => Arc::clone(pages),
             None => Arc::new(
-                LayerPages::map(index, layer, file)
+                LayerPages::map(index, layer, binding, file)
                     .map_err(|error| Error::io("map a layer of", path, error))?,
             ),
         };

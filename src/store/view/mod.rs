@@ -344,11 +344,10 @@ impl ViewCell {
             }
         };
         let map = |superblock: &Superblock| {
-            let space = self.file.header.space();
             map_all(
                 &self.file.raw,
                 &self.file.place,
-                (superblock, space),
+                (superblock, &self.file.header),
                 Some(old),
                 |version| self.take_absence(version),
             )

@@ -9,6 +9,8 @@ mod options;
 mod pages;
 mod paths;
 mod policies;
+#[cfg(unix)]
+mod spliced;
 mod superblock;
 mod tail;
 mod use_after;

@@ -7,6 +7,7 @@ use everseen::{Damage, Error, FormatError, Options, Verdict};
 use tempfile::TempDir;
 
 use crate::support::files::{image, key, keys, place, small};
+use crate::support::forge::page_crc;
 
 const PAGES: usize = 131_072;
 
@@ -29,13 +30,10 @@ fn damage(path: &Path, page: usize, at: usize) -> FormatError {
     let start = PAGES + page * 4096;
     file[start + at] ^= 0x40;
     let bytes = &file[start..start + 4096];
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&((start / 4096) as u64).to_le_bytes());
-    hasher.update(&bytes[4..]);
     let error = FormatError::PageDamaged {
         layer: 0,
         page: page as u64,
-        expected: hasher.finalize(),
+        expected: page_crc(&file, (start / 4096) as u64, bytes),
         got: u32::from_le_bytes(bytes[..4].try_into().unwrap()),
     };
     fs::write(path, file).unwrap();
@@ -103,13 +101,10 @@ fn a_page_of_zeros_where_every_page_has_been_written() {
     let (_folder, path) = closed();
     let mut file = fs::read(&path).unwrap();
     file[PAGES + 4096..PAGES + 8192].fill(0);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&((PAGES / 4096 + 1) as u64).to_le_bytes());
-    hasher.update(&[0; 4092]);
     let expected = FormatError::PageDamaged {
         layer: 0,
         page: 1,
-        expected: hasher.finalize(),
+        expected: page_crc(&file, (PAGES / 4096 + 1) as u64, &[0; 4096]),
         got: 0,
     };
     fs::write(&path, file).unwrap();

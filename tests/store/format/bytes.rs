@@ -12,6 +12,13 @@ pub(crate) fn crc32(parts: &[&[u8]]) -> u32 {
     !crc
 }
 
+/// "Pages": the CRC of a page of a store with this header.
+pub(crate) fn page_crc(header: &[u8], number: u64, page: &[u8]) -> u32 {
+    let is_bound = header[32] & 4 != 0;
+    let owner = if is_bound { &header[112..128] } else { &[] };
+    crc32(&[owner, &number.to_le_bytes(), &page[4..]])
+}
+
 /// A little-endian number of up to 8 bytes.
 pub(crate) fn number(bytes: &[u8]) -> u64 {
     assert!(bytes.len() <= 8);

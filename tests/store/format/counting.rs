@@ -8,7 +8,7 @@ use everseen::hash::KeyHasher;
 use everseen::{Hash, Kind, LEAST_BUFFER, Options, Store};
 use tempfile::TempDir;
 
-use super::bytes::{crc32, finalise, number, page};
+use super::bytes::{crc32, finalise, number, page, page_crc};
 use super::doc::{Layout, check_block};
 use super::log::interrupted;
 use super::reader;
@@ -127,7 +127,7 @@ fn a_journal_is_as_documented() {
         assert!(at > before && pages.contains(&at), "{at}");
         before = at;
         let image = &file[196_608 + 4096 * place..][..4096];
-        let crc = crc32(&[&at.to_le_bytes(), &image[4..]]);
+        let crc = page_crc(&file, at, image);
         let layout = Layout::of("Pages");
         assert_eq!(layout.number(image, "crc"), u64::from(crc));
         assert_eq!(layout.number(image, "generation"), 2);

@@ -150,6 +150,41 @@ fn documented_pages_follow_from_the_rules() {
     }
 }
 
+/// A store's id, as FORMAT.md writes it.
+fn id_of(text: &str) -> Vec<u8> {
+    let digits = text.trim_matches('`');
+    let bytes = (0..16).map(|index| u8::from_str_radix(&digits[2 * index..][..2], 16));
+    bytes.collect::<Result<_, _>>().unwrap()
+}
+
+/// "Worked bindings": the same pages, in stores of other ids.
+#[test]
+fn documented_bindings_follow_from_the_rules() {
+    let heading = ["store_id", "goes on from", "squares", "empty"];
+    let rows = table(&section("Worked bindings"), &heading);
+    assert_eq!(rows.len(), 3);
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("page");
+    for row in rows {
+        let id = id_of(&row[0]);
+        assert_eq!(row[1], format!("`{:#010x}`", crc32(&[&id])));
+        for (title, low_bits, stated) in [("squares", 6, &row[2]), ("empty", 39, &row[3])] {
+            let (list, first, end) = list(title);
+            let (mut page, _) = encoded(&list, first, end, low_bits);
+            let crc = crc32(&[&id, &NUMBER.to_le_bytes(), &page[4..]]);
+            assert_eq!(*stated, format!("`{crc:#010x}`"), "{title} of {}", row[0]);
+            page[..4].copy_from_slice(&crc.to_le_bytes());
+            // The reader in another language takes it for that store, and for none else.
+            std::fs::write(&path, &page).unwrap();
+            let (number, end) = (NUMBER.to_string(), end.to_string());
+            let place = ["--page-of-fingerprints", &number, &end];
+            let own = [&place[..], &["--page-owner", row[0].trim_matches('`')]].concat();
+            assert!(reader::run(&path, &own).status.success());
+            assert!(!reader::run(&path, &place).status.success());
+        }
+    }
+}
+
 #[test]
 fn the_reader_reads_a_page() {
     let folder = TempDir::new().unwrap();

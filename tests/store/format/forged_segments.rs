@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use everseen::{Kind, LEAST_BUFFER, Options};
 
-use super::bytes::{crc32, finalise};
+use super::bytes::{finalise, page_crc};
 use super::doc::Layout;
 use super::fingerprints::{encoded_at, put};
 use super::refused::mend_superblock;
@@ -29,9 +29,9 @@ pub(crate) fn set(bytes: &mut [u8], section: &str, name: &str, value: u64) {
 
 /// Mends the CRC of a page.
 pub(crate) fn seal(file: &mut [u8], number: u64) {
-    let page = &mut file[number as usize * 4096..][..4096];
-    let crc = crc32(&[&number.to_le_bytes(), &page[4..]]);
-    set(page, "Pages", "crc", crc.into());
+    let page = number as usize * 4096..(number as usize + 1) * 4096;
+    let crc = page_crc(file, number, &file[page.clone()]);
+    set(&mut file[page], "Pages", "crc", crc.into());
 }
 
 /// What was forged.
@@ -85,6 +85,7 @@ fn segment(file: &mut Vec<u8>, fences: &[u64], first_page: u64, into: &mut BTree
         let low_bits = (ends[1] - ends[0]).ilog2().saturating_sub(6);
         let (page, _) = encoded_at(&found, ends[0]..ends[1], low_bits, (number, 1));
         file.extend(page);
+        seal(file, number);
         keys += found.len() as u64;
         into.extend(found);
         number += 1;

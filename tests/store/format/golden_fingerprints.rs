@@ -4,6 +4,7 @@ use std::path::Path;
 
 use everseen::{Kind, Options};
 
+use super::bound;
 use super::doc::Layout;
 use super::golden::{dump, dump_fields, golden, key, options};
 use super::store_file::newest_superblock;
@@ -32,7 +33,13 @@ pub(crate) fn make(path: &Path) {
 
 #[test]
 fn the_golden_store_of_fingerprints_is_what_was_put_in() {
-    let (_work, path) = golden(NAME);
+    for name in [NAME, bound::FINGERPRINT] {
+        is_what_was_put_in(name);
+    }
+}
+
+fn is_what_was_put_in(name: &str) {
+    let (_work, path) = golden(name);
     let store = fingerprint_options().open(&path).unwrap();
     let stats = store.stats().unwrap();
     assert_eq!((stats.kind, stats.keys), (Kind::Fingerprint, 4100));
@@ -49,7 +56,13 @@ fn the_golden_store_of_fingerprints_is_what_was_put_in() {
 }
 
 /// Some fields of a table.
-fn some_fields(out: &mut String, file: &[u8], base: usize, section: &str, names: &[&str]) {
+pub(crate) fn some_fields(
+    out: &mut String,
+    file: &[u8],
+    base: usize,
+    section: &str,
+    names: &[&str],
+) {
     for name in names {
         let (offset, size) = Layout::of(section).place(name);
         dump(out, &file[base + offset..][..size], base + offset, name);

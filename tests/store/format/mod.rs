@@ -5,6 +5,7 @@
 //! FORMAT.md, so neither of the two can change alone. `EVERSEEN_BLESS=1` rewrites the blocks in
 //! FORMAT.md that are generated, and makes golden files that are missing.
 
+mod bound;
 mod bytes;
 mod counting;
 mod delta;

@@ -54,7 +54,7 @@ fn a_bad_header_field_has_the_error_of_its_line() {
         ("version", &[2]),
         ("header_length", &[8]),
         ("read_only_compatible", &[1]),
-        ("incompatible", &[4]),
+        ("incompatible", &[8]),
         ("page_size", &[1]),
         ("kind", &[5]),
         ("hash", &[4]),

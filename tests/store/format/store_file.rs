@@ -5,7 +5,7 @@ use std::path::Path;
 use everseen::{Hash, Kind, LEAST_BUFFER, Options, Stats};
 use tempfile::TempDir;
 
-use super::bytes::{bit, crc32, number, page, probes};
+use super::bytes::{bit, crc32, number, page, page_crc, probes};
 use super::doc::Layout;
 use super::seed;
 
@@ -69,7 +69,7 @@ fn the_header_is_as_documented() {
             for (feature, bits) in [
                 ("compatible", 0),
                 ("read_only_compatible", 0),
-                ("incompatible", 1),
+                ("incompatible", 5),
             ] {
                 assert_eq!(get(feature), bits);
             }
@@ -215,7 +215,7 @@ fn check_pages(file: &[u8], first: u64, pages: u64, all_written: bool, stats: &S
             continue;
         }
         written += 1;
-        let crc = crc32(&[&number.to_le_bytes(), &page[4..]]);
+        let crc = page_crc(file, number, page);
         assert_eq!(layout.number(page, "crc"), u64::from(crc), "page {number}");
         let set: u32 = layout
             .bytes(page, "payload")

@@ -3,6 +3,7 @@
 use everseen::{DeltaError, Kind};
 
 use super::forged::{Forge, HEADER, seal, u64_at};
+use crate::support::forge::page_crc;
 
 /// Where the pages of the delta lie: the directory's, and behind it the only segment's.
 const DIRECTORY: usize = HEADER + 384;
@@ -57,10 +58,9 @@ impl SegmentForge {
 
 /// Sets the CRC of a page right that has this number in the store.
 fn seal_page(bytes: &mut [u8], at: usize, number: u64) {
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&number.to_le_bytes());
-    hasher.update(&bytes[at + 4..at + 4096]);
-    bytes[at..at + 4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    let header = &bytes[HEADER + 32..HEADER + 288];
+    let crc = page_crc(header, number, &bytes[at..at + 4096]);
+    bytes[at..at + 4].copy_from_slice(&crc.to_le_bytes());
 }
 
 /// Sets the number of pages in the header.

@@ -27,6 +27,13 @@ pub fn u64_at(bytes: &[u8], offset: usize) -> u64 {
     u64::from_le_bytes(bytes[offset..offset + 8].try_into().unwrap())
 }
 
+/// The CRC that a page must have at a number of the file that begins with this header.
+pub fn page_crc(header: &[u8], number: u64, page: &[u8]) -> u32 {
+    let is_bound = header[32] & 4 != 0;
+    let owner = if is_bound { &header[112..128] } else { &[] };
+    crc32fast::hash(&[owner, &number.to_le_bytes(), &page[4..]].concat())
+}
+
 fn set(file: &mut [u8], offset: usize, bytes: &[u8]) {
     file[offset..offset + bytes.len()].copy_from_slice(bytes);
 }

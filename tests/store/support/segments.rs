@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use everseen::Map;
 use everseen::storage::{Storage, StorageFile};
 
-use super::forge::{SUPERBLOCKS, u32_at, u64_at};
+use super::forge::{SUPERBLOCKS, page_crc, u32_at, u64_at};
 
 const PAGE: u64 = 4096;
 /// The first page that is not the file's own.
@@ -103,11 +103,11 @@ pub fn superblock(read: Read<'_>, place: usize) -> Option<Named> {
 
 /// Reads one copy of a directory; `None` if it is damaged.
 fn directory(read: Read<'_>, first: u64, count: u64) -> Option<Vec<Segment>> {
+    let header = read(0, 256)?;
     let mut segments = Vec::new();
     for page in first..first + count.div_ceil(102) {
         let bytes = read(page * PAGE, PAGE as usize)?;
-        let crc = [&page.to_le_bytes()[..], &bytes[4..]].concat();
-        if crc32fast::hash(&crc) != u32_at(&bytes, 0) {
+        if page_crc(&header, page, &bytes) != u32_at(&bytes, 0) {
             return None;
         }
         let entries = u32_at(&bytes, 4) as usize;
