@@ -91,7 +91,7 @@ mod sys;
 pub mod url;
 
 pub use error::{Error, Result};
-pub use file::{DeltaError, FormatError, SuperblockFault};
+pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};
 pub use hash::Hash;
 pub use log::LogError;
 pub use page::{Kind, UnknownKind};

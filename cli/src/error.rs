@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everseen::{Kind, LogError};
+use everseen::{FileKind, Kind, LogError};
 
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
@@ -154,13 +154,31 @@ pub enum CliError {
     InputIsStore { name: String },
 
     #[error(
+        "{name}: is {packed}{kind}, not a list of lines; {meant}",
+        packed = format.map_or(String::new(), |format| format!("{format} data of "))
+    )]
+    InputIsOwnFile {
+        name: String,
+        kind: FileKind,
+        format: Option<Format>,
+        meant: String,
+    },
+
+    #[error("{name}: is {kind}, which printed lines would damage; {meant}")]
+    OutputIsOwnFile {
+        name: String,
+        kind: FileKind,
+        meant: String,
+    },
+
+    #[error(
         "{name}: is a name that the store {store} uses for files of its own; choose another name",
         store = store.display()
     )]
     SideFile { name: String, store: PathBuf },
 
     #[error(
-        "{name}:{line}: longer than {limit}; raise --max-line, or separate items by NUL bytes (-0)"
+        "{name}:{line}: longer than {limit}; raise --max-line, skip such lines (--skip-long), or separate items by NUL bytes (-0)"
     )]
     ItemTooLong {
         name: String,

@@ -65,7 +65,8 @@ Examples:
   everseen add --url --drop-www visited.ever old-urls.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) =
+        open_both("add", &args.store, &args.items, &args.memory, &args.policy)?;
     input.quiet = args.summing.quiet;
     let reading = input.reading;
 
@@ -86,7 +87,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     let tally = claimed.outcome.tally;
-    let urls = reading.summary(tally.strays);
+    let urls = reading.summary(tally.strays) + &claimed.outcome.long_summary();
     let pending = claimed.pending_summary();
     let text = || {
         let lines = counted(tally.items, "line");

@@ -8,6 +8,7 @@ use everseen::{Options, Sieve, Store};
 use serde::Serialize;
 
 use crate::error::CliError;
+use crate::input::own_files::Purpose;
 use crate::input::{Input, Items};
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
@@ -74,7 +75,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let prints = !args.count && !args.quiet;
     side_files::refuse_items(&args.store, &args.items, prints)?;
-    let mut input = Input::open(&args.items)?;
+    let mut input = Input::open(&args.items, Purpose::new("check", &args.store))?;
     input.quiet = args.quiet;
     let output = match prints {
         true => Output::stdout()?.number(match (args.line_number, args.items.files.len()) {

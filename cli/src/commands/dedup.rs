@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use everseen::{Options, Store};
 
 use crate::error::CliError;
+use crate::input::own_files::Purpose;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
@@ -114,7 +115,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     if let Some(output) = &args.output {
         side_files::refuse(&[&args.store], &[output])?;
     }
-    let mut input = Input::open(&args.items)?;
+    let mut input = Input::open(&args.items, Purpose::new("dedup", &args.store))?;
     input.quiet = args.summing.quiet;
     let options = args.policy.apply(args.memory.options());
     let is_new = !args.store.exists();
@@ -126,7 +127,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let (store, output) = match &args.output {
         Some(path) => open_with_file(options, &args, &mut input, path)?,
         None => {
-            let output = Output::stdout()?;
+            let output = Output::stdout()?.quiet(args.summing.quiet);
             input.ensure_apart_from(output.file())?;
             (open(&options, &args.store, &mut input)?, output)
         }
@@ -159,7 +160,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         },
     )?;
     if args.stats {
-        let urls = reading.summary(claimed.outcome.tally.strays);
+        let strays = reading.summary(claimed.outcome.tally.strays);
+        let urls = strays + &claimed.outcome.long_summary();
         sum_up(stats(&claimed, &urls))?;
     }
     if args.summing.json {
@@ -184,6 +186,8 @@ fn open_with_file(
     path: &Path,
 ) -> Result<(Store, Output), CliError> {
     let target = Target::new(path)?;
+    target.refuse_store(&args.store)?;
+    input.purpose.refuse_output(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
     let options = options.writer(&target.writer());
     let store = open(&options, &args.store, input)?;

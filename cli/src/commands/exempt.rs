@@ -52,7 +52,13 @@ Examples:
   echo https://example.org/ | everseen exempt visited.ever";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) = open_both(
+        "exempt",
+        &args.store,
+        &args.items,
+        &args.memory,
+        &args.policy,
+    )?;
     input.quiet = args.summing.quiet;
     let reading = input.reading;
     let mut exempting = Exempting {
@@ -75,7 +81,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let tally = outcome.tally;
     args.summing.tell(
         || outcome.summary("exempt", Json::from(report)),
-        || text(tally.items, report) + &reading.summary(tally.strays),
+        || text(tally.items, report) + &reading.summary(tally.strays) + &outcome.long_summary(),
     )?;
     outcome.end(&args.store)
 }

@@ -28,6 +28,7 @@ use std::path::Path;
 use everseen::Store;
 
 use crate::error::CliError;
+use crate::input::own_files::Purpose;
 use crate::input::{Input, Items};
 use crate::options::memory::Memory;
 use crate::options::on_damage::Policy;
@@ -36,13 +37,14 @@ use crate::process::side_files;
 /// Opens the store and the input of a command that prints no items. The input comes first: what can't be read changes
 /// no store.
 fn open_both(
+    command: &'static str,
     store: &Path,
     items: &Items,
     memory: &Memory,
     policy: &Policy,
 ) -> Result<(Store, Input), CliError> {
     side_files::refuse_items(store, items, false)?;
-    let mut input = Input::open(items)?;
+    let mut input = Input::open(items, Purpose::new(command, store))?;
     let opened = policy.apply(memory.options()).open(store);
     let opened = opened.map_err(CliError::of_changed)?;
     input.follow(&opened, store)?;

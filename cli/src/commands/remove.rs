@@ -57,7 +57,13 @@ Examples:
   everseen remove --url live.ever gone.txt     URLs, whatever their spelling";
 
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
-    let (store, mut input) = open_both(&args.store, &args.items, &args.memory, &args.policy)?;
+    let (store, mut input) = open_both(
+        "remove",
+        &args.store,
+        &args.items,
+        &args.memory,
+        &args.policy,
+    )?;
     input.quiet = args.summing.quiet;
     let reading = input.reading;
     // Refuses an unsuitable store before anything is read.
@@ -80,12 +86,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     removal.store.close()?;
     let tally = outcome.tally;
     let urls = reading.summary(tally.strays);
-    let absent = tally.items - tally.dropped - tally.kept;
+    let absent = outcome.judged() - tally.kept;
+    let long = outcome.long_summary();
     let removed = tally.kept;
     let json = || outcome.summary("remove", JsonRemoved { removed, absent });
     let text = || {
         let lines = counted(tally.items, "line");
-        format!("{lines}, {removed} removed, {absent} absent{urls}")
+        format!("{lines}, {removed} removed, {absent} absent{urls}{long}")
     };
     args.summing.tell(json, text)?;
     outcome.end(&args.store)

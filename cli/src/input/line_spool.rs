@@ -165,7 +165,7 @@ mod tests {
             let mut block = splitter.take(Block::default());
             let lines = block.len() as u64;
             block.come_from(&origin, line);
-            block.key_by(|item| (item != b"dropped").then(|| hasher.key(item)));
+            block.key_by(|_, item| (item != b"dropped").then(|| hasher.key(item)));
             blocks.push(block);
             (rest, line) = (&rest[end..], line + lines);
         }

@@ -3,6 +3,7 @@
 pub(crate) mod compressed;
 pub(crate) mod feed;
 pub(crate) mod line_spool;
+pub(crate) mod own_files;
 pub(crate) mod read_ahead;
 pub(crate) mod reading;
 pub(crate) mod record_blocks;
@@ -16,12 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use everseen::Store;
 use everseen::hash::KeyHasher;
+use everseen::{FileKind, Store};
 
 use crate::error::CliError;
 use crate::input::compressed::{Format, Meter};
 use crate::input::feed::{Event, Feed, thread_failed};
+use crate::input::own_files::Purpose;
 use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
@@ -53,6 +55,10 @@ pub struct Items {
     #[arg(long, value_name = "SIZE", default_value = "64M", value_parser = size::positive_size)]
     pub max_line: u64,
 
+    /// Skip items that are longer than --max-line, and go on. They are counted, and the first one is reported
+    #[arg(long)]
+    pub skip_long: bool,
+
     /// Read compressed files as they are. By default, what begins as gzip, zstd, xz or bzip2 data is decompressed,
     /// whatever its name
     #[arg(long)]
@@ -66,7 +72,9 @@ pub struct Items {
 pub struct Input {
     sources: Vec<Source>,
     separator: u8,
-    longest: u64,
+    pub longest: u64,
+    skip_long: bool,
+    pub purpose: Purpose,
     decompress: bool,
     /// What the command line says of URLs.
     urls: Urls,
@@ -87,6 +95,15 @@ struct Source {
     raw_name: OsString,
     origin: Origin,
     metadata: Metadata,
+    /// What file of Everseen it is, if it is a regular file.
+    kind: Option<FileKind>,
+}
+
+impl Source {
+    /// Returns the name under which it was given, if it has one.
+    fn path(&self) -> Option<&str> {
+        Some(&*self.name).filter(|name| *name != STDIN)
+    }
 }
 
 enum Origin {
@@ -96,12 +113,14 @@ enum Origin {
 }
 
 impl Input {
-    /// Opens every input, so that a wrong name is reported before any work begins.
-    pub fn open(items: &Items) -> Result<Self, CliError> {
+    /// Opens every input, so that a wrong name is reported before any work begins, and before a store is created.
+    pub fn open(items: &Items, purpose: Purpose) -> Result<Self, CliError> {
         let mut input = Input {
             sources: Vec::new(),
             separator: if items.null { 0 } else { b'\n' },
             longest: items.max_line,
+            skip_long: items.skip_long,
+            purpose,
             decompress: !items.no_decompress,
             urls: items.urls,
             reading: Reading::asked(&items.urls),
@@ -115,7 +134,35 @@ impl Input {
         if items.files.is_empty() {
             input.add(Path::new("-"))?;
         }
+        input.refuse_own_files()?;
         Ok(input)
+    }
+
+    /// Refuses inputs that are files of Everseen. Those whose bytes come later are looked at when they come.
+    fn refuse_own_files(&self) -> Result<(), CliError> {
+        // A text that was taken for the store is reported as that.
+        if !self.purpose.has_other_file() {
+            self.refuse_store(&self.purpose.store)?;
+        }
+        let own = self
+            .sources
+            .iter()
+            .find_map(|source| Some((source, source.kind?)));
+        match own {
+            Some((source, kind)) => Err(self.purpose.refusal(source.path(), kind, None)),
+            None => Ok(()),
+        }
+    }
+
+    /// Refuses to read the store's own files.
+    fn refuse_store(&self, store: &Path) -> Result<(), CliError> {
+        let is_own = |source: &&Source| side_files::owns(store, &source.metadata);
+        match self.sources.iter().find(is_own) {
+            Some(source) => Err(CliError::InputIsStore {
+                name: source.name.clone(),
+            }),
+            None => Ok(()),
+        }
     }
 
     fn add(&mut self, path: &Path) -> Result<(), CliError> {
@@ -141,10 +188,12 @@ impl Input {
         if metadata.is_dir() {
             return Err(CliError::InputIsFolder { name });
         }
+        let place = bytes_before(&mut file, &metadata);
         self.total = self
             .total
-            .zip(bytes_to_come(&mut file, &metadata))
-            .map(|(sum, bytes)| sum + bytes);
+            .zip(place)
+            .map(|(sum, place)| sum + metadata.len().saturating_sub(place));
+        let kind = place.and_then(|place| own_files::kind_at(&file, place));
         let origin = if metadata.is_file() && !is_stdin {
             Origin::Path(path.to_owned())
         } else {
@@ -155,6 +204,7 @@ impl Input {
             raw_name: raw_name.to_owned(),
             origin,
             metadata,
+            kind,
         });
         Ok(())
     }
@@ -162,12 +212,7 @@ impl Input {
     /// Reads lines as the store at `path` keeps it, and refuses options that contradict that. Refuses to read the
     /// store's own files as well.
     pub fn follow(&mut self, store: &Store, path: &Path) -> Result<(), CliError> {
-        let is_own = |source: &&Source| side_files::owns(path, &source.metadata);
-        if let Some(source) = self.sources.iter().find(is_own) {
-            return Err(CliError::InputIsStore {
-                name: source.name.clone(),
-            });
-        }
+        self.refuse_store(path)?;
         self.reading = Reading::of_store(&self.urls, store.label(), path)?;
         Ok(())
     }
@@ -189,7 +234,7 @@ impl Input {
     pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
-        let keying = Keying::new(hasher, self.reading);
+        let keying = Keying::new(hasher, self.reading, self.longest);
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
             let _ = feed_free.send(Block::default());
@@ -228,11 +273,12 @@ impl Input {
             if name == STDIN && !self.quiet && file.is_terminal() {
                 tell("everseen: reading standard input; end it with Ctrl-D");
             }
-            let mut stream = compressed::open(SharedStream::of(file), self.decompress, &self.meter)
+            let stream = compressed::open(SharedStream::of(file), self.decompress, &self.meter)
                 .map_err(fail)?;
+            let mut stream = self.purpose.refuse_stream(&name, stream)?;
             let origin = Arc::new(source.raw_name);
             let longest = usize::try_from(self.longest).unwrap_or(usize::MAX);
-            let mut splitter = Splitter::new(self.separator, longest);
+            let mut splitter = Splitter::new(self.separator, longest).skip_long(self.skip_long);
             let (mut more, mut line) = (true, 0);
             while more {
                 more = splitter
@@ -245,13 +291,13 @@ impl Input {
                             limit: human::bytes(self.longest),
                         },
                     })?;
-                if !splitter.has_items() {
+                if !splitter.has_lines() {
                     continue;
                 }
                 let Ok(next) = free.recv() else { return Ok(()) };
                 let mut block = splitter.take(next);
                 let mut strays = Strays::default();
-                let lines = block.len() as u64;
+                let lines = block.lines();
                 block.come_from(&origin, line);
                 keying.key(&mut block, (&name, line), &mut strays);
                 line += lines;
@@ -280,8 +326,7 @@ fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError
     }
 }
 
-/// Returns the bytes left in a regular file.
-fn bytes_to_come(file: &mut File, metadata: &Metadata) -> Option<u64> {
-    let position = metadata.is_file().then(|| file.stream_position().ok())??;
-    Some(metadata.len().saturating_sub(position))
+/// Returns how many bytes of a regular file come before those that are to be read.
+fn bytes_before(file: &mut File, metadata: &Metadata) -> Option<u64> {
+    metadata.is_file().then(|| file.stream_position().ok())?
 }

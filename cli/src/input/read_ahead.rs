@@ -113,8 +113,16 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::input::own_files::Purpose;
     use crate::input::urls::Urls;
     use crate::input::{Input, Items};
+
+    fn purpose() -> Purpose {
+        Purpose {
+            command: "dedup",
+            store: "no store".into(),
+        }
+    }
 
     /// Some of the input is read in turn, some ahead. All of it arrives in order and knows its position; then the end
     /// or the error arrives.
@@ -138,11 +146,12 @@ mod tests {
                 files: paths.to_vec(),
                 null: false,
                 max_line: 7,
+                skip_long: false,
                 no_decompress: false,
                 urls: Urls::default(),
             };
             let hasher = everseen::hash::KeyHasher::new(everseen::Hash::Xxh3, &[0; 32]);
-            let input = Input::open(&items).expect("it was just written");
+            let input = Input::open(&items, purpose()).expect("it was just written");
             let mut ahead = Ahead::new(input.start(hasher.clone()).expect("a thread"));
             ahead.most = random.usize(0..2 << 20);
             let mut got = Vec::new();

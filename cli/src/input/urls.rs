@@ -6,7 +6,8 @@ use everseen::url::{Normalizer, UrlError};
 
 use crate::error::CliError;
 use crate::input::reading::Reading;
-use crate::input::record_blocks::Block;
+use crate::input::record_blocks::{Block, Place};
+use crate::output::format as human;
 
 /// Maximum number of items reported one by one because they are not URLs. Only the number of further ones is reported.
 pub const TOLD: u64 = 5;
@@ -96,12 +97,16 @@ impl Urls {
     }
 }
 
-/// Items of one block that were not URLs.
+/// Items of one block that are not what they should be.
 #[derive(Default)]
 pub struct Strays {
+    /// How many were not URLs.
     pub count: u64,
     /// How many of them were dropped.
     pub dropped: u64,
+    /// How many were too long and skipped, and the first of these.
+    pub long: u64,
+    pub first_long: Option<Place>,
     /// Messages about the first ones.
     pub notices: Vec<String>,
 }
@@ -111,6 +116,8 @@ impl Strays {
     pub fn append(&mut self, other: Strays) {
         self.count += other.count;
         self.dropped += other.dropped;
+        self.long += other.long;
+        self.first_long = self.first_long.take().or(other.first_long);
         self.notices.extend(other.notices);
     }
 }
@@ -122,10 +129,13 @@ pub struct Keying {
     not_url: NotUrl,
     /// How many more may be reported one by one.
     untold: u64,
+    /// The longest item, until one was skipped that is longer.
+    longest: Option<u64>,
 }
 
 impl Keying {
-    pub fn new(hasher: KeyHasher, reading: Reading) -> Self {
+    /// Creates one for blocks whose items of more than `longest` bytes were skipped.
+    pub fn new(hasher: KeyHasher, reading: Reading, longest: u64) -> Self {
         let (urls, not_url) = match reading {
             Reading::Bytes => (None, NotUrl::default()),
             Reading::Urls(own) => {
@@ -138,18 +148,19 @@ impl Keying {
             urls,
             not_url,
             untold: TOLD,
+            longest: Some(longest),
         }
     }
 
     /// Computes the keys of a block's items, and drops items as the options say. `before` lines of the input `name`
     /// precede the block.
     pub fn key(&mut self, block: &mut Block, (name, before): (&str, u64), strays: &mut Strays) {
+        self.note_long(block, strays);
         let Some(urls) = &mut self.urls else {
             return block.key_all(&self.hasher);
         };
-        let mut line = before;
-        block.key_by(|item| {
-            line += 1;
+        block.key_by(|number, item| {
+            let line = before + number;
             match urls.normalize(item) {
                 Ok(url) => Some(self.hasher.key(url)),
                 Err(error) => {
@@ -169,6 +180,23 @@ impl Keying {
                 }
             }
         });
+    }
+}
+
+impl Keying {
+    /// Notes the items of a block that were skipped because they are too long.
+    fn note_long(&mut self, block: &Block, strays: &mut Strays) {
+        let Some((count, first)) = block.first_gap() else {
+            return;
+        };
+        strays.long += count;
+        if let Some(longest) = self.longest.take() {
+            let Place { input, line } = &first;
+            let (input, limit) = (input.display(), human::bytes(longest));
+            let notice = format!("{input}:{line}: longer than {limit}; skipped");
+            strays.notices.push(notice);
+        }
+        strays.first_long.get_or_insert(first);
     }
 }
 

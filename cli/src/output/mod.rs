@@ -11,16 +11,21 @@ use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
 use crate::error::CliError;
+use crate::input::own_files;
 use crate::input::record_blocks::{Block, Place};
 use crate::output::escaped::Escaped;
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
-use crate::process::handle::{byte_before, file_of};
+use crate::process::handle::{self, Before, file_of};
 use crate::process::pipe::OutputPipe;
 use crate::process::shared_stream::SharedStream;
 
 /// Longer runs of items go to the system directly from their block.
 const BUFFER: usize = 128 << 10;
+
+/// What is said of a file that may end in the middle of a line.
+const UNKNOWN_END: &str = "everseen: standard output: the file can't be read, so whether its last line is ended is \
+                           unknown; what is printed begins with a line end";
 
 /// The destination of printed items.
 pub struct Output {
@@ -30,7 +35,9 @@ pub struct Output {
     pipe: Option<OutputPipe>,
     unsynced: bool,
     /// The file's current last byte, until something is printed.
-    before: Option<u8>,
+    before: Before,
+    /// Whether to print no warnings.
+    quiet: bool,
     /// Present for a named file: it notes the file's length.
     sink: Option<Sink>,
     numbers: Numbers,
@@ -49,10 +56,8 @@ pub enum Numbers {
 impl Output {
     /// Creates an output to standard output.
     pub fn stdout() -> Result<Self, CliError> {
-        begun::check_stdout()?;
-        file_of(&io::stdout())
-            .and_then(|file| Self::file_output(file, None))
-            .map_err(CliError::Output)
+        let file = stdout()?;
+        Self::file_output(file, None).map_err(CliError::Output)
     }
 
     /// Creates an output that appends to a named file.
@@ -64,7 +69,10 @@ impl Output {
 
     fn file_output(file: File, sink: Option<Sink>) -> io::Result<Self> {
         let regular = Some(file.metadata()?).filter(Metadata::is_file);
-        let before = regular.as_ref().and_then(|_| byte_before(&file));
+        let before = match regular {
+            Some(_) => handle::before(&file),
+            None => Before::Nothing,
+        };
         Ok(Output {
             before,
             pipe: OutputPipe::of(&file),
@@ -73,13 +81,15 @@ impl Output {
             unsynced: false,
             sink,
             numbers: Numbers::None,
+            quiet: false,
         })
     }
 
     /// Creates an output that prints nothing.
     pub fn none() -> Self {
         Output {
-            before: None,
+            before: Before::Nothing,
+            quiet: false,
             to: None,
             regular: None,
             pipe: None,
@@ -92,6 +102,11 @@ impl Output {
     /// Puts the place of each item before it.
     pub fn number(self, numbers: Numbers) -> Self {
         Output { numbers, ..self }
+    }
+
+    /// Prints no warnings if `quiet`.
+    pub fn quiet(self, quiet: bool) -> Self {
+        Output { quiet, ..self }
     }
 
     pub fn prints(&self) -> bool {
@@ -115,8 +130,8 @@ impl Output {
 
     /// Prints the kept items from `first` on, in as few writes as possible.
     ///
-    /// If a killed run has left an unfinished item at the end of the file, the method first ends that item, so that the
-    /// next one does not continue it.
+    /// If a killed run has left an unfinished item at the end of the file, or may have, the method first ends that item,
+    /// so that the next one does not continue it.
     pub fn print(&mut self, block: &Block, first: usize, keep: &[bool]) -> Result<(), CliError> {
         let Some(to) = &mut self.to else {
             return Ok(());
@@ -127,10 +142,18 @@ impl Output {
             at += run.len();
             if run[0] {
                 let separator = block.run(range.clone()).last().copied();
-                let is_unfinished = |byte| Some(byte) != separator;
-                let written = match self.before.take().is_some_and(is_unfinished) {
-                    true => to.write_all(separator.as_slice()),
-                    false => Ok(()),
+                let before = std::mem::replace(&mut self.before, Before::Nothing);
+                if before == Before::Unknown && !self.quiet {
+                    tell(UNKNOWN_END);
+                }
+                let is_ended = match before {
+                    Before::Nothing => true,
+                    Before::Byte(byte) => Some(byte) == separator,
+                    Before::Unknown => false,
+                };
+                let written = match is_ended {
+                    true => Ok(()),
+                    false => to.write_all(separator.as_slice()),
                 };
                 let printed = written.and_then(|()| print_run(to, block, range, self.numbers));
                 printed.map_err(|error| failure(self.sink.as_ref(), error))?;
@@ -198,11 +221,25 @@ fn failure(sink: Option<&Sink>, source: io::Error) -> CliError {
     }
 }
 
+/// Returns standard output. Refuses to append to a file of Everseen.
+fn stdout() -> Result<File, CliError> {
+    begun::check_stdout()?;
+    let file = file_of(&io::stdout()).map_err(CliError::Output)?;
+    let is_regular = file.metadata().is_ok_and(|file| file.is_file());
+    let reader = handle::reader_of(&file).filter(|_| is_regular);
+    match reader.and_then(|file| own_files::kind_at(&file, 0)) {
+        Some(kind) => Err(CliError::OutputIsOwnFile {
+            name: "standard output".to_owned(),
+            kind,
+            meant: "redirect it to another file".to_owned(),
+        }),
+        None => Ok(file),
+    }
+}
+
 /// Prints a text in one piece. A closed reader is not an error.
 pub fn print(text: &str) -> Result<(), CliError> {
-    begun::check_stdout()?;
-    let stdout = file_of(&io::stdout()).map(SharedStream::of);
-    let written = stdout.and_then(|mut stdout| stdout.write_all(text.as_bytes()));
+    let written = SharedStream::of(stdout()?).write_all(text.as_bytes());
     match written.map_err(CliError::Output) {
         Err(error) if error.is_closed_output() => Ok(()),
         other => other,

@@ -30,6 +30,8 @@ pub struct Tally {
     /// Items that should be URLs but are not, and how many of them were dropped.
     pub strays: u64,
     pub dropped: u64,
+    /// Items that were too long and skipped.
+    pub long: u64,
 }
 
 /// A bar if the end is known, otherwise a spinner; nothing if no terminal shows it.

@@ -93,8 +93,7 @@ impl Claimed {
 
     /// Returns how many items were known.
     pub fn seen(&self) -> u64 {
-        let tally = self.outcome.tally;
-        tally.items - tally.dropped - tally.kept - self.pending
+        self.outcome.judged() - self.outcome.tally.kept - self.pending
     }
 }
 

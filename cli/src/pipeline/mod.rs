@@ -69,6 +69,8 @@ struct Refused {
 pub struct Outcome {
     pub ending: Ending,
     pub tally: Tally,
+    /// The first item that was skipped because it is too long.
+    first_long: Option<Place>,
     refused: Option<Refused>,
 }
 
@@ -105,7 +107,7 @@ pub fn run(
         true => Progress::quiet(),
         false => Progress::new(input.total, label, output.is_stdout()),
     };
-    let (reading, meter) = (input.reading, Arc::clone(&input.meter));
+    let (reading, longest, meter) = (input.reading, input.longest, Arc::clone(&input.meter));
     let feed = input.start(job.hasher())?;
     let mut run = Run {
         patience: Patience::new(job.wait()),
@@ -116,6 +118,7 @@ pub fn run(
         keep: Vec::new(),
         crowded_since: None,
         refused: None,
+        first_long: None,
         window,
         meter,
     };
@@ -141,12 +144,11 @@ pub fn run(
         Err(error) if error.is_closed_output() => Ending::Unread,
         other => other?,
     };
-    if let Some(rest) = reading.rest(run.tally.strays) {
-        run.progress.tell(&rest);
-    }
+    run.tell_rest(reading, longest);
     Ok(Outcome {
         ending,
         tally: run.tally,
+        first_long: run.first_long,
         refused: run.refused,
     })
 }
@@ -163,6 +165,7 @@ struct Run<'a, J> {
     patience: Patience,
     /// Once set, nothing more is judged.
     refused: Option<Refused>,
+    first_long: Option<Place>,
     /// Items that are not judged yet.
     window: Window,
     meter: Arc<Meter>,
@@ -212,7 +215,11 @@ impl<J: Job> Run<'_, J> {
         for notice in &strays.notices {
             self.progress.tell(notice);
         }
-        self.tally.items += strays.dropped;
+        self.tally.items += strays.dropped + strays.long;
+        self.tally.long += strays.long;
+        if self.first_long.is_none() {
+            self.first_long.clone_from(&strays.first_long);
+        }
         self.tally.strays += strays.count;
         self.tally.dropped += strays.dropped;
     }
@@ -333,6 +340,7 @@ mod tests {
 
     use super::*;
     use crate::input::Items;
+    use crate::input::own_files::Purpose;
     use crate::input::urls::Urls;
 
     /// Keeps every item, and notes how many items came between commits.
@@ -389,11 +397,16 @@ mod tests {
             files: vec![path],
             null: false,
             max_line: 64 << 20,
+            skip_long: false,
             no_decompress: false,
             urls: Urls::default(),
         };
+        let purpose = Purpose {
+            command: "dedup",
+            store: folder.path().join("store"),
+        };
         run(
-            Input::open(&items)?,
+            Input::open(&items, purpose)?,
             job,
             Output::none(),
             "new",
@@ -457,6 +470,7 @@ mod tests {
                 crowded_since: None,
                 patience: Patience::new(Duration::ZERO),
                 refused: None,
+                first_long: None,
                 window: Window::none(),
                 meter: Arc::default(),
             };

@@ -16,30 +16,66 @@ pub fn file_of(stream: &impl std::os::windows::io::AsHandle) -> io::Result<File>
     stream.as_handle().try_clone_to_owned().map(File::from)
 }
 
-/// Returns the byte before the position where writing to a regular file begins: the last one, unless the file is
-/// overwritten. Returns `None` if there is none, or it can't be read.
-#[cfg(unix)]
-pub fn byte_before(file: &File) -> Option<u8> {
-    use std::io::Seek;
-    use std::os::fd::AsRawFd;
-    use std::os::unix::fs::FileExt;
-    let flags = rustix::fs::fcntl_getfl(file).ok()?;
-    let place = if flags.contains(rustix::fs::OFlags::APPEND) {
-        file.metadata().ok()?.len()
-    } else {
-        let mut file = file;
-        file.stream_position().ok()?
-    };
-    // A file opened only for appending has usually not been opened for reading.
-    let again = File::open(format!("/dev/fd/{}", file.as_raw_fd())).ok()?;
-    let mut byte = [0];
-    again.read_exact_at(&mut byte, place.checked_sub(1)?).ok()?;
-    Some(byte[0])
+/// What precedes the position where writing to a regular file begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Before {
+    Nothing,
+    Byte(u8),
+    /// There is something, which can't be read.
+    Unknown,
 }
 
-/// Returns the byte before the position where writing to a regular file begins, where the system can tell.
+/// Returns what precedes the position where writing to a regular file begins: its last byte, unless the file is
+/// overwritten.
+#[cfg(unix)]
+pub fn before(file: &File) -> Before {
+    use std::io::Seek;
+    let appends =
+        rustix::fs::fcntl_getfl(file).is_ok_and(|flags| flags.contains(rustix::fs::OFlags::APPEND));
+    let place = match appends {
+        true => file.metadata().map(|metadata| metadata.len()),
+        false => {
+            let mut file = file;
+            file.stream_position()
+        }
+    };
+    let Ok(place) = place else {
+        return Before::Unknown;
+    };
+    let Some(last) = place.checked_sub(1) else {
+        return Before::Nothing;
+    };
+    let mut byte = [0];
+    match reader_of(file).map(|file| read_at(&file, &mut byte, last)) {
+        Some(Ok(())) => Before::Byte(byte[0]),
+        _ => Before::Unknown,
+    }
+}
+
+/// Returns what precedes the position where writing to a regular file begins, where the system can tell.
 #[cfg(not(unix))]
-pub fn byte_before(_: &File) -> Option<u8> {
+pub fn before(_: &File) -> Before {
+    Before::Nothing
+}
+
+/// Returns a handle for reading a file that may have been opened for writing alone, as a shell opens an output.
+#[cfg(unix)]
+pub fn reader_of(file: &File) -> Option<File> {
+    use std::os::fd::AsRawFd;
+    let mode = rustix::fs::OFlags::RDWR | rustix::fs::OFlags::WRONLY;
+    let flags = rustix::fs::fcntl_getfl(file).ok()?;
+    if (flags & mode) != rustix::fs::OFlags::WRONLY {
+        return file.try_clone().ok();
+    }
+    let number = file.as_raw_fd();
+    // The first is there without `/dev`, the second on other systems than Linux.
+    let names = ["/proc/self/fd", "/dev/fd"].map(|folder| format!("{folder}/{number}"));
+    names.iter().find_map(|name| File::open(name).ok())
+}
+
+/// Returns a handle for reading, where the system can tell.
+#[cfg(not(unix))]
+pub fn reader_of(_: &File) -> Option<File> {
     None
 }
 

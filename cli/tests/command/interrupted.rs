@@ -101,6 +101,50 @@ fn a_signal_ends_a_run_that_waits_for_input() {
     );
 }
 
+/// The user may append to the file but not read it, so nothing says whether its last line is ended.
+#[test]
+fn no_line_is_glued_to_one_that_can_t_be_read() {
+    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::process::CommandExt;
+    let lab = Lab::new();
+    let folder = std::fs::Permissions::from_mode(0o777);
+    std::fs::set_permissions(lab.path("."), folder).expect("ours");
+    let told = "everseen: standard output: the file can't be read, so whether its last line is ended is unknown; what is \
+                printed begins with a line end\n";
+    for (store, before, quiet, expected, said) in [
+        ("one", &b"xa"[..], false, &b"xa\nb\n"[..], told),
+        ("two", b"xa", true, b"xa\nb\n", ""),
+        ("three", b"", false, b"b\n", ""),
+        // Nothing is printed, so nothing is added.
+        ("one", b"xa", false, b"xa", ""),
+    ] {
+        lab.write("out", before);
+        let mode = std::fs::Permissions::from_mode(0o200);
+        std::fs::set_permissions(lab.path("out"), mode).expect("ours");
+        let out = std::fs::File::options().append(true).open(lab.path("out"));
+        lab.write("input", b"b\n");
+        let input = std::fs::File::open(lab.path("input")).expect("there");
+        let mut command = lab.command(&["dedup", store]);
+        command.args(quiet.then_some("-q"));
+        command.stdin(input).stdout(out.expect("ours"));
+        if rustix::process::geteuid().is_root() {
+            command.uid(65_534).gid(65_534);
+        }
+        let ran = match command.output() {
+            Ok(ran) => ran,
+            Err(error) => {
+                println!("skipped: the binary is not for others: {error}");
+                return;
+            }
+        };
+        assert_eq!(String::from_utf8_lossy(&ran.stderr), said, "{store}");
+        assert!(ran.status.success(), "{store}");
+        let mode = std::fs::Permissions::from_mode(0o600);
+        std::fs::set_permissions(lab.path("out"), mode).expect("ours");
+        assert_eq!(std::fs::read(lab.path("out")).expect("ours"), expected);
+    }
+}
+
 /// What would be printed goes nowhere then, although nothing fails.
 #[cfg(target_os = "linux")]
 #[test]

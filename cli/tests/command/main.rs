@@ -17,6 +17,7 @@ mod measured;
 mod merge;
 mod messages;
 mod new_store;
+mod own_files;
 mod pending;
 mod plain;
 mod plan;

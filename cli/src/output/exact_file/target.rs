@@ -49,6 +49,14 @@ impl Target {
         fs::metadata(&self.path).ok()
     }
 
+    /// Refuses a store of the same name, before it is created.
+    pub fn refuse_store(&self, store: &Path) -> Result<(), CliError> {
+        match resolve(store) {
+            Ok(store) if store == self.path => Err(CliError::OutputIsStore { path: store }),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the name under which a store keeps the length of the file.
     pub fn writer(&self) -> String {
         let name = self.path.file_name().unwrap_or_default();

@@ -273,7 +273,7 @@ fn the_page_says_what_the_schema_says() {
 fn a_value_that_does_not_fit_is_noticed() {
     let schema = schema();
     let good = json(
-        br#"{"command":"check","ending":"done","lines":1,"not_urls":0,"dropped":0,"matched":1,"inverted":false}"#,
+        br#"{"command":"check","ending":"done","lines":1,"not_urls":0,"dropped":0,"too_long":0,"first_too_long":null,"matched":1,"inverted":false}"#,
     );
     let rule = &schema["$defs"]["check"];
     assert_eq!(complaints(&schema, rule, &good, ""), [""; 0]);
