@@ -36,6 +36,22 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The file is empty, so it is no store yet. `create` makes it one, in its place.
+    #[error("{path}: is an empty file, not a store yet; create one in its place with `create`", path = path.display())]
+    EmptyFile {
+        /// The path.
+        path: PathBuf,
+    },
+
+    /// The file is empty, and a file beside it shows that it was a store: something has cut it to nothing.
+    #[error("{path}: is empty, but was a store, as {beside} shows; restore it from a copy, or remove both if the store is gone for good", path = path.display(), beside = beside.display())]
+    Emptied {
+        /// The path.
+        path: PathBuf,
+        /// A log or shared memory of the store that it was.
+        beside: PathBuf,
+    },
+
     /// The path is a symbolic link whose target does not exist.
     #[error("{path}: is a link that leads nowhere; remove it, or choose another name", path = path.display())]
     DanglingLink {

@@ -29,6 +29,12 @@ pub enum CliError {
     WrongName { path: PathBuf },
 
     #[error(
+        "{path}: is an empty file, not a store yet; make it one with `everseen create {path}`",
+        path = path.display()
+    )]
+    EmptyFile { path: PathBuf },
+
+    #[error(
         "{path}: already exists; choose another name, or remove it first",
         path = path.display()
     )]
@@ -388,6 +394,7 @@ impl From<everseen::Error> for CliError {
     fn from(error: everseen::Error) -> Self {
         match error {
             everseen::Error::NotFound { path } => CliError::WrongName { path },
+            everseen::Error::EmptyFile { path } => CliError::EmptyFile { path },
             everseen::Error::AlreadyExists { path } => CliError::Exists { path },
             everseen::Error::Io { path, source, .. }
                 if source.kind() == ErrorKind::NotADirectory =>

@@ -75,6 +75,8 @@ fn path(error: &Error) -> Option<&Path> {
     match error {
         Error::NotFound { path }
         | Error::AlreadyExists { path }
+        | Error::EmptyFile { path }
+        | Error::Emptied { path, .. }
         | Error::DanglingLink { path }
         | Error::MissingFolder { path }
         | Error::IsFolder { path }

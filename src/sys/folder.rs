@@ -156,11 +156,6 @@ impl Folder {
         regular(system::open(&self.dir, self.name(path)?, write)?)
     }
 
-    /// Opens the folder itself once more, for locking.
-    pub(crate) fn open_itself(&self) -> io::Result<File> {
-        system::open_itself(&self.dir)
-    }
-
     /// Returns the bytes that may still be written in it, or `None` if the system can't say.
     pub(crate) fn room(&self) -> Option<u64> {
         system::room(&self.dir).ok()

@@ -31,7 +31,9 @@ pub(super) fn clone(dir: &Dir) -> io::Result<Dir> {
     dir.try_clone()
 }
 
-pub(super) fn open_itself(dir: &Dir) -> io::Result<File> {
+/// Opens a folder once more, to list it or to make it durable: one that may only be passed through refuses that now, in words
+/// that say so.
+fn open_itself(dir: &Dir) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(File::from(fs::openat(dir, ".", flags, Mode::empty())?))
 }
@@ -139,7 +141,7 @@ pub(super) fn publish(dir: &Dir, from: &OsStr, to: &OsStr) -> io::Result<()> {
 
 pub(super) fn names(dir: &Dir, _path: &Path) -> io::Result<Vec<OsString>> {
     let mut names = Vec::new();
-    for entry in fs::Dir::read_from(dir)? {
+    for entry in fs::Dir::new(open_itself(dir)?)? {
         let entry = entry?;
         names.push(OsStr::from_bytes(entry.file_name().to_bytes()).to_owned());
     }
@@ -147,5 +149,8 @@ pub(super) fn names(dir: &Dir, _path: &Path) -> io::Result<Vec<OsString>> {
 }
 
 pub(super) fn sync(dir: &Dir) -> io::Result<()> {
-    dir.sync_all()
+    match dir.sync_all() {
+        Err(error) if error.raw_os_error() == Some(libc::EBADF) => open_itself(dir)?.sync_all(),
+        outcome => outcome,
+    }
 }

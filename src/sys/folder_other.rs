@@ -21,10 +21,6 @@ pub(super) fn clone(dir: &Dir) -> io::Result<Dir> {
     Ok(dir.clone())
 }
 
-pub(super) fn open_itself(dir: &Dir) -> io::Result<File> {
-    File::open(dir)
-}
-
 pub(super) fn room(dir: &Dir) -> io::Result<u64> {
     fs2::available_space(dir)
 }

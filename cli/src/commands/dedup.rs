@@ -21,7 +21,7 @@ use crate::output::{Output, sum_up, tell, tell_json};
 use crate::pipeline::deferred_claims as deferred;
 use crate::pipeline::insert_job::{Claimed, Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
-use crate::process::side_files;
+use crate::process::{handle, side_files};
 
 /// Print the lines never seen before, and remember them
 ///
@@ -45,7 +45,7 @@ use crate::process::side_files;
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// The store; created if it does not exist
+    /// The store; created if it does not exist, or is an empty file
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
@@ -118,7 +118,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let mut input = Input::open(&args.items, Purpose::new("dedup", &args.store))?;
     input.quiet = args.summing.quiet;
     let options = args.policy.apply(args.memory.options());
-    let is_new = !args.store.exists();
+    let is_new = !args.store.exists() || handle::is_empty_file(&args.store);
     if is_new {
         args.items.urls.ensure_url()?;
         args.new_store.ensure_keys()?;

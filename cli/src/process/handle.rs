@@ -92,6 +92,11 @@ pub fn is_same_file(_: &Metadata, _: &Metadata) -> bool {
     false
 }
 
+/// Returns whether a path names a regular file without a byte.
+pub fn is_empty_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
+}
+
 /// The identity of a file, whatever its name.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FileId {

@@ -15,6 +15,8 @@ fn lab() -> Lab {
     lab.write("short", b"hi\n");
     lab.write("one", b"1");
     lab.write("empty", b"");
+    lab.write("emptied", b"");
+    lab.write("emptied-shm", b"EVERSHM6");
     for (name, options) in [
         ("small", &["--capacity", "50"][..]),
         ("other", &["--capacity", "50"]),
@@ -60,11 +62,15 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["info", "empty"],
-        "HERE/empty: not an Everseen store: the file is empty",
+        "HERE/empty: is an empty file, not a store yet; make it one with `everseen create HERE/empty`",
     ),
     (
-        &["dedup", "empty", "urls.txt"],
-        "HERE/empty: not an Everseen store: the file is empty (did you forget the STORE argument?)",
+        &["add", "empty", "urls.txt"],
+        "HERE/empty: is an empty file, not a store yet; make it one with `everseen create HERE/empty`",
+    ),
+    (
+        &["dedup", "emptied", "urls.txt"],
+        "HERE/emptied: is empty, but was a store, as HERE/emptied-shm shows; restore it from a copy, or remove both if the store is gone for good",
     ),
     (
         &["add", "short"],
@@ -415,21 +421,23 @@ fn a_write_that_fails_says_of_what() {
     assert_eq!(ran.status.code(), Some(2));
 }
 
-/// Somebody else makes a file in the folder, and takes his time.
+/// Somebody else makes the same file, and takes his time.
 #[cfg(target_os = "linux")]
 #[test]
 fn who_waits_too_long_is_told_how_to_wait_longer() {
-    use rustix::fs::{FlockOperation, flock};
+    use everseen::storage::HeldByte;
     let lab = lab();
-    let folder = fs::File::open(lab.path(".")).expect("a folder");
-    flock(&folder, FlockOperation::NonBlockingLockExclusive).expect("nobody else has it");
+    lab.write("new-part", b"EVERSEEN");
+    // The lock on opening and closing, which its creator holds.
+    let held = HeldByte::take(&lab.path("new-part"), 1 << 62);
+    let held = held.expect("locks").expect("nobody else has it");
     let args = ["snapshot", "grows", "new", "--timeout", "0"];
     lab.run(&args).expect_message(&placed(
         &lab,
-        "HERE/new-part: waited too long for another process that creates a file in the folder; try again, or wait \
-         longer (`--timeout`)",
+        "HERE/new-part: waited too long for another process that creates the same file; try again, or wait longer \
+         (`--timeout`)",
     ));
-    flock(&folder, FlockOperation::Unlock).expect("ours");
+    drop(held);
     lab.run(&args).expect(0);
 }
 

@@ -45,6 +45,14 @@ class AlreadyExistsError(EverseenError, FileExistsError):
     number = _errno.EEXIST
 
 
+class EmptyFileError(EverseenError):
+    """The file is empty, so it is no store yet. `open` with a mode that creates stores makes it one, in its place."""
+
+
+class EmptiedError(EverseenError):
+    """The file is empty, and a file beside it shows that it was a store: something has cut it to nothing."""
+
+
 class DanglingLinkError(EverseenError, FileNotFoundError):
     """The path is a symbolic link that leads nowhere."""
 

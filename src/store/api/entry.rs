@@ -17,12 +17,13 @@ use crate::store::open::{create, handle};
 use crate::store::storefile::meta::identify;
 
 impl Options {
-    /// Creates a store and opens it.
+    /// Creates a store and opens it. An empty file at `path` becomes the store: it keeps its owner, its mode, and the
+    /// locks that other programs have on it.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
     /// [`Error::Sizing`] and [`Error::InvalidOption`] for invalid parameters, and errors of the operating system. After
-    /// an error there is no store.
+    /// an error there is no store. [`Error::Emptied`] for an empty file that was a store.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(create::create(self, path.as_ref())?))
@@ -38,15 +39,15 @@ impl Options {
         Ok(Store::of(handle::open(self, path.as_ref())?))
     }
 
-    /// Opens a store, or creates it if there is none. Options for new stores (kind, capacity, rate, `transactional` and
-    /// so on) apply only when it is created; a store that is there keeps its own. [`Options::differences`] tells which of them
-    /// it does not follow.
+    /// Opens a store, or creates it if there is none, or an empty file. Options for new stores (kind, capacity, rate,
+    /// `transactional` and so on) apply only when it is created; a store that is there keeps its own.
+    /// [`Options::differences`] tells which of them it does not follow.
     ///
     /// # Errors
     /// The same as [`open`](Self::open) and [`create`](Self::create).
     pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
         match self.open(&path) {
-            Err(Error::NotFound { .. }) => match self.create(&path) {
+            Err(Error::NotFound { .. } | Error::EmptyFile { .. }) => match self.create(&path) {
                 // Another process has created it meanwhile.
                 Err(Error::AlreadyExists { .. }) => self.open(path),
                 outcome => outcome,

@@ -229,12 +229,10 @@ impl OpenCloseLock {
         })
     }
 
-    /// Takes the open-close lock of a file that this handle is creating.
-    pub(crate) fn of_draft(locks: &StoreLocks, state: FileState) -> Result<Self> {
-        match locks.gate_of_draft()? {
-            Some(lock) => Ok(Self { _lock: lock, state }),
-            None => Err(locked(&locks.path)),
-        }
+    /// Takes the open-close lock of a file that this handle is creating; returns `None` if another process has it.
+    pub(crate) fn of_draft(locks: &StoreLocks, state: FileState) -> Result<Option<Self>> {
+        let taken = locks.gate_of_draft()?;
+        Ok(taken.map(|lock| Self { _lock: lock, state }))
     }
 
     /// Waits for the open-close lock of a file that is open already.

@@ -18,7 +18,7 @@ use crate::error::{Error, Result};
 use crate::store::config::options::Options;
 use crate::store::coordination::place::Place;
 use crate::store::open::create::make;
-use crate::store::storefile::atomic_file::refuse_existing;
+use crate::store::storefile::atomic_file::{is_unfinished_file, refuse_existing};
 use fingerprints::{SetMerge, SetOperation};
 use input::Input;
 use page_stream::Stream;
@@ -256,8 +256,10 @@ impl<'a> Merge<'a> {
         design: impl FnOnce(&[Input], &Options, &Path) -> Result<Design>,
     ) -> Result<MergeReport> {
         expect_some(&paths)?;
-        Place::of_new(out)?;
-        refuse_existing(&self.options, out)?;
+        if !is_unfinished_file(&self.options, out)? {
+            Place::of_new(out)?;
+            refuse_existing(&self.options, out)?;
+        }
         let inputs = Input::open_all(&self.options, &paths)?;
         // Fingerprints are merged as they are listed, pages and layers by a design.
         let operation = operation.filter(|_| inputs[0].header().space().is_some());

@@ -12,6 +12,7 @@ use crate::store::coordination::shm::{Coordination, shared_path};
 use crate::store::coordination::shm_files::{buffer_path, remove_if_there, remove_spare};
 use crate::store::engine::Engine;
 use crate::store::engine::checkpoint_state::CheckpointState;
+use crate::store::storefile::atomic_file::remove_abandoned_drafts;
 use crate::store::view::ViewCell;
 use crate::store::write::Writer;
 use crate::sys::lock;
@@ -146,6 +147,7 @@ impl<'a> Closer<'a> {
                 let newest = self.views.cell.load().superblock.generation;
                 let _ = self.checkpointer.remove_leftover(newest.saturating_sub(1));
                 self.remove_shared_memory();
+                remove_abandoned_drafts(self.place);
                 self.end(Some(held));
                 Ok(())
             }

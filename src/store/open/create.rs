@@ -21,7 +21,7 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::coordination::shm_files::refuse_used;
 use crate::store::generation::sampling::rarity_for;
 use crate::store::open::session::Session;
-use crate::store::storefile::atomic_file::{AtomicFile, STORE};
+use crate::store::storefile::atomic_file::{AtomicFile, FIRST_SEQUENCE, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
@@ -49,13 +49,13 @@ pub(crate) fn make(
     let draft = AtomicFile::begin(options, path, STORE, owner)?;
     clear_leftovers(&draft.place)?;
     write(&draft)?;
-    let (storage, place) = (draft.storage(), draft.place.clone());
+    let (undo, place) = (draft.undoing(), draft.place.clone());
     let gate = draft.name()?;
     // Opening makes the name durable, as it does with a name that a killed creator left.
     let opened = crate::store::open::handle::open_inside(options, &place, &gate);
     if opened.is_err() {
         // After an error there is no store. The open/close lock is still held, so no other handle has seen it.
-        let _ = storage.remove(&place);
+        undo();
     }
     Ok(opened?)
 }
@@ -102,16 +102,17 @@ pub(crate) fn begin(draft: &AtomicFile, superblock: &Superblock) -> Result<()> {
     set.map_err(|error| Error::io(STORE.action, &draft.temporary, error))
 }
 
-/// Writes header and superblock, and makes everything in the file durable.
+/// Writes superblock and header. All else is durable before the header is written, which makes the file a store; the header
+/// itself is durable once the draft has its name.
 pub(crate) fn finish(
     file: &dyn StorageFile,
     path: &Path,
     header: &Header,
     superblock: &Superblock,
 ) -> Result<()> {
+    crate::store::storefile::store_file::write_superblock(file, path, header, superblock)?;
     write_all_at(file, &header.encode(), HEADER_OFFSET)
-        .map_err(|error| Error::io("create the store", path, error))?;
-    crate::store::storefile::store_file::write_superblock(file, path, header, superblock)
+        .map_err(|error| Error::io("create the store", path, error))
 }
 
 /// Returns the header and superblock of a new store.
@@ -189,7 +190,7 @@ fn sample_for(header: &Header, superblock: &Superblock) -> Result<Section> {
 /// Returns the superblock that a store begins with.
 pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
     Superblock {
-        sequence: 1,
+        sequence: FIRST_SEQUENCE,
         generation: 1,
         log_expected: false,
         commit_sequence: 0,

@@ -31,8 +31,10 @@ use crate::store::open::recover::{
     Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
 };
 use crate::store::open::session::Session;
-use crate::store::storefile::meta::{Meta, identify, read_meta_of, room_after};
+use crate::store::storefile::atomic_file::remove_abandoned_drafts;
+use crate::store::storefile::meta::{Meta, read_meta_of, room_after};
 use crate::store::storefile::segment_directory::mend_reused;
+use crate::store::storefile::unfinished::identify_store;
 use crate::store::view::View;
 use crate::store::view::mapping::{MapError, map_all};
 use crate::store::write::Writer;
@@ -43,6 +45,7 @@ pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
+    remove_abandoned_drafts(&place);
     // Other handles' checkpoints may write over what this one is just reading. Each time that takes two of
     // them, or two steps of one.
     for _ in 0..MOST_OVERTAKINGS {
@@ -66,7 +69,7 @@ pub(crate) fn open_inside(
     let place = place.with_owner(Some(gate.state.owner))?;
     let options = options.within(&place);
     let locks = gate.locks(&place, Intention::Write)?;
-    let (file, meta) = identify(&options, &place, true)?;
+    let (file, meta) = identify_store(&options, &place, true)?;
     expect_same(&*file, &place, gate)?;
     refuse_other_names(&place, gate)?;
     let part = find_part(&options, &place, &locks, &meta.header.store_id)?;
@@ -110,7 +113,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
     let options = options.within(&place);
     let gate = OpenCloseLock::enter(&place, Intention::Read, options.timeout)?;
     let locks = gate.locks(&place, Intention::Read)?;
-    let (file, meta) = identify(&options, &place, false)?;
+    let (file, meta) = identify_store(&options, &place, false)?;
     expect_same(&*file, &place, &gate)?;
     let opening = Opening {
         options: &options.fit_for_reading(meta.superblock.filter_bytes()),

@@ -1,5 +1,6 @@
 //! A file that gets its name once it is complete.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -8,10 +9,12 @@ use crate::error::{Error, Result};
 use crate::file::header::STORE_MAGIC;
 use crate::log::file::sync_parent;
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{Intention, OpenCloseLock, StoreLocks, lock_error};
+use crate::store::coordination::locks::{Intention, OpenCloseLock, Others, StoreLocks, locked};
 use crate::store::coordination::place::{Place, folder_of};
-use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
-use crate::sys::{LockFile, wait_until};
+use crate::store::storefile::meta::read_meta_of;
+use crate::store::storefile::unfinished::{is_unfinished, is_unfinished_at, refuse_emptied};
+use crate::sys::storage::{Owner, Storage, StorageFile, disk, write_all_at};
+use crate::sys::{state_of, wait_until};
 
 /// What is created under a temporary name.
 #[derive(Debug, Clone, Copy)]
@@ -21,6 +24,8 @@ pub(crate) struct Making {
     naming: &'static str,
     /// Whether to wait for another process that creates the same file: a store is created quickly, a copy is not.
     waits: bool,
+    /// Whether it may take the place of an empty file.
+    takes_empty_files: bool,
 }
 
 /// A store, which is opened once it has its name.
@@ -29,6 +34,7 @@ pub(crate) const STORE: Making = Making {
     action: "create the store",
     naming: "give its name to the new store",
     waits: true,
+    takes_empty_files: true,
 };
 
 /// A copy of a store, or a delta.
@@ -37,32 +43,57 @@ pub(crate) const COPY: Making = Making {
     action: "make",
     naming: "give its name to",
     waits: false,
+    takes_empty_files: false,
 };
 
-/// A file under a temporary name, removed unless it is published.
+/// How often a file may be taken for a leftover before it is locked, until the creator waits.
+const MOST_REMOVALS: usize = 100;
+
+/// The sequence of the superblock that a store begins with.
+pub(crate) const FIRST_SEQUENCE: u64 = 1;
+
+/// A file under a temporary name, removed unless it is published. Or an empty file that becomes a store in its place, with
+/// its owner, its mode and whatever locks other programs have on it; then it is emptied again unless it is finished.
 ///
 /// Its creator holds its open-close lock. A file with the temporary name whose lock is free was left by a creator that
 /// died. The file begins with a magic from the first moment, so that the next creator may remove it.
+///
+/// Only a process that holds the open-close lock of such a file, and has seen afterwards that it still has its name, removes
+/// or renames it. So creators need no lock on the directory, which may be locked by a program that runs them.
 #[derive(Debug)]
 pub(crate) struct AtomicFile {
     pub(crate) place: Place,
     storage: Arc<dyn Storage>,
+    /// The temporary name, or the final one if the file is made in its place.
     pub(crate) temporary: PathBuf,
     pub(crate) file: Arc<dyn StorageFile>,
     /// Held until the file is published, then handed on.
     gate: Option<OpenCloseLock>,
     making: Making,
+    is_in_place: bool,
+}
+
+/// What came of an attempt to begin a file.
+enum Attempt {
+    Begun(Box<AtomicFile>),
+    /// Another process is making the same file.
+    IsMade,
+    /// The name went to another file just now.
+    Again,
 }
 
 impl AtomicFile {
     /// Begins a file to be named `path`, which must not exist, with the owner and the mode of the file it is derived
-    /// from.
+    /// from. A store may take the place of an empty file.
     pub(crate) fn begin(
         options: &Options,
         path: &Path,
         making: Making,
         owner: Option<Owner>,
     ) -> Result<Self> {
+        if making.takes_empty_files && is_unfinished_file(options, path)? {
+            return Self::begin_in_place(options, path, making);
+        }
         let place = Place::of_new(path)?.with_owner(owner)?;
         let options = options.within(&place);
         let mut begun = None;
@@ -71,9 +102,7 @@ impl AtomicFile {
             false => Duration::ZERO,
         };
         wait_until(patience, || {
-            refuse_existing(&options, path)?;
-            refuse_closed_folder(path)?;
-            begun = Self::try_begin(&options, &place, making)?;
+            begun = Self::begin_now(&options, &place, path, making)?;
             if begun.is_some() {
                 // Another process may have given the name to its file just before. From here on, none can.
                 refuse_existing(&options, path)?;
@@ -88,65 +117,131 @@ impl AtomicFile {
     }
 
     /// Creates the temporary file; returns `None` if another process is creating the same file.
-    fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Option<Self>> {
-        let storage = &options.storage;
-        let temporary = place.beside(making.suffix);
-        // Only one process at a time creates names in a directory. This locks the directory itself, since a lock file
-        // would stay behind.
-        let folder = place.folder();
-        let failed = || lock_error(folder.path());
-        let one = LockFile::open(|| folder.open_itself()).map_err(failed())?;
-        if !one.exclusive(options.timeout).map_err(failed())? {
-            return Err(Error::Busy {
-                path: temporary,
-                what: "another process that creates a file in the folder",
-                process: None,
-            });
-        }
-        let failed = |error| Error::io(making.action, &temporary, error);
-        if storage.exists(&temporary).map_err(failed)? {
-            match remove_leftover(&**storage, place, &temporary) {
-                Ok(true) => {}
-                Ok(false) => return Ok(None),
-                // Its creator has just given it its final name.
-                Err(Error::NotFound { .. }) => {}
-                Err(error) => return Err(error),
+    fn begin_now(
+        options: &Options,
+        place: &Place,
+        path: &Path,
+        making: Making,
+    ) -> Result<Option<Self>> {
+        for _ in 0..MOST_REMOVALS {
+            refuse_existing(options, path)?;
+            refuse_closed_folder(path)?;
+            match Self::try_begin(options, place, making)? {
+                Attempt::Begun(file) => return Ok(Some(*file)),
+                Attempt::IsMade => return Ok(None),
+                Attempt::Again => {}
             }
         }
-        let made = storage.create_new(&temporary).and_then(|file| {
-            write_all_at(&*file, &STORE_MAGIC, 0)?;
-            Ok(file)
-        });
-        let made = made.map_err(failed).and_then(|file| {
-            let synced = file.sync();
-            synced.map_err(|error| Error::sync(making.action, &temporary, error))?;
-            Ok(file)
-        });
-        let remove = || {
-            let _ = storage.remove(&temporary);
+        Ok(None)
+    }
+
+    fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Attempt> {
+        let storage = &options.storage;
+        let temporary = place.beside(making.suffix);
+        let failed = |error| Error::io(making.action, &temporary, error);
+        if storage.exists(&temporary).map_err(failed)? {
+            match remove_leftover(&**storage, place, &temporary, making)? {
+                Leftover::Gone => {}
+                Leftover::IsMade => return Ok(Attempt::IsMade),
+                Leftover::Other => return Ok(Attempt::Again),
+            }
+        }
+        let file = match storage.create_new(&temporary) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                return Ok(Attempt::Again);
+            }
+            made => made.map_err(failed)?,
         };
-        // The file may exist even after an error.
-        let file = made.inspect_err(|_| remove())?;
-        let gate = StoreLocks::open_other(place, &temporary, Intention::Write)
-            .and_then(|(locks, state)| OpenCloseLock::of_draft(&locks, state));
-        let gate = gate.inspect_err(|_| remove())?;
-        Ok(Some(Self {
+        // Until it is locked, another process may take it for a leftover.
+        let Some(gate) = lock_draft(place, &temporary, &*file)? else {
+            return Ok(Attempt::Again);
+        };
+        let draft = Self {
             place: place.clone(),
             storage: Arc::clone(storage),
             file,
             gate: Some(gate),
             temporary,
             making,
-        }))
+            is_in_place: false,
+        };
+        draft.mark_as_begun()?;
+        Ok(Attempt::Begun(Box::new(draft)))
     }
 
-    /// Returns the storage of the directory's files.
-    pub(crate) fn storage(&self) -> Arc<dyn Storage> {
-        Arc::clone(&self.storage)
+    /// Begins a store in an empty file.
+    fn begin_in_place(options: &Options, path: &Path, making: Making) -> Result<Self> {
+        let place = Place::of_existing(path)?;
+        refuse_closed_folder(&place)?;
+        let options = options.within(&place);
+        let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
+        let locks = gate.locks(&place, Intention::Write)?;
+        let failed = |error| Error::io(making.action, &place, error);
+        let file = options.storage.open(&place, true).map_err(failed)?;
+        // Another process may have made it a store just before.
+        if !is_unfinished(&*file).map_err(failed)? {
+            return Err(Error::AlreadyExists {
+                path: path.to_owned(),
+            });
+        }
+        if gate.state.links > 1 {
+            return Err(Error::ManyNames {
+                path: place.to_path_buf(),
+                names: gate.state.links,
+            });
+        }
+        if locks.others()? != Others::None {
+            return Err(locked(&place));
+        }
+        refuse_emptied(&place)?;
+        let length = file.length().map_err(failed)?;
+        let draft = Self {
+            temporary: place.to_path_buf(),
+            storage: Arc::clone(&options.storage),
+            place,
+            file,
+            gate: Some(gate),
+            making,
+            is_in_place: true,
+        };
+        if length > 0 {
+            draft.undo();
+        }
+        draft.mark_as_begun()?;
+        Ok(draft)
+    }
+
+    /// Writes the magic, durably: from then on, what a crash leaves is known for what it is.
+    fn mark_as_begun(&self) -> Result<()> {
+        let path = &self.temporary;
+        write_all_at(&*self.file, &STORE_MAGIC, 0)
+            .map_err(|error| Error::io(self.making.action, path, error))?;
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync(self.making.action, path, error))
+    }
+
+    /// Removes the file, or makes it empty again. What can't be undone is known as unfinished later.
+    fn undo(&self) {
+        let _ = match self.is_in_place {
+            true => self.file.set_length(0),
+            false => self.storage.remove(&self.temporary),
+        };
+    }
+
+    /// Returns what takes the file away again once it has its name: removes it, or makes it empty.
+    pub(crate) fn undoing(&self) -> impl FnOnce() + use<> {
+        let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
+        let file = self.is_in_place.then(|| Arc::clone(&self.file));
+        move || {
+            let _ = match file {
+                Some(file) => file.set_length(0),
+                None => storage.remove(&place),
+            };
+        }
     }
 
     /// Turns a system error from writing the file into one of this crate.
-    pub(crate) fn failed(&self, error: std::io::Error) -> Error {
+    pub(crate) fn failed(&self, error: io::Error) -> Error {
         Error::io("write", &self.temporary, error)
     }
 
@@ -166,9 +261,12 @@ impl AtomicFile {
     pub(crate) fn name(mut self) -> Result<OpenCloseLock> {
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync", &self.temporary, error))?;
+        if self.is_in_place {
+            return self.gate.take().ok_or(Error::Closed);
+        }
         match self.storage.publish(&self.temporary, &self.place) {
             Ok(()) => {}
-            Err(error) if error.kind() == std::io::ErrorKind::AlreadyExists => {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists {
                     path: self.place.to_path_buf(),
                 });
@@ -182,29 +280,125 @@ impl AtomicFile {
 impl Drop for AtomicFile {
     fn drop(&mut self) {
         if self.gate.is_some() {
-            let _ = self.storage.remove(&self.temporary);
+            self.undo();
         }
     }
 }
 
-/// Removes what a dead creator left; returns `false` if the creator lives.
-fn remove_leftover(storage: &dyn Storage, place: &Place, temporary: &Path) -> Result<bool> {
-    let failed = |error: std::io::Error| match error.kind() {
-        std::io::ErrorKind::NotFound => Error::NotFound {
-            path: temporary.to_owned(),
-        },
-        _ => Error::io("remove the leftovers of", temporary, error),
+/// Takes the open-close lock of a file that was just created; returns `None` if it has lost its name meanwhile.
+fn lock_draft(
+    place: &Place,
+    temporary: &Path,
+    file: &dyn StorageFile,
+) -> Result<Option<OpenCloseLock>> {
+    let (locks, state) = match StoreLocks::open_other(place, temporary, Intention::Write) {
+        Err(Error::NotFound { .. }) => return Ok(None),
+        opened => opened?,
     };
-    if !place.folder().is_ours(temporary).map_err(failed)? {
-        return Err(Error::InTheWay {
-            path: temporary.to_owned(),
-        });
+    if let Some(file) = file.as_file() {
+        let own = state_of(file).map_err(|error| Error::io("look at", temporary, error))?;
+        if own.id != state.id {
+            return Ok(None);
+        }
     }
-    let (left, _) = StoreLocks::open_other(place, temporary, Intention::Write)?;
-    match left.gate_of_draft()? {
-        Some(_gate) => storage.remove(temporary).map_err(failed).map(|()| true),
-        None => Ok(false),
+    let Some(gate) = OpenCloseLock::of_draft(&locks, state)? else {
+        return Ok(None);
+    };
+    let named = place.state_of(temporary)?;
+    Ok(Some(gate).filter(|_| named.is_some_and(|named| named.id == state.id)))
+}
+
+/// What became of a file that had a temporary name.
+#[derive(Debug, PartialEq, Eq)]
+enum Leftover {
+    Gone,
+    /// Its creator lives.
+    IsMade,
+    /// Another file has the name by now.
+    Other,
+}
+
+/// Removes what a dead creator left.
+fn remove_leftover(
+    storage: &dyn Storage,
+    place: &Place,
+    temporary: &Path,
+    making: Making,
+) -> Result<Leftover> {
+    let failed = |error| Error::io("remove the leftovers of", temporary, error);
+    match place.folder().is_ours(temporary) {
+        Ok(true) => {}
+        Ok(false) => return Err(in_the_way(temporary)),
+        // Its creator has just given it its final name.
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftover::Gone),
+        Err(error) => return Err(failed(error)),
     }
+    let (left, state) = match StoreLocks::open_other(place, temporary, Intention::Write) {
+        Err(Error::NotFound { .. }) => return Ok(Leftover::Gone),
+        opened => opened?,
+    };
+    let Some(_gate) = left.gate_of_draft()? else {
+        return Ok(Leftover::IsMade);
+    };
+    if place
+        .state_of(temporary)?
+        .is_none_or(|found| found.id != state.id)
+    {
+        return Ok(Leftover::Other);
+    }
+    if making.takes_empty_files && has_history(storage, temporary) {
+        return Err(in_the_way(temporary));
+    }
+    storage.remove(temporary).map_err(failed)?;
+    Ok(Leftover::Gone)
+}
+
+fn in_the_way(path: &Path) -> Error {
+    Error::InTheWay {
+        path: path.to_owned(),
+    }
+}
+
+/// Returns whether a file is a store that was used: no draft, but one that somebody named so.
+fn has_history(storage: &dyn Storage, path: &Path) -> bool {
+    let meta = storage.open(path, false).map_err(|_| Error::Closed);
+    let meta = meta.and_then(|file| read_meta_of(&*file, path));
+    meta.is_ok_and(|meta| meta.superblock.sequence > FIRST_SEQUENCE)
+}
+
+/// Removes drafts beside a store that a creator left which lost the race for its name and was killed at that moment. It has
+/// not written anything to them: what is more than begun is left for the next creator to judge.
+pub(crate) fn remove_abandoned_drafts(place: &Place) {
+    for making in [STORE, COPY] {
+        // Nothing depends on it.
+        let _ = remove_abandoned(place, &place.beside(making.suffix));
+    }
+}
+
+fn remove_abandoned(place: &Place, path: &Path) -> Result<()> {
+    if place.state_of(path)?.is_none() {
+        return Ok(());
+    }
+    let (left, state) = StoreLocks::open_other(place, path, Intention::Write)?;
+    let Some(_gate) = left.gate_of_draft()? else {
+        return Ok(());
+    };
+    let failed = |error| Error::io("remove the leftovers of", path, error);
+    let Some(disk) = disk().within(place.folder()) else {
+        return Ok(());
+    };
+    let is_begun = disk.open(path, false);
+    let is_begun = is_begun
+        .and_then(|file| is_unfinished(&*file))
+        .map_err(failed)?;
+    if is_begun
+        && place
+            .state_of(path)?
+            .is_some_and(|found| found.id == state.id)
+    {
+        place.folder().remove(path).map_err(failed)?;
+    }
+    Ok(())
 }
 
 /// Refuses a path in a directory in which this process may create nothing. The system's own error would name the file.
@@ -217,6 +411,12 @@ fn refuse_closed_folder(path: &Path) -> Result<()> {
             path: folder.to_owned(),
         }),
     }
+}
+
+/// Returns whether a path names an empty file, or one that a creator has begun in its place.
+pub(crate) fn is_unfinished_file(options: &Options, path: &Path) -> Result<bool> {
+    let found = is_unfinished_at(options, path);
+    found.map_err(|error| Error::io("look at", path, error))
 }
 
 /// Refuses a path that already exists.

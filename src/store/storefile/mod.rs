@@ -9,3 +9,4 @@ pub(crate) mod section_check;
 pub(crate) mod section_writer;
 pub(crate) mod segment_directory;
 pub(crate) mod store_file;
+pub(crate) mod unfinished;

@@ -47,15 +47,11 @@ fn an_empty_file() {
     let (_folder, path) = place();
     fs::write(&path, "").unwrap();
     for open in OPENS {
-        let error = format_error(open(&small(), &path), &path);
-        let expected = FormatError::Truncated {
-            expected: PAGES,
-            got: 0,
-        };
-        assert_eq!(error, expected);
+        match open(&small(), &path) {
+            Err(Error::EmptyFile { path: got }) => assert_eq!(got, path),
+            other => panic!("{other:?}"),
+        }
     }
-    let refused = small().create(&path).unwrap_err();
-    assert!(matches!(&refused, Error::AlreadyExists { path: got } if *got == path));
 }
 
 /// Every length up to where pages begin (unless `EVERSEEN_ALL=1` is set, one in eight), then page borders and the bytes
@@ -78,8 +74,14 @@ fn a_file_cut_short_at_every_length() {
             got: length,
         };
         for open in OPENS {
-            let error = format_error(open(&small(), &path), &path);
-            assert_eq!(error, expected);
+            let outcome = open(&small(), &path);
+            if matches!(length, 0 | 8) {
+                // So a creator begins.
+                let is_it = matches!(&outcome, Err(Error::EmptyFile { path: got }) if *got == path);
+                assert!(is_it, "{length}: {outcome:?}");
+                continue;
+            }
+            assert_eq!(format_error(outcome, &path), expected);
         }
     }
     assert_eq!(names(&path), ["store"]);

@@ -3,6 +3,8 @@
 //! Two handles of one process exclude each other as those of two processes do, so most of this needs one process.
 #![cfg(unix)]
 
+mod drafts;
+mod empty_files;
 mod foreign;
 mod leftovers;
 mod links;

@@ -1,4 +1,5 @@
 //! What a run meets that it did not choose: streams, signals and limits, names, mounts.
 
 mod odd_names;
+mod places;
 mod streams;
