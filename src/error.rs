@@ -90,10 +90,27 @@ pub enum Error {
 
     /// Beside the store lies a log that belongs to another store and holds keys: that store had this name before and
     /// was removed or moved away.
-    #[error("{path}: holds keys of another store that had this name; move that store back, or remove this file if the store is gone for good", path = path.display())]
+    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`everseen repair` sets it aside)", path = path.display())]
     LeftoverLog {
         /// The log.
         path: PathBuf,
+    },
+
+    /// Beside the store lies a log of the same store, but of another moment: the store file was replaced by an older or a
+    /// newer copy. The log may be the only place that has its keys, so the store neither answers nor goes on without it.
+    #[error(
+        "{path}: is a log of generation {log_generation}, and the store file {store} is {relation}: it was replaced by a copy of another moment; put the file back that belongs to the log, or go on without the log's keys: move it away, or have `everseen repair` set it aside",
+        path = path.display(), store = store.display(), relation = relation(*generation, *log_generation)
+    )]
+    OtherMoment {
+        /// The log.
+        path: PathBuf,
+        /// The store.
+        store: PathBuf,
+        /// The generation that the store file has come to.
+        generation: u64,
+        /// The generation of the log.
+        log_generation: u64,
     },
 
     /// The store's file has several names (hard links). A writer would leave its log beside one of them, where handles
@@ -421,6 +438,17 @@ impl Kinds {
 impl std::fmt::Display for Kinds {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         out.write_str(&self.joined(Kind::to_string))
+    }
+}
+
+/// Says how the moment of a store file lies to that of a log.
+fn relation(generation: u64, log_generation: u64) -> String {
+    match generation.cmp(&log_generation) {
+        std::cmp::Ordering::Less => format!("older, of generation {generation}"),
+        std::cmp::Ordering::Equal => {
+            "of the same generation, but not what the log was begun for".to_owned()
+        }
+        std::cmp::Ordering::Greater => format!("newer, of generation {generation}"),
     }
 }
 

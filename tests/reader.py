@@ -27,6 +27,7 @@ MASK = (1 << 64) - 1
 PLAIN, COUNTING, SCALABLE, FINGERPRINT = 1, 2, 3, 4
 OPEN, INSERT, COMMIT, CUT, REMOVE, EXEMPT, LOST = 1, 2, 3, 4, 5, 6, 7
 STUCK = 15
+LOG_LIKE = (b"EVERSLOG", b"EVERSEEN", b"EVERDELT")
 EXEMPT_SECTION, SAMPLE_SECTION, LOST_SECTION = 1, 2, 3
 
 
@@ -324,7 +325,8 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
-        require(flags in (0, 1) or flags == 3 and header.kind == FINGERPRINT, "flags")
+        known = flags & ~4
+        require(known in (0, 1) or known == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
         require(self.generation >= 1, "generation")
         require(layer_count <= 64, "layer_count")
@@ -362,6 +364,11 @@ class Superblock:
             require(name not in self.writers, "a writer's name twice")
             self.writers[name] = (sequence, data[end - tag_length:end])
             at = (end + 7) // 8 * 8
+        self.moment = 0
+        if flags & 4:
+            require(at + 8 <= length, "length")
+            self.moment, at = int.from_bytes(data[at:at + 8], "little"), at + 8
+            require(self.moment, "moment")
         self.label = None
         if header.has_label:
             require("everseen.label" in self.writers, "label")
@@ -593,6 +600,10 @@ class BadLogHeader(Refused):
     """Length, magic or CRC: what a crash leaves of a log that was being made."""
 
 
+class AnotherStore(Refused):
+    """The log of another store."""
+
+
 class Log:
     def __init__(self, path, header, generation):
         self.name = os.path.basename(path)
@@ -601,11 +612,12 @@ class Log:
         head = self.data[:64]
         if len(self.data) < PAGE or head[:8] != b"EVERSLOG":
             raise BadLogHeader(f"{self.name}: no log header")
-        _, version, crc, store_id, self.salt, of, _ = struct.unpack("<8sII16s16sQQ", head)
+        _, version, crc, store_id, self.salt, of, self.moment = struct.unpack("<8sII16s16sQQ", head)
         if crc != crc32(head[:12], head[16:]):
             raise BadLogHeader(f"{self.name}: the log's header is damaged: CRC")
         require(version == 1, f"{self.name}: log version {version}")
-        require(store_id == header.store_id, f"{self.name}: belongs to another store")
+        if store_id != header.store_id:
+            raise AnotherStore(f"{self.name}: belongs to another store")
         require(of == generation, f"{self.name}: of generation {of}")
         self.generation = of
         self.end, self.previous = PAGE, crc
@@ -651,6 +663,14 @@ class Log:
     def count(self, payload, by):
         for key in struct.unpack(f"<{len(payload) // 8}Q", payload):
             self.nets[key] = self.nets.get(key, 0) + by
+
+    def next_moment(self):
+        """The store's moment once this log's keys are in its pages. Moments."""
+        low, high = struct.unpack("<QQ", self.salt)
+        return max(1, finalise((finalise((finalise(self.moment) + low) & MASK) + high) & MASK))
+
+    def expect(self, moment):
+        require(self.moment in (0, moment), f"{self.name}: of another moment")
 
     def record(self, offset):
         """(previous, crc, kind, handle, payload), or None where no valid record lies."""
@@ -782,7 +802,9 @@ class Store:
         else:
             require(first or not expected, f"the log of generation {generation} is missing")
         if first is None:
+            self.refuse_strays([])
             return []
+        first.expect(self.superblock.moment)
         logs = [first]
         if first.cut is None:
             require(not begun, f"{first.name}: its cut is missing")
@@ -791,13 +813,45 @@ class Store:
             if not first.cut[0]:
                 second = self.log(generation + 1)
                 require(second, f"the log of generation {generation + 1} is missing")
+                second.expect(first.next_moment())
                 require(second.cut is None, f"{second.name}: closed, and not the first")
                 logs.append(second)
+        self.refuse_strays(logs)
         for log in logs:
             for sequence, _, name, tag in log.marks:
                 self.commit_sequence = max(self.commit_sequence, sequence)
                 self.writers[name] = (sequence, tag)
         return logs
+
+    def refuse_strays(self, logs):
+        """Refuses logs that no crash can have left. Files, A stray log; Moments."""
+        generation, moment = self.superblock.generation, self.superblock.moment
+        folder, name = os.path.split(os.path.abspath(self.path))
+        for other in sorted(os.listdir(folder)):
+            number = other[len(name) + 5:]
+            if not other.startswith(f"{name}-log.") or not number.isdecimal():
+                continue
+            number = int(number)
+            known = [generation] + [log.generation for log in logs]
+            if number in known or other != f"{name}-log.{number}":
+                continue
+            with open(os.path.join(folder, other), "rb") as file:
+                start = file.read(PAGE)
+            if start[:8] not in LOG_LIKE and not zeros(start):
+                continue
+            leftover = number == generation - 1 or logs and number == generation + 1
+            try:
+                log = self.log(number)
+            except AnotherStore:
+                raise
+            except Refused:
+                require(leftover, f"{other}: a log that can't be told")
+                continue
+            require(leftover, f"{other}: of another moment")
+            if number > generation:
+                log.expect(logs[0].next_moment())
+            elif log.moment or moment:
+                require(log.next_moment() == moment, f"{other}: of another moment")
 
     def page(self, index, number):
         """A page of a layer, checked. Pages."""

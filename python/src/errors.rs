@@ -83,6 +83,7 @@ fn path(error: &Error) -> Option<&Path> {
         | Error::NotAFile { path }
         | Error::InTheWay { path }
         | Error::LeftoverLog { path }
+        | Error::OtherMoment { path, .. }
         | Error::ManyNames { path, .. }
         | Error::OtherName { path }
         | Error::Moved { path }

@@ -105,6 +105,9 @@ pub(crate) fn repaired<'py>(py: Python<'py>, done: &RepairReport) -> PyResult<Bo
         py, done,
         header superblock rolled_back log_missing log_bytes exemptions sample unlisted blank
     );
+    let set_aside = done.set_aside.iter();
+    let set_aside: Vec<_> = set_aside.map(|log| log.as_os_str()).collect();
+    fields.set_item("set_aside", set_aside)?;
     fields.set_item("pages", damaged!(py, done.pages))?;
     report(py, "RepairReport", &fields)
 }

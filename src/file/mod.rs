@@ -1,5 +1,6 @@
 //! The filter file: header, superblocks, intents and pages. FORMAT.md defines the bytes.
 
+mod commits;
 pub(crate) mod copy;
 pub(crate) mod delta;
 mod delta_error;

@@ -1,9 +1,12 @@
 //! The superblock: the state that changes at a checkpoint (FORMAT.md, "Superblocks").
 
 use super::layout::MAX_COUNTER;
-use std::collections::BTreeMap;
 use std::ops::Range;
 
+pub(crate) use super::commits::{
+    CommitEntry, Commits, MAX_TAG, MAX_WRITER_NAME, writer_bytes, writers_bytes,
+};
+use super::commits::{encode_commits, take_commits};
 use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
@@ -21,11 +24,8 @@ pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 pub(crate) const FIXED_BYTES: usize = 320;
 const FLAG_LOG_EXPECTED: u32 = 1;
 const FLAG_PARTLY_MERGED: u32 = 2;
+const FLAG_MOMENT: u32 = 4;
 const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
-/// Maximum bytes of a commit's tag.
-pub(crate) const MAX_TAG: usize = 4096;
-/// Maximum bytes of a writer's name.
-pub(crate) const MAX_WRITER_NAME: usize = 255;
 /// Bytes available for writers, whatever the number of layers and sections.
 pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - FIXED_BYTES
@@ -33,16 +33,6 @@ pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - MAX_SECTIONS * SECTION_BYTES;
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
-
-/// The last commit of one named writer.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct CommitEntry {
-    pub(crate) sequence: u64,
-    pub(crate) tag: Vec<u8>,
-}
-
-/// The last commit of each writer, by name.
-pub(crate) type Commits = BTreeMap<String, CommitEntry>;
 
 /// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -64,19 +54,10 @@ pub(crate) struct Superblock {
     /// Ordered by kind.
     pub(crate) sections: Vec<Section>,
     pub(crate) commits: Commits,
-}
-
-/// Returns the bytes that a writer with a tag of `tag` bytes takes in a superblock.
-pub(crate) fn writer_bytes(name: &str, tag: usize) -> u64 {
-    (16 + name.len() + tag).next_multiple_of(8) as u64
-}
-
-/// Returns the bytes that the writers take in a superblock.
-pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
-    commits
-        .iter()
-        .map(|(name, entry)| writer_bytes(name, entry.tag.len()))
-        .sum()
+    /// Tells this generation from one of the same number that a copy of this store has come to: it follows from the
+    /// salts of all logs whose keys are in the pages. The next log names it. 0 if there was none yet, or if builds that
+    /// knew of no moments wrote the store.
+    pub(crate) moment: u64,
 }
 
 impl Superblock {
@@ -168,14 +149,9 @@ impl Superblock {
         for section in &self.sections {
             section.encode(&mut out);
         }
-        for (name, entry) in &self.commits {
-            out.u64(entry.sequence)
-                .u16(name.len() as u16)
-                .u16(entry.tag.len() as u16)
-                .u32(0)
-                .bytes(name.as_bytes())
-                .bytes(&entry.tag)
-                .align();
+        encode_commits(&self.commits, &mut out);
+        if self.moment != 0 {
+            out.u64(self.moment);
         }
         let length = bytes.len();
         put_u32(&mut bytes, SUPERBLOCK_LENGTH_OFFSET, length as u32);
@@ -186,14 +162,10 @@ impl Superblock {
     }
 
     fn flags(&self) -> u32 {
-        let log_expected = match self.log_expected {
-            true => FLAG_LOG_EXPECTED,
-            false => 0,
-        };
-        match self.partly_merged {
-            Some(_) => log_expected | FLAG_PARTLY_MERGED,
-            None => log_expected,
-        }
+        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
+        flag(self.log_expected, FLAG_LOG_EXPECTED)
+            | flag(self.partly_merged.is_some(), FLAG_PARTLY_MERGED)
+            | flag(self.moment != 0, FLAG_MOMENT)
     }
 
     /// Returns the bytes of a superblock in its place, if its checksum is right.
@@ -255,9 +227,9 @@ impl Superblock {
         let layer_count = input.u32()?;
         let commit_count = input.u32()?;
         let section_count = input.u32()?;
-        let checked = check_counters(sequence, generation, commit_sequence)
-            .and_then(|()| check_counts(layer_count, section_count))
-            .and_then(|()| is_partly_merged(flags, header.kind));
+        let checked = check_counters(sequence, generation, commit_sequence);
+        let checked = checked.and_then(|()| check_counts(layer_count, section_count));
+        let checked = checked.and_then(|()| is_partly_merged(flags, header.kind));
         let partly_merged = match checked {
             Ok(is_partly_merged) => is_partly_merged.then_some(keys),
             Err(fault) => return Some(Err(fault)),
@@ -267,19 +239,22 @@ impl Superblock {
             Err(fault) => return Some(Err(fault)),
         };
         // The next one's pages are written in steps.
-        let newest = generation + u64::from(partly_merged.is_some());
-        let directory = match take_directory(input, header.kind, (sequence, newest))? {
+        let newest = (sequence, generation + u64::from(partly_merged.is_some()));
+        let directory = match take_directory(input, header.kind, newest)? {
             Ok(directory) => directory,
             Err(fault) => return Some(Err(fault)),
         };
-        let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
-        taken.extend(directory.iter().flat_map(DirectoryRef::copies));
-        let sections = match take_sections(input, section_count, taken)? {
+        let others = (layers.as_slice(), directory.as_ref());
+        let sections = match take_sections(input, section_count, others)? {
             Ok(sections) => sections,
             Err(fault) => return Some(Err(fault)),
         };
         let commits = match take_commits(input, commit_count, commit_sequence)? {
             Ok(commits) => commits,
+            Err(fault) => return Some(Err(fault)),
+        };
+        let moment = match take_end(input, flags)? {
+            Ok(moment) => moment,
             Err(fault) => return Some(Err(fault)),
         };
         let superblock = Self {
@@ -292,12 +267,10 @@ impl Superblock {
             partly_merged,
             sections,
             commits,
+            moment,
         };
         if superblock.keys() != keys {
             return wrong("keys", "the sum over the layers", keys);
-        }
-        if !input.rest_is_zero() {
-            return wrong("length", "the end of the last writer", u64::MAX);
         }
         Some(superblock.check_header(header).map(|()| superblock))
     }
@@ -368,13 +341,28 @@ fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
 }
 
 fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
-    match (flags, kind) {
+    match (flags & !FLAG_MOMENT, kind) {
         (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
         (MERGING, Kind::Fingerprint) => Ok(true),
         _ => {
-            let expected = "bit 0, or in a store of fingerprints 0 and 1";
+            let expected = "bits 0 and 2, and in a store of fingerprints 1";
             wrong_field("flags", expected, flags.into())
         }
+    }
+}
+
+/// Takes the moment, which nothing may follow.
+fn take_end(input: &mut Decoder<'_>, flags: u32) -> Option<Result<u64, SuperblockFault>> {
+    let moment = match flags & FLAG_MOMENT {
+        0 => 0,
+        _ => input.u64()?,
+    };
+    if flags & FLAG_MOMENT != 0 && moment == 0 {
+        return wrong("moment", "not 0", moment);
+    }
+    match input.rest_is_zero() {
+        true => Some(Ok(moment)),
+        false => wrong("length", "the end of the last writer", u64::MAX),
     }
 }
 
@@ -415,8 +403,10 @@ fn take_directory(
 fn take_sections(
     input: &mut Decoder<'_>,
     count: u32,
-    mut taken: Vec<Range<u64>>,
+    (layers, directory): (&[Layer], Option<&DirectoryRef>),
 ) -> Option<Result<Vec<Section>, SuperblockFault>> {
+    let mut taken: Vec<Range<u64>> = layers.iter().map(Layer::numbers).collect();
+    taken.extend(directory.into_iter().flat_map(DirectoryRef::copies));
     let mut sections: Vec<Section> = Vec::with_capacity(count as usize);
     for _ in 0..count {
         let last = sections.last().map(|section| section.kind);
@@ -441,40 +431,7 @@ fn take_sections(
     Some(Ok(sections))
 }
 
-fn take_commits(
-    input: &mut Decoder<'_>,
-    count: u32,
-    highest: u64,
-) -> Option<Result<Commits, SuperblockFault>> {
-    let mut commits = Commits::new();
-    for _ in 0..count {
-        let sequence = input.u64()?;
-        let name_length = usize::from(input.u16()?);
-        let tag_length = usize::from(input.u16()?);
-        input.u32()?;
-        let name = input.bytes(name_length)?;
-        let tag = input.bytes(tag_length)?.to_vec();
-        let used = 16 + name_length + tag_length;
-        input.bytes(used.next_multiple_of(8) - used)?;
-        let name = match std::str::from_utf8(name) {
-            Ok(name) if (1..=MAX_WRITER_NAME).contains(&name.len()) => name.to_owned(),
-            _ => return wrong("writer_name", "1 to 255 bytes of UTF-8", name.len() as u64),
-        };
-        if tag.len() > MAX_TAG {
-            return wrong("tag_length", "at most 4096", tag.len() as u64);
-        }
-        if sequence > highest {
-            return wrong("commit_sequence", "at least every writer's", highest);
-        }
-        commits.insert(name, CommitEntry { sequence, tag });
-    }
-    if commits.len() != count as usize {
-        return wrong("writer_name", "each name once", count.into());
-    }
-    Some(Ok(commits))
-}
-
-fn wrong<T>(
+pub(super) fn wrong<T>(
     field: &'static str,
     expected: &'static str,
     got: u64,

@@ -114,6 +114,7 @@ prop_compose! {
         gaps in prop::collection::vec(gap_and_layer(), 1..65),
         (section, commits, label) in (section(), commits(), label()),
         end_page in FIRST_PAGE + 200..1 << 40,
+        moment in prop_oneof![Just(0), any::<u64>()],
     ) -> (Header, Superblock) {
         let mut layers: Vec<Layer> = Vec::new();
         for layer in gaps {
@@ -156,6 +157,7 @@ prop_compose! {
             partly_merged,
             sections,
             commits,
+            moment,
         };
         let mut header = header;
         if header.has_label() {

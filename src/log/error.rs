@@ -14,7 +14,9 @@ pub enum LogError {
     },
 
     /// The log's own header is damaged.
-    #[error("the log's header is damaged; restore store and log from a copy")]
+    #[error(
+        "the log's header is damaged; restore store and log from a copy, or give the log's keys up with `everseen repair`"
+    )]
     Header,
 
     /// A later version of the library wrote the log.
@@ -28,7 +30,7 @@ pub enum LogError {
 
     /// The log belongs to another store.
     #[error(
-        "the log belongs to store {got}, not to {expected}; move it away and put the right one there"
+        "the log belongs to store {got}, not to {expected}; move it away and put the right one there, or have `everseen repair` set it aside"
     )]
     Foreign {
         /// This store's id, in hexadecimal.
@@ -38,7 +40,9 @@ pub enum LogError {
     },
 
     /// The log's name and its header name different generations.
-    #[error("the log is of generation {got}, and its name says {expected}")]
+    #[error(
+        "the log is of generation {got}, and its name says {expected}; give it its own name, or have `everseen repair` set it aside"
+    )]
     WrongGeneration {
         /// The generation of its name.
         expected: u64,

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use super::LogError;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
+use crate::hash::finalise;
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
 use crate::sys::{FileId, state_of};
 
@@ -33,6 +34,8 @@ pub(crate) struct LogFile {
     pub(crate) path: PathBuf,
     pub(crate) generation: u64,
     pub(crate) salt: [u8; 16],
+    /// The moment of the superblock whose generation this log has, or 0 if it has none.
+    pub(crate) moment: u64,
     /// The CRC of the log's header. The first record names it as its predecessor's CRC.
     pub(crate) header_crc: u32,
     /// The identity of the file, where the system provides one.
@@ -45,14 +48,14 @@ impl LogFile {
         storage: &dyn Storage,
         store: &Path,
         store_id: &[u8; 16],
-        generation: u64,
+        (generation, moment): (u64, u64),
         length: u64,
     ) -> Result<Self> {
         let path = log_path(store, generation);
         let file = storage
             .create_new(&path)
             .map_err(|error| Error::io("create the log", &path, error))?;
-        let made = Self::initialise(file, path.clone(), store_id, generation, length)
+        let made = Self::initialise(file, path.clone(), store_id, (generation, moment), length)
             .and_then(|log| sync_parent(storage, &path).map(|()| log));
         if made.is_err() {
             // Nothing refers to the file yet.
@@ -65,7 +68,7 @@ impl LogFile {
         file: Arc<dyn StorageFile>,
         path: PathBuf,
         store_id: &[u8; 16],
-        generation: u64,
+        (generation, moment): (u64, u64),
         length: u64,
     ) -> Result<Self> {
         let mut salt = [0; 16];
@@ -79,6 +82,7 @@ impl LogFile {
             .bytes(store_id)
             .bytes(&salt)
             .u64(generation)
+            .u64(moment)
             .pad_to(LOG_HEADER_BYTES);
         let crc = header_checksum(&header);
         put_u32(&mut header, LOG_CRC_OFFSET, crc);
@@ -94,8 +98,18 @@ impl LogFile {
             path,
             generation,
             salt,
+            moment,
             header_crc: crc,
         })
+    }
+
+    /// Returns the moment of the store once the keys of this log are in its pages.
+    pub(crate) fn next_moment(&self) -> u64 {
+        let mixed = [0, 8].into_iter().fold(finalise(self.moment), |mixed, at| {
+            finalise(mixed.wrapping_add(u64_at(&self.salt, at)))
+        });
+        // 0 says nothing.
+        mixed.max(1)
     }
 
     /// Opens the log of a generation; returns `None` if there is none.
@@ -142,6 +156,7 @@ impl LogFile {
             path,
             generation,
             salt,
+            moment: u64_at(&header, 56),
             header_crc: crc,
         }))
     }

@@ -68,6 +68,7 @@ pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
         path: "log".into(),
         generation: 1,
         salt: [5; 16],
+        moment: 0,
         header_crc: 77,
     };
     memory.set_length(RECORDS_OFFSET).unwrap();

@@ -49,6 +49,7 @@ struct Superblock {
     sequence: u64,
     generation: u64,
     log_expected: bool,
+    moment: u64,
     layers: Vec<Layer>,
     /// Layer entries, byte for byte.
     entries: Vec<Vec<u8>>,
@@ -71,7 +72,6 @@ pub struct Reading<'a> {
     pub commits: BTreeMap<String, (u64, Vec<u8>)>,
     /// Whether a checkpoint is due.
     pub due: bool,
-    generation: u64,
     pages: BTreeMap<u64, Page>,
 }
 
@@ -107,10 +107,10 @@ impl<'a> Reading<'a> {
             logged: BTreeMap::new(),
             commits: superblock.commits.clone(),
             due: false,
-            generation: superblock.generation,
             pages: BTreeMap::new(),
         };
         reading.read_logs(&superblock, intent.is_some())?;
+        reading.refuse_strays(&superblock)?;
         if reading.due
             && let Some((_, pages)) = intent
         {
@@ -130,6 +130,9 @@ impl<'a> Reading<'a> {
             None => return Ok(()),
             Some(chain) => chain?,
         };
+        if ![0, superblock.moment].contains(&first.moment) {
+            return Err("OtherMoment");
+        }
         let Some(cut) = first.cut() else {
             if begun {
                 return Err("Unsealed");
@@ -153,13 +156,49 @@ impl<'a> Reading<'a> {
         }
         self.due = true;
         let last = u32_at(cut, 0) & 1 != 0;
+        let next_moment = first.next_moment;
         self.chains.insert(generation, first);
         if !last {
             let second = self.chain(generation + 1).ok_or("Missing")??;
+            if ![0, next_moment].contains(&second.moment) {
+                return Err("OtherMoment");
+            }
             if second.is_cut() {
                 return Err("Nonsense");
             }
             self.chains.insert(generation + 1, second);
+        }
+        Ok(())
+    }
+
+    /// Refuses logs beside those that count that no crash can have left.
+    fn refuse_strays(&self, superblock: &Superblock) -> Result<(), &'static str> {
+        let generation = superblock.generation;
+        let numbers = self.image.0.keys().filter_map(|name| name.rsplit_once('.'));
+        for number in numbers.filter_map(|(_, number)| number.parse::<u64>().ok()) {
+            let log = self.image.log(number).unwrap_or_default();
+            if number == generation || self.chains.contains_key(&number) || is_strange(log) {
+                continue;
+            }
+            let first = self.chains.get(&generation);
+            let is_unused = first.is_some() && number == generation + 1;
+            let fits = |chain: &Chain| match first {
+                Some(first) if is_unused => [0, first.next_moment].contains(&chain.moment),
+                _ => {
+                    number + 1 == generation
+                        && (chain.next_moment == superblock.moment
+                            || chain.moment == 0 && superblock.moment == 0)
+                }
+            };
+            // Of a log that does not count, the header alone is looked at.
+            let head = &log[..log.len().min(4096)];
+            match Chain::read(head, &self.image.store()[112..128], number) {
+                Err("Foreign") => return Err("LeftoverLog"),
+                Err(_) if is_unused || number + 1 == generation => {}
+                Err(_) => return Err("LeftoverLog"),
+                Ok(chain) if fits(&chain) => {}
+                Ok(_) => return Err("OtherMoment"),
+            }
         }
         Ok(())
     }
@@ -169,30 +208,10 @@ impl<'a> Reading<'a> {
         Some(Chain::read(file, &self.image.store()[112..128], generation))
     }
 
-    /// Whether a log that does not count is another store's.
-    pub fn has_foreign_log(&self) -> bool {
-        let (mine, theirs) = (112..128, 16..32);
-        let own = self.image.store()[mine].to_vec();
-        let logs = self.image.0.iter().filter(|(name, _)| *name != STORE);
-        logs.into_iter()
-            .any(|(_, log)| log.get(theirs.clone()).is_some_and(|id| *id != own))
-    }
-
-    /// Whether there is a log that no crash can have left: a writer refuses to begin beside it.
-    pub fn has_later_log(&self) -> bool {
-        let last = self.generation + u64::from(!self.chains.is_empty());
-        let numbers = self.image.0.keys().filter_map(|name| name.rsplit_once('.'));
-        let mut numbers = numbers.filter_map(|(_, number)| number.parse::<u64>().ok());
-        numbers.any(|number| number > last)
-    }
-
     /// Whether a log does not look like one any more: it is not removed then, and in the way.
     pub fn has_strange_log(&self) -> bool {
         let mut logs = self.image.0.iter().filter(|(name, _)| *name != STORE);
-        logs.any(|(_, log)| {
-            let blank = log.iter().take(4096).all(|byte| *byte == 0);
-            !blank && !log.starts_with(b"EVERSLOG")
-        })
+        logs.any(|(_, log)| is_strange(log))
     }
 
     fn take_logs(&mut self) {
@@ -312,6 +331,11 @@ impl Layer {
     }
 }
 
+fn is_strange(log: &[u8]) -> bool {
+    let blank = log.iter().take(4096).all(|byte| *byte == 0);
+    !blank && !log.starts_with(b"EVERSLOG")
+}
+
 /// The CRC of a page of a store that begins with this header.
 fn page_crc(header: &[u8], number: u64, page: &[u8]) -> u32 {
     let mut hasher = crc32fast::Hasher::new();
@@ -397,6 +421,10 @@ impl Superblock {
             sequence: u64_at(bytes, 16),
             generation: u64_at(bytes, 24),
             log_expected: u32_at(bytes, 304) & 1 != 0,
+            moment: match u32_at(bytes, 304) & 4 {
+                0 => 0,
+                _ => u64_at(bytes, at),
+            },
             layers: entries.iter().map(layer).collect(),
             entries,
             commits,

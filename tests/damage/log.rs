@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::support::forge::{u32_at, u64_at};
 use crate::support::log::{COMMIT, CUT, INSERT, OPEN, header_crc, record_crc};
+use crate::support::numbers::finalise;
 
 const RECORDS: usize = 4096;
 const RECORD_HEADER: usize = 24;
@@ -33,6 +34,11 @@ pub struct Chain {
     pub records: Vec<Record>,
     /// Where they end.
     pub end: usize,
+    pub generation: u64,
+    /// The store's moment that the log was begun at.
+    pub moment: u64,
+    /// The store's moment once its keys are in the pages.
+    pub next_moment: u64,
 }
 
 impl Chain {
@@ -54,6 +60,9 @@ impl Chain {
         let mut chain = Self {
             records: Vec::new(),
             end: RECORDS,
+            generation,
+            moment: u64_at(file, 56),
+            next_moment: next_moment(u64_at(file, 56), &file[32..48]),
         };
         let mut previous = u32_at(file, 12);
         while !chain.is_cut()
@@ -130,6 +139,11 @@ impl Chain {
         }
         Ok(())
     }
+}
+
+fn next_moment(moment: u64, salt: &[u8]) -> u64 {
+    let mixed = finalise(finalise(moment).wrapping_add(u64_at(salt, 0)));
+    finalise(mixed.wrapping_add(u64_at(salt, 8))).max(1)
 }
 
 /// The record at a place, whatever the one before it.

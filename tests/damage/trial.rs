@@ -203,10 +203,6 @@ impl Trial<'_> {
     fn read(&self, when: &str) -> Result<(), String> {
         let store = match self.options.open_read_only(self.path) {
             Ok(store) => store,
-            // The store has come to the generation of a log that is another one's.
-            Err(error) if self.grown && name_of(&error) == "Foreign" => {
-                return self.allow(Err(error), when);
-            }
             Err(error) => return Err(format!("not opened {when}: {error:?}")),
         };
         self.ask(&store, when)?;
@@ -341,9 +337,6 @@ impl Trial<'_> {
         };
         match cause.as_str() {
             "PageDamaged" => self.has_damage(),
-            // It lies where a later log must go.
-            "Foreign" => self.reading.has_foreign_log(),
-            "LeftoverLog" => self.reading.has_later_log() || self.reading.has_foreign_log(),
             "InTheWay" => self.reading.has_strange_log(),
             _ => false,
         }

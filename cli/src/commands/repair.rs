@@ -12,14 +12,17 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Repair;
+use crate::output::escaped::Escaped;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 
 /// Repair a damaged store as far as possible
 ///
-/// Restores a damaged header or superblock from its copies, and cuts off a log where a record is damaged. The keys of a
-/// damaged page are unknown: choose what they become. No process may have the store open. If you may need what is lost,
-/// copy the store and its logs first.
+/// Restores a damaged header or superblock from its copies, and cuts off a log where a record is damaged. A log that does
+/// not belong to the store file (because the file was replaced by a copy of another moment, or the log is of another
+/// store) or whose header is damaged is set aside: it gets a name that ends in `-aside`, and the store goes on without
+/// its keys. The keys of a damaged page are unknown: choose what they become. No process may have the store open. If you
+/// may need what is lost, copy the store and its logs first.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -68,6 +71,8 @@ struct Json {
     rolled_back: bool,
     log_missing: bool,
     log_bytes: u64,
+    /// Logs that do not belong to the store file, by the names that they have now.
+    set_aside: Vec<String>,
     exemptions: u64,
     sample: bool,
     pages: Vec<JsonDamage>,
@@ -86,6 +91,11 @@ impl From<&RepairReport> for Json {
             rolled_back: report.rolled_back,
             log_missing: report.log_missing,
             log_bytes: report.log_bytes,
+            set_aside: report
+                .set_aside
+                .iter()
+                .map(|log| log.display().to_string())
+                .collect(),
             exemptions: report.exemptions,
             sample: report.sample,
             pages: report.pages.iter().map(JsonDamage::from).collect(),
@@ -118,6 +128,13 @@ fn text(report: &RepairReport, fate: &str) -> String {
             text,
             "{} cut off a damaged log: keys in them are lost",
             bytes(report.log_bytes)
+        );
+    }
+    for log in &report.set_aside {
+        let _ = writeln!(
+            text,
+            "{} was set aside: it does not fit the store file, and its keys are in no store now",
+            Escaped(log.display())
         );
     }
     if report.sample {

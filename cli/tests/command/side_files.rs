@@ -2,6 +2,7 @@
 //! replaced or removed.
 #![cfg(target_os = "linux")]
 
+mod moments;
 mod moved;
 
 use std::ffi::OsStr;

@@ -176,6 +176,8 @@ class RepairReport:
     log_missing: bool
     log_bytes: int
     """Bytes cut off from logs."""
+    set_aside: list[str]
+    """Logs that do not belong to the store file, or whose header is damaged, by the names that they have now."""
     exemptions: int
     sample: bool
     pages: list[Damage]
@@ -191,6 +193,7 @@ class RepairReport:
             self.rolled_back,
             self.log_missing,
             self.log_bytes,
+            self.set_aside,
             self.exemptions,
             self.sample,
             self.pages,

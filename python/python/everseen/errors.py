@@ -87,6 +87,10 @@ class LeftoverLogError(EverseenError):
     """Beside the store lies a log with keys of another store that had this name."""
 
 
+class OtherMomentError(EverseenError):
+    """Beside the store lies a log of another moment: the store file was replaced by an older or a newer copy."""
+
+
 class ManyNamesError(EverseenError):
     """The store's file has several names (hard links), and only one may be written to."""
 

@@ -3,6 +3,7 @@
 //! Verifying and repairing an open store hold checkpoints off; an offline repair needs the store to itself.
 
 pub(crate) mod fullness;
+mod log_repair;
 pub(crate) mod offline_repair;
 pub(crate) mod repair;
 pub(crate) mod segments;

@@ -7,7 +7,7 @@ use std::path::Path;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
 use crate::file::{FormatError, Header, Layer, Section, SectionKind, Superblock};
-use crate::log::{Cut, LogError, LogFile, LogWriter, log_path};
+use crate::log::{LogError, log_path};
 use crate::page::{self, PAGE_BYTES};
 use crate::store::check::repair::{RepairReport, Repairer};
 use crate::store::check::verify::MOST_LISTED;
@@ -15,16 +15,11 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::store::coordination::place::Place;
-use crate::store::generation::log_summary::scan;
-use crate::store::open::handle::{check_exists, open_inside};
-use crate::store::open::session::Session;
+use crate::store::open::handle::check_exists;
 use crate::store::storefile::meta::identify;
 use crate::store::storefile::meta::section_error;
 use crate::store::storefile::page_scan::Pages;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
-
-/// The limit on how often logs are truncated: there are two, and each is truncated once.
-const CUTS: usize = 4;
 
 pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
     check_exists(options, path)?;
@@ -49,6 +44,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
         header: repair.header()?,
         ..RepairReport::default()
     };
+    repair.set_aside_unfit(&mut report)?;
     repair.superblocks(&mut report, on)?;
     let store = repair.open(&gate, &mut report)?;
     // Closing needs the open/close lock.
@@ -69,15 +65,15 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
     Ok(report)
 }
 
-struct Repair<'a> {
-    options: &'a Options,
-    place: &'a Place,
-    path: &'a Path,
-    file: &'a dyn StorageFile,
+pub(super) struct Repair<'a> {
+    pub(super) options: &'a Options,
+    pub(super) place: &'a Place,
+    pub(super) path: &'a Path,
+    pub(super) file: &'a dyn StorageFile,
 }
 
 impl Repair<'_> {
-    fn length(&self) -> Result<u64> {
+    pub(super) fn length(&self) -> Result<u64> {
         let length = self.file.length();
         length.map_err(|error| Error::io("measure", self.path, error))
     }
@@ -94,14 +90,14 @@ impl Repair<'_> {
         synced.map_err(|error| Error::sync("sync the repair of", self.path, error))
     }
 
-    fn exists(&self, generation: u64) -> Result<bool> {
+    pub(super) fn exists(&self, generation: u64) -> Result<bool> {
         let log = log_path(self.path, generation);
         let there = self.options.storage.exists(&log);
         there.map_err(|error| Error::io("look for the log", &log, error))
     }
 
     /// Returns as much of the first page as there is.
-    fn read_header(&self) -> Result<Vec<u8>> {
+    pub(super) fn read_header(&self) -> Result<Vec<u8>> {
         let mut page = vec![0; self.length()?.min(PAGE_BYTES as u64) as usize];
         self.read(&mut page, 0)?;
         Ok(page)
@@ -163,6 +159,7 @@ impl Repair<'_> {
                 });
             }
             superblock.generation += 1;
+            superblock.moment = self.moment_of(superblock.generation, &meta.header)?;
             superblock.partly_merged = None;
             superblock.log_expected = self.exists(superblock.generation)?;
             for layer in &mut superblock.layers {
@@ -264,96 +261,5 @@ impl Repair<'_> {
         let keys = keys * layer.pages as f64 / pages.max(1) as f64;
         // Zero would mean that look-ups could skip the layer.
         Ok((keys as u64).max(written.min(1)))
-    }
-
-    /// Opens the store, which moves the keys of its logs into the pages.
-    fn open(&self, gate: &OpenCloseLock, report: &mut RepairReport) -> Result<Session> {
-        for _ in 0..CUTS {
-            match open_inside(self.options, self.place, gate).map_err(Error::from) {
-                Err(Error::Log {
-                    path,
-                    source: LogError::Damaged { offset, .. },
-                }) => report.log_bytes += self.cut_off(&path, offset)?,
-                // What the damage took from its end was the record that closed it.
-                Err(Error::Log {
-                    source: LogError::Unsealed { .. },
-                    ..
-                }) if self.is_partly_merged()? => self.close_log()?,
-                Err(Error::Log {
-                    source: LogError::Missing { generation },
-                    ..
-                }) if !report.log_missing => {
-                    self.begin_anew(generation)?;
-                    report.log_missing = true;
-                }
-                outcome => return outcome,
-            }
-        }
-        Ok(open_inside(self.options, self.place, gate)?)
-    }
-
-    fn is_partly_merged(&self) -> Result<bool> {
-        let (_, meta) = identify(self.options, self.path, true)?;
-        Ok(meta.superblock.partly_merged.is_some())
-    }
-
-    /// Closes the log that a checkpoint has merged in part, where it ends now, so that the rest is merged too.
-    fn close_log(&self) -> Result<()> {
-        let (_, meta) = identify(self.options, self.path, true)?;
-        let (generation, id) = (meta.superblock.generation, &meta.header.store_id);
-        let storage = &*self.options.storage;
-        let Some(log) = LogFile::open(storage, self.place, id, generation, true)? else {
-            return Ok(());
-        };
-        let mut found = scan(&log, &meta.header)?;
-        let mut writer = LogWriter {
-            log: &log,
-            at: &mut found.end,
-            scratch: &mut Vec::new(),
-        };
-        let cut = Cut {
-            last: !self.exists(generation + 1)?,
-            layer_index: 0,
-            layer: None,
-        };
-        writer.cut(found.handle, &cut)?;
-        let synced = log.file.sync();
-        synced.map_err(|error| Error::sync("sync the log", &log.path, error))
-    }
-
-    /// Creates an empty log where one is missing, so that the previous log, which is closed and whole, can be settled.
-    fn begin_anew(&self, generation: u64) -> Result<()> {
-        let page = self.read_header()?;
-        let header = Header::decode(&page, self.length()?).map_err(|source| Error::Format {
-            path: self.path.to_owned(),
-            source,
-        })?;
-        let storage = &*self.options.storage;
-        LogFile::create(storage, self.path, &header.store_id, generation, 0).map(drop)
-    }
-
-    /// Ends a log where a damaged record begins. The records after it can't be trusted without it, so zeros overwrite
-    /// them.
-    fn cut_off(&self, log: &Path, offset: u64) -> Result<u64> {
-        let failed = |error| Error::io("cut off", log, error);
-        let file = self.options.storage.open(log, true).map_err(failed)?;
-        let length = file.length().map_err(failed)?;
-        let zeros = vec![0; 1 << 16];
-        let mut at = offset;
-        while at < length {
-            // A hole reads as zeros, and may be of any length.
-            let data = file.next_data(at).map_err(failed)?;
-            if data.is_empty() {
-                break;
-            }
-            at = at.max(data.start.min(length));
-            let length = length.min(data.end);
-            let part = (length - at).min(zeros.len() as u64) as usize;
-            write_all_at(&*file, &zeros[..part], at).map_err(failed)?;
-            at += part as u64;
-        }
-        let synced = file.sync();
-        synced.map_err(|error| Error::sync("sync the log", log, error))?;
-        Ok(length - offset)
     }
 }

@@ -1,5 +1,6 @@
 //! Repairing the pages of an open store.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
@@ -35,6 +36,9 @@ pub struct RepairReport {
     pub log_missing: bool,
     /// Bytes truncated from the logs because a record before them is damaged. The keys in them are lost.
     pub log_bytes: u64,
+    /// Logs that do not belong to the store file, or whose header is damaged, by the names that they have now. They may be
+    /// the only place that has their keys.
+    pub set_aside: Vec<PathBuf>,
     /// Keys that a section of [exemptions](crate::Store::exempt) listed, where that section was damaged, or older than
     /// the pages, and was given up. They are seen again if the pages hold them.
     pub exemptions: u64,

@@ -346,6 +346,7 @@ fn superblock_after(
         directory: None,
         partly_merged: None,
         sections: Vec::new(),
+        moment: log.next_moment(),
     })
 }
 

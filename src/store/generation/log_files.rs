@@ -34,10 +34,16 @@ impl LogFiles {
         })
     }
 
-    pub(crate) fn create(&self, generation: u64, length: u64) -> Result<Arc<LogFile>> {
+    /// Creates the log of a generation that begins at a moment of the store.
+    pub(crate) fn create(
+        &self,
+        (generation, moment): (u64, u64),
+        length: u64,
+    ) -> Result<Arc<LogFile>> {
         let storage = &*self.storage;
         let id = &self.store_id;
-        let create = || LogFile::create(storage, &self.place, id, generation, length).map(Arc::new);
+        let numbers = (generation, moment);
+        let create = || LogFile::create(storage, &self.place, id, numbers, length).map(Arc::new);
         match create() {
             // An abandoned rotation created this log, never used it, and could not remove it.
             Err(Error::Io { source, .. }) if source.kind() == ErrorKind::AlreadyExists => {

@@ -199,6 +199,7 @@ pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
         partly_merged: None,
         sections: Vec::new(),
         commits: Commits::new(),
+        moment: 0,
     }
 }
 

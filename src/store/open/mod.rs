@@ -10,3 +10,4 @@ pub(crate) mod handle;
 pub(crate) mod like;
 pub(crate) mod recover;
 pub(crate) mod session;
+pub(crate) mod strays;

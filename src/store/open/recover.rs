@@ -23,6 +23,7 @@ use crate::store::generation::buffer_pool::make_buffer;
 use crate::store::generation::count_stream::for_each_operation;
 use crate::store::generation::hash_stream::{for_each_change, for_each_committed};
 use crate::store::generation::log_summary::{LogSummary, scan};
+use crate::store::open::strays::StrayLogs;
 use crate::store::storefile::meta::{Meta, room_after};
 use crate::store::storefile::store_file::{StoreFile, write_superblock};
 use crate::store::view::ViewCell;
@@ -164,14 +165,26 @@ struct Recovery<'a> {
 impl Recovery<'_> {
     fn run(&self) -> Result<Recovered> {
         let recovered = self.read()?;
+        self.strays().refuse(&recovered)?;
         if self.write {
             let generation = self.meta.superblock.generation;
             // Its checkpoint was done, but the removal of its name was not yet durable.
             self.remove_log(generation - 1)?;
-            let is_none = recovered.sealed.is_none() && recovered.active.is_none();
-            self.refuse_later_logs(generation + u64::from(!is_none))?;
+            if recovered.sealed.is_none() && recovered.active.is_some() {
+                // A rotation created it but did not get as far as closing this one: it never counted.
+                self.remove_log(generation + 1)?;
+            }
         }
         Ok(recovered)
+    }
+
+    fn strays(&self) -> StrayLogs<'_> {
+        StrayLogs {
+            options: self.options,
+            place: self.place,
+            meta: self.meta,
+            write: self.write,
+        }
     }
 
     fn read(&self) -> Result<Recovered> {
@@ -180,14 +193,12 @@ impl Recovery<'_> {
         let Some(first) = self.open_first(generation)? else {
             return self.outcome(None, None, generation);
         };
+        self.strays()
+            .expect_moment(&first, self.meta.superblock.moment)?;
         let first = self.scan(first)?;
         let Some(cut) = first.scan.cut.clone() else {
             self.expect_no_checkpoint(&first)?;
             self.expect_no_commits_after(&first)?;
-            if self.write {
-                // A rotation created it but did not get as far as closing this one: it never counted.
-                self.remove_log(generation + 1)?;
-            }
             return self.outcome(None, Some(first), generation);
         };
         if !first.scan.fits(&cut, self.meta) {
@@ -200,24 +211,13 @@ impl Recovery<'_> {
         let Some(second) = self.open_log(generation + 1)? else {
             return Err(self.missing(generation + 1));
         };
+        self.strays()
+            .expect_moment(&second, first.log.next_moment())?;
         let second = self.scan(second)?;
         if second.scan.cut.is_some() {
             return Err(second.nonsense("it is closed, and the log before it is still there"));
         }
         self.outcome(Some(first), Some(second), generation + 1)
-    }
-
-    /// Refuses to begin beside a log that no crash of this store can have left, and whose name this store would
-    /// eventually need. Such a log belongs to a store that this file has replaced. `last` is the last generation that
-    /// may have a log.
-    fn refuse_later_logs(&self, last: u64) -> Result<()> {
-        for number in self.place.numbers("-log.")? {
-            let path = log_path(self.place, number);
-            if number > last && self.place.is_ours(&path, number)? {
-                return Err(Error::LeftoverLog { path });
-            }
-        }
-        Ok(())
     }
 
     fn outcome(
@@ -286,10 +286,6 @@ impl Recovery<'_> {
     fn remove_log(&self, generation: u64) -> Result<()> {
         let storage: &dyn Storage = &*self.options.storage;
         let path = log_path(self.place, generation);
-        let id = &self.meta.header.store_id;
-        if LogFile::is_of_another(storage, self.place, id, generation) {
-            return Err(Error::LeftoverLog { path });
-        }
         let failed = |error| Error::io("remove a log whose keys are in the pages", &path, error);
         if storage.exists(&path).map_err(failed)? {
             match storage.remove(&path) {

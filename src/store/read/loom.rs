@@ -92,6 +92,7 @@ impl Store {
                 partly_merged: None,
                 sections: Vec::new(),
                 commits: Default::default(),
+                moment: 0,
             }
         };
         let shared = Coordination::private().unwrap();

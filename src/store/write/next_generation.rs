@@ -76,7 +76,7 @@ impl WriteGuard<'_> {
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
         self.writer.buffers.fill(&active)?;
-        let log = self.first_log(active.number())?;
+        let log = self.first_log(active.number(), self.view.superblock.moment)?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,
             log_expected: true,
@@ -109,20 +109,20 @@ impl WriteGuard<'_> {
     }
 
     /// Returns the log to begin with: a new one, or one whose creator died before using it.
-    fn first_log(&self, number: u64) -> Result<Arc<LogFile>> {
+    fn first_log(&self, number: u64, moment: u64) -> Result<Arc<LogFile>> {
         let Writer { file, logs, .. } = *self.writer;
         let storage = &*self.writer.options.storage;
         let store_id = &file.header.store_id;
         match LogFile::open(storage, &file.place, store_id, number, true) {
             Ok(Some(log)) => self.check_unused(log).map(Arc::new),
-            Ok(None) => logs.create(number, LEAST_LOG_BYTES),
+            Ok(None) => logs.create((number, moment), LEAST_LOG_BYTES),
             // Its creation was interrupted.
             Err(Error::Log {
                 source: LogError::Header,
                 ..
             }) => {
                 logs.remove_unused(number)?;
-                logs.create(number, LEAST_LOG_BYTES)
+                logs.create((number, moment), LEAST_LOG_BYTES)
             }
             Err(error) => Err(error),
         }
@@ -164,7 +164,7 @@ impl WriteGuard<'_> {
         let mut next_end = LogEnd::default();
         if !cut.last {
             let length = self.local.end.end.clamp(LEAST_LOG_BYTES, MOST_LOG_BYTES);
-            let next = logs.create(made.number(), length)?;
+            let next = logs.create((made.number(), log.next_moment()), length)?;
             let path = next.path.clone();
             let begun = self.begin_log(made, next, carried);
             if begun.is_err() {

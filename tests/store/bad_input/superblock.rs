@@ -196,8 +196,8 @@ fn fields_out_of_their_range_with_a_right_checksum() {
         SuperblockFault::Length { got: length },
     );
     let max = u64::from(u32::MAX);
-    let flags = "bit 0, or in a store of fingerprints 0 and 1";
-    for wrong in [2, 3, 4] {
+    let flags = "bits 0 and 2, and in a store of fingerprints 1";
+    for wrong in [2, 3, 6, 8] {
         forged(&path, 304, &[wrong], field("flags", flags, wrong.into()));
     }
     forged(&path, 316, &[9], field("section_count", "at most 8", 9));

@@ -78,7 +78,7 @@ fn marks_and_deltas_are_as_documented() {
         }
         assert_eq!(layout.number(mark, "digest"), digest(file, &layers(newest)));
         assert_eq!(mark[56..], [0; 40]);
-        assert_eq!(superblock.number(newest, "flags"), 0);
+        assert_eq!(superblock.number(newest, "flags") & !4, 0);
     }
 
     let table = Layout::of("Deltas");
@@ -116,10 +116,11 @@ fn marks_and_deltas_are_as_documented() {
     };
     write!(
         text,
-        "\nits superblock, {length} bytes, begins  {}\nits only page begins  {}\nits end mark  {}\n```\n",
-        hex(&bytes[96..112]),
+        "\nits superblock, {length} bytes, begins  {}  (its crc differs: the moment is random)\n\
+         its only page begins  {}\nits end mark begins  {}\n```\n",
+        hex(&bytes[96..104]),
         hex(&record[..24]),
-        hex(end)
+        hex(&end[..12])
     )
     .unwrap();
     check_block("delta", &text);

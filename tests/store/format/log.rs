@@ -149,7 +149,7 @@ fn log_of(kind: Kind) {
     assert_eq!(head.bytes(&log, "store_id"), id);
     assert_ne!(head.bytes(&log, "salt"), [0; 16]);
     assert_eq!(head.number(&log, "generation"), 1);
-    assert_eq!(head.number(&log, "reserved"), 0);
+    assert_eq!(head.number(&log, "moment"), 0);
     assert!(log[64..4096].iter().all(|byte| *byte == 0));
 
     let records = chain(&log);

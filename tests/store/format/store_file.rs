@@ -118,7 +118,8 @@ pub(crate) fn check_superblock(path: &Path, stats: &Stats) {
     assert_eq!(get("generation"), stats.generation);
     assert_eq!(layout.bytes(bytes, "header"), &file[..256]);
     assert_eq!(get("keys"), stats.keys);
-    assert_eq!(get("flags"), 0);
+    let has_moment = get("generation") > 1;
+    assert_eq!(get("flags"), if has_moment { 4 } else { 0 });
     assert_eq!(get("layer_count"), stats.layers.len() as u64);
     assert_eq!(get("writer_count"), stats.commits.len() as u64);
     assert_eq!(get("section_count"), u64::from(stats.exempt > 0));
@@ -179,6 +180,10 @@ pub(crate) fn check_superblock(path: &Path, stats: &Stats) {
         let rest = &bytes[at + 16..];
         assert!(rest.starts_with(&[name, tag].concat()));
         at += (16 + name.len() + tag.len()).next_multiple_of(8);
+    }
+    if has_moment {
+        assert!(bytes[at..at + 8].iter().any(|byte| *byte != 0));
+        at += 8;
     }
     assert_eq!(at, bytes.len());
 }

@@ -9,5 +9,6 @@ mod foreign;
 mod leftovers;
 mod links;
 mod modes;
+mod moments;
 mod moved;
 mod old_builds;

@@ -20,7 +20,7 @@ fn a_delta_is_the_pages_touched_and_less_than_a_page_beside() {
     assert!(made.pages < whole.pages / 4);
     let beside_pages = made.bytes - made.pages * 4096;
     // The header, the superblock as it is without padding, and the end mark.
-    assert_eq!(beside_pages, 96 + 384 + 16);
+    assert_eq!(beside_pages, 96 + 392 + 16);
     assert_eq!(delta.metadata().unwrap().len(), made.bytes);
 }
 

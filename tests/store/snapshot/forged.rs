@@ -84,7 +84,7 @@ fn every_changed_byte_and_every_cut_is_noticed() {
 fn notices_each_byte_and_cut(forge: &Forge) {
     let length = forge.bytes.len();
     // Of pages some bytes, of the rest all.
-    let pages = HEADER + 384..length - 16;
+    let pages = HEADER + 392..length - 16;
     for at in (0..length).filter(|at| !pages.contains(at) || at % 97 == 0) {
         let mut forged = forge.bytes.clone();
         forged[at] ^= 0x10;
@@ -173,7 +173,7 @@ fn each_field_out_of_range_has_its_error() {
         ),
         "{wrong:?}"
     );
-    let first = HEADER + 384;
+    let first = HEADER + 392;
     let number = |value: u64| match forge.refused_with(first, &value.to_le_bytes()) {
         DeltaError::Field { field, got, .. } => (field, got),
         other => panic!("{other:?}"),

@@ -6,7 +6,7 @@ use super::forged::{Forge, HEADER, seal, u64_at};
 use crate::support::forge::page_crc;
 
 /// Where the pages of the delta lie: the directory's, and behind it the only segment's.
-const DIRECTORY: usize = HEADER + 384;
+const DIRECTORY: usize = HEADER + 392;
 const SEGMENT: usize = DIRECTORY + 4096;
 /// The only entry of the directory, and fields of it.
 const ENTRY: usize = DIRECTORY + 16;
