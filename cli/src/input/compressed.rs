@@ -82,6 +82,11 @@ fn guess(head: &[u8]) -> Guess {
     guess
 }
 
+/// Returns whether a file that begins so is compressed.
+pub fn is_compressed(head: &[u8]) -> bool {
+    matches!(guess(head), Guess::Compressed(_))
+}
+
 /// Counts the bytes that were read as they lie in the inputs, once one of these turned out to be compressed.
 #[derive(Default)]
 pub struct Meter {

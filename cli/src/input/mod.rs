@@ -17,13 +17,13 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
+use everseen::Store;
 use everseen::hash::KeyHasher;
-use everseen::{FileKind, Store};
 
 use crate::error::CliError;
 use crate::input::compressed::{Format, Meter};
 use crate::input::feed::{Event, Feed, thread_failed};
-use crate::input::own_files::Purpose;
+use crate::input::own_files::{Found, Purpose};
 use crate::input::reading::Reading;
 use crate::input::record_blocks::{Block, SplitError, Splitter};
 use crate::input::urls::{Keying, Strays, Urls};
@@ -96,7 +96,7 @@ struct Source {
     origin: Origin,
     metadata: Metadata,
     /// What file of Everseen it is, if it is a regular file.
-    kind: Option<FileKind>,
+    found: Option<Found>,
 }
 
 impl Source {
@@ -147,9 +147,11 @@ impl Input {
         let own = self
             .sources
             .iter()
-            .find_map(|source| Some((source, source.kind?)));
+            .find_map(|source| Some((source, source.found?)));
         match own {
-            Some((source, kind)) => Err(self.purpose.refusal(source.path(), kind, None)),
+            Some((source, Found { kind, format })) => {
+                Err(self.purpose.refusal(source.path(), kind, format))
+            }
             None => Ok(()),
         }
     }
@@ -193,7 +195,11 @@ impl Input {
             .total
             .zip(place)
             .map(|(sum, place)| sum + metadata.len().saturating_sub(place));
-        let kind = place.and_then(|place| own_files::kind_at(&file, place));
+        let found = match (place, is_stdin) {
+            (Some(_), false) => own_files::found_in(&file, path, self.decompress),
+            (Some(place), true) => own_files::kind_at(&file, place).map(Found::plain),
+            (None, _) => None,
+        };
         let origin = if metadata.is_file() && !is_stdin {
             Origin::Path(path.to_owned())
         } else {
@@ -204,7 +210,7 @@ impl Input {
             raw_name: raw_name.to_owned(),
             origin,
             metadata,
-            kind,
+            found,
         });
         Ok(())
     }

@@ -4,11 +4,12 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use everseen::FileKind;
 
 use crate::error::CliError;
-use crate::input::compressed::{Format, Stream};
+use crate::input::compressed::{self, Format, Stream};
 use crate::input::{STDIN, unreadable};
 use crate::process::handle;
 
@@ -34,7 +35,10 @@ impl Purpose {
             name: name.unwrap_or(STDIN).to_owned(),
             kind,
             format,
-            meant: self.meant(name, kind),
+            meant: match format {
+                None => self.meant(name, kind),
+                Some(_) => "decompress it to use it as one".to_owned(),
+            },
         }
     }
 
@@ -121,13 +125,42 @@ fn kind_of(path: &Path) -> Option<FileKind> {
 
 /// Returns what a regular file of Everseen is whose bytes begin at `place`.
 pub fn kind_at(file: &File, place: u64) -> Option<FileKind> {
-    let mut head = [0; FileKind::HEAD_BYTES];
-    for length in (8..=FileKind::HEAD_BYTES).rev() {
-        if handle::read_at(file, &mut head[..length], place).is_ok() {
-            return FileKind::of(&head[..length]);
-        }
+    FileKind::of(&head_at(file, place))
+}
+
+/// Returns the first bytes of a regular file that begins at `place`.
+fn head_at(file: &File, place: u64) -> Vec<u8> {
+    let mut head = vec![0; FileKind::HEAD_BYTES];
+    while !head.is_empty() && handle::read_at(file, &mut head, place).is_err() {
+        head.pop();
     }
-    None
+    head
+}
+
+/// What a file of Everseen is, and how it is packed.
+#[derive(Clone, Copy)]
+pub struct Found {
+    pub kind: FileKind,
+    pub format: Option<Format>,
+}
+
+impl Found {
+    pub fn plain(kind: FileKind) -> Self {
+        Found { kind, format: None }
+    }
+}
+
+/// Returns what a regular file of Everseen is that was opened by its name, or is packed in one.
+pub fn found_in(file: &File, path: &Path, decompress: bool) -> Option<Found> {
+    let head = head_at(file, 0);
+    if !decompress || !compressed::is_compressed(&head) {
+        return FileKind::of(&head).map(Found::plain);
+    }
+    // What can't be decompressed is reported in its turn.
+    let again = File::open(path).ok()?;
+    let Stream { format, bytes } = compressed::open(again, true, &Arc::default()).ok()?;
+    let kind = look(bytes).ok()?.kind?;
+    Some(Found { kind, format })
 }
 
 /// A stream whose first bytes were looked at.

@@ -158,8 +158,11 @@ fn standard_input_and_compressed_data_are_looked_at_too() {
     assert!(gzip.wait().expect("it ran").success());
     lab.run(&["add", "mon.ever", "urls.txt", "tue.gz"])
         .expect_error(
-            "tue.gz: is gzip data of an Everseen store, not a list of lines; `everseen union",
+            "tue.gz: is gzip data of an Everseen store, not a list of lines; decompress it to use it as one",
         );
+    lab.run(&["dedup", "new.ever", "tue.gz"])
+        .expect_error("tue.gz: is gzip data of an Everseen store");
+    assert!(!lab.path("new.ever").exists());
     // Without its name, and its bytes as they are.
     lab.run(&["add", "--no-decompress", "mon.ever", "tue.gz"])
         .expect(0);

@@ -135,6 +135,9 @@ fn a_file_that_is_not_the_one_before_is_refused_and_left_alone() {
     fs::copy(lab.path("kept"), lab.path("other")).expect("a copy");
     dedup("other").expect_error("it is a copy of out, whose last lines");
     fs::copy(lab.path("kept"), lab.path("out")).expect("a copy");
+    dedup("out")
+        .expect_error("it is another file, which may have been restored from a copy; keep all");
+    lab.write("out", &vec![b'x'; whole.len()]);
     refused("it is another file");
     lab.write("out", b"");
     refused("it has 0 bytes, where");

@@ -28,6 +28,7 @@ pub enum Rest {
 
 const OLDER_STORE: &str =
     "the file's last run is unknown to this store, which may have been restored from a copy";
+const OTHER_FILE: &str = "it is another file";
 const OTHER_STORE: &str = "runs with another store, or another copy of it, wrote to it since";
 const NO_NOTE: &str = "the file does not say that its last run was cut off, so this store may have been restored from a \
                        copy, or another one wrote to the file since";
@@ -118,8 +119,12 @@ impl Known {
 fn rest_of_unfinished(tag: &Tag, now: &Standing, found: Option<&Note>, own: &Note) -> Rest {
     let length = tag.standing.length;
     // Of another file, nothing was committed.
-    if now.length <= length || !tag.standing.is_same_file(now.id) {
+    let is_same = tag.standing.is_same_file(now.id);
+    if now.length <= length || !is_same && length == 0 {
         return Rest::Nothing;
+    }
+    if !is_same {
+        return Rest::Unknown(OTHER_FILE);
     }
     let Some(found) = found else {
         return Rest::Unknown(NO_NOTE);

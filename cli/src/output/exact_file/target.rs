@@ -234,7 +234,7 @@ impl Target {
         let failed = |error| CliError::of_output(&self.path, error);
         let length = file.metadata().map_err(failed)?.len();
         if let Some(tag) = known.unfinished() {
-            self.check(file, &tag.standing)?;
+            self.check(file, &tag.standing, longer)?;
         }
         let now = Standing::of(file).map_err(failed)?;
         match known.rest(&now, found, own) {
@@ -277,7 +277,7 @@ impl Target {
                 path: self.path.clone(),
             });
         };
-        self.check(file, &tag.standing)?;
+        self.check(file, &tag.standing, Some(Longer::Cut))?;
         self.cut(file, tag.standing.length)?;
         Ok(Settled {
             keeps_unknown: false,
@@ -289,8 +289,9 @@ impl Target {
         })
     }
 
-    /// Refuses a file that is not the one of which this was committed, or no longer begins so.
-    fn check(&self, file: &File, then: &Standing) -> Result<(), CliError> {
+    /// Refuses a file that is not the one of which this was committed, or no longer begins so. Another file that begins so
+    /// was restored together with the store, if the user says so.
+    fn check(&self, file: &File, then: &Standing, longer: Option<Longer>) -> Result<(), CliError> {
         let failed = |error| CliError::of_output(&self.path, error);
         let length = file.metadata().map_err(failed)?.len();
         if length < then.length {
@@ -300,11 +301,20 @@ impl Target {
             )));
         }
         let now = Standing::at(file, then.length).map_err(failed)?;
-        if then.length > 0 && !then.is_same_file(now.id) {
-            return Err(self.changed("it is another file"));
-        }
+        let is_other = then.length > 0 && !then.is_same_file(now.id);
         if now.tail != then.tail {
-            return Err(self.changed("what was committed of it has changed"));
+            return Err(self.changed(match is_other {
+                true => "it is another file",
+                false => "what was committed of it has changed",
+            }));
+        }
+        if is_other && longer.is_none() {
+            return Err(CliError::OutputLonger {
+                path: self.path.clone(),
+                length,
+                known: Some(then.length),
+                why: "it is another file, which may have been restored from a copy",
+            });
         }
         Ok(())
     }

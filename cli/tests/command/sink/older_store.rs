@@ -165,6 +165,30 @@ fn a_file_put_back_from_a_copy_is_noticed() {
     ran.expect(0);
 }
 
+/// After a disaster both are put back, from copies that were made in the middle of a run.
+#[test]
+fn a_store_and_a_file_put_back_together_go_on_when_told_so() {
+    for (way, expected) in [("cut", &b"a\nb\nd\n"[..]), ("keep", b"a\nb\nc\nd\n")] {
+        let lab = Lab::new();
+        cut_off(&lab, b"a\nb\n", b"c\n");
+        lab.run(&["snapshot", "-q", "store", "copy"]).expect(0);
+        fs::copy(lab.path("out"), lab.path("copy-of-out")).expect("copied");
+        put_back(&lab, "copy", false);
+        fs::rename(lab.path("copy-of-out"), lab.path("out")).expect("put back");
+        lab.write("input", b"d\n");
+        let dedup = ["dedup", "-o", "out", "store", "input"];
+        lab.run(&dedup)
+            .expect_error("out: has 6 bytes, of which this store knows 4: it is another file, which may have been");
+        assert_eq!(read(&lab, "out"), b"a\nb\nc\n");
+        lab.run(&[&dedup[..], &["--output-longer", way]].concat())
+            .expect(0);
+        assert_eq!(read(&lab, "out"), expected);
+        lab.write("input", b"e\n");
+        lab.run(&dedup).expect(0);
+        assert_eq!(read(&lab, "out"), [expected, b"e\n"].concat());
+    }
+}
+
 /// A line that another program appended after an orderly end stays, though the copy that is put back is of a moment at
 /// which nothing was missing.
 #[test]
