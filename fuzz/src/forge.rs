@@ -93,7 +93,7 @@ pub fn seal_store(file: &mut [u8]) {
         let sum = crc(&[&file[start + 12..start + 64]]);
         put(file, start + 8, sum);
     }
-    let owner = match header[32] & 4 {
+    let owner: &[u8] = match header[32] & 4 {
         0 => &[],
         _ => &header[112..128],
     };
