@@ -1,9 +1,12 @@
 //! The errors of this crate. Each says what was expected, what was found, and what to do next.
 
+mod wording;
+
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use self::wording::{difference, holder, kinds_for, relation, rounded_up};
 use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
 use crate::page::Kind;
@@ -411,67 +414,6 @@ pub enum Error {
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
-}
-
-/// The kinds of store that support an operation which others don't.
-#[derive(Clone, Copy)]
-struct Kinds(&'static [Kind]);
-
-fn kinds_for(action: &str) -> Kinds {
-    match action {
-        REMOVE_KEYS => Kinds(&[Kind::Counting, Kind::Fingerprint]),
-        _ => Kinds(&[Kind::Counting]),
-    }
-}
-
-impl Kinds {
-    fn joined(self, each: impl Fn(&Kind) -> String) -> String {
-        Vec::from_iter(self.0.iter().map(each)).join(" or ")
-    }
-
-    /// Returns how such a store is created.
-    fn created(self) -> String {
-        self.joined(|kind| format!("`create --kind {kind}`"))
-    }
-}
-
-impl std::fmt::Display for Kinds {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.joined(Kind::to_string))
-    }
-}
-
-/// Says how the moment of a store file lies to that of a log.
-fn relation(generation: u64, log_generation: u64) -> String {
-    match generation.cmp(&log_generation) {
-        std::cmp::Ordering::Less => format!("older, of generation {generation}"),
-        std::cmp::Ordering::Equal => {
-            "of the same generation, but not what the log was begun for".to_owned()
-        }
-        std::cmp::Ordering::Greater => format!("newer, of generation {generation}"),
-    }
-}
-
-/// Describes in what two stores differ. Seeds are never disclosed.
-fn difference(field: &str, got: &str, expected: &str) -> String {
-    match field {
-        "seed" => "its seed differs".to_owned(),
-        _ => format!("its {field} is {got}, not {expected}"),
-    }
-}
-
-fn holder(process: Option<u64>) -> String {
-    process.map_or(String::new(), |process| format!(" (process {process})"))
-}
-
-/// Formats a rate with two digits, rounded up.
-fn rounded_up(rate: f64) -> String {
-    if !(rate > 0.0 && rate < 1.0) {
-        return format!("{rate}");
-    }
-    let exponent = rate.log10().floor();
-    let digits = (rate / 10_f64.powf(exponent - 1.0)).ceil();
-    format!("{}e{}", digits / 10.0, exponent)
 }
 
 impl Error {
