@@ -111,7 +111,7 @@ pub enum CliError {
     NeedsUrl { option: &'static str },
 
     #[error(
-        "{path}: compares URLs by version {got} of the rules, and this program by version {expected}, which may tell other URLs apart; use a program with version {got}, or create the store again",
+        "{path}: compares URLs by version {got} of the rules, and this program knows versions up to {expected}; use a newer program",
         path = path.display()
     )]
     OtherRules {

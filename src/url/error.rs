@@ -11,7 +11,7 @@ pub enum UrlError {
     /// Nothing but spaces and control characters, or nothing at all.
     #[error("the line is blank")]
     Blank,
-    /// The standard is about text.
+    /// The standard is about text. Only version 1 of the [rules](super::RULES) refuses other lines.
     #[error("it is not UTF-8 from byte {offset} on")]
     NotUtf8 {
         /// Where the first wrong byte is, counted from 0.
@@ -41,8 +41,8 @@ pub enum UrlError {
         /// Bytes of the line.
         got: usize,
     },
-    /// The parser departs from the standard in it (in a few file URLs with a Windows drive letter), or refuses it for a
-    /// reason that this version of the library doesn't know.
+    /// The parser refuses it for a reason that this version of the library doesn't know; by version 1 of the
+    /// [rules](super::RULES), also in a few file URLs with a Windows drive letter, in which it departs from the standard.
     #[error("the parser is not reliable for it")]
     Refused,
 }

@@ -30,26 +30,37 @@
 //! `localhost`. `example.org/a` is none: it has no scheme.
 //!
 //! The parser is the `url` crate. Beside another one that follows the standard it gave the same for all of 545,086
-//! URLs from real lists. It departs where few will look: `file:////a` loses a slash, `^` in a path stays as it is
-//! (the standard has it encoded since 2023), and some hosts that can't exist are refused.
+//! URLs from real lists. It departs where few will look: `^` in a path stays as it is (the standard has it encoded since
+//! 2023), and some hosts that can't exist are refused. Where its paths depart, with segments such as `C:` and in file URLs,
+//! this module makes them.
+//!
+//! Lines need not be UTF-8: other bytes are percent-encoded one by one, as browsers send them, so `/caf\xe9` of Latin-1 is
+//! `/caf%E9`. In a host there are none.
 //!
 //! A store doesn't know whether its keys are URLs. Use the same options with it every time; its [label](crate::Options::label)
-//! is a place to keep them, and the command keeps them there. Should another version of the parser write some URL otherwise,
-//! that one is new once more; [`RULES`] rises then.
+//! is a place to keep them, and the command keeps them there, with the version of the rules. Should another version write
+//! some URL otherwise, [`RULES`] rises; [`Normalizer::rules`] still does what the earlier ones did.
 
 mod error;
+mod standard;
 #[cfg(test)]
 mod tests;
 
 use std::ops::Range;
 
-use ::url::{Position, Url};
+use ::url::Url;
 
 pub use error::UrlError;
+use standard::Written;
 
 /// The version of the normalisation. It rises when a line gets another URL than before; for callers that keep it, such as in
 /// a store's [label](crate::Options::label).
-pub const RULES: u32 = 1;
+///
+/// | version | what is new |
+/// |---|---|
+/// | 1 | |
+/// | 2 | segments `C:` and `C|` in paths, and the paths of file URLs, as the standard has them; bytes that are not UTF-8 are percent-encoded |
+pub const RULES: u32 = 2;
 
 /// The longest line that is looked at, in bytes: 2 MiB, as in the browsers that have a limit.
 pub const LONGEST: usize = 2 << 20;
@@ -57,10 +68,13 @@ pub const LONGEST: usize = 2 << 20;
 const WWW: &str = "www.";
 
 /// Turns lines into normalised URLs. It keeps memory from one to the next, so one is needed for each thread.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Clone)]
 pub struct Normalizer {
     sort_query: bool,
     drop_www: bool,
+    rules: u32,
+    /// A line whose bytes are not all UTF-8, with those percent-encoded that are not.
+    encoded: String,
     /// The last result.
     text: String,
     /// The query in another order, and where its parts lie.
@@ -68,10 +82,31 @@ pub struct Normalizer {
     parts: Vec<Range<usize>>,
 }
 
+impl Default for Normalizer {
+    fn default() -> Self {
+        Self {
+            sort_query: false,
+            drop_www: false,
+            rules: RULES,
+            encoded: String::new(),
+            text: String::new(),
+            sorted: String::new(),
+            parts: Vec::new(),
+        }
+    }
+}
+
 impl Normalizer {
     /// Normalises by the standard, drops the fragment, and does no more.
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Normalises as an earlier [version](RULES) of the rules did, for a set of keys that were made by it. `None` if this
+    /// library doesn't know the version.
+    pub fn rules(mut self, version: u32) -> Option<Self> {
+        self.rules = version;
+        (1..=RULES).contains(&version).then_some(self)
     }
 
     /// Whether the parts of the query, between `&`, are sorted by their names: `?b=2&a=1` is `?a=1&b=2` then. Parts of
@@ -100,15 +135,53 @@ impl Normalizer {
         if line.len() > LONGEST {
             return Err(UrlError::TooLong { got: line.len() });
         }
-        let text = str::from_utf8(line).map_err(|error| UrlError::NotUtf8 {
-            offset: error.valid_up_to(),
-        })?;
+        let text = match str::from_utf8(line) {
+            Ok(text) => text,
+            Err(error) if self.rules < 2 => {
+                return Err(UrlError::NotUtf8 {
+                    offset: error.valid_up_to(),
+                });
+            }
+            // The encoding is unknown. Browsers send such bytes as they are.
+            Err(_) => {
+                self.encoded.clear();
+                for chunk in line.utf8_chunks() {
+                    self.encoded.push_str(chunk.valid());
+                    for byte in chunk.invalid() {
+                        standard::escape(*byte, &mut self.encoded);
+                    }
+                }
+                &self.encoded
+            }
+        };
         // A mark of the encoding at the start of a file is no part of its first line.
         let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         // What the parser takes off at both ends.
         if text.bytes().all(|byte| byte <= b' ') {
             return Err(UrlError::Blank);
         }
+        let departs = match self.rules {
+            1 => None,
+            _ => standard::parse(text),
+        };
+        let Written { text, query, host } = match departs {
+            Some(written) => written?,
+            None => self.parse(text)?,
+        };
+        let www = match self.drop_www {
+            true => host.start..host.start + www_length(&text[host]),
+            false => 0..0,
+        };
+        self.text = text;
+        if let Some(start) = query.filter(|_| self.sort_query) {
+            self.sort_from(start);
+        }
+        self.text.drain(www);
+        Ok(self.text.as_bytes())
+    }
+
+    /// Parses as the parser does.
+    fn parse(&self, text: &str) -> Result<Written, UrlError> {
         let mut url = Url::parse(text)?;
         url.set_fragment(None);
         // Of the second path in file://a//C|/ the parser makes a drive, but only when it sees its own result: against the
@@ -116,21 +189,7 @@ impl Normalizer {
         if url.scheme() == "file" && Url::parse(url.as_str()).as_ref() != Ok(&url) {
             return Err(UrlError::Refused);
         }
-
-        let query = self.sort_query && url.query().is_some();
-        let query = query.then(|| url[..Position::BeforeQuery].len());
-        let www = if self.drop_www && matches!(url.scheme(), "http" | "https") {
-            let start = url[..Position::BeforeHost].len();
-            start..start + www_length(url.host_str().unwrap_or_default())
-        } else {
-            0..0
-        };
-        self.text = url.into();
-        if let Some(start) = query {
-            self.sort_from(start);
-        }
-        self.text.drain(www);
-        Ok(self.text.as_bytes())
+        Ok(Written::of(url))
     }
 
     /// Sorts the query, which begins at `start` and goes up to the end.

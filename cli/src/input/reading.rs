@@ -75,7 +75,8 @@ impl Reading {
             Reading::Bytes if urls.url => contradiction("--url"),
             Reading::Bytes => urls.refinement().map_or(Ok(kept), contradiction),
             Reading::Urls(_) if urls.no_url => contradiction("--no-url"),
-            Reading::Urls(own) if own.rules != RULES => Err(CliError::OtherRules {
+            // What earlier versions did is done to their stores for good.
+            Reading::Urls(own) if !(1..=RULES).contains(&own.rules) => Err(CliError::OtherRules {
                 path: path.to_owned(),
                 expected: RULES,
                 got: own.rules,

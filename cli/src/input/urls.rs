@@ -131,6 +131,8 @@ pub struct Keying {
     untold: u64,
     /// The longest item, until one was skipped that is longer.
     longest: Option<u64>,
+    /// Whether an item with a tab inside its URL was reported.
+    has_told_tab: bool,
 }
 
 impl Keying {
@@ -139,8 +141,10 @@ impl Keying {
         let (urls, not_url) = match reading {
             Reading::Bytes => (None, NotUrl::default()),
             Reading::Urls(own) => {
-                let urls = Normalizer::new().sort_query(own.sort_query);
-                (Some(urls.drop_www(own.drop_www)), own.not_url)
+                // A version that is unknown was refused before.
+                let urls = Normalizer::new().rules(own.rules).unwrap_or_default();
+                let urls = urls.sort_query(own.sort_query).drop_www(own.drop_www);
+                (Some(urls), own.not_url)
             }
         };
         Keying {
@@ -149,6 +153,7 @@ impl Keying {
             not_url,
             untold: TOLD,
             longest: Some(longest),
+            has_told_tab: false,
         }
     }
 
@@ -162,7 +167,13 @@ impl Keying {
         block.key_by(|number, item| {
             let line = before + number;
             match urls.normalize(item) {
-                Ok(url) => Some(self.hasher.key(url)),
+                Ok(url) => {
+                    if !self.has_told_tab && has_tab(item) {
+                        self.has_told_tab = true;
+                        strays.notices.push(tab_notice((name, line), item));
+                    }
+                    Some(self.hasher.key(url))
+                }
                 Err(error) => {
                     strays.count += 1;
                     if self.untold > 0 {
@@ -200,12 +211,31 @@ impl Keying {
     }
 }
 
+/// Returns whether a tab is inside an item, where the standard removes it. Those at its ends are space.
+fn has_tab(item: &[u8]) -> bool {
+    // Most items have none at all.
+    item.contains(&b'\t') && item.trim_ascii().contains(&b'\t')
+}
+
+fn tab_notice((name, line): (&str, u64), item: &[u8]) -> String {
+    let item = shown(item);
+    format!(
+        "{name}:{line}: lines with tabs: https://h.org/1<TAB>23 and https://h.org/12<TAB>3 are one URL by the standard; \
+         the first is {item}"
+    )
+}
+
 fn notice((name, line): (&str, u64), what: &str, error: UrlError, item: &[u8]) -> String {
+    let item = shown(item);
+    format!("{name}:{line}: not a URL, {what}: {error}: {item}")
+}
+
+fn shown(item: &[u8]) -> String {
     let start = item[..item.len().min(LONGEST_SHOWN)].escape_ascii();
     let more = if item.len() > LONGEST_SHOWN {
         "…"
     } else {
         ""
     };
-    format!("{name}:{line}: not a URL, {what}: {error}: \"{start}\"{more}")
+    format!("\"{start}\"{more}")
 }

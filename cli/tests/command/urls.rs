@@ -94,9 +94,7 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
             format!("everseen: standard input:1: not a URL, {told}: {relative}: \"a/b\""),
             format!("everseen: standard input:3: not a URL, {told}: {relative}: \"a/b\""),
             format!("everseen: standard input:4: not a URL, {told}: the line is blank: \"\""),
-            format!(
-                "everseen: standard input:5: not a URL, {told}: it is not UTF-8 from byte 0 on: \"\\xff\\x1b[2J\""
-            ),
+            format!("everseen: standard input:5: not a URL, {told}: {relative}: \"\\xff\\x1b[2J\""),
             format!("everseen: standard input:7: not a URL, {told}: {relative}: \"A/B\""),
         ];
         let told_lines: Vec<_> = ran.err.lines().collect();
@@ -114,6 +112,29 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
         let blank = format!("everseen: one:1: not a URL, {told}: the line is blank: \"\"\n");
         assert_eq!(ran.err, blank.repeat(2));
     }
+}
+
+/// A list with columns is mistaken for one of URLs. It is reported once, and nothing is refused: the standard wants it so.
+#[test]
+fn tabs_inside_urls_are_told_once() {
+    let lab = Lab::new();
+    let input = b"https://h.org/0\t\nhttps://h.org/1\t23\nhttps://h.org/12\t3\n\thttps://h.org/4\n";
+    for (store, command) in [("one", "dedup"), ("two", "add"), ("one", "check")] {
+        let ran = lab.run_on(&[command, "--url", store], input);
+        assert_eq!(
+            ran.err,
+            "everseen: standard input:2: lines with tabs: https://h.org/1<TAB>23 and https://h.org/12<TAB>3 are one URL \
+             by the standard; the first is \"https://h.org/1\\t23\"\n",
+            "{command}"
+        );
+        ran.expect(0);
+    }
+    let quiet = lab.run_on(&["dedup", "-q", "--url", "one"], input);
+    assert_eq!((quiet.err.as_str(), quiet.code), ("", Some(0)));
+    // Columns that are no URLs are lines like others.
+    let ran = lab.run_on(&["dedup", "--no-url", "three"], input);
+    assert_eq!(ran.err, "");
+    assert!(ran.expect(0) == input);
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn what_becomes_of_other_lines_is_kept_and_can_be_chosen_anew() {
     assert_eq!(pass.expect(0), b"no url\n");
     let (json, text) = info(&lab, "seen");
     let lines = &json["lines"];
-    assert_eq!((&lines["url"], &lines["rules"]), (&true.into(), &1.into()));
+    assert_eq!((&lines["url"], &lines["rules"]), (&true.into(), &2.into()));
     assert_eq!(lines["not_url"], "drop");
     let kept = "lines       compared as URLs (--url --not-url drop)\n";
     assert!(text.contains(kept), "{text}");
@@ -179,7 +179,7 @@ fn rules_that_this_build_does_not_know_are_refused() {
     let lab = lab();
     lab.bare_store(
         "rules",
-        &Options::new().label(b"everseen lines: url rules=2 not-url=pass"),
+        &Options::new().label(b"everseen lines: url rules=3 not-url=pass"),
     );
     lab.bare_store("words", &Options::new().label(b"everseen lines: words\n"));
     for command in ["dedup", "add", "check", "exempt"] {
@@ -187,8 +187,8 @@ fn rules_that_this_build_does_not_know_are_refused() {
             let ran = run(&lab, &format!("{command}{options} rules urls"));
             assert_eq!(
                 ran.err,
-                "everseen: rules: compares URLs by version 2 of the rules, and this program by version 1, which may \
-                 tell other URLs apart; use a program with version 2, or create the store again\n"
+                "everseen: rules: compares URLs by version 3 of the rules, and this program knows versions up to 2; use \
+                 a newer program\n"
             );
             assert_eq!(ran.code, Some(2));
         }
@@ -210,6 +210,31 @@ fn rules_that_this_build_does_not_know_are_refused() {
     run(&lab, "verify words").expect(0);
 }
 
+/// A store keeps the version of the rules that it was created with, so that it finds its keys.
+#[test]
+fn a_store_of_an_earlier_version_is_read_by_it() {
+    let lab = lab();
+    let lines = b"http://a.org/c:/..\nhttp://a.org/c:/\nhttp://a.org/caf\xe9\n";
+    lab.write("odd", lines);
+    let old = Options::new().label(b"everseen lines: url rules=1 not-url=pass");
+    lab.bare_store("old", &old);
+    // By version 1, the first two are one URL and the third is none.
+    let ran = run(&lab, "dedup old odd");
+    assert!(ran.err.contains("odd:3: not a URL"), "{}", ran.err);
+    let expected = b"http://a.org/c:/..\nhttp://a.org/caf\xe9\n";
+    assert!(ran.expect(0) == expected);
+    assert!(run(&lab, "check old odd").expect(0) == lines);
+    assert_eq!(info(&lab, "old").0["lines"]["rules"], 1);
+    run(&lab, "create like --like old").expect(0);
+    assert_eq!(info(&lab, "like").0["lines"]["rules"], 1);
+    // By version 2, the first is another page, and the third is the one that browsers ask for.
+    let ran = run(&lab, "dedup --url new odd");
+    assert_eq!(ran.err, "");
+    assert!(ran.expect(0) == lines);
+    lab.write("same", b"http://a.org/\nhttp://a.org/caf%E9\n");
+    assert_eq!(run(&lab, "dedup new same").expect(0), b"");
+}
+
 #[test]
 fn copies_and_stores_like_it_keep_it() {
     let lab = lab();
@@ -218,7 +243,7 @@ fn copies_and_stores_like_it_keep_it() {
         let label = store.label().map(<[u8]>::to_vec);
         String::from_utf8(label.unwrap_or_default()).expect("text")
     };
-    let kept = "everseen lines: url rules=1 drop-www not-url=pass";
+    let kept = "everseen lines: url rules=2 drop-www not-url=pass";
     let create = "create one --capacity 1000 --foldable 1 --url --drop-www";
     run(&lab, create).expect(0);
     for command in [
@@ -240,7 +265,7 @@ fn copies_and_stores_like_it_keep_it() {
     let ran = run(&lab, "union wrong one bytes");
     ran.expect_error(
         "bytes: can't be merged with one: its label is \"everseen lines: bytes\", not \"everseen lines: url \
-         rules=1 drop-www not-url=pass\"",
+         rules=2 drop-www not-url=pass\"",
     );
     lab.bare_store("bare", &options.label(b""));
     run(&lab, "union mixed one bare").expect(0);
