@@ -92,13 +92,29 @@ fn main() -> ExitCode {
     }
     let result = signals::survive_size_limits().and_then(|()| match Cli::try_parse() {
         Ok(cli) => run(cli.command),
-        Err(wrong) if wrong.use_stderr() => wrong.exit(),
+        Err(wrong) if wrong.use_stderr() => Ok(refuse(&wrong)),
         Err(asked) => show(&asked),
     });
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));
         ExitCode::from(2)
     })
+}
+
+/// Reports a command line that makes no sense, in clap's words and under this program's name: so do all other errors.
+fn refuse(wrong: &clap::Error) -> ExitCode {
+    const NAMED: (&str, &str) = ("error:", "everseen:");
+    let text = wrong.render();
+    let mut shown = text.to_string();
+    if shown.starts_with(NAMED.0) {
+        let is_plain = std::env::var_os("NO_COLOR").is_some_and(|set| !set.is_empty());
+        if io::stderr().is_terminal() && !is_plain {
+            shown = text.ansi().to_string();
+        }
+        shown = shown.replacen(NAMED.0, NAMED.1, 1);
+    }
+    output::tell_lines(shown.trim_end_matches('\n'));
+    ExitCode::from(2)
 }
 
 /// Prints help or the version, for which the command line asked. clap itself ignores when that fails.

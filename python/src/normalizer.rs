@@ -1,6 +1,7 @@
 //! One key for all spellings of a URL.
 
 use everseen::url;
+use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 
 use crate::errors;
@@ -14,6 +15,7 @@ use crate::keys::Key;
 /// Args:
 ///     sort_query: Whether the parts of the query are sorted by their names.
 ///     drop_www: Whether `www.` at the beginning of the host goes.
+///     rules: The version of the rules: 2, or 1 for a store whose keys an earlier version has made.
 ///
 /// >>> everseen.Normalizer()("HTTPS://Example.ORG:443/a/../b?q=1#top")
 /// 'https://example.org/b?q=1'
@@ -21,12 +23,15 @@ use crate::keys::Key;
 pub(crate) struct Normalizer {
     sort_query: bool,
     drop_www: bool,
+    rules: u32,
 }
 
 impl Normalizer {
     /// It keeps memory from one URL to the next, so a call needs one of its own.
     fn worker(&self) -> url::Normalizer {
-        url::Normalizer::new()
+        let known = url::Normalizer::new().rules(self.rules);
+        known
+            .unwrap_or_default()
             .sort_query(self.sort_query)
             .drop_www(self.drop_www)
     }
@@ -42,12 +47,17 @@ fn normalized(py: Python<'_>, worker: &mut url::Normalizer, line: &Key) -> PyRes
 #[pymethods]
 impl Normalizer {
     #[new]
-    #[pyo3(signature = (*, sort_query = false, drop_www = false))]
-    fn new(sort_query: bool, drop_www: bool) -> Self {
-        Self {
+    #[pyo3(signature = (*, sort_query = false, drop_www = false, rules = url::RULES))]
+    fn new(sort_query: bool, drop_www: bool, rules: u32) -> PyResult<Self> {
+        if url::Normalizer::new().rules(rules).is_none() {
+            let message = format!("rules {rules}: there are versions 1 to {}", url::RULES);
+            return Err(PyValueError::new_err(message));
+        }
+        Ok(Self {
             sort_query,
             drop_www,
-        }
+            rules,
+        })
     }
 
     /// Return the normalised URL.
@@ -68,9 +78,10 @@ impl Normalizer {
     fn __repr__(&self) -> String {
         let python = |yes| if yes { "True" } else { "False" };
         format!(
-            "Normalizer(sort_query={}, drop_www={})",
+            "Normalizer(sort_query={}, drop_www={}, rules={})",
             python(self.sort_query),
-            python(self.drop_www)
+            python(self.drop_www),
+            self.rules
         )
     }
 }

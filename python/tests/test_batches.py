@@ -317,7 +317,12 @@ def test_normalizer():
     assert normalizer.normalize(b"http://example.org") == "http://example.org/"
     with pytest.raises(ValueError, match="no URL: it has no scheme"):
         normalizer("example.org/a")
-    assert repr(normalizer) == "Normalizer(sort_query=True, drop_www=True)"
+    assert repr(normalizer) == "Normalizer(sort_query=True, drop_www=True, rules=2)"
+    assert everseen.Normalizer()("http://a.example/b/c:/..") == "http://a.example/b/"
+    assert everseen.Normalizer(rules=1)("http://a.example/b/c:/..") == "http://a.example/b/c:/"
+    assert everseen.Normalizer()(b"http://a.example/caf\xe9") == "http://a.example/caf%E9"
+    with pytest.raises(ValueError, match="there are versions 1 to 2"):
+        everseen.Normalizer(rules=3)
 
 
 def test_one_winner_among_threads(store):

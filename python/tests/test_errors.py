@@ -39,7 +39,7 @@ def test_a_missing_store():
     assert type(error) is errors.NotFoundError
     assert error.errno == errno.ENOENT
     assert error.filename == os.path.abspath("missing.ever")
-    assert str(error) == f"{error.filename}: no such store; create one with `create`"
+    assert str(error) == f"{error.filename}: no such store; `mode=\"a\"` creates one"
 
 
 def test_what_is_no_store():
@@ -113,3 +113,23 @@ def test_errors_can_be_pickled():
     again = pickle.loads(pickle.dumps(raised.value))
     assert (type(again), str(again)) == (errors.NotFoundError, str(raised.value))
     assert (again.errno, again.filename) == (raised.value.errno, raised.value.filename)
+
+
+def test_messages_advise_in_pythons_words(folder):
+    with pytest.raises(errors.NotFoundError) as raised:
+        everseen.open("none.ever", mode="r")
+    assert str(raised.value) == f'{folder / "none.ever"}: no such store; `mode="a"` creates one'
+    with everseen.open("bloom.ever", 100) as store, pytest.raises(errors.NotCountingError) as raised:
+        store.remove("key")
+    assert str(raised.value).endswith('create one with `kind="counting"` or `kind="fingerprint"`')
+
+
+def test_no_message_of_the_library_is_left_in_the_words_of_the_command():
+    source = pathlib.Path(__file__).parents[2] / "src"
+    texts = [path.read_text() for path in source.rglob("*.rs") if "error" in path.name or path.name == "mismatch.rs"]
+    messages = re.findall(r'#\[error\(\s*"((?:[^"\\]|\\.)*)"', "".join(texts))
+    assert len(messages) > 80
+    for message in messages:
+        said = errors._in_python(message)
+        found = re.findall(r"`(?:everseen |create|[^`]*--)[^`]*`", said)
+        assert not found, said

@@ -13,7 +13,7 @@ use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
 use crate::options::window::Window;
 use crate::output::Output;
-use crate::output::format::counted;
+use crate::output::format::{many, thousands};
 use crate::pipeline::insert_job::{Claiming, Repeats, claim_all};
 use crate::pipeline::pending::Wait;
 
@@ -90,8 +90,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let urls = reading.summary(tally.strays) + &claimed.outcome.long_summary();
     let pending = claimed.pending_summary();
     let text = || {
-        let lines = counted(tally.items, "line");
-        format!("{lines}, {} new{pending}{urls}", tally.kept)
+        let lines = many(tally.items, "line");
+        format!("{lines}, {} new{pending}{urls}", thousands(tally.kept))
     };
     if args.stats || args.summing.json || io::stderr().is_terminal() || !claimed.is_complete() {
         args.summing.tell(|| claimed.summary("add"), text)?;

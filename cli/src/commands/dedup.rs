@@ -204,11 +204,11 @@ fn stats(claimed: &Claimed, urls: &str) -> String {
     let sweeps = claimed.sweeps_summary();
     format!(
         "{}, {} new, {} seen{pending}{urls}, {} of buffers, {:.3} s, {} lines/s{sweeps}",
-        human::counted(tally.items, "line"),
-        tally.kept,
-        claimed.seen(),
+        human::many(tally.items, "line"),
+        human::thousands(tally.kept),
+        human::thousands(claimed.seen()),
         human::bytes(claimed.buffer_bytes),
         elapsed.as_secs_f64(),
-        human::per_second(tally.items, elapsed),
+        human::thousands(human::per_second(tally.items, elapsed)),
     )
 }

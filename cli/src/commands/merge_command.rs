@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::options::units as size;
-use crate::output::format::{bytes, counted, many, rate, thousands};
+use crate::output::format::{bytes, many, rate, thousands};
 use crate::output::progress::{Progress, Tally};
 use crate::output::{print_json, tell};
 use crate::process::signals::Signals;
@@ -121,7 +121,7 @@ impl From<&MergeReport> for Json {
 fn text(out: &Path, report: &MergeReport) -> String {
     let room = match report.capacity {
         Some(capacity) => format!("room for {}", thousands(capacity)),
-        None => format!("{}, grows", counted(report.layers as u64, "layer")),
+        None => format!("{}, grows", many(report.layers as u64, "layer")),
     };
     format!(
         "created {}: about {}, {room}, false-positive rate {} now, target {}, {}",

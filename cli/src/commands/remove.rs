@@ -16,7 +16,7 @@ use crate::options::named_file::named_file;
 use crate::options::on_damage::Policy;
 use crate::options::summary::Summing;
 use crate::output::Output;
-use crate::output::format::counted;
+use crate::output::format::{many, thousands};
 use crate::pipeline::insert_job::room_within;
 use crate::pipeline::window::Window;
 use crate::pipeline::{self, Job};
@@ -91,7 +91,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let removed = tally.kept;
     let json = || outcome.summary("remove", JsonRemoved { removed, absent });
     let text = || {
-        let lines = counted(tally.items, "line");
+        let lines = many(tally.items, "line");
+        let [removed, absent] = [removed, absent].map(thousands);
         format!("{lines}, {removed} removed, {absent} absent{urls}{long}")
     };
     args.summing.tell(json, text)?;

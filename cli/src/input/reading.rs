@@ -10,6 +10,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::urls::{NotUrl, TOLD, Urls};
+use crate::output::format::{many, thousands};
 
 /// How the labels of this command begin. Others belong to other programs.
 const OWN_LABEL: &str = "everseen lines: ";
@@ -140,8 +141,8 @@ impl Reading {
         match self {
             Reading::Bytes => String::new(),
             Reading::Urls(own) => match own.not_url {
-                NotUrl::Pass => format!(", {strays} of them not URLs"),
-                NotUrl::Drop => format!(", {strays} not URLs and dropped"),
+                NotUrl::Pass => format!(", {} of them not URLs", thousands(strays)),
+                NotUrl::Drop => format!(", {} not URLs and dropped", thousands(strays)),
             },
         }
     }
@@ -154,8 +155,11 @@ impl Reading {
         };
         Some(match (rest, own.not_url) {
             (1, kept) => format!("1 more line is not a URL; {}", kept.describe()),
-            (_, NotUrl::Pass) => format!("{rest} more lines are not URLs; kept as they are"),
-            (_, NotUrl::Drop) => format!("{rest} more lines are not URLs; dropped"),
+            (_, NotUrl::Pass) => {
+                let lines = many(rest, "more line");
+                format!("{lines} are not URLs; kept as they are")
+            }
+            (_, NotUrl::Drop) => format!("{} are not URLs; dropped", many(rest, "more line")),
         })
     }
 }

@@ -22,12 +22,7 @@ pub fn thousands(number: u64) -> String {
     text
 }
 
-/// Formats a count with its noun: `1 line`, `0 lines`.
-pub fn counted(number: u64, noun: &str) -> String {
-    format!("{number} {noun}{}", plural(number))
-}
-
-/// Formats a large count with its noun: `1,000 keys`, `1 key`.
+/// Formats a count with its noun: `1,000 keys`, `1 key`.
 pub fn many(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", thousands(number), plural(number))
 }
@@ -159,8 +154,8 @@ mod tests {
 
     #[test]
     fn nouns() {
-        let lines = [0, 1, 2, 1_000].map(|number| counted(number, "line"));
-        assert_eq!(lines, ["0 lines", "1 line", "2 lines", "1000 lines"]);
+        let lines = [0, 1, 2, 1_000].map(|number| many(number, "line"));
+        assert_eq!(lines, ["0 lines", "1 line", "2 lines", "1,000 lines"]);
         let keys = [0, 1, 1_000].map(|number| many(number, "key"));
         assert_eq!(keys, ["0 keys", "1 key", "1,000 keys"]);
     }

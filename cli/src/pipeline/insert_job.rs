@@ -13,7 +13,7 @@ use crate::error::CliError;
 use crate::input::Input;
 use crate::options::window::Window;
 use crate::output::exact_file::Sink;
-use crate::output::format::counted;
+use crate::output::format::{many, thousands};
 use crate::output::progress::Tally;
 use crate::output::{Output, tell};
 use crate::pipeline::deferred_claims::{self, Deferred};
@@ -43,7 +43,7 @@ impl Claimed {
             tell(format_args!(
                 "everseen: {} pending: claimed by another process, and not committed; run this again to be sure \
                  (--wait waits longer)",
-                counted(self.pending, "line")
+                many(self.pending, "line")
             ));
         }
         match self.outcome.ending {
@@ -63,7 +63,7 @@ impl Claimed {
     pub fn pending_summary(&self) -> String {
         match self.pending {
             0 => String::new(),
-            pending => format!(", {pending} pending in another process"),
+            pending => format!(", {} pending in another process", thousands(pending)),
         }
     }
 
@@ -85,7 +85,7 @@ impl Claimed {
         match self.sweeps {
             (0, _) => String::new(),
             (sweeps, most) => {
-                let (sweeps, most) = (counted(sweeps, "sweep"), counted(most as u64, "line"));
+                let (sweeps, most) = (many(sweeps, "sweep"), many(most as u64, "line"));
                 format!(", {sweeps} for up to {most} each")
             }
         }

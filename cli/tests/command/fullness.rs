@@ -34,7 +34,7 @@ fn a_store_that_is_nearly_full_is_told_of_once_a_run() {
         let told = "everseen: standard input:1001: the store store is full: it was created for 1,000 keys and has all \
                     lines before this one; create a larger one, or one without a capacity, which grows\n";
         let summary = match command {
-            "add" => "1000 lines, 50 new\n",
+            "add" => "1,000 lines, 50 new\n",
             _ => "",
         };
         assert_eq!(ran.err, format!("{summary}{told}"));

@@ -105,7 +105,7 @@ fn a_dash_names_no_store_and_no_output() {
         assert_eq!(
             ran.err,
             format!(
-                "error: invalid value '-' for '{argument}': `-` is standard input or output, and this must be a file; for \
+                "everseen: invalid value '-' for '{argument}': `-` is standard input or output, and this must be a file; for \
                  a file of that name say ./-\n\nFor more information, try '--help'.\n"
             ),
             "{args:?}"
@@ -131,4 +131,29 @@ fn a_capacity_has_no_effect_on_a_store_that_grows() {
         );
         assert_eq!(ran.expect(0), b"a\n");
     }
+}
+
+/// Wherever an error comes from, its first words are the same.
+#[test]
+fn errors_of_usage_begin_as_all_others_do() {
+    let lab = Lab::new();
+    for args in [
+        &["--nothing"][..],
+        &["nothing"],
+        &["dedup"],
+        &["dedup", "--fpr", "2", "store"],
+        &["dedup", "--url", "--no-url", "store"],
+        &["check", "none.ever"],
+    ] {
+        let ran = lab.run(args);
+        assert!(ran.err.starts_with("everseen: "), "{args:?}: {}", ran.err);
+        assert!(!ran.err.contains("error:"), "{args:?}: {}", ran.err);
+        assert_eq!((ran.code, ran.out.len()), (Some(2), 0), "{args:?}");
+    }
+    let ran = lab.run(&["dedup", "--nothing", "store"]);
+    let first = ran.err.lines().next();
+    assert_eq!(
+        first,
+        Some("everseen: unexpected argument '--nothing' found")
+    );
 }

@@ -62,7 +62,7 @@ fn windows_print_what_the_twin_prints() {
         lab.write("second", &second);
         let ran = lab.run(&dedup(&["--stats", "--buffer", "256K", "store", "second"]));
         assert!(
-            ran.err.contains(" sweeps for up to 5041 lines each"),
+            ran.err.contains(" sweeps for up to 5,041 lines each"),
             "{}",
             ran.err
         );
@@ -84,9 +84,13 @@ fn lines_are_added_in_windows() {
     lab.run(&["create", "store"]).expect(0);
     let add = [&["add", "--stats"], &SIEVE[..], &["store", "input"]].concat();
     let ran = lab.run(&add);
-    assert!(ran.err.contains("100000 lines, 100000 new"), "{}", ran.err);
+    assert!(
+        ran.err.contains("100,000 lines, 100,000 new"),
+        "{}",
+        ran.err
+    );
     let ran = lab.run(&add);
-    assert!(ran.err.contains("100000 lines, 0 new"), "{}", ran.err);
+    assert!(ran.err.contains("100,000 lines, 0 new"), "{}", ran.err);
 }
 
 /// Nothing else comes, and no time limit is near: the pause itself closes the window.

@@ -119,8 +119,8 @@ fn what_is_no_url_passes_as_it_is_or_is_dropped_and_is_counted() {
 fn tabs_inside_urls_are_told_once() {
     let lab = Lab::new();
     let input = b"https://h.org/0\t\nhttps://h.org/1\t23\nhttps://h.org/12\t3\n\thttps://h.org/4\n";
-    for (store, command) in [("one", "dedup"), ("two", "add"), ("one", "check")] {
-        let ran = lab.run_on(&[command, "--url", store], input);
+    for command in ["dedup", "add", "check"] {
+        let ran = lab.run_on(&[command, "--url", "one"], input);
         assert_eq!(
             ran.err,
             "everseen: standard input:2: lines with tabs: https://h.org/1<TAB>23 and https://h.org/12<TAB>3 are one URL \

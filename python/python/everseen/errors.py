@@ -335,9 +335,34 @@ if not _sys.warnoptions:
     _warnings.simplefilter("default", UncommittedWarning)
 
 
+# The library's messages advise in the words of the command. The longer of two that begin alike comes first.
+_WORDS = [
+    ("create one with `create`", '`mode="a"` creates one'),
+    ("create one in its place with `create`", '`mode="a"` makes one in its place'),
+    ("`create --like`", "`like`"),
+    ("`--buffer` (`Options::buffer`)", "`buffer`"),
+    ("`--fpr`", "`fpr`"),
+    ("`--timeout`", "`timeout`"),
+    ("run `everseen checkpoint`", "call `Store.checkpoint`"),
+    ("run `everseen apply`", "call `everseen.apply`"),
+    ("`everseen snapshot --since`", "`Store.snapshot` with `since`"),
+    ("`everseen snapshot`", "`Store.snapshot`"),
+    ("`everseen verify`", "`Store.verify`"),
+    ("`everseen repair`", "`everseen.repair`"),
+    *((f"`create --kind {kind}`", f'`kind="{kind}"`') for kind in ("bloom", "counting", "scalable", "fingerprint")),
+]
+
+
+def _in_python(message: str) -> str:
+    for command, python in _WORDS:
+        message = message.replace(command, python)
+    return message
+
+
 def _make(name: str, message: str, path: str | None, number: int | None, fields: dict[str, Any]) -> EverseenError:
     """Return the exception of this name, for the extension."""
     kind: Any = globals().get(name, EverseenError)
+    message = _in_python(message)
     # As other OSErrors have it.
     filename = None if path is None else str(path)
     if issubclass(kind, OSError):

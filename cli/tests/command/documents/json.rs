@@ -212,6 +212,17 @@ fn each_command_prints_what_the_schema_says() {
     expect("create", "create --json --kind scalable layers", 0, &made);
     expect("fold", "fold --json fold half --factor 2", 0, &[]);
     expect("union", "union --json both fold fold", 0, &[]);
+    let others = "create others --like prints";
+    lab.run(&others.split(' ').collect::<Vec<_>>()).expect(0);
+    let (common, rest) = ("intersect --json common", "difference --json rest");
+    let none = [("keys", is(0))];
+    expect("intersect", &format!("{common} prints others"), 0, &none);
+    let all = [("keys", is(3))];
+    expect("difference", &format!("{rest} prints others"), 0, &all);
+    for (command, keys) in [("union", 3), ("intersect", 0), ("difference", 3)] {
+        let line = format!("{command} --count --json prints others");
+        expect("count", &line, 0, &[("keys", is(keys))]);
+    }
     expect(
         "plan",
         "plan --json --capacity 1M --fpr 1e-6 --foldable 1",

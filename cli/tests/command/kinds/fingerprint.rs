@@ -24,9 +24,9 @@ fn what_was_printed_once_is_printed_again_when_it_was_removed() {
 
     let some = distinct_lines(5_000);
     let ran = lab.run_on(&["remove", "store"], &some);
-    assert_eq!(ran.err, "5000 lines, 5000 removed, 0 absent\n");
+    assert_eq!(ran.err, "5,000 lines, 5,000 removed, 0 absent\n");
     let ran = lab.run_on(&["remove", "store"], &some);
-    assert_eq!(ran.err, "5000 lines, 0 removed, 5000 absent\n");
+    assert_eq!(ran.err, "5,000 lines, 0 removed, 5,000 absent\n");
     assert_eq!(lab.run_on(&["check", "store"], &some).expect(1), b"");
     assert!(lab.run_on(&["check", "store"], &lines).expect(0) == lines[some.len()..]);
     assert!(lab.run_on(&["dedup", "store"], &lines).expect(0) == some);
@@ -49,7 +49,7 @@ fn more_lines_are_removed_than_one_transaction_holds() {
     ];
     assert!(lab.run_on(&args, &lines).expect(0) == lines);
     let ran = lab.run_on(&["remove", "--buffer", "1M", "store"], &lines);
-    assert_eq!(ran.err, "100000 lines, 100000 removed, 0 absent\n");
+    assert_eq!(ran.err, "100,000 lines, 100,000 removed, 0 absent\n");
     assert_eq!(lab.run_on(&["check", "store"], &lines).expect(1), b"");
 }
 
