@@ -135,10 +135,20 @@ pub enum Error {
     },
 
     /// A file of the open store was removed, renamed or replaced from outside. The handle can't go on. What it
-    /// acknowledged since the last checkpoint is in the store's log, if that log still has its name.
+    /// acknowledged since the last checkpoint is in the store's log, if that log still has its name. A handle that only
+    /// reads reports this if the store's name is gone, and otherwise [`Replaced`](Self::Replaced).
     #[error("{path}: was removed, renamed or replaced while the store was open; put it back and open the store again", path = path.display())]
     Moved {
         /// The file.
+        path: PathBuf,
+    },
+
+    /// The name of a store that is open for reading leads to another file now: somebody replaced the store or wrote over
+    /// it, or the store lay in a lower layer of an overlay file system (a container's image), which copies a file when it
+    /// is first opened for writing. What the handle has answered is what the old file held.
+    #[error("{path}: is not the file any more that was opened for reading: it was replaced, or copied by an overlay file system for its first writer; answers so far are of the old one; open the store again", path = path.display())]
+    Replaced {
+        /// The store.
         path: PathBuf,
     },
 
@@ -396,7 +406,7 @@ pub enum Error {
     },
 
     /// This handle reads what other handles write, and all of those have closed the store or died. Open the store again
-    /// to see what later writers do.
+    /// to see what later writers do, or let the handle do so: [`Options::follow`](crate::Options::follow).
     ///
     /// In a store of fingerprints, the same error ends a read-only handle that shares no memory with writers, since there
     /// were none when it was opened, once a later writer's checkpoint uses the room of the pages that it reads.

@@ -58,6 +58,12 @@ pub enum CliError {
     StoreGone { path: PathBuf },
 
     #[error(
+        "{path}: was replaced by another file while it was read; what this run has printed comes from the old one; run the command again",
+        path = path.display()
+    )]
+    StoreReplaced { path: PathBuf },
+
+    #[error(
         "{path}: this log of the store was removed, renamed or replaced while the store was open; put it back, or, if it is lost, give up what was in it with `everseen repair {store}`",
         path = path.display(), store = store.display()
     )]
@@ -350,10 +356,14 @@ impl CliError {
 
     /// Explains what ended the work on a store that was open.
     fn of_failure(cause: Arc<everseen::Error>) -> Self {
-        let everseen::Error::Moved { path } = &*cause else {
-            return CliError::Failed { cause };
-        };
-        let path = path.clone();
+        match &*cause {
+            everseen::Error::Moved { path } => CliError::of_lost_name(path.clone()),
+            _ => CliError::Failed { cause },
+        }
+    }
+
+    /// Explains that a file of an open store has lost its name.
+    fn of_lost_name(path: PathBuf) -> Self {
         match store_of_log(&path) {
             Some(store) => CliError::LogGone { path, store },
             None => CliError::StoreGone { path },
@@ -402,6 +412,8 @@ impl From<everseen::Error> for CliError {
                 CliError::of_output(&path, source)
             }
             everseen::Error::Poisoned { cause } => CliError::of_failure(cause),
+            everseen::Error::Moved { path } => CliError::of_lost_name(path),
+            everseen::Error::Replaced { path } => CliError::StoreReplaced { path },
             everseen::Error::Log {
                 path,
                 source: LogError::Missing { generation },

@@ -87,6 +87,7 @@ fn path(error: &Error) -> Option<&Path> {
         | Error::ManyNames { path, .. }
         | Error::OtherName { path }
         | Error::Moved { path }
+        | Error::Replaced { path }
         | Error::PermissionDenied { path, .. }
         | Error::NoSpace { path, .. }
         | Error::NoRoomForBuffer { path, .. }

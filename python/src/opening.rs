@@ -12,7 +12,14 @@ use crate::errors::{OrRaise, own};
 use crate::warnings::warn;
 
 /// The options that a handle has. All others are of a new store, and are in its header from then on.
-const LASTING: [&str; 5] = ["buffer", "writer", "background", "timeout", "on_damage"];
+const LASTING: [&str; 6] = [
+    "buffer",
+    "writer",
+    "background",
+    "timeout",
+    "on_damage",
+    "follow",
+];
 
 /// What `open` is to do, as the modes of Python's own `open` say it.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -170,6 +177,7 @@ fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Optio
         "background" => options.background(value.extract()?),
         "exclusive" => options.exclusive(value.extract()?),
         "timeout" => options.timeout(seconds(value.extract()?)?),
+        "follow" => options.follow(value.extract()?),
         "on_damage" => options.on_damage(on_damage(&value.extract::<String>()?)?),
         _ => return Err(PyTypeError::new_err(format!("no option {name:?}"))),
     })

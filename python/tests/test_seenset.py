@@ -13,6 +13,7 @@ import pytest
 from everseen import errors
 from everseen.seenset import SeenSet
 from everseen.seenset import _manifest as manifests
+from everseen.seenset import _shards as shards
 
 pyarrow = pytest.importorskip("pyarrow")
 pandas = pytest.importorskip("pandas")
@@ -402,6 +403,24 @@ def test_a_file_that_a_reader_needs_and_a_vacuum_has_removed(folder):
         pathlib.Path("set", seen.manifest().shards[0].file).unlink()
         with pytest.raises(errors.VacuumedError):
             list(day.unseen([["b"]]))
+
+
+def test_a_reader_ends_well_whose_shard_a_vacuum_has_removed(folder):
+    seen = small(shards=1)
+    publish(seen, "one", ["a"])
+    shard = pathlib.Path("set", seen.manifest().shards[0].file)
+    hashes = shards.hasher_of(seen.settings).hash_many(["a", "b"])
+    with shards.Reader(seen._root, seen.manifest()) as reader:
+        assert reader.contains(hashes).tolist() == [True, False]
+        shard.unlink()
+    # A cache that fetches it again gives its name to another file.
+    copy = pathlib.Path("copy")
+    publish(seen, "two", ["c"])
+    shard = pathlib.Path("set", seen.manifest().shards[0].file)
+    with shards.Reader(seen._root, seen.manifest()) as reader:
+        assert reader.contains(hashes).tolist() == [True, False]
+        copy.write_bytes(shard.read_bytes())
+        copy.replace(shard)
 
 
 def test_a_worker_that_dies_ends_the_call(folder):

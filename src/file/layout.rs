@@ -12,6 +12,9 @@ pub(crate) const INTENT_OFFSETS: [u64; 2] = [4_096, 8_192];
 pub(crate) const REUSED_OFFSET: u64 = INTENT_OFFSETS[0];
 /// Offsets of the two superblocks.
 pub(crate) const SUPERBLOCK_OFFSETS: [u64; 2] = [16_384, 73_728];
+/// Offsets of their sequences, which are words of their own.
+pub(crate) const SEQUENCE_OFFSETS: [u64; 2] =
+    [SUPERBLOCK_OFFSETS[0] + 16, SUPERBLOCK_OFFSETS[1] + 16];
 /// Maximum bytes of a superblock.
 pub(crate) const SUPERBLOCK_BYTES: usize = 57_344;
 /// Offset of the first page.

@@ -27,6 +27,7 @@ mod power_cut;
 mod precheck;
 mod processes;
 mod rates;
+mod readers;
 mod sieve;
 mod sizing;
 mod snapshot;

@@ -21,7 +21,8 @@ use crate::process::side_files;
 
 /// Print the lines seen before; remember nothing
 ///
-/// Like grep, exits with status 0 if it printed a line, 1 if it printed none, and 2 after an error.
+/// Like grep, exits with status 0 if it printed a line, 1 if it printed none, and 2 after an error. Other runs may add
+/// lines meanwhile: those are seen from then on.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -86,7 +87,9 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         false => Output::none(),
     };
     input.ensure_apart_from(output.file())?;
-    let options = args.policy.apply(args.timeout.apply(Options::new()));
+    let options = args
+        .policy
+        .apply(args.timeout.apply(Options::new().follow(true)));
     let opened = options.open_read_only(&args.store);
     let store = opened.map_err(CliError::of_first_argument)?;
     input.follow(&store, &args.store)?;

@@ -49,7 +49,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     let store = args
         .timeout
-        .apply(Options::new())
+        .apply(Options::new().follow(true))
         .open_read_only(&args.store)?;
     let stats = store.stats()?;
     let mut census = Census::new(&stats);

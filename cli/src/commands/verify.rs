@@ -39,7 +39,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = args
         .timeout
-        .apply(Options::new())
+        .apply(Options::new().follow(true))
         .open_read_only(&args.store)?;
     let report = store.verify()?;
     store.close()?;

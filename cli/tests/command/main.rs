@@ -2,6 +2,7 @@
 
 mod support;
 
+mod beside_writers;
 mod check;
 mod commands;
 mod damage;

@@ -45,6 +45,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     timeout: float | None = None,
     on_damage: Literal["error", "never_seen", "seen"] | None = None,
     background: bool | None = None,
+    follow: bool = True,
 ) -> _everseen.Store:
     """Open a store, or create it if there is none.
 
@@ -53,7 +54,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
     Args:
         path: The store's file.
         mode: As of Python's own `open`: `"a"` opens the store or creates it, `"x"` creates it and refuses an existing
-            one, `"r+"` opens an existing one, `"r"` opens it to read what it holds at this moment.
+            one, `"r+"` opens an existing one, `"r"` opens it to read.
 
     Of a new store; an existing one keeps what it was created with. If that is less than an option asks for, or something
     else, that is an error; if it is more, a warning:
@@ -86,6 +87,10 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         timeout: Seconds to wait for other handles (30).
         on_damage: What a damaged page is: an `"error"`, or all of its keys `"never_seen"`, or all `"seen"`.
         background: Whether checkpoints run on a thread of their own (`True`).
+        follow: Of mode `"r"`: whether the store is opened again by itself when its last writer has closed it, or a new one
+            comes (`True`). Each answer then belongs to a moment within its call. Without it, the handle reads beside the
+            writers that are there when it is opened until the last one is gone (`EndedError`); if there is none, it may
+            miss what later ones do.
 
     Returns:
         The store. Use it in a `with` statement, which closes it. One that ends without an exception commits before; one
@@ -134,6 +139,7 @@ def open(  # noqa: A001: the name that `dbm`, `gzip` and others have for it.
         "timeout": timeout,
         "on_damage": on_damage,
         "background": background,
+        "follow": follow,
     }
     options = {name: value for name, value in given.items() if value is not None}
     return _opened(path, mode, options)

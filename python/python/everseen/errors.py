@@ -103,6 +103,10 @@ class MovedError(EverseenError):
     """A file of the open store was removed, renamed or replaced. The handle can't go on."""
 
 
+class ReplacedError(EverseenError):
+    """The name of a store that is open to read leads to another file now. What was answered is what the old one held."""
+
+
 class PermissionDeniedError(EverseenError, PermissionError):
     """The operating system denies access."""
 

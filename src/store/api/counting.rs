@@ -159,7 +159,8 @@ impl Store {
 
     fn count_bits(&self, bits: u64) -> Result<u64> {
         self.engine.file.check_counting("count keys")?;
-        Ok(Reader::of(&self.engine).count_of(bits)?.into())
+        let count = self.read(|engine| Reader::of(engine).count_of(bits))?;
+        Ok(count.into())
     }
 
     /// Inserts the key if it is absent, and returns whether it was. In stores of other kinds this is the same as

@@ -13,7 +13,7 @@ use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::config::template::Template;
 use crate::store::open::handle::check_exists;
-use crate::store::open::{create, handle};
+use crate::store::open::{create, handle, read_only};
 use crate::store::storefile::meta::identify;
 
 impl Options {
@@ -60,14 +60,23 @@ impl Options {
     ///
     /// While writers have the store open, the handle follows them. If there are none at this moment, it keeps what it has
     /// read, whatever later ones do; in a store of fingerprints it lasts until a checkpoint of theirs uses the room of the
-    /// pages that it reads, and then its look-ups fail with [`Error::Ended`].
+    /// pages that it reads, and then its look-ups fail with [`Error::Ended`]. With [`follow`](Self::follow), the handle
+    /// goes on from one writer to the next instead.
+    ///
+    /// A handle that reads looks about once a second while it works, and at its [close](Store::close), whether the name
+    /// still leads to its file, and fails with [`Error::Replaced`] or [`Error::Moved`] if not. It looks before it reports
+    /// damage, too.
     ///
     /// # Errors
     /// The same as [`open`](Self::open). If a log holds more keys than the buffer takes, the error is
     /// [`Error::InvalidOption`]: a read-only handle can't move them into the filter.
     pub fn open_read_only(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
-        Ok(Store::of(handle::open_read_only(self, path.as_ref())?))
+        let opened = read_only::open_read_only(self, path.as_ref())?;
+        match self.follow {
+            true => Store::following(self, opened),
+            false => Ok(Store::of(opened)),
+        }
     }
 
     /// Repairs a store that no handle has open, as far as what is left of it allows. It restores a damaged header or

@@ -51,13 +51,12 @@ impl Store {
     /// # Errors
     /// The handle can't go on.
     pub fn exemptions(&self) -> Result<u64> {
-        self.engine.handle.check_usable()?;
-        let view = self.engine.views.current()?;
-        Ok(view
-            .sections
-            .exempt
-            .as_ref()
-            .map_or(0, |exempt| exempt.count()))
+        self.read(|engine| {
+            engine.handle.check_usable()?;
+            let view = engine.views.current()?;
+            let exempt = view.sections.exempt.as_ref();
+            Ok(exempt.map_or(0, |exempt| exempt.count()))
+        })
     }
 
     /// Passes the hash of each exempt key to `each`, in ascending order, as
@@ -67,6 +66,6 @@ impl Store {
     /// # Errors
     /// A damaged section, or one that can't be read.
     pub fn for_each_exemption(&self, each: impl FnMut(u64)) -> Result<()> {
-        Writer::of(&self.engine).for_each_exemption(each)
+        self.read_once(|engine| Writer::of(engine).for_each_exemption(each))
     }
 }

@@ -5,6 +5,7 @@ use crate::file::SectionKind;
 use crate::hash::HashedKey;
 use crate::sizing::{Interval, poisson_interval, share_interval};
 use crate::store::api::store::Store;
+use crate::store::engine::Engine;
 
 /// The result of [`Store::measured`].
 #[non_exhaustive]
@@ -32,8 +33,12 @@ impl Store {
     /// # Errors
     /// The handle can't go on.
     pub fn measured(&self) -> Result<Option<Measured>> {
-        self.engine.handle.check_usable()?;
-        let view = self.engine.views.current()?;
+        self.read(Self::measured_in)
+    }
+
+    fn measured_in(engine: &Engine) -> Result<Option<Measured>> {
+        engine.handle.check_usable()?;
+        let view = engine.views.current()?;
         let Some(sample) = view.superblock.section(SectionKind::Sample) else {
             return Ok(None);
         };

@@ -5,6 +5,7 @@ use std::ops::Range;
 use crate::error::Result;
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
+use crate::store::engine::Engine;
 use crate::store::prefetch::hash_source::SourceTail;
 use crate::store::read::Reader;
 use crate::store::read::look_ahead::LookAhead;
@@ -63,8 +64,11 @@ impl Store {
     /// # Errors
     /// The handle can't go on. A damaged page is no error before the turn of its keys.
     pub fn precheck(&self, keys: &[HashedKey]) -> Result<Precheck> {
-        let engine = &self.engine;
-        Reader::of(engine).check_readable()?;
+        self.read(|engine| Self::precheck_in(engine, keys))
+    }
+
+    fn precheck_in(engine: &Engine, keys: &[HashedKey]) -> Result<Precheck> {
+        Reader::of(engine).check_readable(keys.len())?;
         let helps = !engine.file.is_counting() && !engine.hints.residency.is_likely();
         let ahead = match helps {
             true => Writer::of(engine).look_ahead(&SourceTail::all(&keys))?,

@@ -7,6 +7,7 @@ use crate::error::Result;
 use crate::file::LayerPages;
 use crate::hash::HashedKey;
 use crate::store::api::store::Store;
+use crate::store::engine::Engine;
 use crate::store::prefetch::hash_source::SourceTail;
 use crate::store::read::Reader;
 use crate::store::read::look_ahead::LookAhead;
@@ -177,7 +178,8 @@ impl<'s, T> Sieve<'s, T> {
     /// # Errors
     /// The handle can't go on.
     pub fn sweep_time(&self) -> Result<Duration> {
-        Ok(self.store.engine.hints.pace.sweep_time(self.pages()?))
+        self.store
+            .read(|engine| Ok(engine.hints.pace.sweep_time(pages(engine)?)))
     }
 
     /// Closes the window: looks at all waiting keys in one sweep, if there are enough of them. The methods that hand
@@ -190,9 +192,12 @@ impl<'s, T> Sieve<'s, T> {
             return Ok(());
         }
         if self.sweeps_for(self.len())? {
-            let reader = Reader::of(&self.store.engine);
-            let says = |presence| reader.says_seen(presence);
-            self.ahead = reader.look_ahead(&SourceTail::all(&self.keys.as_slice()), Some(says))?;
+            let keys = self.keys.as_slice();
+            self.ahead = self.store.read(|engine| {
+                let reader = Reader::of(engine);
+                let says = |presence| reader.says_seen(presence);
+                reader.look_ahead(&SourceTail::all(&keys), Some(says))
+            })?;
             self.sweeps += 1;
         }
         self.closed = self.keys.len();
@@ -269,9 +274,12 @@ impl<'s, T> Sieve<'s, T> {
         let next = self.done..self.closed.min(self.done.saturating_add(most));
         let mut found = Vec::new();
         if self.ahead.is_some() {
-            let reader = Reader::of(&self.store.engine);
-            let first = place_of(&self.ahead);
-            reader.contains_ahead(&self.keys.as_slice(), next, &mut self.ahead, &mut found)?;
+            let (keys, first) = (self.keys.as_slice(), place_of(&self.ahead));
+            self.store.read(|engine| {
+                found.clear();
+                let (reader, next) = (Reader::of(engine), next.clone());
+                reader.contains_ahead(&keys, next, &mut self.ahead, &mut found)
+            })?;
             self.sweeps += u64::from(place_of(&self.ahead) != first);
         } else {
             found = self.store.contains_hashed(&self.keys[next])?;
@@ -294,24 +302,25 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Returns whether to sweep for this many keys.
     fn sweeps_for(&self, keys: usize) -> Result<bool> {
-        let engine = &self.store.engine;
-        if engine.file.is_counting() {
+        if self.store.engine.file.is_counting() {
             return Ok(false);
         }
-        Ok(match self.sweep {
-            Sweep::Always => true,
-            Sweep::Never => false,
-            Sweep::Cheaper => engine.hints.is_sweep_cheaper(keys, self.pages()?),
-        })
+        match self.sweep {
+            Sweep::Always => Ok(true),
+            Sweep::Never => Ok(false),
+            Sweep::Cheaper => self
+                .store
+                .read(|engine| Ok(engine.hints.is_sweep_cheaper(keys, pages(engine)?))),
+        }
     }
+}
 
-    /// Returns how many pages a sweep reads.
-    fn pages(&self) -> Result<u64> {
-        let view = self.store.engine.views.current()?;
-        let layers: u64 = with_keys(&view.layers).map(LayerPages::pages).sum();
-        let segments = view.segments.as_ref();
-        Ok(layers + segments.map_or(0, |segments| segments.pages()))
-    }
+/// Returns how many pages a sweep reads.
+fn pages(engine: &Engine) -> Result<u64> {
+    let view = engine.views.current()?;
+    let layers: u64 = with_keys(&view.layers).map(LayerPages::pages).sum();
+    let segments = view.segments.as_ref();
+    Ok(layers + segments.map_or(0, |segments| segments.pages()))
 }
 
 /// Returns the place of the first key that a look ahead has answers for. It changes when the look is made anew.

@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::path::Path;
 
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::hash::{HashedKey, KeyHasher};
 use crate::store::check::fullness::{Fullness, KeyCounter};
 use crate::store::check::repair::{RepairReport, Repairer};
@@ -11,8 +11,10 @@ use crate::store::check::stats::{self, Stats};
 use crate::store::check::verify::{Checker, PageState, VerifyReport};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
+use crate::store::engine::Engine;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::open::close::CloseReport;
+use crate::store::open::follower::{Follower, anchor_of};
 use crate::store::open::session::Session;
 use crate::store::prefetch::hash_source::HashSource;
 use crate::store::read::Reader;
@@ -41,12 +43,58 @@ use crate::store::write::verdict::{OnPending, Verdict};
 /// look-up may return a wrong answer.
 #[derive(Debug)]
 pub struct Store {
+    /// The open store. In a handle that follows, only what never changes; look-ups there go through [`read`](Self::read).
     pub(crate) engine: Session,
+    follower: Option<Follower>,
 }
 
 impl Store {
     pub(crate) fn of(engine: Session) -> Self {
-        Self { engine }
+        Self {
+            engine,
+            follower: None,
+        }
+    }
+
+    /// Returns a handle that opens the store again by itself, as these options say.
+    pub(crate) fn following(options: &Options, opened: Session) -> Result<Self> {
+        Ok(Self {
+            engine: anchor_of(&opened)?,
+            follower: Some(Follower::of(options, opened)),
+        })
+    }
+
+    /// Does some work that only reads. In a handle that follows, it may be done several times.
+    #[inline]
+    pub(crate) fn read<T>(&self, mut work: impl FnMut(&Engine) -> Result<T>) -> Result<T> {
+        match &self.follower {
+            None => match work(&self.engine) {
+                Ok(done) => Ok(done),
+                Err(error) => Err(self.explained(error)),
+            },
+            Some(follower) => follower.read(work),
+        }
+    }
+
+    /// Does some work that only reads, once.
+    pub(crate) fn read_once<T>(&self, work: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
+        match &self.follower {
+            None => work(&self.engine).map_err(|error| self.explained(error)),
+            Some(follower) => follower.read_once(work),
+        }
+    }
+
+    /// Returns why a handle that only reads met damage: its file may be another one than the one that has the store's
+    /// name.
+    #[cold]
+    fn explained(&self, error: Error) -> Error {
+        if !matches!(error, Error::Format { .. } | Error::Log { .. }) {
+            return error;
+        }
+        Reader::of(&self.engine)
+            .expect_name()
+            .err()
+            .unwrap_or(error)
     }
 
     /// Opens a store with the default [`Options`].
@@ -165,7 +213,8 @@ impl Store {
     /// # Errors
     /// A damaged page; or the handle can't go on.
     pub fn contains(&self, key: &[u8]) -> Result<bool> {
-        Reader::of(&self.engine).contains(self.engine.hasher.hash(key))
+        let hash = self.engine.hasher.hash(key);
+        self.read(|engine| Reader::of(engine).contains(hash))
     }
 
     /// Returns [`contains`](Self::contains) for each key, in order, several times as fast as one at a time.
@@ -178,7 +227,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| hasher.hash_two(keys.map(AsRef::as_ref)),
-            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
+            |keys| self.append_found(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -193,7 +242,7 @@ impl Store {
         self.in_parts(
             keys,
             |keys| keys.map(|key| key.bits()),
-            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
+            |keys| self.append_found(keys, &mut found),
         )?;
         Ok(found)
     }
@@ -230,7 +279,8 @@ impl Store {
     /// # Errors
     /// The same as [`contains`](Self::contains).
     pub fn contains_hash(&self, hash: u64) -> Result<bool> {
-        Reader::of(&self.engine).contains(self.engine.hasher.mix(hash))
+        let hash = self.engine.hasher.mix(hash);
+        self.read(|engine| Reader::of(engine).contains(hash))
     }
 
     /// Like [`contains_batch`](Self::contains_batch), for callers that bring their own hashes.
@@ -243,9 +293,18 @@ impl Store {
         self.in_parts(
             hashes,
             |hashes| hashes.map(|hash| hasher.mix(*hash)),
-            |keys| Reader::of(&self.engine).contains_each(keys, &mut found),
+            |keys| self.append_found(keys, &mut found),
         )?;
         Ok(found)
+    }
+
+    /// Appends an answer for each key of a part.
+    fn append_found(&self, keys: &dyn HashSource, found: &mut Vec<bool>) -> Result<()> {
+        let done = found.len();
+        self.read(|engine| {
+            found.truncate(done);
+            Reader::of(engine).contains_each(keys, found)
+        })
     }
 
     /// Passes the hashes of the keys on in parts. `hash` hashes two keys at once.
@@ -290,7 +349,7 @@ impl Store {
     /// # Errors
     /// If the logs can't be read.
     pub fn last_commit(&self, writer: &str) -> Result<Option<Commit>> {
-        Writer::of(&self.engine).last_commit(writer)
+        self.read(|engine| Writer::of(engine).last_commit(writer))
     }
 
     /// Returns how many keys this handle has inserted or removed since its last commit: what closing it now would drop.
@@ -299,13 +358,14 @@ impl Store {
     /// # Errors
     /// If the handle can't go on.
     pub fn uncommitted(&self) -> Result<u64> {
-        Writer::of(&self.engine).uncommitted()
+        self.read_once(|engine| Writer::of(engine).uncommitted())
     }
 
     /// Returns how many uncommitted new keys a handle of a transactional store may have; `u64::MAX` in any other store.
     /// The size of the buffer determines it.
     pub fn transaction_quota(&self) -> u64 {
-        Writer::of(&self.engine).quota()
+        let quota = |engine: &Engine| Ok(Writer::of(engine).quota());
+        self.read_once(quota).unwrap_or(u64::MAX)
     }
 
     /// Moves everything committed from log and buffer into the pages, and waits until it is there. Safety never
@@ -322,7 +382,7 @@ impl Store {
     /// # Errors
     /// If superblock or logs can't be read.
     pub fn stats(&self) -> Result<Stats> {
-        stats::stats(&self.engine)
+        self.read(stats::stats)
     }
 
     /// Returns [`Stats::buffer_bytes`] alone, in a few nanoseconds.
@@ -330,7 +390,7 @@ impl Store {
     /// # Errors
     /// If the shared memory can't be read.
     pub fn buffer_bytes(&self) -> Result<u64> {
-        stats::buffer_bytes(&self.engine)
+        self.read(stats::buffer_bytes)
     }
 
     /// Returns how many keys there are and how many there may be. Takes about ten nanoseconds, cheap enough to call
@@ -339,7 +399,7 @@ impl Store {
     /// # Errors
     /// The same as [`stats`](Self::stats).
     pub fn fullness(&self) -> Result<Fullness> {
-        KeyCounter::of(&self.engine).fullness()
+        self.read(|engine| KeyCounter::of(engine).fullness())
     }
 
     /// Reads everything (header, superblocks and every page) and lists what is damaged. Does not read the logs, which
@@ -348,7 +408,7 @@ impl Store {
     /// # Errors
     /// If the header or both superblocks are damaged.
     pub fn verify(&self) -> Result<VerifyReport> {
-        self.verify_pages(|_, _, _| {})
+        self.read(|engine| Self::verify_in(engine, &mut |_, _, _| {}))
     }
 
     /// Does the same as [`verify`](Self::verify), and passes on what it finds: `each` gets the number of a layer, a run of
@@ -360,7 +420,16 @@ impl Store {
         &self,
         mut each: impl FnMut(u32, Range<u64>, PageState),
     ) -> Result<VerifyReport> {
-        Checker::of(&self.engine).verify(&mut each)
+        self.read_once(|engine| Self::verify_in(engine, &mut each))
+    }
+
+    fn verify_in(
+        engine: &Engine,
+        each: &mut dyn FnMut(u32, Range<u64>, PageState),
+    ) -> Result<VerifyReport> {
+        let report = Checker::of(engine).verify(each)?;
+        Reader::of(engine).expect_name()?;
+        Ok(report)
     }
 
     /// Rewrites each damaged page so that it verifies: as a page that holds no key ([`OnDamage::NeverSeen`]) or every
@@ -392,11 +461,15 @@ impl Store {
     /// A handle that is dropped without this call closes just so, and reports neither that nor errors.
     ///
     /// # Errors
-    /// The same as [`checkpoint`](Self::checkpoint). After [`Error::NoSpace`](crate::Error::NoSpace) and
+    /// The same as [`checkpoint`](Self::checkpoint). For a handle that only reads, [`Error::Replaced`](crate::Error::Replaced)
+    /// and [`Error::Moved`](crate::Error::Moved) if its file has lost its name, and nothing else. After [`Error::NoSpace`](crate::Error::NoSpace) and
     /// [`Error::Busy`](crate::Error::Busy) the only call left on this handle is another `close`. After any error
     /// nothing acknowledged is lost, and the next open continues from the log.
     pub fn close(&self) -> Result<CloseReport> {
-        self.engine.close()
+        match &self.follower {
+            None => self.engine.close(),
+            Some(follower) => follower.close(),
+        }
     }
 }
 

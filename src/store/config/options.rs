@@ -80,6 +80,7 @@ pub struct Options {
     pub(crate) exclusive: bool,
     pub(crate) timeout: Duration,
     pub(crate) on_damage: OnDamage,
+    pub(crate) follow: bool,
     pub(crate) segment_pages: u64,
     pub(crate) step_segments: u64,
     /// The bytes of segments from which on they are worth a filter of absent keys, whatever memory there is; `None` decides
@@ -114,6 +115,7 @@ impl Default for Options {
             exclusive: false,
             timeout: DEFAULT_TIMEOUT,
             on_damage: OnDamage::default(),
+            follow: false,
             segment_pages: TARGET_PAGES as u64,
             step_segments: LEAST_IN_STEP,
             filtered_from: None,
@@ -308,6 +310,28 @@ impl Options {
     /// Sets what this handle does when it meets a damaged page. Defaults to an error.
     pub fn on_damage(mut self, policy: OnDamage) -> Self {
         self.on_damage = policy;
+        self
+    }
+
+    /// Sets whether a handle of [`open_read_only`](Self::open_read_only) follows the store from one writer to the next, by
+    /// opening it again whenever that is needed. Defaults to `false`.
+    ///
+    /// Each answer then belongs to a moment within its call, and the answers of a call with many keys to one or more such
+    /// moments: what returned in any process before the call began is seen, whether that process still has the store open,
+    /// has closed it or was killed. Three things differ from that:
+    ///
+    /// - While another handle has the store [exclusively](Self::exclusive), nobody else can see what it writes: answers
+    ///   are those of the last moment before that was looked at. Once it has used the room of what they come from, a call
+    ///   waits for it, and then fails with [`Error::Locked`].
+    /// - A file that replaces the store under its name is not followed: [`Error::Replaced`].
+    /// - A call fails with [`Error::Busy`] if others take longer than the [timeout](Self::timeout) to open or close the
+    ///   store, or if a hundred writers come and go during the call.
+    ///
+    /// It is off by default because such a call may wait for others, and because an open handle that doesn't follow is a
+    /// copy of one moment, as far as its kind of store allows: see [`open_read_only`](Self::open_read_only). Handles that
+    /// write, and those that read beside a writer, see everything at once in any case.
+    pub fn follow(mut self, yes: bool) -> Self {
+        self.follow = yes;
         self
     }
 

@@ -1,6 +1,6 @@
 //! One handle of an open store: how it has the store open, and whether it may continue.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::buffer::{Digest, Wrong};
@@ -48,8 +48,16 @@ pub(crate) struct Handle {
     pub(crate) reading: Mutex<Option<RangeLock>>,
     process: Process,
     poison: OnceLock<Arc<Error>>,
-    closed: AtomicBool,
+    /// Whether it goes on, as one of the constants below.
+    state: AtomicU8,
 }
+
+const OPEN: u8 = 0;
+const CLOSED: u8 = 1;
+/// The name of the store leads nowhere.
+const UNNAMED: u8 = 2;
+/// The name of the store leads to another file than the one that is open.
+const REPLACED: u8 = 3;
 
 impl Handle {
     pub(crate) fn new(
@@ -70,13 +78,39 @@ impl Handle {
             reading: Mutex::new(reading),
             process: Process::current(),
             poison: OnceLock::new(),
-            closed: AtomicBool::new(false),
+            state: AtomicU8::new(OPEN),
         }
     }
 
     /// Refuses all work from here on.
     pub(crate) fn mark_closed(&self) {
-        self.closed.store(true, Ordering::Release);
+        self.state.store(CLOSED, Ordering::Release);
+    }
+
+    /// Refuses all work from here on, since the store's name leads nowhere, or to another file than the one that this
+    /// handle reads. Returns the reason. A handle that is closed stays closed.
+    #[cold]
+    pub(crate) fn lose_name(&self, is_there: bool) -> Error {
+        let lost = if is_there { REPLACED } else { UNNAMED };
+        let (acquire, release) = (Ordering::Acquire, Ordering::AcqRel);
+        let now = self.state.compare_exchange(OPEN, lost, release, acquire);
+        self.stopped(now.map_or_else(|now| now, |_| lost))
+    }
+
+    /// Returns the error of a handle whose store has lost its name.
+    pub(crate) fn lost_name(&self) -> Option<Error> {
+        let state = self.state.load(Ordering::Acquire);
+        matches!(state, UNNAMED | REPLACED).then(|| self.stopped(state))
+    }
+
+    #[cold]
+    fn stopped(&self, state: u8) -> Error {
+        let path = self.place.to_path_buf();
+        match state {
+            REPLACED => Error::Replaced { path },
+            UNNAMED => Error::Moved { path },
+            _ => Error::Closed,
+        }
     }
 
     /// Returns whether this process opened the handle, rather than a process that it was forked from.
@@ -97,8 +131,9 @@ impl Handle {
                 cause: Arc::clone(cause),
             });
         }
-        if self.closed.load(Ordering::Acquire) {
-            return Err(Error::Closed);
+        match self.state.load(Ordering::Acquire) {
+            OPEN => {}
+            state => return Err(self.stopped(state)),
         }
         match self.shared.poisoned() {
             0 => Ok(()),

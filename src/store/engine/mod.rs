@@ -25,6 +25,7 @@ use crate::store::generation::buffer_pool::BufferPool;
 use crate::store::generation::log_files::LogFiles;
 use crate::store::generation::sampling::{FprSample, Sampling};
 use crate::store::prefetch::hints::LookupHints;
+use crate::store::storefile::file_watch::FileWatch;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::{View, ViewCell};
 use crate::sys::storage::StorageFile;
@@ -60,6 +61,7 @@ pub(crate) struct Parts {
     pub(crate) options: Options,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn StorageFile>,
+    pub(crate) watch: Option<FileWatch>,
     pub(crate) access: Access,
     pub(crate) handle: u64,
     pub(crate) shared: Coordination,
@@ -84,7 +86,8 @@ impl Engine {
             Arc::clone(&shared),
             (parts.held, parts.reading),
         ));
-        let file = StoreFile::new(place.clone(), parts.header, parts.file, Arc::clone(&shared));
+        let (opened, shared_words) = ((parts.file, parts.watch), Arc::clone(&shared));
+        let file = StoreFile::new(place.clone(), parts.header, opened, shared_words);
         let file = Arc::new(file);
         Arc::new_cyclic(|itself| Self {
             itself: Weak::clone(itself),

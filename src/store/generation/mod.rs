@@ -93,6 +93,11 @@ impl Generation {
         Ok(self.log.get_or_init(|| opened))
     }
 
+    /// Returns the log, if it was recovered or is open by now.
+    pub(crate) fn recovered_log(&self) -> Option<&Arc<LogFile>> {
+        self.log.get()
+    }
+
     /// Returns where the next record goes.
     pub(crate) fn log_end(&self) -> LogEnd {
         let tail = self.buffer.tail();

@@ -14,8 +14,8 @@ use crate::store::checkpoint::run::{Checkpointer, HeldOff};
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
-use crate::store::open::handle;
 use crate::store::open::session::Session;
+use crate::store::open::{handle, read_only};
 use crate::store::read::Reader;
 use crate::store::write::Writer;
 use crate::sys::storage::Owner;
@@ -57,7 +57,7 @@ impl Input {
         let store = match open_writable(options, path)? {
             Some(store) => store,
             None => {
-                let store = handle::open_read_only(options, path)?;
+                let store = read_only::open_read_only(options, path)?;
                 match waiting(&store)? {
                     0 => store,
                     keys => {

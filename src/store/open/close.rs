@@ -13,6 +13,7 @@ use crate::store::coordination::shm_files::{buffer_path, remove_if_there, remove
 use crate::store::engine::Engine;
 use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::storefile::atomic_file::remove_abandoned_drafts;
+use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::store::write::Writer;
 use crate::sys::lock;
@@ -36,6 +37,7 @@ pub(crate) struct Closer<'a> {
     handle: &'a Handle,
     shared: &'a Coordination,
     place: &'a Place,
+    file: &'a StoreFile,
     views: &'a ViewCell,
     checkpoints: &'a CheckpointState,
     writer: Writer<'a>,
@@ -49,6 +51,7 @@ impl<'a> Closer<'a> {
             handle: &engine.handle,
             shared: &engine.shared,
             place: &engine.file.place,
+            file: &engine.file,
             views: &engine.views,
             checkpoints: &engine.checkpoints,
             writer: Writer::of(engine),
@@ -79,8 +82,10 @@ impl<'a> Closer<'a> {
             };
         }
         if !self.handle.writes() {
+            let known = self.views.cell.load().superblock.sequence;
+            let named = self.file.expect_name(self.handle, known);
             self.end(None);
-            return Ok(true);
+            return named.map(|()| true);
         }
         let _closing = self.checkpoints.note_closing();
         self.checkpoints.join_threads();

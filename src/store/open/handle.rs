@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::buffer;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::log::file::sync_parent;
@@ -15,8 +14,7 @@ use crate::store::coordination::handle::Access;
 use crate::store::coordination::handle::Held;
 use crate::store::coordination::legacy_locks::take_over;
 use crate::store::coordination::locks::{
-    DYING, HandleSlotLease, Intention, OpenCloseLock, Others, PresenceLock, StoreLocks, lock_error,
-    locked,
+    HandleSlotLease, Intention, OpenCloseLock, PresenceLock, StoreLocks, lock_error,
 };
 use crate::store::coordination::map_lease::MapLease;
 use crate::store::coordination::place::{Place, refuse_dangling};
@@ -25,21 +23,22 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::engine::recovery_report::RecoveryReport;
 use crate::store::engine::{Engine, Parts};
 use crate::store::generation::Generation;
-use crate::store::generation::buffer_pool::{lacks_room, make_buffer, reserve_buffer};
+use crate::store::generation::buffer_pool::{lacks_room, reserve_buffer};
 use crate::store::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::store::open::recover::{
     Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
 };
 use crate::store::open::session::Session;
 use crate::store::storefile::atomic_file::remove_abandoned_drafts;
+use crate::store::storefile::file_watch::FileWatch;
 use crate::store::storefile::meta::{Meta, read_meta_of, room_after};
 use crate::store::storefile::segment_directory::mend_reused;
 use crate::store::storefile::unfinished::identify_store;
 use crate::store::view::View;
 use crate::store::view::mapping::{MapError, map_all};
 use crate::store::write::Writer;
+use crate::sys::LockFile;
 use crate::sys::storage::StorageFile;
-use crate::sys::{LockFile, wait_until};
 
 pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
@@ -107,56 +106,24 @@ pub(crate) fn open_inside(
     }
 }
 
-pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> {
-    check_exists(options, path)?;
-    let place = Place::of_existing(path)?;
-    let options = options.within(&place);
-    let gate = OpenCloseLock::enter(&place, Intention::Read, options.timeout)?;
-    let locks = gate.locks(&place, Intention::Read)?;
-    let (file, meta) = identify_store(&options, &place, false)?;
-    expect_same(&*file, &place, &gate)?;
-    let opening = Opening {
-        options: &options.fit_for_reading(meta.superblock.filter_bytes()),
-        place: &place,
-        locks: &locks,
-        file,
-        meta,
-    };
-    let mut watched = Err(locked(&place).into());
-    wait_until(options.timeout.min(DYING), || {
-        watched = opening.watch();
-        use Error::{Locked, OtherLayout, OtherName};
-        use MapError::{Failed, Stale};
-        let may_pass = matches!(
-            watched,
-            Err(Failed(Locked { .. } | OtherName { .. } | OtherLayout { .. }) | Stale { .. })
-        );
-        Ok::<_, Error>(!may_pass)
-    })?;
-    match watched? {
-        Some(store) => Ok(store),
-        None => Ok(opening.snapshot()?),
-    }
-}
-
 /// What a handle needs to open, whichever way it joins.
-struct Arrival {
-    access: Access,
-    handle: u64,
-    shared: Coordination,
-    active: Generation,
-    sealed: Option<Generation>,
-    writer_file: Option<LockFile>,
-    held: Option<Held>,
-    recovery: RecoveryReport,
+pub(super) struct Arrival {
+    pub(super) access: Access,
+    pub(super) handle: u64,
+    pub(super) shared: Coordination,
+    pub(super) active: Generation,
+    pub(super) sealed: Option<Generation>,
+    pub(super) writer_file: Option<LockFile>,
+    pub(super) held: Option<Held>,
+    pub(super) recovery: RecoveryReport,
 }
 
-struct Opening<'a> {
-    options: &'a Options,
-    place: &'a Place,
-    locks: &'a StoreLocks,
-    file: Arc<dyn StorageFile>,
-    meta: Meta,
+pub(super) struct Opening<'a> {
+    pub(super) options: &'a Options,
+    pub(super) place: &'a Place,
+    pub(super) locks: &'a StoreLocks,
+    pub(super) file: Arc<dyn StorageFile>,
+    pub(super) meta: Meta,
 }
 
 impl Opening<'_> {
@@ -234,13 +201,13 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    fn space(&self) -> Option<Space> {
+    pub(super) fn space(&self) -> Option<Space> {
         self.meta.header.space()
     }
 
     /// Returns a generation with the keys of a log in its buffer; `None` if there is no memory for one that is large
     /// enough.
-    fn load(
+    pub(super) fn load(
         &self,
         found: &mut RecoveredLog,
         is_shared: bool,
@@ -311,92 +278,12 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    /// Opens for reading what other handles write. Returns `None` if no handle has the store open for writing, or if
-    /// the shared memory can't be read.
-    fn watch(&self) -> Result<Option<Session>, MapError> {
-        let path = self.place;
-        let id = &self.meta.header.store_id;
-        match self.locks.others()? {
-            Others::None => return Ok(None),
-            // Its writes go to private memory.
-            Others::Alone => return Err(locked(path).into()),
-            Others::Shared => {}
-        }
-        let shared = Coordination::open(path, id, self.locks.id(), false)
-            .map_err(|unfit| unfit.error(path))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.space(), false)?;
-        let again = Opening {
-            options: self.options,
-            place: path,
-            locks: self.locks,
-            file: Arc::clone(&self.file),
-            meta,
-        };
-        let engine = again.assemble(Arrival {
-            access: Access::Watching,
-            handle: 0,
-            shared,
-            active,
-            sealed,
-            writer_file: None,
-            held: None,
-            recovery: RecoveryReport::joined(),
-        })?;
-        engine.views.renew()?;
-        Ok(Some(Session::of(engine)))
-    }
-
-    /// Opens for reading what is there now.
-    fn snapshot(self) -> Result<Session, MapError> {
-        let path = self.place;
-        let mut recovered = recover(self.options, path, &self.meta, false)?;
-        let shared = Coordination::private()
-            .map_err(|error| Error::io("reserve memory for", path, error))?;
-        let found = recovered.sealed.iter().chain(&recovered.active);
-        let keys = found.map(|found| found.scan.committed_keys);
-        let sizes = self.options.buffer_sizes();
-        let most = keys.max().unwrap_or(0);
-        self.begin_words(&shared, &recovered, sizes);
-        let load = |found: Option<&mut RecoveredLog>| match found {
-            // A read-only handle can't empty a log into the pages, so the log must fit in memory.
-            Some(found) => match self.load(found, false, sizes)? {
-                None => Err(self.too_small_for(most)),
-                loaded => Ok(loaded),
-            },
-            None => Ok(None),
-        };
-        let sealed = load(recovered.sealed.as_mut())?;
-        let active = match load(recovered.active.as_mut())? {
-            Some(active) => active,
-            None => {
-                let memory = make_buffer(path, false, sizes.least, recovered.number)?;
-                Generation::new(memory.of_fingerprints(self.space()))
-            }
-        };
-        let recovery = recovered.report(&self.meta);
-        let engine = self.assemble(Arrival {
-            access: Access::Snapshot,
-            handle: 0,
-            shared,
-            active,
-            sealed,
-            writer_file: None,
-            held: None,
-            recovery,
-        })?;
-        Ok(Session::of(engine))
-    }
-
-    fn too_small_for(&self, keys: u64) -> Error {
-        let least = buffer::bytes_for(keys) / 7 * 16 + 4096;
-        Error::InvalidOption {
-            option: "buffer",
-            expected: format!("at least {least} bytes, for the {keys} keys of the log"),
-            got: self.options.buffer.to_string(),
-        }
-    }
-
-    fn begin_words(&self, shared: &Coordination, recovered: &Recovered, sizes: BufferSizes) {
+    pub(super) fn begin_words(
+        &self,
+        shared: &Coordination,
+        recovered: &Recovered,
+        sizes: BufferSizes,
+    ) {
         shared.set_commit_sequence(recovered.commit_sequence);
         shared.set_writers_bytes(recovered.writers_bytes);
         shared.set_next_handle(recovered.next_handle);
@@ -433,7 +320,24 @@ impl Opening<'_> {
         Ok(generation)
     }
 
-    fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
+    /// Returns what a handle that reads keeps of its file. The caller holds the open-close lock.
+    fn file_watch(&self, arrival: &Arrival) -> Result<FileWatch> {
+        let mut watch = FileWatch::of(&self.file, self.place)?;
+        let active = &arrival.active;
+        if arrival.access == Access::Snapshot
+            && let Some(log) = active.recovered_log()
+        {
+            watch.note_log(log, active.log_end().end)?;
+        }
+        Ok(watch)
+    }
+
+    pub(super) fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
+        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
+        let watch = match reads {
+            true => Some(self.file_watch(&arrival)?),
+            false => None,
+        };
         let superblock = self.meta.superblock;
         let header = &self.meta.header;
         let leased = header.space().map(|_| MapLease::take(self.locks));
@@ -441,7 +345,6 @@ impl Opening<'_> {
         let mapped = map_all(&self.file, self.place, (&superblock, header), None, |_| {
             None
         })?;
-        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let reading = if reads {
             self.locks.tell_reading()?
         } else {
@@ -463,6 +366,7 @@ impl Opening<'_> {
                 superblock,
             },
             file: self.file,
+            watch,
             access: arrival.access,
             handle: arrival.handle,
             shared: arrival.shared,

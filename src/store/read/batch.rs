@@ -62,7 +62,7 @@ struct PartLookup<'a, C> {
 impl Reader<'_> {
     /// Looks up the keys of a part, and appends an answer for each.
     pub(crate) fn contains_each(self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
-        self.check_readable()?;
+        self.check_readable(keys.count())?;
         let done = out.len();
         out.resize(done + keys.count(), false);
         let found = &mut out[done..];

@@ -135,7 +135,7 @@ impl Reader<'_> {
 
     /// Like [`count_of`](Self::count_of), with `retries` retries while the page is being written.
     fn count_patiently(self, hash: u64, mut retries: u32) -> Result<u8> {
-        self.check_readable()?;
+        self.check_readable(1)?;
         loop {
             let view = self.views.current()?;
             let counted = self.count_by(&view, hash)?;

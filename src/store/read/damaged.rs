@@ -39,7 +39,8 @@ impl Reader<'_> {
                     _ => None,
                 };
                 match seen {
-                    Some(seen) => Ok(lookup.assume(seen)),
+                    // What is wrong may be that the file is another one.
+                    Some(seen) => self.expect_name().map(|()| lookup.assume(seen)),
                     None => Err(Error::Format { path, source }),
                 }
             }
@@ -92,7 +93,7 @@ impl Reader<'_> {
             Error::Format {
                 source: FormatError::SectionDamaged { .. },
                 ..
-            } if self.on_damage != OnDamage::Error => Ok(true),
+            } if self.on_damage != OnDamage::Error => self.expect_name().map(|()| true),
             error => Err(error),
         }
     }

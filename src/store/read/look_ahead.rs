@@ -106,15 +106,22 @@ impl Reader<'_> {
         ahead: &mut Option<LookAhead>,
         out: &mut Vec<bool>,
     ) -> Result<()> {
-        self.check_readable()?;
+        self.check_readable(range.len())?;
         for at in range.clone().step_by(BATCH) {
             let mut hashes = vec![0; BATCH.min(range.end - at)];
             keys.hashes_from(at, &mut hashes);
-            if let Some(look) = ahead {
+            // A look that an error ended may have gone further.
+            let begins = |look: &LookAhead| look.first <= at;
+            if let Some(look) = ahead
+                && begins(look)
+            {
                 self.follow(keys, at, look)?;
             }
             let view = Arc::clone(&*self.views.current()?);
-            if ahead.as_ref().is_some_and(|look| !look.is_fresh_in(&view)) {
+            if ahead
+                .as_ref()
+                .is_some_and(|look| !begins(look) || !look.is_fresh_in(&view))
+            {
                 let rest = SourceTail {
                     source: keys,
                     first: at,

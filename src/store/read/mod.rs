@@ -74,15 +74,29 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// Refuses to read through a handle that is closed or poisoned, or whose writers are all gone: it would miss what
-    /// later writers do.
+    /// Refuses to read `keys` keys through a handle that is closed or poisoned, or whose writers are all gone: it would
+    /// miss what later writers do. A handle that only reads looks from time to time whether its file still has the
+    /// store's name.
     #[inline]
-    pub(crate) fn check_readable(self) -> Result<()> {
+    pub(crate) fn check_readable(self, keys: usize) -> Result<()> {
         self.handle.check_usable()?;
+        let Some(watch) = &self.file.watch else {
+            return Ok(());
+        };
         if self.handle.access == Access::Watching && self.shared.is_ended() {
             return Err(Error::Ended);
         }
-        Ok(())
+        match watch.is_due_after(keys) {
+            true => self.expect_name(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the store's name does not lead to the file that is read, before anything else is said about the file.
+    #[cold]
+    pub(crate) fn expect_name(self) -> Result<()> {
+        let known = self.views.cell.load().superblock.sequence;
+        self.file.expect_name(self.handle, known)
     }
 
     /// Returns the error of a look-up that needs shared memory which has ended.

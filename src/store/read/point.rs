@@ -128,7 +128,7 @@ impl Reader<'_> {
         if self.file.is_counting() {
             return self.counts_any(hash);
         }
-        self.check_readable()?;
+        self.check_readable(1)?;
         let there = |presence| self.says_there(presence);
         Ok(self.find(hash, |_| (), there)?.is_none())
     }

@@ -43,7 +43,7 @@ impl Reader<'_> {
             }
             Err(NoAnswer::Passed) => Ok(stale),
             Err(NoAnswer::Damaged(fault)) => match self.on_damage.answer() {
-                Some(seen) => Ok(Probe::of(seen)),
+                Some(seen) => self.expect_name().map(|()| Probe::of(seen)),
                 None => Err(self.file.format_error(fault.into())),
             },
         }

@@ -3,6 +3,7 @@
 //! Guarantees that a superblock is durable when its write returns. Callers hold the writer lock or the checkpoint lock.
 
 pub(crate) mod atomic_file;
+pub(crate) mod file_watch;
 pub(crate) mod meta;
 pub(crate) mod page_scan;
 pub(crate) mod section_check;

@@ -11,6 +11,7 @@ use crate::page::Kind;
 use crate::store::coordination::fsync_failures::SeenFailures;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
+use crate::store::storefile::file_watch::FileWatch;
 use crate::store::storefile::meta::{Meta, read_meta_of};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
 
@@ -22,6 +23,8 @@ pub(crate) struct StoreFile {
     /// The maximum number of keys that the store may hold.
     pub(crate) key_limit: u64,
     pub(crate) raw: Arc<dyn StorageFile>,
+    /// Only in a handle that reads.
+    pub(crate) watch: Option<FileWatch>,
     shared: Arc<Coordination>,
     /// The failed syncs of the file that the system has reported to this handle.
     told: SeenFailures,
@@ -31,7 +34,7 @@ impl StoreFile {
     pub(crate) fn new(
         place: Place,
         header: Header,
-        raw: Arc<dyn StorageFile>,
+        (raw, watch): (Arc<dyn StorageFile>, Option<FileWatch>),
         shared: Arc<Coordination>,
     ) -> Self {
         let key_limit = match header.growth() {
@@ -43,6 +46,7 @@ impl StoreFile {
             header,
             key_limit,
             raw,
+            watch,
             shared,
             told: SeenFailures::default(),
         }

@@ -250,6 +250,8 @@ impl ViewCell {
                 return Ok(Some(old));
             }
             old.expect_pages(self.file.header.space())?;
+            self.file
+                .expect_name(&self.handle, old.superblock.sequence)?;
             let turn = Turn::of(&self.shared);
             if turn.active != self.shared.active() {
                 continue;

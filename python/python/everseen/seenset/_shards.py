@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import math
 import uuid
@@ -92,10 +93,21 @@ class Reader:
         """Return for each hash whether its key was seen."""
         seen = numpy.zeros(len(hashes), dtype=bool)
         for number, places in by_shard(hashes, len(self._manifest.shards)):
-            store = self._store(number)
-            if store is not None:
-                seen[places] = store.contains_hashed(hashes[places])
+            if self._manifest.shards[number] is not None:
+                seen[places] = self._contains_in(number, hashes[places])
         return seen
+
+    def _contains_in(self, number: int, hashes: Hashes) -> Mask:
+        store = self._store(number)
+        assert store is not None
+        try:
+            return store.contains_hashed(hashes)
+        except (errors.MovedError, errors.ReplacedError):
+            # A vacuum has removed the shard, or a cache has fetched it again. What has its name now is opened, if any.
+            _let_go(self._open.pop(number))
+        store = self._store(number)
+        assert store is not None
+        return store.contains_hashed(hashes)
 
     def _store(self, number: int) -> Store | None:
         shard = self._manifest.shards[number]
@@ -104,19 +116,25 @@ class Reader:
         store = self._open.pop(number, None) or opened(self._root, shard)
         self._open[number] = store
         if len(self._open) > _MOST_OPEN:
-            self._open.popitem(last=False)[1].close()
+            _let_go(self._open.popitem(last=False)[1])
         return store
 
     def close(self) -> None:
         """Close the stores."""
         while self._open:
-            self._open.popitem()[1].close()
+            _let_go(self._open.popitem()[1])
 
     def __enter__(self) -> Reader:
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _let_go(store: Store) -> None:
+    """Close a shard that was read. A shard never changes, so what it answered holds, whatever became of its file."""
+    with contextlib.suppress(errors.MovedError, errors.ReplacedError):
+        store.close()
 
 
 def opened(root: Root, shard: Shard) -> Store:
