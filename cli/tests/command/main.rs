@@ -2,7 +2,6 @@
 
 mod support;
 
-mod beside_writers;
 mod check;
 mod commands;
 mod damage;

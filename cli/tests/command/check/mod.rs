@@ -1,5 +1,7 @@
 //! `check` and `add`: what is known, and making it so.
 
+mod beside_writers;
+
 use crate::support::{Lab, distinct_lines, first_occurrences, items, repetitive_lines};
 
 #[test]
