@@ -8,6 +8,8 @@ pub(crate) mod entry;
 pub(crate) mod exemptions;
 pub(crate) mod existing;
 pub(crate) mod measured;
+#[cfg(all(test, not(loom)))]
+mod one_fingerprint;
 pub(crate) mod precheck;
 pub(crate) mod program_lock;
 pub(crate) mod sieve;
