@@ -15,11 +15,17 @@ enum Step {
     Precheck {
         seed: u64,
         keys: usize,
+        is_lookup: bool,
     },
     /// Claim this many keys at most of the oldest list that was prechecked.
     Claim {
         most: usize,
         until_pending: bool,
+    },
+    /// Look that many keys up, and claim those that are absent as a list of their own, perhaps after other keys came.
+    Select {
+        most: usize,
+        between: usize,
     },
     Commit,
     Checkpoint,
@@ -32,9 +38,12 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let step = prop_oneof![
-        4 => (any::<u64>(), 1..6000_usize).prop_map(|(seed, keys)| Step::Precheck { seed, keys }),
+        4 => (any::<u64>(), 1..6000_usize, any::<bool>())
+            .prop_map(|(seed, keys, is_lookup)| Step::Precheck { seed, keys, is_lookup }),
         6 => (1..5000_usize, any::<bool>())
             .prop_map(|(most, until_pending)| Step::Claim { most, until_pending }),
+        3 => (1..3000_usize, 0..2500_usize)
+            .prop_map(|(most, between)| Step::Select { most, between }),
         1 => Just(Step::Commit),
         1 => Just(Step::Checkpoint),
         1 => (any::<u64>(), 1..2000_usize).prop_map(|(seed, keys)| Step::Others { seed, keys }),
@@ -86,6 +95,64 @@ impl List {
     }
 }
 
+impl List {
+    /// Looks up keys, inserts `between` others, and claims those that were absent.
+    fn select(
+        &mut self,
+        store: &Store,
+        most: usize,
+        between: usize,
+        twin: &mut HashSet<u64>,
+    ) -> Result<(), TestCaseError> {
+        let range = self.done..self.keys.len().min(self.done + most);
+        // What was there before is kept.
+        let mut found = vec![true];
+        store
+            .contains_prechecked(&self.keys, range.clone(), &mut self.precheck, &mut found)
+            .unwrap();
+        let found = &found[1..];
+        prop_assert_eq!(found.len(), range.len());
+        let mut held = HashSet::new();
+        let mut places = Vec::new();
+        for (place, found) in range.clone().zip(found) {
+            let number = self.numbers[place];
+            prop_assert_eq!(*found, twin.contains(&number), "key {}", number);
+            if !found && held.insert(number) {
+                places.push(place);
+            }
+        }
+        let keys: Vec<_> = places.iter().map(|place| self.keys[*place]).collect();
+        let mut selected = self.precheck.select(&places);
+        // No more may be uncommitted than some 1,600.
+        store.commit().unwrap();
+        // Far from those of lists.
+        for first in (0..between as u64).step_by(500) {
+            let others: Vec<_> = (first..first + 500)
+                .map(|number| 1 << 40 | number)
+                .collect();
+            store
+                .claim_unique_hashed(&hashed(store, &others), &mut Vec::new())
+                .unwrap();
+            store.commit().unwrap();
+        }
+        for first in (0..places.len()).step_by(500) {
+            let part = first..places.len().min(first + 500);
+            let mut verdicts = Vec::new();
+            store
+                .claim_prechecked(&keys, part.clone(), &mut selected, &mut verdicts)
+                .unwrap();
+            for (place, verdict) in places[part].iter().zip(verdicts) {
+                let number = self.numbers[*place];
+                prop_assert_eq!(verdict, Verdict::New, "key {}", number);
+                twin.insert(number);
+            }
+            store.commit().unwrap();
+        }
+        self.done = range.end;
+        Ok(())
+    }
+}
+
 fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
@@ -95,8 +162,16 @@ fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
     let mut lists = VecDeque::new();
     for step in steps {
         match *step {
-            Step::Precheck { seed, keys } => {
-                lists.push_back(List::new(&store, numbers(seed, keys)));
+            Step::Precheck {
+                seed,
+                keys,
+                is_lookup,
+            } => {
+                let mut list = List::new(&store, numbers(seed, keys));
+                if is_lookup {
+                    list.precheck = store.precheck_lookup(&list.keys).unwrap();
+                }
+                lists.push_back(list);
             }
             Step::Claim {
                 most,
@@ -121,6 +196,14 @@ fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
                 }
                 if list.is_done() {
                     lists.pop_front();
+                }
+            }
+            Step::Select { most, between } => {
+                if let Some(list) = lists.front_mut() {
+                    list.select(&store, most, between, &mut twin)?;
+                    if list.is_done() {
+                        lists.pop_front();
+                    }
                 }
             }
             Step::Commit => drop(store.commit().unwrap()),
@@ -237,6 +320,71 @@ fn ranges_come_in_any_order() {
         .filter(|turn| verdicts[*turn] == Verdict::Seen)
         .collect();
     assert_eq!(seen, [7, 1007]);
+}
+
+/// The answers of a look hold until anything is inserted, by whichever handle.
+#[test]
+fn a_lookup_is_asked_after_others_have_inserted() {
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        for transactional in [false, true] {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("store");
+            let options = options().kind(kind).transactional(transactional);
+            let [store, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
+            store.insert(&3_u64.to_le_bytes()).unwrap();
+            let keys = hashed(&store, &(0..1000).collect::<Vec<_>>());
+            let mut precheck = store.precheck_lookup(&keys).unwrap();
+            let mut came = HashSet::from([3]);
+            for (handle, number) in [(&store, 3), (&other, 7), (&store, 700), (&other, 999)] {
+                handle.insert(&u64::to_le_bytes(number)).unwrap();
+                came.insert(number);
+                let mut found = Vec::new();
+                store
+                    .contains_prechecked(&keys, 0..1000, &mut precheck, &mut found)
+                    .unwrap();
+                let answers = (0..).zip(found);
+                let found: HashSet<u64> = answers
+                    .filter_map(|(number, found)| found.then_some(number))
+                    .collect();
+                assert_eq!(found, came, "{kind}, {transactional}");
+            }
+        }
+    }
+}
+
+/// Of keys that were selected, those that came since are seen, whichever places they had.
+#[test]
+fn selected_keys_are_looked_for_where_they_may_have_come() {
+    for kind in [Kind::Bloom, Kind::Fingerprint] {
+        for checkpoints in 0..3 {
+            let folder = tempfile::tempdir().unwrap();
+            let store = options()
+                .kind(kind)
+                .create(folder.path().join("store"))
+                .unwrap();
+            let list = List::new(&store, (0..2000).collect());
+            let places: Vec<_> = (0..2000).rev().step_by(3).collect();
+            let keys: Vec<_> = places.iter().map(|place| list.keys[*place]).collect();
+            let mut selected = list.precheck.select(&places);
+            store.insert(&1999_u64.to_le_bytes()).unwrap();
+            for number in 0..checkpoints {
+                store.checkpoint().unwrap();
+                store.insert(&(1000_u64 - number).to_le_bytes()).unwrap();
+            }
+            let mut verdicts = Vec::new();
+            store
+                .claim_prechecked(&keys, 0..keys.len(), &mut selected, &mut verdicts)
+                .unwrap();
+            for (place, verdict) in places.iter().zip(verdicts) {
+                let came = *place == 1999 || (1001 - checkpoints as usize..=1000).contains(place);
+                assert_eq!(
+                    verdict == Verdict::New,
+                    !came,
+                    "{kind}, {checkpoints}: {place}"
+                );
+            }
+        }
+    }
 }
 
 #[test]

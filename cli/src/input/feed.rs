@@ -8,7 +8,8 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel}
 use std::thread::{self, Scope};
 use std::time::Duration;
 
-use everseen::Store;
+use everseen::hash::HashedKey;
+use everseen::{Precheck, Store};
 
 use crate::error::CliError;
 use crate::input::record_blocks::Block;
@@ -72,6 +73,7 @@ impl Feed {
         self,
         scope: &'scope Scope<'scope, '_>,
         store: &'scope Store,
+        how: PrecheckFor,
     ) -> Result<Self, CliError> {
         let (passed, feed_events) = channel();
         let is_ended = Arc::new(AtomicBool::new(false));
@@ -87,7 +89,7 @@ impl Feed {
                         Err(RecvTimeoutError::Disconnected) => return,
                     };
                     if let Event::Block(block, _) = &mut event {
-                        block.precheck(store);
+                        block.precheck(|keys| how.look(store, keys));
                     }
                     if passed.send(event).is_err() {
                         return;
@@ -124,6 +126,23 @@ impl Feed {
     pub fn recycle(&self, block: Block) {
         // A reader that has finished needs no more blocks.
         let _ = self.free.send(block);
+    }
+}
+
+/// What items are looked up for before their turn.
+#[derive(Clone, Copy)]
+pub enum PrecheckFor {
+    Claims,
+    /// The store is asked for them, and those that are new are claimed later.
+    Lookups,
+}
+
+impl PrecheckFor {
+    fn look(self, store: &Store, keys: &[HashedKey]) -> everseen::Result<Precheck> {
+        match self {
+            PrecheckFor::Claims => store.precheck(keys),
+            PrecheckFor::Lookups => store.precheck_lookup(keys),
+        }
     }
 }
 

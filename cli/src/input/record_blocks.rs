@@ -7,8 +7,8 @@ use std::ffi::OsString;
 use std::ops::Range;
 use std::sync::Arc;
 
+use everseen::Precheck;
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Precheck, Store};
 
 pub use splitter::{SplitError, Splitter};
 
@@ -165,9 +165,9 @@ impl Block {
     }
 
     /// Looks all keys up, before the block's turn.
-    pub fn precheck(&mut self, store: &Store) {
+    pub fn precheck(&mut self, look: impl FnOnce(&[HashedKey]) -> everseen::Result<Precheck>) {
         // What fails now is looked up again, and fails, in its turn.
-        self.precheck = store.precheck(&self.keys).ok().map(Box::new);
+        self.precheck = look(&self.keys).ok().map(Box::new);
     }
 
     /// Returns each item's key, and what [`precheck`](Self::precheck) has found out about them.

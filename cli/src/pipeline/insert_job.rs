@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::error::CliError;
 use crate::input::Input;
+use crate::input::feed::PrecheckFor;
 use crate::options::window::Window;
 use crate::output::exact_file::Sink;
 use crate::output::format::{many, thousands};
@@ -133,7 +134,7 @@ pub fn claim_all(
     let prints = output.prints();
     let mut claims = Claims::new(store, &output, how)?;
     let window = how.sieve.lines(how.path);
-    let precheck = claims.prechecks.then_some(store);
+    let precheck = claims.prechecks.then_some((store, claims.prechecks_for()));
     let mut outcome = match pipeline::run(input, &mut claims, output, "new", window, precheck) {
         Ok(outcome) => outcome,
         Err(error) => {
@@ -207,10 +208,10 @@ impl<'s> Claims<'s> {
                 _ => Repeats::LeaveOut,
             },
             transactional: stats.transactional,
-            prechecks: !defers && stats.kind != Kind::Counting,
+            prechecks: stats.kind != Kind::Counting,
             warnings: Warnings::new(&stats),
             quota: match deferred {
-                Some(_) => deferred_claims::MAX_DEFERRED,
+                Some(_) => deferred_claims::most_held(store.buffer_bytes()?),
                 None => store.transaction_quota(),
             },
             deferred,
@@ -226,6 +227,14 @@ impl<'s> Claims<'s> {
             passed_by: PassedBy::default(),
             verdicts: Vec::new(),
         })
+    }
+
+    /// Returns what items are looked up for before their turn.
+    fn prechecks_for(&self) -> PrecheckFor {
+        match self.deferred {
+            Some(_) => PrecheckFor::Lookups,
+            None => PrecheckFor::Claims,
+        }
     }
 
     /// Commits a note that the run left its output in its final state, if everything printed is committed.
@@ -284,6 +293,13 @@ impl Claims<'_> {
         }
     }
 
+    /// Notes which items were held as new.
+    fn note_deferred(&mut self, kept: &[bool]) {
+        self.items += kept.len() as u64;
+        self.new += kept.iter().filter(|is_new| **is_new).count() as u64;
+        self.since = self.since.or((self.new > 0).then(Instant::now));
+    }
+
     /// Claims the passed-by items again. Returns how many are still uncertain.
     fn settle(&mut self, tally: &mut Tally, prints: bool) -> everseen::Result<u64> {
         let settled = self.passed_by.claim(self.store);
@@ -308,9 +324,7 @@ impl Job for Claims<'_> {
         if let Some(deferred) = &mut self.deferred {
             let first = keep.len();
             let judged = deferred.judge(self.store, &mut self.sieve, items, keep);
-            self.items += (keep.len() - first) as u64;
-            self.new += keep[first..].iter().filter(|is_new| **is_new).count() as u64;
-            self.since = self.since.or((self.new > 0).then(Instant::now));
+            self.note_deferred(&keep[first..]);
             return judged;
         }
         self.verdicts.clear();
@@ -326,6 +340,12 @@ impl Job for Claims<'_> {
         precheck: &mut Precheck,
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
+        if let Some(deferred) = &mut self.deferred {
+            let first = keep.len();
+            let judged = deferred.judge_prechecked(self.store, items, range, precheck, keep);
+            self.note_deferred(&keep[first..]);
+            return judged;
+        }
         let (store, verdicts) = (self.store, &mut self.verdicts);
         verdicts.clear();
         let judged = &items[range.clone()];
@@ -434,7 +454,11 @@ mod tests {
             assert!(claims.is_transactional());
             let items = [b"a", b"b", b"a"].map(|item| claims.hasher().key(item));
             let mut keep = Vec::new();
-            claims.judge(&items, &mut keep).expect("nothing fails");
+            // A thread has looked at the last two before their turn.
+            let mut precheck = store.precheck(&items).expect("nothing fails");
+            claims.judge(&items[..1], &mut keep).expect("nothing fails");
+            let judged = claims.judge_prechecked(&items, 1..3, &mut precheck, &mut keep);
+            judged.expect("nothing fails");
             assert_eq!(keep, [true, true, false]);
             let known =
                 |claims: &Claims<'_>| claims.store.contains_hashed(&items[..2]).expect("looks");

@@ -23,7 +23,7 @@ use everseen::Store;
 use crate::error::CliError;
 use crate::input::Input;
 use crate::input::compressed::Meter;
-use crate::input::feed::Next;
+use crate::input::feed::{Next, PrecheckFor};
 use crate::input::read_ahead::Ahead;
 use crate::input::record_blocks::{Block, Place};
 use crate::input::urls::Strays;
@@ -99,7 +99,7 @@ pub fn run(
     output: Output,
     label: &'static str,
     mut window: Window,
-    precheck: Option<&Store>,
+    precheck: Option<(&Store, PrecheckFor)>,
 ) -> Result<Outcome, CliError> {
     let signals = Signals::catch()?;
     window.set_stream(input.total.is_none());
@@ -125,7 +125,7 @@ pub fn run(
 
     let ended = thread::scope(|scope| {
         let feed = match precheck {
-            Some(store) => feed.prechecked(scope, store)?,
+            Some((store, how)) => feed.prechecked(scope, store, how)?,
             None => feed,
         };
         run.consume(&mut Ahead::new(feed), &signals)

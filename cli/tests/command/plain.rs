@@ -31,7 +31,10 @@ fn they_print_what_transactional_ones_print() {
     // More than are held at once.
     let many = [&few[..], &distinct_lines(300_000)].concat();
     for create in CREATE {
-        for (options, input) in [(&[][..], &many), (&["--commit-every", "7000"], &few)] {
+        for (options, input) in [
+            (&["--buffer", "1M"][..], &many),
+            (&["--commit-every", "7000"], &few),
+        ] {
             let expected = first_occurrences(b'\n', input);
             let lab = lab(create);
             let args = [&["dedup"], options, &["store"]].concat();

@@ -22,6 +22,28 @@ pub struct Precheck {
     ahead: Option<LookAhead>,
 }
 
+impl Precheck {
+    pub(crate) fn of(keys: usize, ahead: Option<LookAhead>) -> Self {
+        Self { keys, ahead }
+    }
+
+    /// Returns the same for the keys at these places, in this order, as a list of their own.
+    ///
+    /// # Panics
+    /// If there is no key at one of the places.
+    pub fn select(&self, places: &[usize]) -> Precheck {
+        let ahead = self.ahead.as_ref().and_then(|ahead| ahead.select(places));
+        let keys = places.len();
+        Precheck { keys, ahead }
+    }
+
+    /// Returns whether there are answers for a range of these keys.
+    fn covers(&self, keys: &[HashedKey], range: &Range<usize>) -> bool {
+        let covers = |ahead: &LookAhead| self.keys == keys.len() && ahead.fresh_from <= range.start;
+        self.ahead.as_ref().is_some_and(covers)
+    }
+}
+
 impl Store {
     /// Looks keys up that are going to be claimed with [`claim_prechecked`](Self::claim_prechecked). Takes no lock, and
     /// changes nothing in the store.
@@ -64,14 +86,33 @@ impl Store {
     /// # Errors
     /// The handle can't go on. A damaged page is no error before the turn of its keys.
     pub fn precheck(&self, keys: &[HashedKey]) -> Result<Precheck> {
-        self.read(|engine| Self::precheck_in(engine, keys))
+        let look = |engine: &Engine, keys: &SourceTail<'_>| Writer::of(engine).look_ahead(keys);
+        self.read(|engine| Self::precheck_in(engine, keys, look))
     }
 
-    fn precheck_in(engine: &Engine, keys: &[HashedKey]) -> Result<Precheck> {
+    /// Like [`precheck`](Self::precheck), for keys of which [`contains_prechecked`](Self::contains_prechecked) is asked
+    /// before any is claimed. Also searches where `precheck` leaves it to the claim, so that the answer of a store that is
+    /// not transactional costs nothing more unless keys have been inserted since.
+    ///
+    /// # Errors
+    /// The same as [`precheck`](Self::precheck).
+    pub fn precheck_lookup(&self, keys: &[HashedKey]) -> Result<Precheck> {
+        let look = |engine: &Engine, keys: &SourceTail<'_>| {
+            let reader = Reader::of(engine);
+            reader.look_ahead(keys, Some(|presence| reader.says_seen(presence)))
+        };
+        self.read(|engine| Self::precheck_in(engine, keys, look))
+    }
+
+    fn precheck_in(
+        engine: &Engine,
+        keys: &[HashedKey],
+        look: impl Fn(&Engine, &SourceTail<'_>) -> Result<Option<LookAhead>>,
+    ) -> Result<Precheck> {
         Reader::of(engine).check_readable(keys.len())?;
         let helps = !engine.file.is_counting() && !engine.hints.residency.is_likely();
         let ahead = match helps {
-            true => Writer::of(engine).look_ahead(&SourceTail::all(&keys))?,
+            true => look(engine, &SourceTail::all(&keys))?,
             false => None,
         };
         let keys = keys.len();
@@ -118,6 +159,35 @@ impl Store {
         self.claim_ahead(keys, range, precheck, OnPending::Stop, verdicts)
     }
 
+    /// Returns for a range of [prechecked](Self::precheck) keys whether the store has each of them now, as
+    /// [`contains_hashed`](Self::contains_hashed) does: appends the answers to `found`. So a program that must first act on
+    /// what is new looks each key up once ([`precheck_lookup`](Self::precheck_lookup)), and
+    /// [claims](Self::claim_prechecked) those that are absent later, with [`Precheck::select`].
+    ///
+    /// # Errors
+    /// The same as [`contains_hashed`](Self::contains_hashed). The answers are those of keys before the one that failed.
+    ///
+    /// # Panics
+    /// If the range ends behind the last key.
+    pub fn contains_prechecked(
+        &self,
+        keys: &[HashedKey],
+        range: Range<usize>,
+        precheck: &mut Precheck,
+        found: &mut Vec<bool>,
+    ) -> Result<()> {
+        if precheck.covers(keys, &range) {
+            let first = found.len();
+            return self.read(|engine| {
+                found.truncate(first);
+                let (reader, range) = (Reader::of(engine), range.clone());
+                reader.contains_ahead(&keys, range, &mut precheck.ahead, found)
+            });
+        }
+        found.extend(self.contains_hashed(&keys[range])?);
+        Ok(())
+    }
+
     fn claim_ahead(
         &self,
         keys: &[HashedKey],
@@ -126,10 +196,8 @@ impl Store {
         on_pending: OnPending,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        let Precheck { keys: count, ahead } = precheck;
-        let covers = |ahead: &LookAhead| *count == keys.len() && ahead.first <= range.start;
-        if ahead.as_ref().is_some_and(covers) {
-            let writer = Writer::of(&self.engine);
+        if precheck.covers(keys, &range) {
+            let (writer, ahead) = (Writer::of(&self.engine), &mut precheck.ahead);
             return writer.claim_ahead(&keys, range, ahead, on_pending, verdicts);
         }
         match on_pending {

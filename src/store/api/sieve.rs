@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::error::Result;
 use crate::file::LayerPages;
 use crate::hash::HashedKey;
+use crate::store::api::precheck::Precheck;
 use crate::store::api::store::Store;
 use crate::store::engine::Engine;
 use crate::store::prefetch::hash_source::SourceTail;
@@ -270,22 +271,45 @@ impl<'s, T> Sieve<'s, T> {
     /// # Errors
     /// The same as [`Store::contains_batch`]. Keys without an answer still wait.
     pub fn contains(&mut self, most: usize, mut each: impl FnMut(T, bool)) -> Result<()> {
-        self.close_window()?;
-        let next = self.done..self.closed.min(self.done.saturating_add(most));
-        let mut found = Vec::new();
-        if self.ahead.is_some() {
-            let (keys, first) = (self.keys.as_slice(), place_of(&self.ahead));
-            self.store.read(|engine| {
-                found.clear();
-                let (reader, next) = (Reader::of(engine), next.clone());
-                reader.contains_ahead(&keys, next, &mut self.ahead, &mut found)
-            })?;
-            self.sweeps += u64::from(place_of(&self.ahead) != first);
-        } else {
-            found = self.store.contains_hashed(&self.keys[next])?;
-        }
+        let found = self.find_next(most)?;
         self.hand_out(found, &mut each);
         Ok(())
+    }
+
+    /// Like [`contains`](Self::contains), and returns what was found out about these keys, as a list of their own. So
+    /// those that are absent can be [claimed](Store::claim_prechecked) later without another look at the pages
+    /// ([`Precheck::select`]).
+    ///
+    /// # Errors
+    /// The same as [`contains`](Self::contains).
+    pub fn contains_prechecked(
+        &mut self,
+        most: usize,
+        mut each: impl FnMut(T, bool),
+    ) -> Result<Precheck> {
+        let found = self.find_next(most)?;
+        let places: Vec<_> = (self.done..self.done + found.len()).collect();
+        let ahead = self.ahead.as_ref().and_then(|ahead| ahead.select(&places));
+        self.hand_out(found, &mut each);
+        Ok(Precheck::of(places.len(), ahead))
+    }
+
+    /// Looks up the next keys.
+    fn find_next(&mut self, most: usize) -> Result<Vec<bool>> {
+        self.close_window()?;
+        let next = self.done..self.closed.min(self.done.saturating_add(most));
+        if self.ahead.is_none() {
+            return self.store.contains_hashed(&self.keys[next]);
+        }
+        let mut found = Vec::new();
+        let (keys, first) = (self.keys.as_slice(), place_of(&self.ahead));
+        self.store.read(|engine| {
+            found.clear();
+            let (reader, next) = (Reader::of(engine), next.clone());
+            reader.contains_ahead(&keys, next, &mut self.ahead, &mut found)
+        })?;
+        self.sweeps += u64::from(place_of(&self.ahead) != first);
+        Ok(found)
     }
 
     /// Hands out the answers for the next keys, and opens the next window after the last key of this one.

@@ -18,8 +18,13 @@ use crate::store::view::lookup::AbsentSince;
 pub(crate) struct LookAhead {
     /// The place of the first of these keys in the part.
     pub(crate) first: usize,
+    /// The place from which on the look was brought up to date: of the keys before it, it knows nothing any more.
+    pub(crate) fresh_from: usize,
     pub(crate) absent: AbsentSince,
     seen: Vec<bool>,
+    /// How much of the log the active buffer had when it was searched; `None` if it was not. The buffer has an insert
+    /// before this moves on, and this moves on before the insert returns.
+    applied: Option<u64>,
 }
 
 impl LookAhead {
@@ -28,9 +33,30 @@ impl LookAhead {
         &self.seen[place - self.first..]
     }
 
+    /// Returns the answers for the keys at these places alone; `None` if there is none for one of them.
+    pub(crate) fn select(&self, places: &[usize]) -> Option<Self> {
+        if places.iter().any(|place| *place < self.fresh_from) {
+            return None;
+        }
+        let seen = |place: &usize| self.seen[place - self.first];
+        Some(Self {
+            first: 0,
+            fresh_from: 0,
+            absent: self.absent,
+            applied: self.applied,
+            seen: places.iter().map(seen).collect(),
+        })
+    }
+
     /// Returns whether the keys inserted since are all in buffers of this view.
     fn is_fresh_in(&self, view: &View) -> bool {
         self.absent.is_of_active(view) || self.absent.is_of_sealed(view)
+    }
+
+    /// Returns whether no insert has returned since the look.
+    fn is_unchanged_in(&self, view: &View) -> bool {
+        let buffer = &view.active.buffer;
+        self.absent.is_of_active(view) && self.applied == Some(buffer.applied())
     }
 }
 
@@ -44,6 +70,8 @@ impl Reader<'_> {
     ) -> Result<Option<LookAhead>> {
         for _ in 0..MAX_VIEW_ATTEMPTS {
             let mut seen = vec![false; keys.count()];
+            let before = Arc::clone(&*self.views.current()?);
+            let applied = before.active.buffer.applied();
             let probed = self.probe_part(keys, says.as_ref(), &mut seen)?;
             let Ok(absent) = probed else {
                 return Ok(None);
@@ -52,10 +80,13 @@ impl Reader<'_> {
             if absent.still_holds(self.shared)
                 || !self.views.current()?.active.buffer.has_removals()
             {
+                let searched = says.is_some() && absent.is_of_active(&before);
                 return Ok(Some(LookAhead {
                     first: keys.first,
+                    fresh_from: keys.first,
                     absent,
                     seen,
+                    applied: searched.then_some(applied),
                 }));
             }
         }
@@ -92,7 +123,9 @@ impl Reader<'_> {
             probe_buffers(&view, hashes, sealed_alone, &mut rest, found);
         }
         if ahead.absent.is_of_sealed(&view) {
-            ahead.absent = absent;
+            // Its successor was not searched.
+            (ahead.absent, ahead.applied) = (absent, None);
+            ahead.fresh_from = place;
         }
         Ok(())
     }
@@ -108,10 +141,18 @@ impl Reader<'_> {
     ) -> Result<()> {
         self.check_readable(range.len())?;
         for at in range.clone().step_by(BATCH) {
+            // A look that an error ended may have gone further.
+            let begins = |look: &LookAhead| look.fresh_from <= at;
+            if let Some(look) = ahead
+                && begins(look)
+                && self.is_unchanged(look)?
+            {
+                let rest = range.end - at;
+                out.extend_from_slice(&look.seen_from(at)[..rest]);
+                return Ok(());
+            }
             let mut hashes = vec![0; BATCH.min(range.end - at)];
             keys.hashes_from(at, &mut hashes);
-            // A look that an error ended may have gone further.
-            let begins = |look: &LookAhead| look.first <= at;
             if let Some(look) = ahead
                 && begins(look)
             {
@@ -140,6 +181,15 @@ impl Reader<'_> {
             self.contains_each(&hashes, out)?;
         }
         Ok(())
+    }
+
+    /// Returns whether nothing was inserted since a look ahead. In a transactional store, a key may be there that the look
+    /// has left to its claim.
+    fn is_unchanged(self, ahead: &LookAhead) -> Result<bool> {
+        if self.file.header.transactional {
+            return Ok(false);
+        }
+        Ok(ahead.is_unchanged_in(&*self.views.current()?))
     }
 
     /// Sets `found` for each key that was inserted since a look ahead. Returns `false` if that look is too old, or if

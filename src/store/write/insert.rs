@@ -272,6 +272,67 @@ mod tests {
         verdicts.split_off(1)
     }
 
+    /// After one rotation, a look follows for the range whose turn it is. A range before that may hold what came earlier.
+    #[test]
+    fn ranges_come_in_any_order_around_a_rotation() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(100_000).background(false);
+        let store = options.create(folder.path().join("store")).unwrap();
+        let keys: Vec<_> = (0..2000_u32)
+            .map(|number| store.hasher().key(&number.to_le_bytes()))
+            .collect();
+        let mut precheck = store.precheck(&keys).unwrap();
+        for came in [7, 1007] {
+            assert_eq!(claim(&store, &keys[came..=came]), [Verdict::New]);
+        }
+        let writer = Writer::of(&store.engine);
+        writer.lock().unwrap().rotate().unwrap();
+        let mut verdicts = Vec::new();
+        for range in [1000..2000, 0..1000] {
+            store
+                .claim_prechecked(&keys, range, &mut precheck, &mut verdicts)
+                .unwrap();
+        }
+        let seen: Vec<_> = (0..2000)
+            .filter(|turn| verdicts[*turn] == Verdict::Seen)
+            .collect();
+        assert_eq!(seen, [7, 1007]);
+    }
+
+    /// What was selected after an answer is looked for where it may have come since that answer.
+    #[test]
+    fn keys_selected_around_a_rotation_are_looked_for_in_both_buffers() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(100_000).background(false);
+        let store = options.create(folder.path().join("store")).unwrap();
+        let keys: Vec<_> = (0..2000_u32)
+            .map(|number| store.hasher().key(&number.to_le_bytes()))
+            .collect();
+        let mut precheck = store.precheck_lookup(&keys).unwrap();
+        let mut found = Vec::new();
+        let mut ask = |precheck: &mut _, range| {
+            found.clear();
+            let asked = store.contains_prechecked(&keys, range, precheck, &mut found);
+            asked.unwrap();
+            assert!(!found.contains(&true));
+        };
+        ask(&mut precheck, 0..1000);
+        assert_eq!(claim(&store, &keys[7..8]), [Verdict::New]);
+        let writer = Writer::of(&store.engine);
+        writer.lock().unwrap().rotate().unwrap();
+        ask(&mut precheck, 1000..2000);
+        let places: Vec<_> = (0..2000).collect();
+        let mut selected = precheck.select(&places);
+        let mut verdicts = Vec::new();
+        store
+            .claim_prechecked(&keys, 0..2000, &mut selected, &mut verdicts)
+            .unwrap();
+        let seen: Vec<_> = (0..2000)
+            .filter(|turn| verdicts[*turn] == Verdict::Seen)
+            .collect();
+        assert_eq!(seen, [7]);
+    }
+
     #[test]
     fn claims_end_with_the_first_key_that_is_pending() {
         // In the first batch, at the end of one, in a later part.
