@@ -16,6 +16,7 @@ mod long_lines;
 mod measured;
 mod merge;
 mod messages;
+mod neighbours;
 mod new_store;
 mod own_files;
 mod pending;
