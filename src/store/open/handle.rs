@@ -320,24 +320,7 @@ impl Opening<'_> {
         Ok(generation)
     }
 
-    /// Returns what a handle that reads keeps of its file. The caller holds the open-close lock.
-    fn file_watch(&self, arrival: &Arrival) -> Result<FileWatch> {
-        let mut watch = FileWatch::of(&self.file, self.place)?;
-        let active = &arrival.active;
-        if arrival.access == Access::Snapshot
-            && let Some(log) = active.recovered_log()
-        {
-            watch.note_log(log, active.log_end().end)?;
-        }
-        Ok(watch)
-    }
-
     pub(super) fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
-        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
-        let watch = match reads {
-            true => Some(self.file_watch(&arrival)?),
-            false => None,
-        };
         let superblock = self.meta.superblock;
         let header = &self.meta.header;
         let leased = header.space().map(|_| MapLease::take(self.locks));
@@ -345,6 +328,11 @@ impl Opening<'_> {
         let mapped = map_all(&self.file, self.place, (&superblock, header), None, |_| {
             None
         })?;
+        let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
+        let watch = match reads {
+            true => Some(watch_of(&self.file, self.place, &arrival)?),
+            false => None,
+        };
         let reading = if reads {
             self.locks.tell_reading()?
         } else {
@@ -375,6 +363,18 @@ impl Opening<'_> {
             recovery: arrival.recovery,
         }))
     }
+}
+
+/// Returns what a handle that reads keeps of its file. The caller holds the open-close lock.
+fn watch_of(file: &Arc<dyn StorageFile>, place: &Place, arrival: &Arrival) -> Result<FileWatch> {
+    let mut watch = FileWatch::of(file, place)?;
+    let active = &arrival.active;
+    if arrival.access == Access::Snapshot
+        && let Some(log) = active.recovered_log()
+    {
+        watch.note_log(log, active.log_end().end)?;
+    }
+    Ok(watch)
 }
 
 fn make_shared_memory(place: &Place, is_shared: bool) -> Result<Coordination> {

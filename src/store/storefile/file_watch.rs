@@ -48,7 +48,7 @@ pub(crate) enum NameTarget {
     Nowhere,
 }
 
-/// What a handle that only reads keeps of its file. It is created before the handle reads anything else.
+/// What a handle that only reads keeps of its file. It is created under the open-close lock.
 #[derive(Debug)]
 pub(crate) struct FileWatch {
     file: Arc<dyn StorageFile>,
