@@ -161,6 +161,24 @@ pub enum Error {
         path: PathBuf,
     },
 
+    /// The file system can only be read, or is mounted so.
+    #[error("could not {action} {path}: the disk can only be read", path = path.display())]
+    ReadOnlyDisk {
+        /// The action that failed.
+        action: &'static str,
+        /// The file it acted on.
+        path: PathBuf,
+    },
+
+    /// The name of a file beside the store would be longer than the file system allows.
+    #[error("could not {action} {path}: the name is too long; give the store a shorter name, since the names of its side files are up to 26 bytes longer", path = path.display())]
+    NameTooLong {
+        /// The action that failed.
+        action: &'static str,
+        /// The file it acted on.
+        path: PathBuf,
+    },
+
     /// The disk is full. Nothing acknowledged is lost, and the store works again once there is room.
     #[error("could not {action} {path}: no space left on the disk; make room and try again", path = path.display())]
     NoSpace {
@@ -439,9 +457,9 @@ impl Error {
             io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
                 Error::NoSpace { action, path }
             }
-            io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-                Error::PermissionDenied { action, path }
-            }
+            io::ErrorKind::PermissionDenied => Error::PermissionDenied { action, path },
+            io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnlyDisk { action, path },
+            io::ErrorKind::InvalidFilename => Error::NameTooLong { action, path },
             io::ErrorKind::IsADirectory => Error::IsFolder { path },
             _ => Error::Io {
                 action,

@@ -89,6 +89,8 @@ fn path(error: &Error) -> Option<&Path> {
         | Error::Moved { path }
         | Error::Replaced { path }
         | Error::PermissionDenied { path, .. }
+        | Error::ReadOnlyDisk { path, .. }
+        | Error::NameTooLong { path, .. }
         | Error::NoSpace { path, .. }
         | Error::NoRoomForBuffer { path, .. }
         | Error::Io { path, .. }

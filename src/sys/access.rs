@@ -1,21 +1,22 @@
 //! Checks what the system permits this process to do, before an attempt.
 
+use std::io;
 use std::path::Path;
 
-/// Returns whether the process may create files in a folder; `true` where only an attempt can show it.
+/// Fails if the process may not create files in a folder; says nothing where only an attempt can show it.
 #[cfg(target_os = "linux")]
-pub(crate) fn may_make_in(folder: &Path) -> bool {
+pub(crate) fn expect_to_make_in(folder: &Path) -> io::Result<()> {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     use rustix::io::Errno;
     let asked = Access::WRITE_OK | Access::EXEC_OK;
-    !matches!(
-        accessat(CWD, folder, asked, AtFlags::EACCESS),
-        Err(Errno::ACCESS | Errno::ROFS)
-    )
+    match accessat(CWD, folder, asked, AtFlags::EACCESS) {
+        Err(error @ (Errno::ACCESS | Errno::ROFS)) => Err(error.into()),
+        _ => Ok(()),
+    }
 }
 
-/// Returns whether the process may create files in a folder; `true` where only an attempt can show it.
+/// Fails if the process may not create files in a folder; says nothing where only an attempt can show it.
 #[cfg(not(target_os = "linux"))]
-pub(crate) fn may_make_in(_: &Path) -> bool {
-    true
+pub(crate) fn expect_to_make_in(_: &Path) -> io::Result<()> {
+    Ok(())
 }

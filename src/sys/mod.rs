@@ -22,7 +22,7 @@ mod region;
 pub mod storage;
 pub(crate) mod sync;
 
-pub(crate) use access::may_make_in;
+pub(crate) use access::expect_to_make_in;
 pub(crate) use cpu::highway::Pairs;
 pub(crate) use cpu::prefetch::{prefetch, prefetch_all};
 pub(crate) use disk::Disk;

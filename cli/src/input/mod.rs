@@ -8,6 +8,7 @@ pub(crate) mod read_ahead;
 pub(crate) mod reading;
 pub(crate) mod record_blocks;
 pub(crate) mod urls;
+mod xz_streams;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};

@@ -113,6 +113,18 @@ class PermissionDeniedError(EverseenError, PermissionError):
     number = _errno.EACCES
 
 
+class ReadOnlyDiskError(EverseenError, OSError):
+    """The file system can only be read, or is mounted so."""
+
+    number = _errno.EROFS
+
+
+class NameTooLongError(EverseenError, OSError):
+    """The name of a file beside the store would be longer than the file system allows."""
+
+    number = _errno.ENAMETOOLONG
+
+
 class NoSpaceError(EverseenError, OSError):
     """The disk is full. The store works again once there is room."""
 

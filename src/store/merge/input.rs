@@ -233,6 +233,7 @@ fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
         Ok(store) => Ok(Some(store)),
         Err(
             Error::PermissionDenied { .. }
+            | Error::ReadOnlyDisk { .. }
             | Error::Format {
                 source: FormatError::ReadOnlyFeatures { .. },
                 ..

@@ -1,6 +1,7 @@
 //! Closing: the last handle empties log and buffer into the pages and leaves one file.
 
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use crate::error::{Error, Result};
 use crate::store::checkpoint::run::Checkpointer;
@@ -9,7 +10,9 @@ use crate::store::coordination::handle::{Access, Handle, Held};
 use crate::store::coordination::locks::OpenCloseLock;
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::{Coordination, shared_path};
-use crate::store::coordination::shm_files::{buffer_path, remove_if_there, remove_spare};
+use crate::store::coordination::shm_files::{
+    buffer_path, clear_shared_memory, remove_if_there, remove_spare,
+};
 use crate::store::engine::Engine;
 use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::storefile::atomic_file::remove_abandoned_drafts;
@@ -91,7 +94,7 @@ impl<'a> Closer<'a> {
         self.checkpoints.join_threads();
         if let Err(error) = self.handle.check_usable() {
             // Other handles go on: they recover from what is durable.
-            self.end(lock(&self.handle.held).take());
+            self.give_up();
             return Err(error);
         }
         let gate =
@@ -100,7 +103,7 @@ impl<'a> Closer<'a> {
             Ok(gate) => gate,
             Err(error) => {
                 if self.handle.is_poisoned() {
-                    self.end(lock(&self.handle.held).take());
+                    self.give_up();
                 }
                 return Err(error);
             }
@@ -165,9 +168,31 @@ impl<'a> Closer<'a> {
                 Err(error)
             }
             Err(error) => {
+                self.remove_buffers_of_last(&held);
                 self.end(Some(held));
                 Err(error)
             }
+        }
+    }
+
+    /// Ends a handle that can't be closed in order. What it acknowledged is in the logs.
+    pub(crate) fn give_up(&self) {
+        let held = lock(&self.handle.held).take();
+        let gate = OpenCloseLock::enter_again(self.place, self.handle.locks.id(), Duration::ZERO);
+        if let (Some(held), Ok(_gate)) = (&held, gate) {
+            self.remove_buffers_of_last(held);
+        }
+        self.end(held);
+    }
+
+    /// Removes the shared memory of a handle that can't go on, if it is the last one: it may be all that fills the disk, and
+    /// the next handle to open the store removes it unread in any case. The caller holds the open/close lock.
+    fn remove_buffers_of_last(&self, held: &Held) {
+        if self.handle.access == Access::Shared && matches!(held.presence.become_alone(), Ok(true))
+        {
+            self.shared.leave_session();
+            let id = &self.writer.file.header.store_id;
+            let _ = clear_shared_memory(self.place, Some(id));
         }
     }
 
@@ -213,7 +238,7 @@ impl<'a> Closer<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::time::{Duration, Instant};
+    use std::time::Instant;
 
     use super::*;
     use crate::{LEAST_BUFFER, Options};

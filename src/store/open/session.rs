@@ -36,7 +36,10 @@ impl Drop for Session {
             std::mem::forget(Arc::clone(&self.0));
         } else if !std::thread::panicking() {
             // A panic may have struck in the middle of anything: the log must then suffice.
-            let _ = self.close();
+            if self.close().is_err() {
+                // It can't be tried again. The others, or the next one, go on.
+                Closer::of(&self.0).give_up();
+            }
         }
     }
 }

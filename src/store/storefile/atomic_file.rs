@@ -404,13 +404,8 @@ fn remove_abandoned(place: &Place, path: &Path) -> Result<()> {
 /// Refuses a path in a directory in which this process may create nothing. The system's own error would name the file.
 fn refuse_closed_folder(path: &Path) -> Result<()> {
     let folder = folder_of(path);
-    match crate::sys::may_make_in(folder) {
-        true => Ok(()),
-        false => Err(Error::PermissionDenied {
-            action: "create a file in",
-            path: folder.to_owned(),
-        }),
-    }
+    let expected = crate::sys::expect_to_make_in(folder);
+    expected.map_err(|error| Error::io("create a file in", folder, error))
 }
 
 /// Returns whether a path names an empty file, or one that a creator has begun in its place.

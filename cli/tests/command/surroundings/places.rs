@@ -42,3 +42,81 @@ fn an_empty_file_becomes_a_store_that_keeps_its_mode_and_its_lock() {
         fs::remove_file(lab.path("s")).expect("ours");
     }
 }
+
+#[test]
+fn a_name_that_leaves_no_room_for_side_files_is_refused() {
+    let lab = Lab::new();
+    for length in [245, 252, 255] {
+        let name = "n".repeat(length);
+        lab.run_on(&["dedup", &name], b"a\n")
+            .expect_error("the name is too long; give the store a shorter name");
+        assert!(!lab.path(&name).exists(), "{length}");
+    }
+    lab.run_on(&["dedup", &"n".repeat(240)], b"a\n").expect(0);
+}
+
+/// Runs a script of `sh` where file systems may be mounted; `everseen` is the binary. `None` if this computer lets nobody
+/// do so.
+fn where_mounting_is_allowed(lab: &Lab, script: &str) -> Option<String> {
+    let begin = "mount -t tmpfs none disk || exit 77
+        everseen() { \"$EVERSEEN\" \"$@\" 2>&1; }\n";
+    fs::create_dir(lab.path("disk")).expect("a folder");
+    let ran = std::process::Command::new("unshare")
+        .args(["--map-root-user", "--mount", "sh", "-c"])
+        .arg(begin.to_owned() + script)
+        .env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"))
+        .current_dir(lab.path("."))
+        .output();
+    let ran = ran.ok().filter(|ran| ran.status.code() == Some(0));
+    if ran.is_none() {
+        eprintln!("skipped: no file system can be mounted here");
+    }
+    ran.map(|ran| String::from_utf8(ran.stdout).expect("text"))
+}
+
+#[test]
+fn a_mount_that_can_only_be_read_is_called_so() {
+    let lab = Lab::new();
+    let script = "
+        printf 'a\\n' | everseen dedup disk/s > /dev/null
+        mount -o remount,ro disk
+        printf 'a\\nb\\n' | everseen check disk/s; echo check $?
+        for command in 'dedup disk/s' 'dedup disk/new' 'create disk/new' 'snapshot disk/s copy'; do
+            everseen $command < /dev/null; echo status $?
+        done
+        everseen union all disk/s; echo union $?";
+    let Some(said) = where_mounting_is_allowed(&lab, script) else {
+        return;
+    };
+    assert!(said.contains("a\ncheck 0\n"), "{said}");
+    assert_eq!(
+        said.matches("the disk can only be read\nstatus 2\n")
+            .count(),
+        4,
+        "{said}"
+    );
+    assert!(said.contains("union 0\n"), "{said}");
+    assert!(!said.contains("permission denied"), "{said}");
+}
+
+/// Another user may make files in such a folder, but not list it.
+#[test]
+fn a_folder_that_can_t_be_listed_is_called_so() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only the administrator can be another user");
+        return;
+    }
+    let lab = Lab::new();
+    fs::set_permissions(lab.path("."), PermissionsExt::from_mode(0o755)).expect("ours");
+    fs::create_dir(lab.path("folder")).expect("made");
+    fs::set_permissions(lab.path("folder"), PermissionsExt::from_mode(0o733)).expect("ours");
+    let mut command = lab.command(&["dedup", "folder/s"]);
+    let ran = command.uid(65534).gid(65534).output().expect("it runs");
+    let said = String::from_utf8_lossy(&ran.stderr);
+    if said.is_empty() && ran.status.code() != Some(2) {
+        panic!("{ran:?}");
+    }
+    assert!(said.contains("permission denied"), "{said}");
+    assert_eq!(fs::read_dir(lab.path("folder")).expect("ours").count(), 0);
+}
