@@ -286,7 +286,7 @@ mod tests {
             assert_eq!(claim(&store, &keys[came..=came]), [Verdict::New]);
         }
         let writer = Writer::of(&store.engine);
-        writer.lock().unwrap().rotate().unwrap();
+        assert!(writer.lock().unwrap().seal_active(false).unwrap());
         let mut verdicts = Vec::new();
         for range in [1000..2000, 0..1000] {
             store
@@ -319,7 +319,7 @@ mod tests {
         ask(&mut precheck, 0..1000);
         assert_eq!(claim(&store, &keys[7..8]), [Verdict::New]);
         let writer = Writer::of(&store.engine);
-        writer.lock().unwrap().rotate().unwrap();
+        assert!(writer.lock().unwrap().seal_active(false).unwrap());
         ask(&mut precheck, 1000..2000);
         let places: Vec<_> = (0..2000).collect();
         let mut selected = precheck.select(&places);
