@@ -415,8 +415,10 @@ def test_a_reader_ends_well_whose_shard_a_vacuum_has_removed(folder):
         shard.unlink()
     # A cache that fetches it again gives its name to another file.
     copy = pathlib.Path("copy")
-    publish(seen, "two", ["c"])
-    shard = pathlib.Path("set", seen.manifest().shards[0].file)
+    seen = small("other", shards=1)
+    publish(seen, "one", ["a"])
+    shard = pathlib.Path("other", seen.manifest().shards[0].file)
+    hashes = shards.hasher_of(seen.settings).hash_many(["a", "b"])
     with shards.Reader(seen._root, seen.manifest()) as reader:
         assert reader.contains(hashes).tolist() == [True, False]
         copy.write_bytes(shard.read_bytes())
