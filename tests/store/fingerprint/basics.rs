@@ -1,6 +1,6 @@
 //! What a store of fingerprints answers, through checkpoints and reopening, compared with a set.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use everseen::hash::HashedKey;
 use everseen::{Error, Kind, OnDamage, Options, Store, Verdict};
@@ -237,6 +237,10 @@ fn step() -> impl Strategy<Value = Step> {
 struct Twin {
     committed: HashSet<u64>,
     open: [HashSet<u64>; 2],
+    /// Keys of which a record in the log of this generation counts.
+    recorded: HashSet<u64>,
+    /// Keys of which each handle has records that don't count yet, and whether one counted before the first of them.
+    touched: [HashMap<u64, bool>; 2],
 }
 
 impl Twin {
@@ -244,13 +248,39 @@ impl Twin {
         self.committed.contains(&key) ^ self.open[handle].contains(&key)
     }
 
+    /// Whether a handle must wait for the other one before it may change a key. An insert and a remove of a key that had
+    /// no record before them say more than none: the remove decides, if it is committed.
+    fn waits(&self, handle: usize, key: u64) -> bool {
+        self.touched[1 - handle].contains_key(&key)
+    }
+
     fn flip(&mut self, handle: usize, key: u64) {
+        let recorded = self.recorded.contains(&key);
+        let is_recorded = *self.touched[handle].entry(key).or_insert(recorded);
         if !self.open[handle].remove(&key) {
             self.open[handle].insert(key);
+        } else if is_recorded {
+            // Two records that cancel each other out: the one before them decides again.
+            self.touched[handle].remove(&key);
+        }
+    }
+
+    fn give_up(&mut self, handle: usize) {
+        self.open[handle].clear();
+        self.touched[handle].clear();
+    }
+
+    /// Open transactions go on in the next log, which has none of the records before.
+    fn rotate(&mut self) {
+        self.recorded.clear();
+        for touched in &mut self.touched {
+            touched.values_mut().for_each(|recorded| *recorded = false);
         }
     }
 
     fn commit(&mut self, handle: usize) {
+        self.recorded
+            .extend(std::mem::take(&mut self.touched[handle]).into_keys());
         for key in std::mem::take(&mut self.open[handle]) {
             if !self.committed.remove(&key) {
                 self.committed.insert(key);
@@ -277,7 +307,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
                 let mut verdicts = Vec::new();
                 store.claim_hashed(&hashed, &mut verdicts).unwrap();
                 for (key, verdict) in keys.iter().zip(verdicts) {
-                    let expected = match twin.open[1 - handle].contains(key) {
+                    let expected = match twin.waits(*handle, *key) {
                         true => Verdict::Pending,
                         false if twin.has(*handle, *key) => Verdict::Seen,
                         false => Verdict::New,
@@ -296,9 +326,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
                     .collect();
                 let mut removed = Vec::new();
                 let outcome = store.remove_hashed(&hashed, &mut removed);
-                let pending = keys
-                    .iter()
-                    .position(|key| twin.open[1 - handle].contains(key));
+                let pending = keys.iter().position(|key| twin.waits(*handle, *key));
                 prop_assert_eq!(outcome.is_err(), pending.is_some());
                 prop_assert_eq!(removed.len(), pending.unwrap_or(keys.len()));
                 for (key, removed) in keys.iter().zip(removed) {
@@ -315,9 +343,12 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
             Step::Reopen(handle) => {
                 drop(stores[*handle].take());
                 stores[*handle] = Some(options.open(&path).unwrap());
-                twin.open[*handle].clear();
+                twin.give_up(*handle);
             }
-            Step::Checkpoint => stores[0].as_ref().unwrap().checkpoint().unwrap(),
+            Step::Checkpoint => {
+                stores[0].as_ref().unwrap().checkpoint().unwrap();
+                twin.rotate();
+            }
         }
         if !transactional {
             (0..2).for_each(|handle| twin.commit(handle));
