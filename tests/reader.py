@@ -605,10 +605,12 @@ class AnotherStore(Refused):
 
 
 class Log:
-    def __init__(self, path, header, generation):
+    """A log. With `alone`, its header alone is read: it is one that doesn't count."""
+
+    def __init__(self, path, header, generation, alone=False):
         self.name = os.path.basename(path)
         with open(path, "rb") as file:
-            self.data = file.read()
+            self.data = file.read(PAGE if alone else -1)
         head = self.data[:64]
         if len(self.data) < PAGE or head[:8] != b"EVERSLOG":
             raise BadLogHeader(f"{self.name}: no log header")
@@ -620,6 +622,13 @@ class Log:
             raise AnotherStore(f"{self.name}: belongs to another store")
         require(of == generation, f"{self.name}: of generation {of}")
         self.generation = of
+        # The note.
+        crc_of_note, _, self.durable, self.length = struct.unpack("<IIQQ", self.data[512:536])
+        good = crc_of_note == crc32(self.salt, self.data[516:536]) and self.durable >= PAGE
+        if not good:
+            self.durable = self.length = 0
+        if alone:
+            return
         self.end, self.previous = PAGE, crc
         self.marks, self.cut, self.records = [], None, 0
         self.changes, self.removes, self.nets, committed = [], 0, {}, {}
@@ -669,6 +678,9 @@ class Log:
         low, high = struct.unpack("<QQ", self.salt)
         return max(1, finalise((finalise((finalise(self.moment) + low) & MASK) + high) & MASK))
 
+    def expect_length(self):
+        require(self.length <= len(self.data), f"{self.name}: cut off, it was made longer")
+
     def expect(self, moment):
         require(self.moment in (0, moment), f"{self.name}: of another moment")
 
@@ -698,6 +710,8 @@ class Log:
 
     def check_tail(self):
         """Torn tail or damage."""
+        require(self.durable <= self.end,
+                f"{self.name}: damaged at byte {self.end}, which had been durable")
         offset = self.end + 8
         while offset + 24 < len(self.data):
             record = self.record(offset)
@@ -785,9 +799,9 @@ class Store:
         require(len(data) == size, f"cut short at byte {offset + len(data)}")
         return data
 
-    def log(self, generation):
+    def log(self, generation, alone=False):
         path = f"{self.path}-log.{generation}"
-        return Log(path, self.header, generation) if os.path.exists(path) else None
+        return Log(path, self.header, generation, alone) if os.path.exists(path) else None
 
     def read_logs(self, intent):
         generation = self.superblock.generation
@@ -805,6 +819,8 @@ class Store:
             self.refuse_strays([])
             return []
         first.expect(self.superblock.moment)
+        if self.superblock.log_expected or first.end > PAGE:
+            first.expect_length()
         logs = [first]
         if first.cut is None:
             require(not begun, f"{first.name}: its cut is missing")
@@ -814,6 +830,7 @@ class Store:
                 second = self.log(generation + 1)
                 require(second, f"the log of generation {generation + 1} is missing")
                 second.expect(first.next_moment())
+                second.expect_length()
                 require(second.cut is None, f"{second.name}: closed, and not the first")
                 logs.append(second)
         self.refuse_strays(logs)
@@ -841,7 +858,7 @@ class Store:
                 continue
             leftover = number == generation - 1 or logs and number == generation + 1
             try:
-                log = self.log(number)
+                log = self.log(number, alone=True)
             except AnotherStore:
                 raise
             except Refused:

@@ -50,7 +50,7 @@ pub enum LogError {
         got: u64,
     },
 
-    /// A record is damaged although a later record proves that it had been durable.
+    /// A record is damaged or cut off although the log's note or a later record proves that it had been durable.
     #[error(
         "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or give up what follows with `everseen repair`"
     )]
@@ -59,6 +59,17 @@ pub enum LogError {
         offset: u64,
         /// Offset up to which the log is known to have been durable.
         durable: u64,
+    },
+
+    /// The file is shorter than it was made, although no durable record is known to be missing.
+    #[error(
+        "cut off: the file has {got} bytes, and was made with {expected}; restore store and log from a copy, or give up what is gone with `everseen repair`"
+    )]
+    Truncated {
+        /// The length that the file was made with, in bytes.
+        expected: u64,
+        /// Its length, in bytes.
+        got: u64,
     },
 
     /// The record that closes the log is missing although the checkpoint of that log had begun.

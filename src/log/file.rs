@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use super::LogError;
+use super::note::Note;
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::hash::finalise;
@@ -90,9 +91,7 @@ impl LogFile {
             .map_err(|error| Error::io("reserve room for the log", &path, error))?;
         write_all_at(&*file, &header, 0)
             .map_err(|error| Error::io("write the log's header", &path, error))?;
-        file.sync()
-            .map_err(|error| Error::sync("sync the new log", &path, error))?;
-        Ok(Self {
+        let log = Self {
             id: id_of(&*file),
             file,
             path,
@@ -100,7 +99,50 @@ impl LogFile {
             salt,
             moment,
             header_crc: crc,
-        })
+        };
+        let failed = |error| Error::io("write the log's header", &log.path, error);
+        let length = log.file.length().map_err(failed)?;
+        if length > RECORDS_OFFSET {
+            // Where nothing was written, a sync need not cover the length.
+            write_all_at(&*log.file, &[0; 8], length - 8).map_err(failed)?;
+        }
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the new log", &log.path, error))?;
+        // Not before: a power cut could leave a note without a header, and the file would not be known for a log.
+        let durable = RECORDS_OFFSET;
+        let _ = Note { durable, length }.write(&log);
+        Ok(log)
+    }
+
+    /// Notes that a sync has made the log durable up to `durable`. The log is no worse without the note, so a failure
+    /// is none.
+    pub(crate) fn note_durable(&self, durable: u64) {
+        if let Ok(held) = Note::read(self)
+            && held.durable < durable
+        {
+            let _ = Note { durable, ..held }.write(self);
+        }
+    }
+
+    /// Forgets the noted length if the file is shorter. The caller knows that the log is empty and that nothing expects
+    /// it: its creator died before the length was durable.
+    pub(crate) fn forget_lost_length(&self) -> Result<()> {
+        let failed = |error| Error::io("write the log's note", &self.path, error);
+        let held = Note::read(self)?;
+        if held.length <= self.file.length().map_err(failed)? {
+            return Ok(());
+        }
+        Note { length: 0, ..held }.write(self).map_err(failed)
+    }
+
+    /// Makes durable what a killed process left in the page cache, which must not count today and be gone tomorrow.
+    /// Rewrites it instead of only syncing, because the process may have been killed after a sync that failed.
+    pub(crate) fn make_durable(&self, end: u64) -> Result<()> {
+        self.write_again(0..end)?;
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &self.path, error))?;
+        self.note_durable(end);
+        Ok(())
     }
 
     /// Returns the moment of the store once the keys of this log are in its pages.

@@ -2,6 +2,7 @@
 
 mod error;
 pub(crate) mod file;
+pub(crate) mod note;
 pub(crate) mod reader;
 pub(crate) mod record;
 #[cfg(test)]

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::file::RECORDS_OFFSET;
+use super::note::Note;
 use super::record::{self, MAX_MARK, MAX_PAYLOAD, RECORD_HEADER_BYTES, RecordHeader};
 use super::{LogEnd, LogError, LogFile, Mark, Record, RecordKind};
 use crate::error::{Error, Result};
@@ -19,6 +20,8 @@ pub(crate) struct LogReader<'a> {
     end: u64,
     /// CRC of the last record.
     previous: u32,
+    /// Read before the records: what is appended meanwhile must not count.
+    note: Note,
     /// Offset up to which the records are known to form a chain.
     trusted: u64,
     window: Vec<u8>,
@@ -27,6 +30,7 @@ pub(crate) struct LogReader<'a> {
 
 impl<'a> LogReader<'a> {
     pub(crate) fn new(log: &'a LogFile) -> Result<Self> {
+        let note = Note::read(log)?;
         let length = log
             .file
             .length()
@@ -36,6 +40,7 @@ impl<'a> LogReader<'a> {
             length,
             end: RECORDS_OFFSET,
             previous: log.header_crc,
+            note,
             trusted: 0,
             window: Vec::new(),
             window_start: 0,
@@ -51,6 +56,17 @@ impl<'a> LogReader<'a> {
             trusted: tail.end,
             ..Self::new(log)?
         })
+    }
+
+    /// Refuses a file that is shorter than it was made. A log that was made no more than in part may be.
+    pub(crate) fn check_length(&self) -> Result<()> {
+        match self.note.length > self.length {
+            true => Err(self.wrong(LogError::Truncated {
+                expected: self.note.length,
+                got: self.length,
+            })),
+            false => Ok(()),
+        }
     }
 
     /// Returns the end of the valid records read so far.
@@ -86,11 +102,19 @@ impl<'a> LogReader<'a> {
         }))
     }
 
-    /// Searches behind the end of the chain for a commit mark that proves that more of the log had been durable.
+    /// Looks for proof that more of the log had been durable than the chain: the log's note, or a commit mark behind the
+    /// end of the chain.
     ///
-    /// If there is one, a record before it is damaged: this is not the torn tail of a crash.
+    /// If there is any, a record before it is damaged or cut off: this is not the torn tail of a crash.
     pub(crate) fn check_tail(&mut self) -> Result<()> {
         let end = self.end;
+        let durable = self.note.durable;
+        if durable > end {
+            return Err(self.wrong(LogError::Damaged {
+                offset: end,
+                durable,
+            }));
+        }
         let mut offset = end + 8;
         let mut data = 0..0;
         while offset + (RECORD_HEADER_BYTES as u64) < self.length {

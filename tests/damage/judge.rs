@@ -133,14 +133,19 @@ impl<'a> Reading<'a> {
         if ![0, superblock.moment].contains(&first.moment) {
             return Err("OtherMoment");
         }
+        if first.truncated && (superblock.log_expected || !first.records.is_empty()) {
+            return Err("Truncated");
+        }
         let Some(cut) = first.cut() else {
             if begun {
                 return Err("Unsealed");
             }
-            // Only a header that is good makes it a log.
+            // Only a header that is good, and of the moment after this log, makes it the next.
+            let log = self.image.log(generation + 1).unwrap_or_default();
+            let fits = log.len() >= 64 && [0, first.next_moment].contains(&u64_at(log, 56));
             match self.chain(generation + 1) {
-                Some(Ok(next)) if next.marks().next().is_some() => return Err("Unsealed"),
-                Some(Err("Damaged")) => return Err("Damaged"),
+                Some(Ok(next)) if fits && next.marks().next().is_some() => return Err("Unsealed"),
+                Some(Err("Damaged")) if fits => return Err("Damaged"),
                 _ => {}
             }
             self.chains.insert(generation, first);
@@ -162,6 +167,9 @@ impl<'a> Reading<'a> {
             let second = self.chain(generation + 1).ok_or("Missing")??;
             if ![0, next_moment].contains(&second.moment) {
                 return Err("OtherMoment");
+            }
+            if second.truncated {
+                return Err("Truncated");
             }
             if second.is_cut() {
                 return Err("Nonsense");

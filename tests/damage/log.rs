@@ -39,6 +39,8 @@ pub struct Chain {
     pub moment: u64,
     /// The store's moment once its keys are in the pages.
     pub next_moment: u64,
+    /// Whether the file is shorter than it was made.
+    pub truncated: bool,
 }
 
 impl Chain {
@@ -63,6 +65,7 @@ impl Chain {
             generation,
             moment: u64_at(file, 56),
             next_moment: next_moment(u64_at(file, 56), &file[32..48]),
+            truncated: note(file).1 > file.len() as u64,
         };
         let mut previous = u32_at(file, 12);
         while !chain.is_cut()
@@ -125,6 +128,9 @@ impl Chain {
         if self.is_cut() {
             return Ok(());
         }
+        if note(file).0 > self.end as u64 {
+            return Err("Damaged");
+        }
         let mut offset = self.end + 8;
         while offset + RECORD_HEADER < file.len() {
             if file[offset + 12] == COMMIT as u8
@@ -138,6 +144,19 @@ impl Chain {
             offset += 8;
         }
         Ok(())
+    }
+}
+
+/// What was durable, and the length that the file was made with.
+fn note(file: &[u8]) -> (u64, u64) {
+    let note = &file[512..536];
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&file[32..48]);
+    hasher.update(&note[4..]);
+    let durable = u64_at(note, 8);
+    match hasher.finalize() == u32_at(note, 0) && durable >= RECORDS as u64 {
+        true => (durable, u64_at(note, 16)),
+        false => (0, 0),
     }
 }
 

@@ -321,6 +321,11 @@ impl Store {
     /// Makes durable everything that returned before the call, in any thread, and returns the commit's sequence number.
     /// In a transactional store, only the commit makes these operations take effect.
     ///
+    /// From then on, a log that is damaged before the end of this commit, or cut off, is an error
+    /// ([`LogError::Damaged`](crate::LogError::Damaged), [`LogError::Truncated`](crate::LogError::Truncated)) and never an
+    /// older state. Damage to keys that no commit covers can't be told from what a crash leaves. After a power cut, nor
+    /// can damage to those of the last commit, if the cut took the note of it.
+    ///
     /// Threads that commit at the same time share the wait for the disk. The commit's tag is empty: it replaces the tag
     /// of this writer's last [`commit_with`](Self::commit_with).
     ///

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::file::Header;
 use crate::log::file::sync_parent;
+use crate::log::note::Note;
 use crate::log::{Cut, LogError, LogFile, LogWriter, log_path};
 use crate::store::check::offline_repair::Repair;
 use crate::store::check::repair::RepairReport;
@@ -32,8 +33,15 @@ impl Repair<'_> {
                 }
                 Err(Error::Log {
                     path,
-                    source: LogError::Damaged { offset, .. },
-                }) => report.log_bytes += self.cut_off(&path, offset)?,
+                    source: LogError::Damaged { offset, durable },
+                }) => report.log_bytes += self.cut_off(&path, offset)?.max(durable - offset),
+                Err(Error::Log {
+                    path,
+                    source: LogError::Truncated { expected, got },
+                }) => {
+                    report.log_bytes += expected - got;
+                    self.note_end(&path, None)?;
+                }
                 // What the damage took from its end was the record that closed it.
                 Err(Error::Log {
                     source: LogError::Unsealed { .. },
@@ -176,7 +184,31 @@ impl Repair<'_> {
         }
         let synced = file.sync();
         synced.map_err(|error| Error::sync("sync the log", log, error))?;
+        self.note_end(log, Some(offset))?;
         Ok(length - offset)
+    }
+
+    /// Notes that a log was durable up to `end` and no further, or as far as it is noted, and that its file is as long as
+    /// it is now.
+    fn note_end(&self, path: &Path, end: Option<u64>) -> Result<()> {
+        let (_, meta) = identify(self.options, self.path, true)?;
+        let generation = path
+            .extension()
+            .and_then(|number| number.to_str()?.parse().ok());
+        let storage = &*self.options.storage;
+        let id = &meta.header.store_id;
+        let Some(log) = LogFile::open(storage, self.path, id, generation.unwrap_or(0), true)?
+        else {
+            return Ok(());
+        };
+        let failed = |error| Error::io("write the log's note", path, error);
+        let note = Note {
+            durable: end.unwrap_or(Note::read(&log)?.durable),
+            length: log.file.length().map_err(failed)?,
+        };
+        note.write(&log).map_err(failed)?;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", path, error))
     }
 }
 

@@ -33,6 +33,8 @@ pub(crate) struct Generation {
     /// Opened when it is first needed, which never happens in a reader.
     log: OnceLock<Arc<LogFile>>,
     syncing: Syncing,
+    /// Held while the log's note is written.
+    noting: Mutex<()>,
     told: SeenFailures,
 }
 
@@ -42,6 +44,7 @@ impl Generation {
             buffer,
             log: OnceLock::new(),
             syncing: Syncing::default(),
+            noting: Mutex::default(),
             told: SeenFailures::default(),
         }
     }
@@ -155,6 +158,16 @@ impl Generation {
             None => Ok(()),
             Some(turn) => turn.sync(|| self.sync(log)),
         }
+    }
+
+    /// Does the same for a commit whose record ends at `end`, and notes in the log that it is durable. The caller knows
+    /// that end from its own memory: the shared words may be damaged, and a note that says too much accuses a sound log.
+    pub(crate) fn sync_commit(&self, log: &LogFile, end: u64) -> Result<()> {
+        self.sync_to(log, end)?;
+        // One thread at a time, so that a lower end does not replace a higher one.
+        let _alone = lock(&self.noting);
+        log.note_durable(end);
+        Ok(())
     }
 
     /// Checks that the durable part does not exceed the log.

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use crate::buffer::{self, Buffer, COMMITTED, Claim};
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
-use crate::log::file::sync_parent;
-use crate::log::{LogError, LogFile, log_path};
+use crate::log::file::{RECORDS_OFFSET, sync_parent};
+use crate::log::{LogError, LogFile, LogReader, log_path};
 use crate::page::Kind;
 use crate::store::checkpoint::counting_pass::replay_journal;
 use crate::store::checkpoint::run::Checkpointer;
@@ -195,7 +195,7 @@ impl Recovery<'_> {
         };
         self.strays()
             .expect_moment(&first, self.meta.superblock.moment)?;
-        let first = self.scan(first)?;
+        let first = self.scan(first, self.meta.superblock.log_expected)?;
         let Some(cut) = first.scan.cut.clone() else {
             self.expect_no_checkpoint(&first)?;
             self.expect_no_commits_after(&first)?;
@@ -213,7 +213,8 @@ impl Recovery<'_> {
         };
         self.strays()
             .expect_moment(&second, first.log.next_moment())?;
-        let second = self.scan(second)?;
+        // It was durable before the record that closes the first.
+        let second = self.scan(second, true)?;
         if second.scan.cut.is_some() {
             return Err(second.nonsense("it is closed, and the log before it is still there"));
         }
@@ -318,6 +319,14 @@ impl Recovery<'_> {
         let Ok(Some(next)) = LogFile::open(storage, self.place, id, next, false) else {
             return Ok(());
         };
+        if self
+            .strays()
+            .expect_moment(&next, first.log.next_moment())
+            .is_err()
+        {
+            // A stray log, and refused as such.
+            return Ok(());
+        }
         if scan(&next, &self.meta.header)?.commit_sequence > 0 {
             return Err(Error::Log {
                 path: first.log.path.clone(),
@@ -329,11 +338,17 @@ impl Recovery<'_> {
         Ok(())
     }
 
-    fn scan(&self, log: LogFile) -> Result<RecoveredLog> {
+    /// Reads a log. `made` says whether it is certain that its creator had made it durable.
+    fn scan(&self, log: LogFile, made: bool) -> Result<RecoveredLog> {
         let log = Arc::new(log);
         let scan = scan(&log, &self.meta.header)?;
+        if made || scan.end.end > RECORDS_OFFSET {
+            LogReader::new(&log)?.check_length()?;
+        } else if self.write {
+            log.forget_lost_length()?;
+        }
         if self.write {
-            make_durable(&log, scan.end.end)?;
+            log.make_durable(scan.end.end)?;
         }
         Ok(RecoveredLog {
             log,
@@ -415,14 +430,6 @@ pub(crate) fn make_superblock_durable(
     }
     let synced = file.sync();
     synced.map_err(|error| Error::sync("sync the store", path, error))
-}
-
-/// Makes durable what a killed process left in the page cache, which must not count today and be gone tomorrow.
-/// Rewrites it instead of only syncing, because the process may have been killed after a sync that failed.
-fn make_durable(log: &LogFile, end: u64) -> Result<()> {
-    log.write_again(0..end)?;
-    let synced = log.file.sync();
-    synced.map_err(|error| Error::sync("sync the log", &log.path, error))
 }
 
 /// Does the same as `fill` for a counting store.

@@ -61,7 +61,7 @@ impl Writer<'_> {
         // Sync without the writer lock: other threads go on inserting, and commits that arrive meanwhile share the next
         // sync.
         let log = self.logs.of(&active)?;
-        let outcome = active.sync_to(log, end);
+        let outcome = active.sync_commit(log, end);
         self.handle.poison_on_failure(outcome)?;
         // A file that has lost its name loses its contents when its last handle closes.
         self.handle.check_names(Some(log))?;

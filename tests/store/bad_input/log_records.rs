@@ -49,9 +49,12 @@ fn committed_thrice(transactional: bool) -> (TempDir, PathBuf) {
 
 #[test]
 fn every_damaged_byte_before_what_a_mark_proves_durable() {
-    for transactional in [false, true] {
+    for (transactional, noted) in [(false, false), (true, false), (false, true), (true, true)] {
         let (_folder, path) = committed_thrice(transactional);
         let log = log_of(&path, 1);
+        if !noted {
+            log::blank_note(&log);
+        }
         let good = fs::read(&log).unwrap();
         let records = log::records(&log);
         let kinds: Vec<_> = records.iter().map(|record| record.kind).collect();
@@ -60,12 +63,13 @@ fn every_damaged_byte_before_what_a_mark_proves_durable() {
             kinds,
             [open, insert, commit, insert, commit, insert, commit]
         );
-        for (index, record) in records[..5].iter().enumerate() {
-            // Proved by the first mark behind it that can.
-            let durable = if index < 3 {
-                records[2].end
-            } else {
-                records[4].end
+        let proved = if noted { 7 } else { 5 };
+        for (index, record) in records[..proved].iter().enumerate() {
+            // Proved by the note, or else by the first mark behind it that can.
+            let durable = match index {
+                _ if noted => records[6].end,
+                0..3 => records[2].end,
+                _ => records[4].end,
             } as u64;
             for at in record.offset..record.end {
                 let mut bad = good.clone();
@@ -104,6 +108,7 @@ fn damage_to_what_an_earlier_opener_made_durable() {
     store.commit().unwrap();
     let (_killed, path) = image(&path);
     let log = log_of(&path, 1);
+    log::blank_note(&log);
     let records = log::records(&log);
     flip(&log, records[1].offset + 40);
     let expected = LogError::Damaged {
@@ -113,12 +118,13 @@ fn damage_to_what_an_earlier_opener_made_durable() {
     refused(&path, &expected);
 }
 
-/// The last commit's own keys can't be proved by anything behind it: a torn tail looks the same.
+/// Without the note, the last commit's own keys can't be proved by anything behind it: a torn tail looks the same.
 #[test]
 fn damage_behind_the_last_proof_is_a_torn_tail() {
     for transactional in [false, true] {
         let (_folder, path) = committed_thrice(transactional);
         let log = log_of(&path, 1);
+        log::blank_note(&log);
         let records = log::records(&log);
         flip(&log, records[5].offset + 25);
         let store = options().open(&path).unwrap();
@@ -237,6 +243,7 @@ fn two_logs_that_are_both_closed() {
     let (first, second) = (log_of(&path, 1), log_of(&path, 2));
     // A log's header without its records.
     fs::write(&second, &fs::read(&first).unwrap()[..4096]).unwrap();
+    log::blank_note(&second);
     log::header(&second, 48, &2_u64.to_le_bytes());
     log::append(&first, log::CUT, 1, &cut(0, 0, &right));
     log::append(&second, log::CUT, 1, &cut(0, 0, &right));

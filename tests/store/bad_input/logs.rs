@@ -143,12 +143,21 @@ fn a_log_whose_checkpoint_was_done_is_removed() {
     assert_eq!(held(&store, &keys(0..100)), 100);
 }
 
-/// A rotation makes the next log before it closes the active one.
+/// A rotation makes the next log before it closes the active one. It does not sync it then: a note that says so proves
+/// that the active one had been closed.
 #[test]
 fn a_next_log_whose_predecessor_is_open_does_not_count() {
     let (_folder, path) = killed();
     fs::copy(log_of(&path, 1), log_of(&path, 2)).unwrap();
     log::header(&log_of(&path, 2), 48, &2_u64.to_le_bytes());
+    let expected = LogError::Damaged {
+        offset: 4096,
+        durable: log::end(&log_of(&path, 1)) as u64,
+    };
+    for outcome in [options().open(&path), options().open_read_only(&path)] {
+        assert_eq!(log_error(outcome, &log_of(&path, 2)), expected);
+    }
+    log::blank_note(&log_of(&path, 2));
     let store = options().open(&path).unwrap();
     assert_eq!(names(&path), ["store", "store-log.1"]);
     assert_eq!(held(&store, &keys(0..100)), 100);

@@ -1,5 +1,6 @@
 //! Bad input, each with its exact error: files, logs, options, keys of the future, wrong paths.
 
+mod acknowledged;
 mod header;
 #[cfg(unix)]
 mod layout;

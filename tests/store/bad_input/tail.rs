@@ -3,10 +3,10 @@
 use std::fs::{self, OpenOptions as File};
 use std::path::{Path, PathBuf};
 
-use everseen::Options;
+use everseen::{LogError, Options};
 use tempfile::TempDir;
 
-use crate::support::files::{held, image, key, keys, log_of, place, small};
+use crate::support::files::{held, image, key, keys, log_error, log_of, place, small};
 use crate::support::log;
 
 fn options() -> Options {
@@ -29,11 +29,23 @@ fn first_alone(path: &Path, what: &str, at: usize) {
     assert_eq!(held(&reader, &keys(20..40)), 0, "{what} {at}");
 }
 
+/// The log tells that it was cut off, as its note says how long it was made.
+#[track_caller]
+fn cut_off(path: &Path, expected: usize, got: usize) {
+    let (expected, got) = (expected as u64, got as u64);
+    for outcome in [options().open(path), options().open_read_only(path)] {
+        let error = log_error(outcome, &log_of(path, 1));
+        assert_eq!(error, LogError::Truncated { expected, got });
+    }
+}
+
 #[test]
 fn a_tail_torn_at_every_length() {
     let (_folder, path) = two_records();
     let log = log_of(&path, 1);
     let good = fs::read(&log).unwrap();
+    log::blank_note(&log);
+    let unnoted = fs::read(&log).unwrap();
     let last = log::records(&log).pop().unwrap();
     assert_eq!(last.end - last.offset, 24 + 20 * 8);
     for at in last.offset..last.end {
@@ -45,6 +57,8 @@ fn a_tail_torn_at_every_length() {
         fs::write(&log, &zeroed).unwrap();
         first_alone(&path, "zeros from", at);
         fs::write(&log, &good[..at]).unwrap();
+        cut_off(&path, good.len(), at);
+        fs::write(&log, &unnoted[..at]).unwrap();
         first_alone(&path, "cut at", at);
         let mut flipped = good.clone();
         flipped[at] ^= 0xFF;
@@ -54,7 +68,7 @@ fn a_tail_torn_at_every_length() {
     // And for writing: what follows goes where the torn record was.
     for at in [last.offset, last.offset + 24, last.end - 1] {
         let (_folder, path) = image(&path);
-        fs::write(log_of(&path, 1), &good[..at]).unwrap();
+        fs::write(log_of(&path, 1), &unnoted[..at]).unwrap();
         let store = options().open(&path).unwrap();
         assert!(store.insert(&key(100)).unwrap());
         assert!(store.insert(&key(30)).unwrap());
@@ -70,7 +84,10 @@ fn a_tail_torn_at_every_length() {
 fn a_log_that_ends_behind_its_header() {
     let (_folder, path) = two_records();
     let log = File::new().write(true).open(log_of(&path, 1)).unwrap();
+    let made = log.metadata().unwrap().len() as usize;
     log.set_len(4096).unwrap();
+    cut_off(&path, made, 4096);
+    log::blank_note(&log_of(&path, 1));
     let store = options().open(&path).unwrap();
     assert_eq!(held(&store, &keys(0..40)), 0);
     store.insert_batch(&keys(0..20)).unwrap();

@@ -150,7 +150,16 @@ fn log_of(kind: Kind) {
     assert_ne!(head.bytes(&log, "salt"), [0; 16]);
     assert_eq!(head.number(&log, "generation"), 1);
     assert_eq!(head.number(&log, "moment"), 0);
-    assert!(log[64..4096].iter().all(|byte| *byte == 0));
+    let note = Layout::of("The note");
+    let noted = &log[512..536];
+    let crc = crc32(&[head.bytes(&log, "salt"), &noted[4..]]);
+    assert_eq!(note.number(noted, "crc"), u64::from(crc));
+    assert!(
+        log[64..512]
+            .iter()
+            .chain(&log[536..4096])
+            .all(|byte| *byte == 0)
+    );
 
     let records = chain(&log);
     assert_eq!((records[0].kind, records[0].payload.len()), (OPEN, 16));
