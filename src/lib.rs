@@ -42,7 +42,8 @@
 //! assert_eq!(visited.last_commit("default")?.unwrap().tag, b"frontier at 2");
 //! assert!(visited.contains(b"https://example.org/a")?);
 //! assert!(!visited.contains(b"https://example.org/b")?);
-//! # visited.close()
+//! # visited.close()?;
+//! # Ok(())
 //! # }
 //! ```
 //!

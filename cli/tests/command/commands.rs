@@ -214,8 +214,9 @@ fn what_is_no_store_is_an_error() {
     lab.write("empty", b"");
     for command in ["info", "verify", "checkpoint", "check", "add", "dedup"] {
         lab.run(&[command, "text"]).expect_error("text");
-        lab.run(&[command, "empty"]).expect_error("empty");
+        // An empty file becomes a store where a missing one would: `surroundings::places`.
         if command != "dedup" {
+            lab.run(&[command, "empty"]).expect_error("empty");
             lab.run(&[command, "missing"]).expect_error("no such store");
         }
     }

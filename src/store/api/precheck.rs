@@ -79,7 +79,8 @@ impl Store {
     /// })?;
     /// let new = [true, true, false, false, true, true];
     /// assert!(verdicts.iter().map(|verdict| *verdict == Verdict::New).eq(new));
-    /// # store.close()
+    /// # store.close()?;
+    /// # Ok(())
     /// # }
     /// ```
     ///

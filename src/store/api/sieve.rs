@@ -74,7 +74,8 @@ pub enum Sweep {
 /// })?;
 /// assert_eq!(fresh, ["one", "two", "three"]);
 /// # drop(sieve);
-/// # store.close()
+/// # store.close()?;
+/// # Ok(())
 /// # }
 /// ```
 #[derive(Debug)]
