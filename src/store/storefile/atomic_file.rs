@@ -150,7 +150,12 @@ impl AtomicFile {
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Ok(Attempt::Again);
             }
-            made => made.map_err(failed)?,
+            Err(error) => {
+                // It may have been created all the same. The file of a living creator is locked, and stays.
+                let _ = remove_leftover(&**storage, place, &temporary, making);
+                return Err(failed(error));
+            }
+            Ok(file) => file,
         };
         // Until it is locked, another process may take it for a leftover.
         let Some(gate) = lock_draft(place, &temporary, &*file)? else {
