@@ -200,7 +200,7 @@ fn what_was_asked_for_and_can_t_be_written_is_an_error() {
             "everseen: standard output: no space left on the disk; make room and try again\n";
         assert_eq!(said, expected, "{args}");
     }
-    // Whoever has read enough may go.
+    // A reader that has enough may go.
     for args in ["--help", "dedup --json again lines 2>&1 >/dev/null"] {
         let ran = sh(&lab, &format!("(\"$0\" {args}; echo $? > status) | true"));
         assert_eq!(ran.status.code(), Some(0), "{args}");
