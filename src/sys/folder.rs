@@ -245,10 +245,45 @@ fn is_ours(file: &File) -> io::Result<bool> {
     io::Read::read_to_end(&mut limited, &mut first)?;
     let second = first.get(SECOND_MAGIC * 8..).unwrap_or_default();
     let is_ours = |bytes: &[u8]| KNOWN_MAGICS.iter().any(|magic| bytes.starts_with(magic));
-    Ok(is_ours(&first) || is_ours(second) || first.iter().all(|byte| *byte == 0))
+    Ok(is_ours(&first) || is_ours(second) || is_barely_begun(&first))
+}
+
+/// Returns whether a file is blank but for the first bytes of a magic, if those: a process can die within its first
+/// write. A short file that has such bytes is somebody's text: logs are given their length before they are written.
+fn is_barely_begun(first: &[u8]) -> bool {
+    let written = first.iter().rposition(|byte| *byte != 0);
+    let written = &first[..written.map_or(0, |last| last + 1)];
+    let begins = |magic: &&[u8]| magic.starts_with(written);
+    written.is_empty() || (first.len() == BLANK_BYTES && KNOWN_MAGICS.iter().any(begins))
 }
 
 /// Returns what the system reports about an open file.
 pub(crate) fn state_of(file: &File) -> io::Result<FileState> {
     system::state_of(file)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LOG: &[u8] = b"EVERSLOG";
+
+    #[test]
+    fn a_file_whose_magic_is_half_written_is_ours_and_a_text_is_not() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store-log.3");
+        let is_ours = |bytes: &[u8]| {
+            std::fs::write(&path, bytes).unwrap();
+            is_ours(&File::open(&path).unwrap()).unwrap()
+        };
+        for written in 0..=LOG.len() {
+            let mut bytes = vec![0; 2 * BLANK_BYTES];
+            bytes[..written].copy_from_slice(&LOG[..written]);
+            assert!(is_ours(&bytes), "{written} bytes");
+            let is_whole = written == 0 || written == LOG.len();
+            assert_eq!(is_ours(&LOG[..written]), is_whole, "{written} bytes alone");
+            bytes[written] = b'!';
+            assert_eq!(is_ours(&bytes), written == LOG.len(), "{written} bytes");
+        }
+    }
 }

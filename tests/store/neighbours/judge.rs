@@ -69,6 +69,7 @@ impl Judge<'_> {
             && other != self.first
         {
             self.open(&store, other, false);
+            self.name_again(&home);
             let _ = rename_to_free(&store, &self.neighbour.root.join("stash/other"));
         }
         self.clear_logs_of_others(&home);
@@ -114,6 +115,15 @@ impl Judge<'_> {
                 && fs::read(&path).is_ok_and(|log| log.get(16..32) != Some(&self.number))
             {
                 fs::remove_file(path).unwrap();
+            }
+        }
+    }
+
+    /// Gives logs their names back that the repair of another store has set aside.
+    fn name_again(&mut self, home: &Path) {
+        for name in names(home) {
+            if let Some((log, _)) = name.split_once("-aside") {
+                self.put_log(&home.join(&name), &home.join(log));
             }
         }
     }
