@@ -90,7 +90,7 @@ pub enum Broken {
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     pub name: &'static str,
-    /// How many states it has, as docs/evidence.md tells.
+    /// How many states it has. A model that comes to fewer by mistake would find nothing.
     pub states: usize,
     pub transactional: bool,
     /// Each checkpoint makes a layer, which older views don't know. Else there is one for good.

@@ -1,4 +1,4 @@
-//! The settings that are explored, with the number of their states (docs/evidence.md, "Model").
+//! The settings that are explored, with the number of their states.
 
 use super::setting::{Op, Setting};
 use Op::{Checkpoint, Close, Commit, Contains, Insert};
