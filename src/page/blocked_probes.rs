@@ -2,7 +2,7 @@
 //!
 //! A key with twenty probes anywhere in the page touches seventeen lines, and fetching lines is most of the cost of a
 //! lookup. With runs of three it touches eight. The planner adds the space that runs take (`sizing`), and the length of
-//! runs is chosen so that this space stays small: docs/design.md.
+//! runs is chosen so that this space stays small: docs/design.md, "Probes lie in runs".
 //!
 //! Draws stay independent: the first bit of a run falls anywhere in the page, and each other bit falls anywhere in the
 //! line of the first where none before it fell. FORMAT.md, "Probes".

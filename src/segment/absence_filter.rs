@@ -9,7 +9,8 @@ use crate::sys::sync::{AtomicU64, Ordering};
 
 /// Fingerprints that are sifted together.
 pub(crate) const FILTERED_AT_ONCE: usize = 512;
-/// Fingerprints whose words are fetched ahead of the one that is looked at: enough for a word to arrive.
+/// Fingerprints whose words are fetched ahead of the one that is looked at: enough for a word to arrive. In groups of 64,
+/// all fetched at once, a fingerprint took half as long again on an AMD EPYC.
 const SIFT_AHEAD: usize = 32;
 /// If the filter holds back less than a fourth of so many, it isn't asked about those behind them: most are there.
 const SIFT_SAMPLE: usize = 64;

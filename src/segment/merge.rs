@@ -56,7 +56,7 @@ const RUN: usize = 8;
 /// numbers below 2^63. There is room for all of both.
 #[inline(always)]
 fn unite(old: &[u64], added: &[u64], room: &mut [u64], cpu: impl Cpu) -> usize {
-    // Two halves at once: each step waits for the one before.
+    // Two halves at once: each step waits for the one before. (The places of four no longer fit in registers.)
     let (old, late_old) = old.split_at(old.len() / 2);
     let middle = late_old
         .first()

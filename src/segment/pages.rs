@@ -77,7 +77,8 @@ impl SegmentPages {
         self.absence.as_ref()
     }
 
-    /// Marks the pages that are those of an older directory as checked, if they were.
+    /// Marks the pages that are those of an older directory as checked, if they were. Pages that this handle has just
+    /// written are checked like any others: they may come back from the disk.
     fn take_over(&self, held: &Self) {
         for (index, segment) in self.segments.iter().enumerate() {
             let place = held

@@ -226,7 +226,7 @@ mod tests {
         );
     }
 
-    /// Prints the table of docs/design.md: `cargo test --release growth_table -- --ignored --nocapture`.
+    /// Prints more than the table of docs/design.md, "Growth": `cargo test --release growth_table -- --ignored --nocapture`.
     #[test]
     #[ignore = "prints a table, checks nothing"]
     fn growth_table() {

@@ -13,7 +13,7 @@ use crate::store::config::memory_budget::absence_share;
 use crate::store::config::options::Options;
 use crate::sys::sync::{AtomicBool, Ordering};
 
-/// Bits for each key of a new filter.
+/// Bits for each key of a new filter. With 16 or 24, streams were no faster and took more memory.
 const BITS: u64 = 12;
 /// With fewer bits for each key, the filter is made anew at the next occasion.
 const LEAST_BITS: u64 = 6;

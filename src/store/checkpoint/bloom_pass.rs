@@ -139,6 +139,7 @@ impl<'a> BloomPass<'a> {
             // Linux begins to write what is not on the disk yet, so the sync has less to wait for.
             self.drop_cached(start..end);
             chunk = None;
+            // To ask for the next pages before the sync made checkpoints slower: the disk reads or writes.
             if end < self.out.layer.pages {
                 chunk = self.load(end, &mut stream, &mut keys)?;
                 self.write_intent(start)?;

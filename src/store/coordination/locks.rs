@@ -1,4 +1,4 @@
-//! The locks: what may happen at the same time. For the lock order, see docs/design.md.
+//! The locks: what may happen at the same time.
 //!
 //! | lock | on | held |
 //! |---|---|---|
@@ -15,6 +15,9 @@
 //! The locks on the store file are locks of single bytes far behind its end
 //! (FORMAT.md, "Locks and concurrent readers"). So they hold under whatever name the file was opened, and there is no
 //! lock file that a tidy person could remove.
+//!
+//! Who takes several takes them in the order open-close, writer, checkpoint, and then renews the view: docs/design.md,
+//! "What waits for what".
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

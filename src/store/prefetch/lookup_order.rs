@@ -6,7 +6,7 @@ use crate::store::prefetch::hash_source::SourceTail;
 
 /// The number of keys from which it pays to look them up in the order of the pages, where these come from the disk.
 const LARGE: usize = 8192;
-/// The same where pages are in memory: there fewer keys gain nothing by their order.
+/// The same where pages are in memory: there fewer keys gain nothing by their order, and these many little.
 const LARGE_IN_MEMORY: usize = 1 << 15;
 
 /// The maximum number of groups of keys that share their highest bits, as a power of two. More groups would be more

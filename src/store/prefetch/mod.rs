@@ -15,6 +15,6 @@ pub(crate) mod segment_readahead;
 pub(crate) const BATCH: usize = 512;
 
 /// The number of keys that are fetched one after the other, one cache line each, before the previously fetched ones are
-/// examined. With more of them, some processors have more lines on their way than they keep track of; with fewer, the
-/// memory is idle during the looks (docs/experiments.md, "Fetching from memory").
+/// examined. With fewer of them, the memory is idle during the looks. With 24, 32 or 64, no processor was faster, and one
+/// that drops lines (`sys/cpu/prefetch.rs`) took 65 instead of 49 ns an insert.
 pub(crate) const GROUP: usize = 16;

@@ -2,6 +2,9 @@
 //!
 //! [`Single`] has one lane, on any processor. `Eight` has as many as fit in a vector of processors with AVX-512. Numbers
 //! wrap; nothing here panics for what it computes.
+//!
+//! Plain loops over arrays, compiled for AVX-512, took twice the time: the compiler moved each word that they loaded through
+//! a general register into a vector.
 
 use std::ops::{Add, BitAnd, BitOr, Not, Sub};
 
