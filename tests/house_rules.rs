@@ -3,6 +3,8 @@
 //!
 //! Each rule is a function from text to complaints, and each is shown to complain.
 
+#[path = "house_rules/documents.rs"]
+mod documents;
 #[path = "house_rules/imports.rs"]
 mod imports;
 #[path = "house_rules/names.rs"]

@@ -1,0 +1,58 @@
+//! docs/design.md and the code point to each other.
+
+use super::{root, sources};
+
+/// Where a path of docs/design.md may begin.
+const ROOTS: [&str; 3] = ["src", "src/store", ""];
+
+/// Returns what stands between each `before` and the next `after`.
+fn between<'t>(text: &'t str, before: &'t str, after: &'t str) -> impl Iterator<Item = &'t str> {
+    text.split(before)
+        .skip(1)
+        .filter_map(move |rest| rest.split_once(after).map(|(found, _)| found))
+}
+
+/// Returns the source files that a text names in code spans.
+fn files_in(text: &str) -> Vec<&str> {
+    let spans = text.split('`').skip(1).step_by(2);
+    spans.filter(|span| span.ends_with(".rs")).collect()
+}
+
+#[test]
+fn files_that_the_reasons_name_exist() {
+    assert_eq!(files_in("a `b/c.rs` d.rs `e` `f.rs`"), ["b/c.rs", "f.rs"]);
+    let design = std::fs::read_to_string(root().join("docs/design.md")).unwrap();
+    // What is drawn has no code spans.
+    let text: String = design.split("```").step_by(2).collect();
+    let files = files_in(&text);
+    assert!(files.len() > 50, "too few files found: {}", files.len());
+    for file in files {
+        let exists = ROOTS
+            .iter()
+            .any(|from| root().join(from).join(file).is_file());
+        assert!(exists, "docs/design.md names {file}, which is not there");
+    }
+}
+
+#[test]
+fn reasons_that_the_code_refers_to_exist() {
+    let design = std::fs::read_to_string(root().join("docs/design.md")).unwrap();
+    let has = |section: &str| {
+        let mut headings = design.lines().filter(|line| line.starts_with("##"));
+        headings.any(|line| line.trim_start_matches(['#', ' ']) == section)
+    };
+    assert!(!has("No such section"));
+    let mut links = 0;
+    for (path, text) in sources() {
+        // A reference may go on in the next line of a comment.
+        let joined = text.replace("\n//! ", " ").replace("\n/// ", " ");
+        for section in between(&joined, "docs/design.md, \"", "\"") {
+            links += 1;
+            assert!(
+                has(section),
+                "{path}: docs/design.md has no section {section:?}"
+            );
+        }
+    }
+    assert!(links > 3, "too few links found: {links}");
+}
