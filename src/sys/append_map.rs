@@ -15,7 +15,6 @@ use super::disk::{allocate, keeps_it_whatever_is_copied};
 /// file makes it durable. But a store can't report failure: a disk that fails under it ends the process. A map is
 /// therefore used only for room that certainly exists, on systems that keep what is reserved; elsewhere the file is
 /// written to.
-/// elsewhere the file is written to.
 #[derive(Debug, Default)]
 pub(super) struct Appending {
     /// The last of `maps`, for access without the lock; null while there is none.
