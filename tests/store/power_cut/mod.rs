@@ -14,7 +14,9 @@
 //! That the rig can fail is shown by leaving syncs out, one class after the other: each must be missed. One class in four
 //! is drawn, with `EVERSEEN_ALL=1` each.
 
+mod beside_commits;
 mod changes;
+mod commits;
 mod hunt;
 mod model;
 mod session;

@@ -42,12 +42,12 @@ pub fn wrong<T>(text: impl Into<String>) -> Outcome<T> {
 pub struct Session<'a> {
     pub(super) setup: &'a Setup,
     path: PathBuf,
-    tape: Option<Arc<Tape>>,
+    pub(super) tape: Option<Arc<Tape>>,
     recorder: Option<Recorder>,
     pub model: Model,
-    store: Option<Store>,
-    /// Another handle, which does nothing until the first one fails.
-    other: Option<(Store, Recorder)>,
+    store: Option<Arc<Store>>,
+    /// Another handle. It inserts while the first one commits, and goes on if that one fails.
+    pub(super) other: Option<(Arc<Store>, Recorder)>,
     pub(super) random: Random,
     /// Handles opened so far: each commits under the other name than the one before it.
     handles: u64,
@@ -88,7 +88,7 @@ impl<'a> Session<'a> {
         }
     }
 
-    fn writer(&self) -> &'static str {
+    pub(super) fn writer(&self) -> &'static str {
         ["even", "odd"][(self.handles % 2) as usize]
     }
 
@@ -128,7 +128,7 @@ impl<'a> Session<'a> {
     }
 
     /// Opens another handle in the same process.
-    fn join(&mut self) -> Outcome {
+    pub(super) fn join(&mut self) -> Outcome {
         let Some(recorder) = self.recorder.clone() else {
             return Ok(());
         };
@@ -136,7 +136,7 @@ impl<'a> Session<'a> {
         let beside = recorder.beside();
         let options = self.options_of(writer, Arc::new(beside.clone()));
         match options.open(&self.path) {
-            Ok(other) => self.other = Some((other, beside)),
+            Ok(other) => self.other = Some((Arc::new(other), beside)),
             // It went on with what was due, and could not. That is nothing to the first.
             Err(_) if self.has_failed_for(&beside) => {}
             Err(error) => return Err(self.failed("open beside", &error)),
@@ -145,7 +145,7 @@ impl<'a> Session<'a> {
     }
 
     /// Goes on with the other handle after a sync of the first has failed.
-    fn go_on_beside(&mut self, other: Store, recorder: Recorder) -> Outcome {
+    fn go_on_beside(&mut self, other: Arc<Store>, recorder: Recorder) -> Outcome {
         if let Some(failed) = self.store.take() {
             let _ = failed.close();
         }
@@ -202,7 +202,7 @@ impl<'a> Session<'a> {
         recorder.is_some_and(|recorder| self.has_failed_for(recorder))
     }
 
-    fn has_failed_for(&self, recorder: &Recorder) -> bool {
+    pub(super) fn has_failed_for(&self, recorder: &Recorder) -> bool {
         let tape = self.tape.as_ref();
         tape.is_some_and(|tape| tape.has_failed(recorder))
     }
@@ -218,7 +218,8 @@ impl<'a> Session<'a> {
         let options = self.options();
         self.mark(Mark::CreateBegun);
         let store = options.create(&self.path);
-        self.store = Some(store.map_err(|error| self.failed("create", &error))?);
+        let store = store.map_err(|error| self.failed("create", &error))?;
+        self.store = Some(Arc::new(store));
         self.mark(Mark::Created);
         Ok(())
     }
@@ -244,7 +245,7 @@ impl<'a> Session<'a> {
         self.model
             .check(&contents, crash)
             .map_err(|text| Stop::Wrong(format!("after opening: {text}")))?;
-        self.store = Some(store);
+        self.store = Some(Arc::new(store));
         self.uncommitted = 0;
         if self.handles == self.first_handle + 1 {
             self.found = Some(Arc::clone(&contents));
@@ -285,43 +286,6 @@ impl<'a> Session<'a> {
         match report.is_ok() {
             true => Ok(contents),
             false => wrong(format!("verify found damage: {:?}", report.damaged)),
-        }
-    }
-
-    pub(super) fn commit(&mut self) -> Outcome {
-        let sequence = self.model.next_sequence();
-        let most = match self.random.below(10) {
-            0..=5 => 1,
-            6..=7 => 20,
-            8 => 900,
-            _ => 4097,
-        };
-        // Longer tags make for superblocks of several sectors.
-        let tag: Arc<[u8]> = (0..self.random.below(most))
-            .map(|_| self.random.next() as u8)
-            .collect();
-        let writer = self.writer();
-        self.mark(Mark::CommitBegun {
-            writer,
-            sequence,
-            tag: Arc::clone(&tag),
-        });
-        let store = self.store()?;
-        let outcome = match tag.is_empty() {
-            true => store.commit(),
-            false => store.commit_with(&tag),
-        };
-        let got = outcome.map_err(|error| self.failed("commit", &error))?;
-        if got != sequence {
-            return wrong(format!("commit {sequence} answered {got}"));
-        }
-        self.mark(Mark::Committed);
-        self.uncommitted = 0;
-        let last = self.store()?.last_commit(writer);
-        let last = last.map_err(|error| self.failed("last_commit", &error))?;
-        match last.is_some_and(|last| last.sequence == sequence && *last.tag == *tag) {
-            true => Ok(()),
-            false => wrong("last_commit is not the last commit"),
         }
     }
 

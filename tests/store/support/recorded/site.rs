@@ -11,6 +11,8 @@ const SUPERBLOCKS: std::ops::Range<u64> = 16_384..131_072;
 /// The word `reused` of a store of fingerprints, which is no intent and waits for nothing.
 const WORD: usize = 8;
 const RECORDS: u64 = 4_096;
+/// A log's note, which is written behind each sync for a commit and waits for nothing.
+const NOTE: u64 = 512;
 const RECORD_KIND: usize = 12;
 const KIND_COMMIT: u8 = 3;
 const KIND_CUT: u8 = 4;
@@ -127,7 +129,7 @@ impl Watch {
         if is_log(name) {
             let log = self.logs.entry(inode).or_default();
             if offset < RECORDS {
-                log.header = true;
+                log.header |= offset < NOTE;
                 return;
             }
             let kind = bytes.get(RECORD_KIND).copied();

@@ -40,7 +40,12 @@ struct State<R> {
     failed: BTreeSet<u64>,
     /// Handles so far.
     handles: u64,
+    /// What happens while the log is next synced for a commit.
+    meanwhile: Option<Meanwhile>,
 }
+
+/// Something that another handle does.
+type Meanwhile = Box<dyn FnOnce() + Send>;
 
 impl<R: Remark> Tape<R> {
     /// A tape for a folder that holds the files of an image.
@@ -55,6 +60,7 @@ impl<R: Remark> Tape<R> {
             fault: None,
             failed: BTreeSet::new(),
             handles: 0,
+            meanwhile: None,
         };
         Arc::new(Self {
             state: Mutex::new(state),
@@ -82,6 +88,16 @@ impl<R: Remark> Tape<R> {
     /// Fails a sync, so many on.
     pub fn fail(&self, syncs: u64) {
         self.state().fault = Some(syncs);
+    }
+
+    /// Has something done while the log is next synced for a commit: after what that sync covers, and before it returns.
+    pub fn while_syncing(&self, work: impl FnOnce() + Send + 'static) {
+        self.state().meanwhile = Some(Box::new(work));
+    }
+
+    /// Returns whether no such sync came.
+    pub fn forget_meanwhile(&self) -> bool {
+        self.state().meanwhile.take().is_some()
     }
 
     /// Whether a sync of this handle has failed.
@@ -230,9 +246,13 @@ impl<R: Remark> Recorder<R> {
         let site = site(&mut state.watch);
         *state.sites.entry(site).or_default() += 1;
         let covers = state.events.len();
+        let meanwhile = state.meanwhile.take_if(|_| site == Site::Commit);
         drop(state);
         // What another thread does meanwhile may or may not be covered, so it is not.
         std::thread::yield_now();
+        if let Some(meanwhile) = meanwhile {
+            meanwhile();
+        }
         let mut state = self.alive()?;
         if self.tape.lie != Some(site) {
             state.events.push(event(covers));
