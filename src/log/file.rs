@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use super::LogError;
 use super::note::Note;
@@ -11,7 +11,7 @@ use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::hash::finalise;
 use crate::sys::storage::{Storage, StorageFile, read_exact_at, write_all_at};
-use crate::sys::{FileId, state_of};
+use crate::sys::{FileId, lock, state_of};
 
 pub(crate) const LOG_MAGIC: [u8; 8] = *b"EVERSLOG";
 pub(crate) const LOG_VERSION: u32 = 1;
@@ -41,6 +41,9 @@ pub(crate) struct LogFile {
     pub(crate) header_crc: u32,
     /// The identity of the file, where the system provides one.
     pub(crate) id: Option<FileId>,
+    /// The note as it was last read or written through this handle. Held while it is written, so that of two threads
+    /// the one with the lower end does not write last.
+    pub(crate) noted: Mutex<Option<Note>>,
 }
 
 impl LogFile {
@@ -99,6 +102,7 @@ impl LogFile {
             salt,
             moment,
             header_crc: crc,
+            noted: Mutex::default(),
         };
         let failed = |error| Error::io("write the log's header", &log.path, error);
         let length = log.file.length().map_err(failed)?;
@@ -116,18 +120,31 @@ impl LogFile {
 
     /// Notes that a sync has made the log durable up to `durable`. The log is no worse without the note, so a failure
     /// is none.
-    pub(crate) fn note_durable(&self, durable: u64) {
-        if let Ok(held) = Note::read(self)
-            && held.durable < durable
-        {
-            let _ = Note { durable, ..held }.write(self);
+    ///
+    /// With `ahead`, another handle may have noted more, and the note is read first. Otherwise what this handle has last
+    /// read or written is the latest: a read would cost as much as the write.
+    pub(crate) fn note_durable(&self, durable: u64, ahead: bool) {
+        let mut noted = lock(&self.noted);
+        if noted.is_some_and(|note| note.durable >= durable) {
+            return;
         }
+        let last = noted.take().filter(|_| !ahead);
+        let Some(held) = last.or_else(|| Note::read(self).ok()) else {
+            return;
+        };
+        let note = Note { durable, ..held };
+        *noted = match held.durable < durable {
+            true => note.write(self).is_ok().then_some(note),
+            false => Some(held),
+        };
     }
 
     /// Forgets the noted length if the file is shorter. The caller knows that the log is empty and that nothing expects
     /// it: its creator died before the length was durable.
     pub(crate) fn forget_lost_length(&self) -> Result<()> {
         let failed = |error| Error::io("write the log's note", &self.path, error);
+        let mut noted = lock(&self.noted);
+        *noted = None;
         let held = Note::read(self)?;
         if held.length <= self.file.length().map_err(failed)? {
             return Ok(());
@@ -141,7 +158,7 @@ impl LogFile {
         self.write_again(0..end)?;
         let synced = self.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &self.path, error))?;
-        self.note_durable(end);
+        self.note_durable(end, true);
         Ok(())
     }
 
@@ -200,6 +217,7 @@ impl LogFile {
             salt,
             moment: u64_at(&header, 56),
             header_crc: crc,
+            noted: Mutex::default(),
         }))
     }
 

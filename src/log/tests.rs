@@ -70,6 +70,7 @@ pub(crate) fn log_in_memory() -> (LogFile, Arc<Memory>) {
         salt: [5; 16],
         moment: 0,
         header_crc: 77,
+        noted: Mutex::default(),
     };
     memory.set_length(RECORDS_OFFSET).unwrap();
     (log, memory)

@@ -33,8 +33,6 @@ pub(crate) struct Generation {
     /// Opened when it is first needed, which never happens in a reader.
     log: OnceLock<Arc<LogFile>>,
     syncing: Syncing,
-    /// Held while the log's note is written.
-    noting: Mutex<()>,
     told: SeenFailures,
 }
 
@@ -44,7 +42,6 @@ impl Generation {
             buffer,
             log: OnceLock::new(),
             syncing: Syncing::default(),
-            noting: Mutex::default(),
             told: SeenFailures::default(),
         }
     }
@@ -164,9 +161,9 @@ impl Generation {
     /// that end from its own memory: the shared words may be damaged, and a note that says too much accuses a sound log.
     pub(crate) fn sync_commit(&self, log: &LogFile, end: u64) -> Result<()> {
         self.sync_to(log, end)?;
-        // One thread at a time, so that a lower end does not replace a higher one.
-        let _alone = lock(&self.noting);
-        log.note_durable(end);
+        // A handle that notes more has raised this word before. If it is wrong, the note is at worst a lower one.
+        let ahead = self.buffer.durable() > end;
+        log.note_durable(end, ahead);
         Ok(())
     }
 

@@ -4,9 +4,10 @@
 //! log that has lost nothing acknowledged.
 
 use std::fs;
+use std::path::Path;
 use std::sync::Arc;
 
-use everseen::{Kind, Options};
+use everseen::{Kind, Options, Store};
 use tempfile::TempDir;
 
 use super::model::{Event, Mark, Model, Recorder, Tape};
@@ -31,33 +32,42 @@ fn sorts() -> Vec<Options> {
     ]
 }
 
-/// Records commits of one handle: during the sync of each, another one inserts.
-fn record(options: &Options, commits: u64) -> Vec<Event> {
-    let (_folder, path) = place();
+/// A new store in which one handle commits, and another one that does something meanwhile.
+fn pair(options: &Options, path: &Path) -> (Arc<Tape>, Store, Arc<Store>) {
     let tape = Tape::new(&Image::new(), None);
     let recorder = Recorder::new(&tape);
     let beside = Arc::new(recorder.beside());
     let store = options.clone().storage(Arc::new(recorder));
-    let store = store.create(&path).unwrap();
-    let other = options.clone().storage(beside).open(&path).unwrap();
-    let other = Arc::new(other);
+    let store = store.create(path).unwrap();
+    let other = options.clone().storage(beside).open(path).unwrap();
+    (tape, store, Arc::new(other))
+}
+
+/// Records commits of one handle: during the sync of each, another one inserts.
+fn record(options: &Options, commits: u64) -> Vec<Event> {
+    let (_folder, path) = place();
+    let (tape, store, other) = pair(options, &path);
     for commit in 0..commits {
         store.insert_batch(&keys(own(commit))).unwrap();
         let (there, theirs) = (Arc::clone(&other), keys(beside_commit(commit)));
         tape.while_syncing(move || {
             there.insert_batch(&theirs).unwrap();
         });
-        // The syncs of a commit are told from others by these marks.
-        tape.mark(&Mark::CommitBegun {
-            writer: "store",
-            sequence: commit + 1,
-            tag: Arc::default(),
-        });
-        store.commit().unwrap();
-        tape.mark(&Mark::Committed);
+        commit_on(&tape, &store, commit + 1);
         assert!(!tape.forget_meanwhile(), "another handle has inserted");
     }
     tape.take().0
+}
+
+/// Commits. Its syncs are told from others by the marks on the tape.
+fn commit_on(tape: &Tape, store: &Store, sequence: u64) {
+    tape.mark(&Mark::CommitBegun {
+        writer: "store",
+        sequence,
+        tag: Arc::default(),
+    });
+    store.commit().unwrap();
+    tape.mark(&Mark::Committed);
 }
 
 /// Keys of the handle that commits.
@@ -113,4 +123,26 @@ fn has_lost_theirs(options: &Options, image: &Image, commits: u64) -> bool {
     let store = options.open(&path).unwrap();
     assert_eq!(held(&store, &committed), committed.len());
     noted == end as u64
+}
+
+#[test]
+fn a_commit_that_returns_late_leaves_the_note_of_a_later_one() {
+    for options in sorts() {
+        let (_folder, path) = place();
+        let (tape, store, other) = pair(&options, &path);
+        // So that the handle has written a note of its own.
+        store.insert_batch(&keys(0..10)).unwrap();
+        commit_on(&tape, &store, 1);
+        store.insert_batch(&keys(10..20)).unwrap();
+        let there = Arc::clone(&other);
+        tape.while_syncing(move || {
+            there.insert_batch(&keys(20..30)).unwrap();
+            there.commit().unwrap();
+        });
+        commit_on(&tape, &store, 2);
+        assert!(!tape.forget_meanwhile(), "another handle has committed");
+        let log = log_of(&path, 1);
+        let noted = u64_at(&fs::read(&log).unwrap(), NOTED);
+        assert_eq!(noted, log::end(&log) as u64);
+    }
 }
