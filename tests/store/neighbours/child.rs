@@ -5,7 +5,7 @@ use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use everseen::{Error, Options, Store, Verdict};
+use everseen::{Error, Kind, Options, Store, Verdict};
 
 use super::task::{ALIAS, Call, Id, NAME, Pipe, SHARED, Task, VARIABLE, Way, What, key};
 use crate::support::numbers::Random;
@@ -26,6 +26,7 @@ fn work() {
         store: None,
         next: 0,
         held: Vec::new(),
+        removed: Vec::new(),
         open: HashSet::new(),
         task,
     };
@@ -47,6 +48,8 @@ struct Worker {
     next: u64,
     /// What this handle said is there.
     held: Vec<u64>,
+    /// What this handle has removed.
+    removed: Vec<u64>,
     /// What it has claimed and not committed, in a transactional store.
     open: HashSet<u64>,
 }
@@ -108,6 +111,7 @@ impl Worker {
             let _ = std::env::set_current_dir(self.task.root.join("links"));
         }
         self.held.clear();
+        self.removed.clear();
         self.open.clear();
         match opened {
             Ok(store) => {
@@ -154,6 +158,7 @@ impl Worker {
                     true
                 }
                 12..16 => self.look(),
+                16..19 if self.task.kind == Kind::Fingerprint => self.remove(),
                 16..19 => self.insert(1),
                 _ => {
                     let most = 1 << self.random.below(9);
@@ -244,6 +249,55 @@ impl Worker {
                 self.pipe.tell(What::Gone(*number));
             }
         }
+        let removed = self.removed.clone();
+        let keys: Vec<_> = removed.iter().map(|number| key(*number)).collect();
+        let found = self.call(Call::Look, |store| store.contains_batch(&keys));
+        let Some(found) = found else {
+            return false;
+        };
+        for (number, found) in removed.iter().zip(found) {
+            if found {
+                self.pipe.tell(What::Back(*number));
+            }
+        }
+        true
+    }
+
+    /// Removes some of its own keys, which it never inserts again, and no other worker knows.
+    fn remove(&mut self) -> bool {
+        let own = self.task.own_key(0);
+        let first = self.random.below(self.held.len() as u64 + 1) as usize;
+        let mut own: Vec<_> = self.held[first..]
+            .iter()
+            .filter(|one| **one > own)
+            .collect();
+        own.truncate(1 << self.random.below(7));
+        let numbers: Vec<u64> = own.into_iter().copied().collect();
+        if numbers.is_empty() {
+            return true;
+        }
+        self.held.retain(|one| !numbers.contains(one));
+        self.open.retain(|one| !numbers.contains(one));
+        self.pipe.tell(What::Removes(numbers.clone()));
+        let keys: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
+        self.pipe.tell(What::Begins(Call::Remove));
+        let mut done = Vec::new();
+        match self.store.as_ref().unwrap().remove_batch(&keys, &mut done) {
+            Ok(()) => self.pipe.tell(What::Done(Call::Remove)),
+            // Which of them are removed is not followed.
+            Err(Error::TransactionTooLarge { .. }) => return self.commit(),
+            Err(error) => {
+                let error = format!("{error:?}");
+                self.pipe.tell(What::Failed(Call::Remove, error));
+                return false;
+            }
+        }
+        for (number, was_there) in numbers.iter().zip(done) {
+            if !was_there {
+                self.pipe.tell(What::Gone(*number));
+            }
+        }
+        self.removed.extend(numbers);
         true
     }
 

@@ -48,6 +48,8 @@ pub struct Settled {
 #[derive(Debug, Default)]
 pub struct Evidence {
     pub kept: BTreeMap<Id, Vec<Kept>>,
+    /// Keys whose removal was acknowledged, which no worker inserts again.
+    pub removed: BTreeMap<Id, Vec<Kept>>,
     pub complaints: Vec<String>,
     /// Whether anybody but a reader got an error, or did not come to its end.
     pub somebody_was_told: bool,
@@ -129,7 +131,7 @@ impl Evidence {
             }
         }
         checkpoints.sort_by_key(|settling| settling.span.to);
-        for (file, kept) in &mut evidence.kept {
+        for (file, kept) in evidence.kept.iter_mut().chain(&mut evidence.removed) {
             for key in kept {
                 let settled = checkpoints
                     .iter()
@@ -161,6 +163,8 @@ impl Evidence {
         let mut session: Option<Session> = None;
         // Claimed and not committed.
         let mut open = Vec::new();
+        // About to be removed, and removed and not committed.
+        let (mut leaving, mut left) = (Vec::new(), Vec::new());
         for told in &run.told {
             let at = told.at;
             match &told.what {
@@ -170,6 +174,7 @@ impl Evidence {
                 What::Opened(file, place) => {
                     let from = begun[&Call::Open];
                     open.clear();
+                    left.clear();
                     session = Some(Session {
                         run: number,
                         file: *file,
@@ -228,6 +233,21 @@ impl Evidence {
                             Call::Commit => {
                                 let kept = self.kept.entry(file).or_default();
                                 kept.extend(open.drain(..).map(|key| Kept { since: at, ..key }));
+                                let removed = self.removed.entry(file).or_default();
+                                removed.extend(left.drain(..).map(|key| Kept { since: at, ..key }));
+                            }
+                            Call::Remove => {
+                                let keys = leaving.drain(..).map(|gone| Kept {
+                                    number: gone,
+                                    run: number,
+                                    since: at,
+                                    new: false,
+                                    settled: None,
+                                });
+                                match run.transactional {
+                                    true => left.extend(keys),
+                                    false => self.removed.entry(file).or_default().extend(keys),
+                                }
                             }
                             Call::Checkpoint => checkpoints.push(Settling {
                                 file,
@@ -245,12 +265,25 @@ impl Evidence {
                         }
                     }
                 }
-                What::Gone(number_) => {
+                What::Removes(keys) => {
+                    leaving.clone_from(keys);
+                    let is_going = |key: &Kept| key.run == number && keys.contains(&key.number);
+                    open.retain(|key| !is_going(key));
+                    // Whether they are there is open until the removal is acknowledged.
+                    for kept in self.kept.values_mut() {
+                        kept.retain(|key| !is_going(key));
+                    }
+                }
+                What::Gone(number_) | What::Back(number_) => {
                     let file = session.as_ref().and_then(|session| session.file);
                     let excused = file.is_none_or(|file| deeds.shortened.contains(&file))
                         || !deeds.memory_hits.is_empty();
                     if !excused {
-                        self.complain(number, format!("key {number_} is gone from its own handle"));
+                        let what = match &told.what {
+                            What::Back(_) => "is back in",
+                            _ => "is gone from",
+                        };
+                        self.complain(number, format!("key {number_} {what} its own handle"));
                     }
                 }
                 What::Damaged(what) => {
@@ -322,6 +355,15 @@ impl Evidence {
 
     /// Keys that a file owes.
     pub fn owed(&self, file: Id, deeds: &Deeds, told: bool) -> Vec<Kept> {
+        self.owed_of(self.kept.get(&file), file, deeds, told)
+    }
+
+    /// Keys that a file may not have.
+    pub fn owed_absent(&self, file: Id, deeds: &Deeds, told: bool) -> Vec<Kept> {
+        self.owed_of(self.removed.get(&file), file, deeds, told)
+    }
+
+    fn owed_of(&self, keys: Option<&Vec<Kept>>, file: Id, deeds: &Deeds, told: bool) -> Vec<Kept> {
         if deeds.shortened.contains(&file) {
             return Vec::new();
         }
@@ -335,8 +377,11 @@ impl Evidence {
             let (log_hits, memory_hits) = (&deeds.log_hits, &deeds.memory_hits);
             (!told || log_hits.iter().all(logs)) && memory_hits.iter().all(memory)
         };
-        let kept = self.kept.get(&file).into_iter().flatten();
-        kept.filter(is_owed).copied().collect()
+        keys.into_iter()
+            .flatten()
+            .filter(is_owed)
+            .copied()
+            .collect()
     }
 
     /// Keys that were new twice in a file, and may not have been.

@@ -4,7 +4,7 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use everseen::{OnDamage, Options};
+use everseen::{Error, OnDamage, Options};
 
 use super::evidence::{Evidence, kind_of};
 use super::neighbour::{Neighbour, rename_to_free};
@@ -16,6 +16,7 @@ use super::task::{ALIAS, Id, NAME, Task, key};
 pub struct Outcome {
     pub complaints: Vec<String>,
     pub checked: u64,
+    pub removed: u64,
     pub opened: u64,
     pub refused: Vec<String>,
     pub gone: u64,
@@ -195,9 +196,15 @@ impl Judge<'_> {
         let held = match opened {
             Ok(held) => held,
             Err(error) => {
+                // The neighbour put an old log back, or gave the store its name back beside a log that a kill had left.
+                let is_old = matches!(
+                    error,
+                    Error::OtherMoment { generation, log_generation, .. } if log_generation < generation
+                );
+                let left = is_old && (deeds.moved || deeds.side_moved);
                 let error = format!("{error:?}");
                 self.outcome.refused.push(kind_of(&error));
-                if !reason {
+                if !reason && !left {
                     self.complain(format!("the store can't be opened: {error}"));
                 }
                 self.repair(store, id);
@@ -243,9 +250,31 @@ impl Judge<'_> {
                 one.run
             ));
         }
+        self.check_removed(store, id, told);
         let twice = self.evidence.twice(id, &self.neighbour.deeds, told);
         if let Some(two) = twice.first() {
             self.complain(format!("{} keys were new twice, as {two:?}", twice.len()));
+        }
+    }
+
+    fn check_removed(&mut self, store: &everseen::Store, id: Id, told: bool) {
+        let deeds = &self.neighbour.deeds;
+        let owed = self.evidence.owed_absent(id, deeds, told);
+        let keys: Vec<_> = owed.iter().map(|owed| key(owed.number)).collect();
+        let copy = deeds.copies.contains(&id);
+        let found = match store.contains_batch(&keys) {
+            Ok(found) => found,
+            Err(_) if copy => return,
+            Err(error) => return self.complain(format!("can't be asked: {error:?}")),
+        };
+        self.outcome.removed += owed.len() as u64;
+        let back: Vec<_> = owed.iter().zip(found).filter(|(_, found)| *found).collect();
+        if let Some((one, _)) = back.first() {
+            self.complain(format!(
+                "{} of {} removed keys are back, {one:?} is one",
+                back.len(),
+                owed.len()
+            ));
         }
     }
 

@@ -2,7 +2,7 @@
 //! nobody else's files are touched, and nothing hangs.
 //!
 //! A round is a folder of its own, a store of a random kind, one to three workers (this test starts itself again) that
-//! insert, commit, checkpoint, close and open again, by the store's name, by links, by a relative path and with a
+//! insert, remove, commit, checkpoint, close and open again, by the store's name, by links, by a relative path and with a
 //! change of their folder after it, and a neighbour that does some of these at random moments, up to six, with an
 //! inclination to some of them:
 //! - links the store, symbolically or not; moves it away, perhaps back, or leaves a link in its place; removes it;
@@ -17,6 +17,7 @@
 //!   shortened; if it was not settled, and a log was removed, shortened or replaced, and somebody got a typed error;
 //! - the next open is a typed error with a reason among the deeds, or the store is whole;
 //! - no commit and no close succeeds from begin to end while another file, or none, has the store's name;
+//! - a key whose removal was acknowledged (in a transactional store: committed) is not there, with the same excuses;
 //! - no key is new twice in one file;
 //! - what the neighbour planted, and what its links lead to, is as it was;
 //! - a process ends well, or by the neighbour's kill; by a bus error only after a file was shortened.

@@ -63,11 +63,13 @@ impl Round {
         make_witness(&root);
         let target = ["../home/store".into(), root.join("home/store")];
         symlink(&target[random.below(2) as usize], root.join("links/store")).unwrap();
-        let (kind, transactional) = match random.below(5) {
+        let (kind, transactional) = match random.below(7) {
             0 => (Kind::Bloom, false),
             1 => (Kind::Bloom, true),
             2 => (Kind::Counting, false),
             3 => (Kind::Scalable, false),
+            4 => (Kind::Fingerprint, false),
+            5 => (Kind::Fingerprint, true),
             _ => (Kind::Scalable, true),
         };
         let task = Task {
@@ -272,6 +274,7 @@ struct Counts {
     kills: u64,
     bus_errors: u64,
     checked: u64,
+    removed: u64,
     opened: u64,
     gone: u64,
     refused: BTreeMap<String, u64>,
@@ -355,6 +358,7 @@ fn count(
     counts.kills += round.running.iter().filter(|one| one.killed).count() as u64;
     counts.bus_errors += round.bus_errors;
     counts.checked += outcome.checked;
+    counts.removed += outcome.removed;
     counts.opened += outcome.opened;
     counts.gone += outcome.gone;
     for refused in &outcome.refused {

@@ -106,6 +106,9 @@ impl Task {
             .capacity(capacity)
             .fpr(1e-9)
             .measured(false)
+            // Several segments, merged in several steps.
+            .segment_pages(2)
+            .step_segments(2)
             .transactional(self.transactional)
             .background(self.background)
             .exclusive(self.exclusive)
@@ -153,6 +156,7 @@ impl Id {
 pub enum Call {
     Open,
     Insert,
+    Remove,
     Commit,
     Checkpoint,
     Close,
@@ -162,9 +166,10 @@ pub enum Call {
     Verify,
 }
 
-const CALLS: [(Call, &str); 8] = [
+const CALLS: [(Call, &str); 9] = [
     (Call::Open, "open"),
     (Call::Insert, "insert"),
+    (Call::Remove, "remove"),
     (Call::Commit, "commit"),
     (Call::Checkpoint, "checkpoint"),
     (Call::Close, "close"),
@@ -182,6 +187,10 @@ pub enum What {
     Opened(Option<Id>, String),
     /// Keys that were new, and keys that were there.
     Answer(Vec<u64>, Vec<u64>),
+    /// Keys that are about to be removed.
+    Removes(Vec<u64>),
+    /// A key that this handle had removed is there.
+    Back(u64),
     /// A key that this handle had acknowledged is not there.
     Gone(u64),
     /// What a reader's verify found.
@@ -210,6 +219,8 @@ impl Told {
             What::Opened(Some(id), place) => format!("O {} {} {place}", id.0, id.1),
             What::Opened(None, place) => format!("U {place}"),
             What::Answer(new, seen) => format!("A {};{}", list(new), list(seen)),
+            What::Removes(keys) => format!("R {}", list(keys)),
+            What::Back(number) => format!("K {number}"),
             What::Gone(number) => format!("G {number}"),
             What::Damaged(what) => format!("V {}", what.replace('\n', " ")),
             What::End => "E".to_owned(),
@@ -244,6 +255,8 @@ impl Told {
                 let (new, seen) = rest.split_once(';').unwrap();
                 What::Answer(list(new), list(seen))
             }
+            "R" => What::Removes(list(rest)),
+            "K" => What::Back(rest.parse().unwrap()),
             "G" => What::Gone(rest.parse().unwrap()),
             "V" => What::Damaged(rest.to_owned()),
             "E" => What::End,
