@@ -432,39 +432,11 @@ fn nothing_is_unfinished() {
     }
 }
 
-/// Comments refer to FORMAT.md by the names of its sections.
-#[test]
-fn every_section_that_code_refers_to_exists() {
-    let format = std::fs::read_to_string(root().join("FORMAT.md")).unwrap();
-    let has = |section: &str| {
-        format
-            .lines()
-            .filter(|line| line.starts_with('#'))
-            .any(|line| line.trim_start_matches('#').contains(section))
-    };
-    assert!(!has("No such section"));
-    let mut links = 0;
-    for (path, text) in sources() {
-        let mut rest = text.as_str();
-        while let Some(at) = rest.find("FORMAT.md, \"") {
-            rest = &rest[at + "FORMAT.md, \"".len()..];
-            let section = &rest[..rest.find('"').unwrap_or(0)];
-            if path == "tests/house_rules.rs" {
-                continue;
-            }
-            links += 1;
-            assert!(has(section), "{path}: FORMAT.md has no section {section:?}");
-        }
-    }
-    assert!(links > 5, "too few links found: {links}");
-}
-
 /// What a newcomer reads first is there, and nothing in it leads to this machine.
 #[test]
 fn documents_are_there_and_name_no_machine() {
-    for name in [
+    let pages = [
         "README.md",
-        "FORMAT.md",
         "CHANGELOG.md",
         "docs/architecture.md",
         "docs/design.md",
@@ -472,7 +444,8 @@ fn documents_are_there_and_name_no_machine() {
         "docs/python.md",
         "cli/README.md",
         "python/README.md",
-    ] {
+    ];
+    for name in pages.into_iter().chain(documents::FORMAT) {
         let text = std::fs::read_to_string(Path::new(&root()).join(name)).unwrap();
         assert!(!text.is_empty(), "{name} is empty");
         for local in ["/work/", "/root/", "/home/"] {

@@ -894,7 +894,7 @@ class Store:
         return data
 
     def check_reused(self):
-        """What was read is of the directory that was read. Segments, Reuse."""
+        """What was read is of the directory that was read. Room and reuse."""
         if self.segments:
             reused = int.from_bytes(self.read(4096, 8), "little")
             require(reused <= self.superblock.directory.version,
@@ -908,7 +908,7 @@ class Store:
                 self.page(index, number)
 
     def count(self, key):
-        """How often a counting store has a key. Kinds."""
+        """How often a counting store has a key. Counting."""
         layer = self.layers[0]
         page = self.page(0, page_of(key, layer.pages))
         own = own_counters(key, layer.probes)

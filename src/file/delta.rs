@@ -1,4 +1,4 @@
-//! A delta: the pages of a store that changed since a copy of it was made (FORMAT.md, "Deltas").
+//! A delta: the pages of a store that changed since a copy of it was made (docs/format/deltas.md, "Deltas").
 
 use super::copy::Moment;
 use super::delta_error::DeltaError;

@@ -1,9 +1,18 @@
-//! docs/design.md and the code point to each other.
+//! docs/design.md and the code point to each other, and the code points to FORMAT.md.
 
 use super::{root, sources};
 
 /// Where a path of docs/design.md may begin.
 const ROOTS: [&str; 3] = ["src", "src/store", ""];
+
+/// FORMAT.md and its further pages.
+pub(super) const FORMAT: [&str; 5] = [
+    "FORMAT.md",
+    "docs/format/deltas.md",
+    "docs/format/dumps.md",
+    "docs/format/invariants.md",
+    "docs/format/seen-sets.md",
+];
 
 /// Returns what stands between each `before` and the next `after`.
 fn between<'t>(text: &'t str, before: &'t str, after: &'t str) -> impl Iterator<Item = &'t str> {
@@ -55,4 +64,42 @@ fn reasons_that_the_code_refers_to_exist() {
         }
     }
     assert!(links > 3, "too few links found: {links}");
+}
+
+/// Comments refer to FORMAT.md and its further pages by the names of their sections.
+#[test]
+fn every_section_of_the_format_that_code_refers_to_exists() {
+    let mut links = 0;
+    for page in FORMAT {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        let has = |section: &str| {
+            let mut headings = text.lines().filter(|line| line.starts_with('#'));
+            headings.any(|line| line.trim_start_matches(['#', ' ']) == section)
+        };
+        assert!(!has("No such section"));
+        for (path, source) in sources() {
+            let joined = source.replace("\n//! ", " ").replace("\n/// ", " ");
+            for section in between(&joined, &format!("{page}, \""), "\"") {
+                links += 1;
+                assert!(has(section), "{path}: {page} has no section {section:?}");
+            }
+        }
+    }
+    assert!(links > 40, "too few links found: {links}");
+}
+
+/// FORMAT.md leads to each of its further pages, and each of them back.
+#[test]
+fn the_pages_of_the_format_are_linked() {
+    let folder = std::fs::read_dir(root().join("docs/format")).unwrap();
+    let names = folder.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut pages: Vec<_> = names.map(|name| format!("docs/format/{name}")).collect();
+    pages.sort_unstable();
+    assert_eq!(pages, FORMAT[1..]);
+    let format = std::fs::read_to_string(root().join("FORMAT.md")).unwrap();
+    for page in pages {
+        assert!(format.contains(&format!("]({page})")), "{page}");
+        let text = std::fs::read_to_string(root().join(&page)).unwrap();
+        assert!(text.contains("](../../FORMAT.md)"), "{page}");
+    }
 }

@@ -356,7 +356,7 @@ fn a_large_batch_is_answered_in_its_own_order() {
     }
 }
 
-/// FORMAT.md, "Pages": what lies in the pages of a layer without keys says nothing.
+/// FORMAT.md, "Layers": what lies in the pages of a layer without keys says nothing.
 #[test]
 fn pages_of_a_layer_without_keys_are_neither_looked_at_nor_kept() {
     let folder = TempDir::new().unwrap();

@@ -1,4 +1,4 @@
-//! The pages that FORMAT.md shows are those that are written. `tests/store/format/fingerprints.rs` reads them as FORMAT.md
+//! The pages that docs/format/dumps.md shows are those that are written. `tests/store/format/fingerprints.rs` reads them as FORMAT.md
 //! says, without the library.
 
 use std::fmt::Write;
@@ -10,7 +10,7 @@ use super::{MOST_BITS, MOST_IN_PAGE, PAGE_BYTES};
 use crate::hash::finalise;
 use crate::page::{Binding, occupancy};
 
-/// Lists that FORMAT.md names: their title there, and what they are.
+/// Lists that docs/format/dumps.md names: their title there, and what they are.
 fn lists() -> Vec<(&'static str, Vec<u64>, Range<u64>)> {
     let squares = (0..100).map(|root| 5_000_000_000 + root * root);
     let mixed = |number: u64| finalise(number) >> 27;
@@ -27,7 +27,7 @@ fn lists() -> Vec<(&'static str, Vec<u64>, Range<u64>)> {
     ]
 }
 
-/// The row of a page in FORMAT.md's table.
+/// The row of a page in its table.
 fn row(title: &str, page: &[u8; PAGE_BYTES]) -> String {
     let number = |at: usize, bytes: usize| {
         let bytes = page[at..at + bytes].iter().rev();
@@ -90,9 +90,9 @@ fn dump(page: &[u8; PAGE_BYTES]) -> String {
     text + "```\n"
 }
 
-/// Compares a block of FORMAT.md with what it must be, or rewrites it.
+/// Compares a block of docs/format/dumps.md with what it must be, or rewrites it.
 fn assert_block(name: &str, expected: &str) {
-    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/FORMAT.md");
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/docs/format/dumps.md");
     let text = std::fs::read_to_string(path).unwrap();
     let begin = format!("<!-- begin: {name} -->\n");
     let end = format!("<!-- end: {name} -->");
@@ -104,7 +104,7 @@ fn assert_block(name: &str, expected: &str) {
     }
     assert_eq!(
         block, expected,
-        "FORMAT.md, block {name}; EVERSEEN_BLESS=1 rewrites it"
+        "docs/format/dumps.md, block {name}; EVERSEEN_BLESS=1 rewrites it"
     );
 }
 

@@ -1,4 +1,4 @@
-//! Applying a delta to a copy (FORMAT.md, "Applying a delta").
+//! Applying a delta to a copy (docs/format/deltas.md, "Applying a delta").
 //!
 //! Nothing is written until the whole delta, and what it will make of the copy, has been checked. From then until all
 //! is written the copy is not a store, and its mark says so. Whatever interrupts that, applying the same delta again

@@ -1,4 +1,4 @@
-//! The segments in a delta: checked, as its pages are read one by one (FORMAT.md, "Deltas").
+//! The segments in a delta: checked, as its pages are read one by one (docs/format/deltas.md, "Deltas").
 
 use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{DeltaError, DirectoryRef, Superblock};

@@ -9,7 +9,7 @@ use super::store_file::newest_superblock;
 
 pub(crate) const MARK: usize = 12_288;
 
-/// "Copies", digest: of the pages of a file whose layers or segments lie there.
+/// docs/format/deltas.md, "Digest": of the pages of a file whose layers or segments lie there.
 pub(crate) fn digest(file: &[u8], layers: &[(u64, u64)]) -> u64 {
     let mut sum = 0_u64;
     for (first, pages) in layers {

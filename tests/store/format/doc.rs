@@ -1,4 +1,4 @@
-//! FORMAT.md as data: its tables of bytes, and the blocks in it that are generated.
+//! FORMAT.md with its further pages as data: their tables of bytes, and the blocks in them that are generated.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
@@ -28,12 +28,26 @@ pub(crate) struct Layout {
     pub(crate) fields: Vec<Field>,
 }
 
-fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("FORMAT.md")
+/// FORMAT.md and its further pages.
+const PARTS: [&str; 5] = [
+    "FORMAT.md",
+    "docs/format/deltas.md",
+    "docs/format/dumps.md",
+    "docs/format/invariants.md",
+    "docs/format/seen-sets.md",
+];
+
+fn path(part: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join(part)
 }
 
+fn text_of(part: &str) -> String {
+    std::fs::read_to_string(path(part)).unwrap()
+}
+
+/// All of the parts, one after the other. Each begins with a heading.
 pub(crate) fn text() -> String {
-    std::fs::read_to_string(path()).unwrap()
+    PARTS.map(text_of).concat()
 }
 
 /// The lines under the heading `name`, up to the next heading.
@@ -144,29 +158,35 @@ impl Layout {
     }
 }
 
-/// Compares a generated block of FORMAT.md with what it must be, or rewrites it.
+/// Compares a generated block with what it must be, or rewrites it.
 pub(crate) fn check_block(name: &str, expected: &str) {
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _held = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
-    let text = text();
     let (begin, end) = (
         format!("<!-- begin: {name} -->\n"),
         format!("<!-- end: {name} -->"),
     );
+    let with = PARTS
+        .into_iter()
+        .filter(|part| text_of(part).contains(&begin));
+    let [part] = with.collect::<Vec<_>>()[..] else {
+        panic!("block {name}: not in exactly one of {PARTS:?}");
+    };
+    let text = text_of(part);
     let (before, rest) = text.split_once(&begin).unwrap();
     let (block, after) = rest.split_once(&end).unwrap();
     if super::bless() {
-        std::fs::write(path(), format!("{before}{begin}{expected}{end}{after}")).unwrap();
+        std::fs::write(path(part), format!("{before}{begin}{expected}{end}{after}")).unwrap();
         return;
     }
     for (number, (got, expected)) in block.lines().zip(expected.lines()).enumerate() {
         assert_eq!(
             got, expected,
-            "FORMAT.md, block {name}, line {number}; EVERSEEN_BLESS=1 rewrites it"
+            "{part}, block {name}, line {number}; EVERSEEN_BLESS=1 rewrites it"
         );
     }
     assert_eq!(
         block, expected,
-        "FORMAT.md, block {name}; EVERSEEN_BLESS=1 rewrites it"
+        "{part}, block {name}; EVERSEEN_BLESS=1 rewrites it"
     );
 }

@@ -9,7 +9,7 @@ use everseen::{Hash, Kind, LEAST_BUFFER, Options, Store};
 use tempfile::TempDir;
 
 use super::bytes::crc32;
-use super::doc::{Layout, check_block, text};
+use super::doc::{Layout, check_block, section, table, text};
 use super::snapshot::copy;
 use super::store_file::newest_superblock;
 use super::{bless, bound, golden_fingerprints, reader, seed};
@@ -319,6 +319,39 @@ fn the_reader_answers_for_golden_files() {
     }
 }
 
+/// The numbers in a cell such as `0..4000, 4900..5000`.
+fn numbers(cell: &str) -> Vec<u64> {
+    let ranges = cell.split(", ").filter(|range| range.contains(".."));
+    let ends = ranges.map(|range| {
+        let (start, end) = range.split_once("..").unwrap();
+        start.parse().unwrap()..end.parse().unwrap()
+    });
+    ends.flatten().collect()
+}
+
+/// The keys that the dumps name are those of the golden files.
+#[test]
+fn golden_files_hold_the_keys_that_are_named_beside_their_dumps() {
+    let rows = table(&section("Golden files"), &["file", "kind", "hash", "keys"]);
+    let mut named: Vec<&str> = rows.iter().map(|row| row[0].trim_matches('`')).collect();
+    named.sort_unstable();
+    let mut all = [&NAMES[..], &COPY[..1]].concat();
+    all.sort_unstable();
+    assert_eq!(named, all);
+    for row in &rows {
+        let (_work, path) = golden(row[0].trim_matches('`'));
+        let store = options().open_read_only(&path).unwrap();
+        let stats = store.stats().unwrap();
+        assert_eq!((stats.kind.name(), stats.hash.name()), (&*row[1], &*row[2]));
+        let keys: Vec<_> = numbers(&row[3]).into_iter().map(key).collect();
+        let found = store.contains_batch(&keys).unwrap();
+        assert!(found.iter().all(|found| *found), "{}", row[0]);
+        // A key that is mistaken for a false positive is not among those that count, and no other may be missing.
+        let all = answers(&store).iter().filter(|found| **found).count();
+        assert!((keys.len()..keys.len() + 80).contains(&all), "{}", row[0]);
+    }
+}
+
 #[test]
 fn golden_files_are_small() {
     let entries = std::fs::read_dir(folder()).unwrap();
@@ -326,13 +359,18 @@ fn golden_files_are_small() {
     assert!(sizes.sum::<u64>() < 2200 << 10);
 }
 
-/// Lines of up to 16 bytes, named.
+/// Lines of up to 16 bytes; the first one with the name.
 pub(crate) fn dump(out: &mut String, bytes: &[u8], base: usize, name: &str) {
     for (index, line) in bytes.chunks(16).enumerate() {
         let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = if index == 0 { name } else { "" };
-        let line = format!("{:08x}  {:<47}  {name}", base + index * 16, hex.join(" "));
-        writeln!(out, "{}", line.trim_end()).unwrap();
+        writeln!(
+            out,
+            "{:06x}  {name:<20}  {}",
+            base + index * 16,
+            hex.join(" ")
+        )
+        .unwrap();
     }
 }
 
@@ -346,12 +384,12 @@ pub(crate) fn dump_fields(out: &mut String, file: &[u8], base: usize, section: &
         let shown = if size > 32 { &bytes[..16] } else { bytes };
         dump(out, shown, base + offset, &field.name);
         if shown.len() < size {
-            writeln!(out, "   …      {} bytes more", size - shown.len()).unwrap();
+            writeln!(out, "   …    {} bytes more", size - shown.len()).unwrap();
         }
     }
 }
 
-/// The annotated dump in FORMAT.md: names from its tables, bytes from the golden files.
+/// The annotated dump: names from FORMAT.md's tables, bytes from the golden files.
 #[test]
 fn the_dump_is_that_of_the_golden_files() {
     let file = std::fs::read(folder().join("bloom.ever")).unwrap();
@@ -447,7 +485,7 @@ fn the_dump_is_that_of_the_golden_files() {
         let shown = record.payload.len().min(16);
         dump(&mut out, &record.payload[..shown], base, "payload");
         if shown < record.payload.len() {
-            writeln!(out, "   …      {} bytes more", record.payload.len() - shown).unwrap();
+            writeln!(out, "   …    {} bytes more", record.payload.len() - shown).unwrap();
         }
     }
     out += "```\n";

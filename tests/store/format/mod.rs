@@ -1,9 +1,9 @@
-//! FORMAT.md held against the code: its tables against real bytes, its vectors against real stores,
-//! its dump against a golden file, and a reader in another language that follows it.
+//! FORMAT.md and its further pages in docs/format held against the code: tables against real bytes, vectors against real
+//! stores, dumps against golden files, and a reader in another language that follows them.
 //!
 //! Nothing here uses the library's own constants. Where a byte lies is taken from the tables of
 //! FORMAT.md, so neither of the two can change alone. `EVERSEEN_BLESS=1` rewrites the blocks in
-//! FORMAT.md that are generated, and makes golden files that are missing.
+//! these pages that are generated, and makes golden files that are missing.
 
 mod bound;
 mod bytes;
@@ -19,6 +19,7 @@ pub(crate) mod log;
 mod moments;
 pub(crate) mod reader;
 mod refused;
+mod scratch;
 mod sections;
 mod segment_deltas;
 mod segments;

@@ -75,6 +75,31 @@ fn vectors_are_what_the_rules_give() {
     );
 }
 
+/// Keys of lengths at which the algorithms take another way, one by one and in a batch, which hashes two at once.
+#[test]
+fn hashes_of_keys_of_some_lengths_are_the_librarys() {
+    const LENGTHS: [usize; 8] = [16, 31, 32, 33, 64, 200, 241, 2000];
+    let keys = LENGTHS.map(|length| (0..length).map(|at| (at % 251) as u8).collect::<Vec<u8>>());
+    let hashers =
+        [Hash::Highway, Hash::Xxh3, Hash::Murmur3].map(|hash| KeyHasher::new(hash, &seed()));
+    let mut block = "| bytes | highway | xxh3 | murmur3 |\n|---|---|---|---|\n".to_owned();
+    for (length, key) in LENGTHS.iter().zip(&keys) {
+        let [highway, xxh3, murmur3] = hashers.each_ref().map(|hasher| hasher.hash(key));
+        writeln!(
+            block,
+            "| {length} | `{highway:#018x}` | `{xxh3:#018x}` | `{murmur3:#018x}` |"
+        )
+        .unwrap();
+    }
+    check_block("lengths", &block);
+    for hasher in hashers {
+        let mut batch = Vec::new();
+        hasher.keys(keys.iter().map(Vec::as_slice), &mut batch);
+        let batch: Vec<u64> = batch.iter().map(|key| key.bits()).collect();
+        assert_eq!(batch, keys.each_ref().map(|key| hasher.hash(key)));
+    }
+}
+
 /// The vectors as they stand in FORMAT.md: hash or raw value, key, 64 bits, page, bits.
 fn documented() -> Vec<(String, String, u64, u64, Vec<usize>)> {
     let plain = |cell: &str| cell.trim_matches('`').to_owned();

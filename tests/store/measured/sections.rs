@@ -13,7 +13,7 @@ use crate::support::numbers::key;
 const SEED: [u8; 32] = [7; 32];
 const RARITY: u32 = 12;
 
-/// FORMAT.md, "Sections": whether a mixed hash is sampled.
+/// FORMAT.md, "Samples": whether a mixed hash is sampled.
 fn is_sampled(hash: u64) -> bool {
     (hash ^ 0x0707_0707_0707_0707).is_multiple_of(1 << RARITY)
 }

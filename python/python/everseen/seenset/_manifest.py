@@ -1,4 +1,4 @@
-"""What a seen set is at one moment: FORMAT.md, section "Seen sets", describes the bytes."""
+"""What a seen set is at one moment: docs/format/seen-sets.md describes the bytes."""
 
 from __future__ import annotations
 
