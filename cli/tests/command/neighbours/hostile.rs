@@ -33,7 +33,7 @@ impl Round {
         if ran.code != Some(0) {
             return Err(format!("a second store: {}", ran.err));
         }
-        let cases: [&[&str]; 10] = [
+        let cases: [&[&str]; 16] = [
             &["dedup", "today.txt", STORE],
             &["dedup", "list.txt", STORE],
             &["dedup", "-o", STORE, "fresh.ever", "list.txt"],
@@ -44,6 +44,12 @@ impl Round {
             &["check", STORE, "second.ever"],
             &["exempt", STORE, "second.ever"],
             &["report", STORE, "-o", "second.ever"],
+            &["dedup", "--no-such-option", STORE],
+            &["no-such-command", STORE],
+            &["create", "tiny.ever", "--fpr", "1e-300"],
+            &["create", "tiny.ever", "--capacity", "-1"],
+            &["info", "none.ever", "--commit-every"],
+            &["dedup", "-o", "/dev/stdout", STORE, "list.txt"],
         ];
         let args = cases[self.random.usize(..cases.len())];
         self.scenes.push(format!("mistaken: {}", args.join(" ")));
@@ -51,6 +57,9 @@ impl Round {
         let ran = self.lab.run(args);
         if ran.code != Some(2) || !ran.err.starts_with("everseen: ") {
             return Err(format!("not refused: {:?} {}", ran.code, ran.err));
+        }
+        if ran.err.contains("error:") || ran.err.contains("leads nowhere") {
+            return Err(format!("not said well: {}", ran.err));
         }
         let after = self.everything();
         if before != after {

@@ -7,6 +7,8 @@
 //! - copies of the store, at rest and while a run writes, that are put back later, beside a killed run's log too;
 //! - another store moved over this one under a `check` that is at work, and writers that come and go beside it;
 //! - a store in the lower layer of an overlay, copied up under a reader;
+//! - outputs that are moved away under a run, URLs in several spellings;
+//! - locked folders, full disks, read-only mounts, odd and long names, what a killed creator left;
 //! - swapped arguments, and Everseen's own files named as lists and outputs;
 //! - descriptors that don't wait, ignored signals, limits of file sizes, empty files as stores.
 //!
@@ -17,7 +19,9 @@
 #![cfg(target_os = "linux")]
 
 mod hostile;
+mod lists;
 mod model;
+mod places;
 mod readers;
 mod restore;
 mod round;

@@ -17,7 +17,7 @@ impl Round {
         // It has opened the store when it has answered; every line of these is known.
         check.feed(&text(&known));
         let before = fs::read(self.lab.path(STORE)).unwrap();
-        self.await_open(&mut check)?;
+        check.await_answer()?;
         let other = match self.random.bool() {
             true => before.clone(),
             false => {
@@ -45,17 +45,25 @@ impl Round {
         Ok(())
     }
 
-    /// Waits until a process has the store open.
-    fn await_open(&self, run: &mut Running) -> Result<(), String> {
-        let descriptors = format!("/proc/{}/fd", run.child.id());
-        let store = fs::canonicalize(self.lab.path(STORE)).unwrap();
+    /// Waits until a process has a file open, for writing too if it `writes`: before, it may look at the file in passing.
+    pub fn await_open(&self, run: &mut Running, name: &str, writes: bool) -> Result<(), String> {
+        let process = format!("/proc/{}", run.child.id());
+        let folder = fs::canonicalize(self.lab.path("")).unwrap();
+        let file = folder.join(name);
         loop {
             if run.child.try_wait().unwrap().is_some() {
-                return Err("a reader ended before its input".into());
+                return Err("a run ended before its input".into());
             }
-            let open = fs::read_dir(&descriptors).into_iter().flatten();
-            let mut open = open.filter_map(|one| fs::read_link(one.ok()?.path()).ok());
-            if open.any(|target| target == store) {
+            let open = fs::read_dir(format!("{process}/fd")).into_iter().flatten();
+            let mut open = open.filter_map(|one| {
+                let one = one.ok()?;
+                let target = fs::read_link(one.path()).ok()?;
+                let number = one.file_name().into_string().ok()?;
+                let facts = fs::read_to_string(format!("{process}/fdinfo/{number}")).ok()?;
+                let flags = facts.lines().find_map(|line| line.strip_prefix("flags:"))?;
+                Some((target, flags.trim().ends_with(['1', '2'])))
+            });
+            if open.any(|(target, may_write)| target == file && (may_write || !writes)) {
                 return Ok(());
             }
             std::thread::yield_now();
@@ -67,7 +75,7 @@ impl Round {
         self.daily()?;
         self.scenes.push("a reader beside writers".into());
         let mut check = start(&self.lab, &["check", STORE], &Conditions::default());
-        self.await_open(&mut check)?;
+        self.await_open(&mut check, STORE, false)?;
         let mut asked = Vec::new();
         for _ in 0..self.random.u32(1..4) {
             let half: Vec<_> = self.model.known.iter().copied().take(500).collect();

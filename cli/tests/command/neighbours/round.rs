@@ -188,7 +188,7 @@ impl Round {
     fn play(&mut self) -> Result<(), String> {
         let count = self.random.u32(3..8);
         for _ in 0..count {
-            match self.random.u32(0..15) {
+            match self.random.u32(0..24) {
                 0..=2 => self.daily()?,
                 3 | 4 => self.killed()?,
                 5 | 6 => self.restored()?,
@@ -199,6 +199,14 @@ impl Round {
                 11 => self.swapped()?,
                 12 => self.limited()?,
                 13 => self.copied_up()?,
+                14 | 15 => self.moved_output()?,
+                16 => self.spellings()?,
+                17 => self.locked_folder()?,
+                18 => self.left_by_a_creator()?,
+                19 => self.odd_name()?,
+                20 => self.full_disk()?,
+                21 => self.read_only_mount()?,
+                22 => self.long_name()?,
                 _ => self.empty_file()?,
             }
         }

@@ -6,6 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::process::ExitStatusExt;
 use std::path::PathBuf;
 use std::process::{Child, ChildStdin, Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -68,6 +70,8 @@ impl Ended {
 pub struct Running {
     pub child: Child,
     stdin: Option<Box<dyn Write + Send>>,
+    /// Bytes that it has printed.
+    printed: Arc<AtomicU64>,
     out: thread::JoinHandle<Vec<u8>>,
     err: thread::JoinHandle<String>,
 }
@@ -91,6 +95,17 @@ impl Running {
             out: self.out.join().expect("it is read to the end"),
             err: self.err.join().expect("it is read to the end"),
         }
+    }
+
+    /// Waits until it has printed something, or has ended.
+    pub fn await_answer(&mut self) -> Result<(), String> {
+        while self.printed.load(Ordering::Relaxed) == 0 {
+            if self.child.try_wait().unwrap().is_some() {
+                return Err("a run ended before its input".into());
+            }
+            thread::yield_now();
+        }
+        Ok(())
     }
 
     /// Returns a handle on the process that never leads to another one.
@@ -154,6 +169,8 @@ pub fn start(lab: &Lab, args: &[&str], how: &Conditions) -> Running {
     let mut stderr = child.stderr.take().unwrap();
     let process = pidfd_open(Pid::from_child(&child), PidfdFlags::empty()).unwrap();
     let conditions = how.clone();
+    let printed = Arc::new(AtomicU64::new(0));
+    let told = Arc::clone(&printed);
     let out = thread::spawn(move || {
         let (mut out, mut part) = (Vec::new(), [0; 4096]);
         let mut sent = false;
@@ -161,6 +178,7 @@ pub fn start(lab: &Lab, args: &[&str], how: &Conditions) -> Running {
         while let Ok(count) = stdout.read(&mut part) {
             out.extend_from_slice(&part[..count]);
             let printed = out.len() as u64;
+            told.store(printed, Ordering::Relaxed);
             if conditions.killed_at.is_some_and(|at| printed >= at) {
                 let _ = pidfd_send_signal(&process, Signal::KILL);
             }
@@ -183,6 +201,7 @@ pub fn start(lab: &Lab, args: &[&str], how: &Conditions) -> Running {
     Running {
         child,
         stdin: Some(stdin),
+        printed,
         out,
         err,
     }
