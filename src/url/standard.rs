@@ -61,7 +61,7 @@ fn has_drive(text: &str) -> bool {
     })
 }
 
-fn is_drive(segment: &str) -> bool {
+pub(super) fn is_drive(segment: &str) -> bool {
     matches!(segment.as_bytes(), [letter, b':' | b'|'] if letter.is_ascii_alphabetic())
 }
 

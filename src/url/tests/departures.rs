@@ -62,6 +62,8 @@ fn file_urls_are_as_the_standard_has_them() {
         ("file://example.net/C:/", "file://example.net/C:/"),
         ("file://[1::8]/C:/", "file://[1::8]/C:/"),
         ("file://localhost/c:/a", "file:///c:/a"),
+        ("file:///x/../a|", "file:///a:"),
+        ("file:///x/%2e%2e/a|/b", "file:///a:/b"),
         ("file:////foo", "file:////foo"),
         ("file:////one/two", "file:////one/two"),
         ("file://localhost////foo", "file://////foo"),
@@ -145,8 +147,13 @@ proptest! {
             url.set_fragment(None);
             let made = standard::parse(&format!("file:///x/{path}{rest}"));
             let made = made.and_then(Result::ok).map(|written| written.text);
-            // It would drop slashes that `..` leaves at the beginning.
-            if !made.as_deref().unwrap_or_default().starts_with("file:////") {
+            let path = made.as_deref().and_then(|made| made.strip_prefix("file:///"));
+            // It would drop slashes that `..` leaves at the beginning, and leave a drive there as it is.
+            let departs = path.is_some_and(|path| {
+                let first = path.split(['/', '?']).next().unwrap_or_default();
+                path.starts_with('/') || standard::is_drive(first)
+            });
+            if !departs {
                 prop_assert_eq!(made.as_deref(), Some(url.as_str()));
             }
         }
