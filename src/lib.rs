@@ -88,8 +88,6 @@ pub mod sizing;
 pub mod stages;
 mod store;
 mod sys;
-#[cfg(feature = "url")]
-pub mod url;
 
 pub use error::{Error, Result};
 pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};

@@ -1,6 +1,6 @@
 //! One key for all spellings of a URL.
 
-use everseen::url;
+use everseen_keys::url;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 

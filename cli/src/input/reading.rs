@@ -5,7 +5,7 @@
 use std::fmt;
 use std::path::Path;
 
-use everseen::url::RULES;
+use everseen_keys::url::RULES;
 use serde::Serialize;
 
 use crate::error::CliError;

@@ -2,7 +2,7 @@
 
 use clap::ValueEnum;
 use everseen::hash::KeyHasher;
-use everseen::url::{Normalizer, UrlError};
+use everseen_keys::url::{Normalizer, UrlError};
 
 use crate::error::CliError;
 use crate::input::reading::Reading;

@@ -1,4 +1,4 @@
-//! One key for all spellings of a URL (feature `url`).
+//! One key for all spellings of a URL.
 //!
 //! # How does it work?
 //!
@@ -6,9 +6,9 @@
 //! again without its fragment. Spellings that a browser takes for one and the same request become the same bytes:
 //!
 //! ```
-//! use everseen::url::Normalizer;
+//! use everseen_keys::url::Normalizer;
 //!
-//! # fn main() -> Result<(), everseen::url::UrlError> {
+//! # fn main() -> Result<(), everseen_keys::url::UrlError> {
 //! let mut normalizer = Normalizer::new();
 //! let url = normalizer.normalize(b" HTTPS://Example.ORG:443/a/../b?q=1#top\r")?;
 //! assert_eq!(url, b"https://example.org/b?q=1");
@@ -37,7 +37,7 @@
 //! Lines need not be UTF-8: other bytes are percent-encoded one by one, as browsers send them, so `/caf\xe9` of Latin-1 is
 //! `/caf%E9`. In a host there are none.
 //!
-//! A store doesn't know whether its keys are URLs. Use the same options with it every time; its [label](crate::Options::label)
+//! A store doesn't know whether its keys are URLs. Use the same options with it every time; its label (`everseen::Options::label`)
 //! is a place to keep them, and the command keeps them there, with the version of the rules. Should another version write
 //! some URL otherwise, [`RULES`] rises; [`Normalizer::rules`] still does what the earlier ones did.
 
@@ -54,7 +54,7 @@ pub use error::UrlError;
 use standard::Written;
 
 /// The version of the normalisation. It rises when a line gets another URL than before; for callers that keep it, such as in
-/// a store's [label](crate::Options::label).
+/// a store's label (`everseen::Options::label`).
 ///
 /// | version | what is new |
 /// |---|---|
