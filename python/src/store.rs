@@ -278,7 +278,8 @@ impl Store {
     /// Copy the store to `dest` while others go on using it, or write what has changed since a copy.
     ///
     /// The copy holds everything that returned before the call; of a transactional store, everything committed. Each
-    /// page is read and checked.
+    /// page is read and checked. A store opened with `mode="r"` can be copied as long as nobody has it open for writing,
+    /// with what a killed writer left in its log.
     ///
     /// Args:
     ///     dest: A path where nothing is.
@@ -287,6 +288,7 @@ impl Store {
     ///
     /// Raises:
     ///     AlreadyExistsError: There is something at `dest`.
+    ///     LockedError: This handle only reads, and another process has the store open for writing.
     ///     DeltaError: `since` can't be the base of a delta.
     ///
     /// >>> store = everseen.open("snapshot.ever")

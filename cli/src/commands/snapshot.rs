@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{DeltaReport, SnapshotReport};
+use everseen::{DeltaReport, Error, Options, SnapshotReport, Store};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -21,7 +21,8 @@ use crate::process::signals::Signals;
 /// The copy is one file, like a store after a clean close. It holds everything that was inserted (in a transactional
 /// store: committed) before the command began. Each of its pages is read and checked. It gets its name when it is
 /// durable, so an interrupted snapshot leaves no copy. Where the file system shares blocks between files, a snapshot
-/// takes hardly any time or room.
+/// takes hardly any time or room. A store that can only be read (a mount, a folder of another user) is copied as well,
+/// with the keys that a killed run left in its log, as long as no other process has it open for writing.
 ///
 /// With --since, writes only the pages that have changed, into a delta for `everseen apply`. Of a store of kind
 /// fingerprint it writes the segments that have changed, of some 4 MiB each. PREVIOUS is an earlier snapshot, or one that
@@ -63,7 +64,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     all.extend(args.since.as_deref());
     side_files::refuse(&all, &all)?;
     let signals = Signals::catch()?;
-    let store = args.memory.options().open(&args.store)?;
+    let store = open(&args.memory.options(), &args.store)?;
     let mut bar = match args.summing.quiet {
         true => Progress::quiet(),
         false => Progress::of_bytes(),
@@ -86,6 +87,16 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     match summed {
         Ok(summed) => summed.map(|()| ExitCode::SUCCESS),
         Err(error) => finish(Err(error), &signals),
+    }
+}
+
+/// Opens the store; only for reading if it can't be written to. The copy then takes in what the store's log holds.
+fn open(options: &Options, store: &Path) -> everseen::Result<Store> {
+    match options.open(store) {
+        Err(Error::PermissionDenied { .. } | Error::ReadOnlyDisk { .. }) => {
+            options.open_read_only(store)
+        }
+        outcome => outcome,
     }
 }
 

@@ -10,6 +10,7 @@ use crate::store::backup::delta_writer::{self, DeltaReport};
 use crate::store::backup::progress::Progress;
 use crate::store::backup::snapshot::{self, SnapshotReport};
 use crate::store::config::options::Options;
+use crate::store::engine::Engine;
 
 impl Store {
     /// Copies the store to `dest` while other threads and processes go on using it.
@@ -23,8 +24,12 @@ impl Store {
     /// time. Elsewhere checkpoints wait until the copy is complete: inserts go on until the buffer is full, and then
     /// wait for up to their handle's [timeout](crate::Options::timeout).
     ///
+    /// A handle that [only reads](crate::Options::open_read_only) copies a store that no handle has open for writing, with
+    /// what a killed writer left in its logs, and changes nothing of the store. Writers can't open the store meanwhile.
+    ///
     /// # Errors
-    /// The same as [`checkpoint`](Self::checkpoint); [`Error::AlreadyExists`](crate::Error::AlreadyExists) if anything
+    /// The same as [`checkpoint`](Self::checkpoint); [`Error::Locked`](crate::Error::Locked) through a handle that only
+    /// reads, if another has the store open for writing; [`Error::AlreadyExists`](crate::Error::AlreadyExists) if anything
     /// exists at `dest`, or a log that would be taken for the copy's own; a damaged page of the store; a full or
     /// failing disk. After an error there is nothing at `dest`, and the store remains usable.
     pub fn snapshot(&self, dest: impl AsRef<Path>) -> Result<SnapshotReport> {
@@ -41,7 +46,8 @@ impl Store {
         dest: impl AsRef<Path>,
         mut watch: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<SnapshotReport> {
-        snapshot::snapshot(&self.engine, dest.as_ref(), &mut watch)
+        let dest = dest.as_ref();
+        self.copy_once(|engine| snapshot::snapshot(engine, dest, &mut watch))
     }
 
     /// Writes what has changed since the copy `previous` was taken to a new file `dest`, a delta. [`Options::apply`]
@@ -57,7 +63,7 @@ impl Store {
     ///
     /// # Errors
     /// The same as [`snapshot`](Self::snapshot); [`Error::Delta`](crate::Error::Delta) if `previous` can't be the base
-    /// of a delta.
+    /// of a delta; [`Error::KeysInLog`](crate::Error::KeysInLog) through a handle that only reads, if a log has keys.
     pub fn snapshot_since(
         &self,
         dest: impl AsRef<Path>,
@@ -78,7 +84,14 @@ impl Store {
         mut watch: impl FnMut(Progress) -> ControlFlow<()>,
     ) -> Result<DeltaReport> {
         let (dest, previous) = (dest.as_ref(), previous.as_ref());
-        delta_writer::write_delta(&self.engine, dest, previous, &mut watch)
+        self.copy_once(|engine| delta_writer::write_delta(engine, dest, previous, &mut watch))
+    }
+
+    fn copy_once<T>(&self, copy: impl FnOnce(&Engine) -> Result<T>) -> Result<T> {
+        match self.engine.handle.writes() {
+            true => copy(&self.engine),
+            false => self.read_once(copy),
+        }
     }
 }
 

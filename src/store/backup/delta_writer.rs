@@ -12,6 +12,7 @@ use crate::page::PAGE_BYTES;
 use crate::page::space::Space;
 use crate::store::backup::changed_segments::ChangedSegments;
 use crate::store::backup::delta_output::{Changes, DeltaOutput};
+use crate::store::backup::held_still::{HeldStill, check_copyable};
 use crate::store::backup::progress::{Progress, Watched};
 use crate::store::backup::segments::SegmentReader;
 use crate::store::config::options::Options;
@@ -21,7 +22,6 @@ use crate::store::storefile::meta::{Meta, identify, read_mark};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::store::storefile::section_check::check_sections;
 use crate::store::storefile::store_file::StoreFile;
-use crate::store::write::quiesce::quiesce;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// The result of writing a [delta](crate::Store::snapshot_since).
@@ -116,7 +116,7 @@ pub(crate) fn write_delta(
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<DeltaReport> {
     let (options, file) = (&engine.options, &*engine.file);
-    engine.handle.check_writable()?;
+    check_copyable(engine)?;
     let copy = Copy::open(options, previous)?;
     let of_copy = |source| delta_error(previous, source);
     let ids = (file.header.store_id, copy.meta.header.store_id);
@@ -127,8 +127,9 @@ pub(crate) fn write_delta(
         }));
     }
     let draft = AtomicFile::begin(options, dest, COPY, file.owner()?)?;
-    let quiesced = quiesce(engine)?;
-    let [_, superblock] = superblocks_of(&quiesced.meta.superblock);
+    let held = HeldStill::of(engine)?;
+    held.expect_no_keys_in_logs(engine)?;
+    let [_, superblock] = superblocks_of(&held.meta().superblock);
     if copy.moment.generation > superblock.generation {
         return Err(of_copy(DeltaError::Newer {
             expected: superblock.generation,
@@ -143,7 +144,7 @@ pub(crate) fn write_delta(
         out: DeltaOutput::new(&draft),
     };
     let header = writer.write(watch)?;
-    drop(quiesced);
+    drop(held);
     let bytes = header.encode();
     write_all_at(&*draft.file, &bytes, 0).map_err(|error| draft.failed(error))?;
     draft.publish()?;

@@ -44,10 +44,39 @@ impl LogApplier<'_> {
         buffer: Option<&Buffer>,
         occasion: Occasion,
     ) -> Result<Superblock> {
-        let (found, cut) = read_closed(log, meta)?;
+        let closed = read_closed(log, meta)?;
+        self.apply_closed(meta, log, buffer, closed, occasion)
+    }
+
+    /// Does the same with a log that no record closes and that can't be written to. `target` returns the layer for a number
+    /// of keys.
+    pub(crate) fn apply_unclosed(
+        &self,
+        meta: &Meta,
+        log: &Arc<LogFile>,
+        target: impl FnOnce(u64) -> Result<(u32, Option<Layer>)>,
+    ) -> Result<Superblock> {
+        let found = summary_of(log, meta)?;
+        let (layer_index, layer) = target(found.committed_keys)?;
+        let cut = Cut {
+            last: true,
+            layer_index,
+            layer,
+        };
+        self.apply_closed(meta, log, None, (found, cut), Occasion::Awaited)
+    }
+
+    fn apply_closed(
+        &self,
+        meta: &Meta,
+        log: &Arc<LogFile>,
+        buffer: Option<&Buffer>,
+        closed: (LogSummary, Cut),
+        occasion: Occasion,
+    ) -> Result<Superblock> {
         match self.access.file.header.space() {
-            Some(_) => self.apply_changes(meta, log, buffer, (found, cut), occasion),
-            None => self.apply_keys(meta, log, buffer, (found, cut), occasion),
+            Some(_) => self.apply_changes(meta, log, buffer, closed, occasion),
+            None => self.apply_keys(meta, log, buffer, closed, occasion),
         }
     }
 
@@ -317,9 +346,7 @@ impl LogApplier<'_> {
 
 /// Reads what a closed log holds, and what its last record says is to be done.
 fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
-    let sampled = meta.superblock.section(SectionKind::Sample);
-    let sampling = sampled.map(|section| Sampling::of(&meta.header, section));
-    let found = scan_sampling(log, &meta.header, sampling)?;
+    let found = summary_of(log, meta)?;
     match found.cut.clone().filter(|cut| found.fits(cut, meta)) {
         Some(cut) => Ok((found, cut)),
         None => Err(Error::Log {
@@ -327,6 +354,12 @@ fn read_closed(log: &LogFile, meta: &Meta) -> Result<(LogSummary, Cut)> {
             source: LogError::Unsealed { end: found.end.end },
         }),
     }
+}
+
+fn summary_of(log: &LogFile, meta: &Meta) -> Result<LogSummary> {
+    let sampled = meta.superblock.section(SectionKind::Sample);
+    let sampling = sampled.map(|section| Sampling::of(&meta.header, section));
+    scan_sampling(log, &meta.header, sampling)
 }
 
 /// Returns the superblock after the checkpoint of a log, without what its pages are.

@@ -94,7 +94,7 @@ impl<'a> Checkpointer<'a> {
         }
     }
 
-    fn applier(&self) -> LogApplier<'a> {
+    pub(crate) fn applier(&self) -> LogApplier<'a> {
         LogApplier {
             access: PageAccess {
                 options: self.options,

@@ -13,3 +13,4 @@ pub(crate) mod read_only;
 pub(crate) mod recover;
 pub(crate) mod session;
 pub(crate) mod strays;
+pub(crate) mod unpublished;

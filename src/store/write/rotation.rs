@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::file::Layer;
 use crate::file::layout::FIRST_PAGE;
+use crate::file::{Layer, Superblock};
 use crate::log::Cut;
 use crate::page::PAGE_BYTES;
 use crate::store::checkpoint::run::Checkpointer;
@@ -13,6 +13,7 @@ use crate::store::coordination::shm::MAX_HANDLES;
 use crate::store::generation::Generation;
 use crate::store::generation::buffer_pool::Demand;
 use crate::store::storefile::meta::room_after;
+use crate::store::storefile::store_file::StoreFile;
 use crate::store::write::Writer;
 use crate::store::write::guard::WriteGuard;
 
@@ -115,8 +116,8 @@ impl WriteGuard<'_> {
         let count = old.buffer.keys().saturating_sub(moved);
         // A logged key takes at least its hash: recovery would reject a layer for more keys.
         let count = count.min(self.local.end.end / 8);
-        let (layer_index, layer) = self.target(count)?;
         let (header, superblock) = (&self.writer.file.header, &self.view.superblock);
+        let (layer_index, layer) = target_of(self.writer.file, superblock, count)?;
         let target = layer.as_ref().map(|layer| (count, layer));
         buffer.set_room(room_after(header, superblock, target));
         buffer.set_keys(moved);
@@ -164,43 +165,46 @@ impl WriteGuard<'_> {
         self.writer.checkpointer().settle_all(timeout)?;
         self.refresh()
     }
+}
 
-    /// Returns the layer that takes `count` more keys; none in a store of fingerprints.
-    fn target(&self, count: u64) -> Result<(u32, Option<Layer>)> {
-        if self.writer.file.header.space().is_some() {
-            return Ok((0, None));
-        }
-        let (index, layer) = self.target_layer(count)?;
-        Ok((index, Some(layer)))
+/// Returns the layer that takes `count` more keys, and its index; no layer in a store of fingerprints.
+pub(crate) fn target_of(
+    file: &StoreFile,
+    superblock: &Superblock,
+    count: u64,
+) -> Result<(u32, Option<Layer>)> {
+    if file.header.space().is_some() {
+        return Ok((0, None));
     }
+    let (index, layer) = target_layer(file, superblock, count)?;
+    Ok((index, Some(layer)))
+}
 
-    /// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind
-    /// everything ever written, where pages are blank. Pages of removed sections are not blank.
-    fn target_layer(&self, count: u64) -> Result<(u32, Layer)> {
-        let file = self.writer.file;
-        let layers = &self.view.superblock.layers;
-        let last = layers.last();
-        let index = layers.len() as u32;
-        let Some(growth) = file.header.growth() else {
-            let Some(layer) = last else {
-                unreachable!("a fixed store has its layer from the beginning");
-            };
-            return Ok((0, *layer));
+/// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind everything
+/// ever written, where pages are blank. Pages of removed sections are not blank.
+fn target_layer(file: &StoreFile, superblock: &Superblock, count: u64) -> Result<(u32, Layer)> {
+    let layers = &superblock.layers;
+    let last = layers.last();
+    let index = layers.len() as u32;
+    let Some(growth) = file.header.growth() else {
+        let Some(layer) = last else {
+            unreachable!("a fixed store has its layer from the beginning");
         };
-        if let Some(layer) = last
-            && layer.room() >= count
-        {
-            return Ok((index - 1, *layer));
-        }
-        let capacity = file.key_limit;
-        let full = |_| Error::Full { capacity };
-        let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
-        let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
-        let length = file.raw.length();
-        let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
-        let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
-        Ok((index, Layer::behind(end, &plan)))
+        return Ok((0, *layer));
+    };
+    if let Some(layer) = last
+        && layer.room() >= count
+    {
+        return Ok((index - 1, *layer));
     }
+    let capacity = file.key_limit;
+    let full = |_| Error::Full { capacity };
+    let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
+    let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
+    let length = file.raw.length();
+    let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
+    let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
+    Ok((index, Layer::behind(end, &plan)))
 }
 
 #[cfg(test)]

@@ -6,6 +6,7 @@ mod failing;
 mod forged;
 mod forged_segments;
 mod live;
+mod read_only;
 mod refused;
 mod segments;
 mod setting;

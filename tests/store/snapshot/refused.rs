@@ -56,15 +56,6 @@ fn a_name_that_is_taken_is_left_as_it_is() {
 }
 
 #[test]
-fn who_may_not_write_may_not_copy() {
-    let (_folder, path, store) = store(&options(Kind::Bloom), 0..100);
-    let reader = Options::new().open_read_only(&path).unwrap();
-    let refused = reader.snapshot(beside(&path, "-copy")).unwrap_err();
-    assert!(matches!(refused, Error::ReadOnly), "{refused:?}");
-    drop(store);
-}
-
-#[test]
 fn two_that_make_the_same_file_are_kept_apart() {
     let (_folder, path, store) = store(&options(Kind::Bloom), 0..100);
     let copy = beside(&path, "-copy");

@@ -43,6 +43,31 @@ fn an_empty_file_becomes_a_store_that_keeps_its_mode_and_its_lock() {
     }
 }
 
+/// A job that takes keys out, or adds to a store that should be there, makes none: a name may be mistyped.
+#[test]
+fn what_makes_no_store_says_of_an_empty_file_what_does() {
+    let lab = Lab::new();
+    lab.write("empty", b"");
+    let here = lab
+        .path(".")
+        .canonicalize()
+        .expect("a folder")
+        .join("empty");
+    let here = here.display();
+    for command in ["add", "remove", "exempt", "check", "info", "snapshot"] {
+        let more = if command == "snapshot" {
+            &["copy"][..]
+        } else {
+            &[]
+        };
+        lab.run_on(&[&[command, "empty"], more].concat(), b"a\n")
+            .expect_error(&format!(
+                "everseen: {here}: is an empty file, not a store yet; make it one with `everseen create {here}`"
+            ));
+    }
+    assert_eq!(fs::read(lab.path("empty")).expect("there"), b"");
+}
+
 #[test]
 fn a_name_that_leaves_no_room_for_side_files_is_refused() {
     let lab = Lab::new();
@@ -81,7 +106,7 @@ fn a_mount_that_can_only_be_read_is_called_so() {
         printf 'a\\n' | everseen dedup disk/s > /dev/null
         mount -o remount,ro disk
         printf 'a\\nb\\n' | everseen check disk/s; echo check $?
-        for command in 'dedup disk/s' 'dedup disk/new' 'create disk/new' 'snapshot disk/s copy'; do
+        for command in 'dedup disk/s' 'dedup disk/new' 'create disk/new' 'snapshot disk/s disk/copy'; do
             everseen $command < /dev/null; echo status $?
         done
         everseen union all disk/s; echo union $?";
@@ -97,6 +122,58 @@ fn a_mount_that_can_only_be_read_is_called_so() {
     );
     assert!(said.contains("union 0\n"), "{said}");
     assert!(!said.contains("permission denied"), "{said}");
+}
+
+/// A run that is killed leaves a log. `list` has more lines than the pages get before.
+const KILLED_RUN: &str = "
+        mkfifo lines
+        everseen dedup disk/s < lines > printed &
+        exec 3> lines
+        seq 1000 >&3
+        until [ -s printed ] && [ \"$(tail -n 1 printed)\" = 1000 ]; do :; done
+        kill -9 $!; wait $! 2> /dev/null; exec 3>&-
+        ls disk/s-log.1 > /dev/null || exit 1
+        rm -f disk/s-shm*
+";
+
+/// A copy from there is the way to go on elsewhere.
+#[test]
+fn a_store_on_a_mount_that_can_only_be_read_is_copied_with_the_keys_of_its_log() {
+    for ending in ["", KILLED_RUN] {
+        let lab = Lab::new();
+        let script = format!(
+            "
+            seq 2001 2100 | everseen dedup disk/s > /dev/null
+            {ending}
+            mount -o remount,ro disk
+            everseen snapshot disk/s copy; echo status $?
+            seq 2001 2100 | everseen check copy | wc -l
+            seq 1000 | everseen check copy | wc -l
+            ls disk; everseen verify copy; echo verify $?"
+        );
+        let Some(said) = where_mounting_is_allowed(&lab, &script) else {
+            return;
+        };
+        let lines: Vec<_> = said.lines().collect();
+        assert_eq!(lines[1], "status 0", "{said}");
+        assert_eq!(lines[2], "100", "{said}");
+        let (left, files) = match ending {
+            "" => ("0", &["s"][..]),
+            _ => ("1000", &["s", "s-log.1"][..]),
+        };
+        assert_eq!(
+            (lines[3], &lines[4..4 + files.len()]),
+            (left, files),
+            "{said}"
+        );
+        assert_eq!(lines.last(), Some(&"verify 0"), "{said}");
+        let keys = if left == "0" {
+            "100 keys"
+        } else {
+            "1,100 keys"
+        };
+        assert!(lines[0].contains(keys), "{said}");
+    }
 }
 
 /// Another user may make files in such a folder, but not list it.
@@ -119,4 +196,32 @@ fn a_folder_that_can_t_be_listed_is_called_so() {
     }
     assert!(said.contains("permission denied"), "{said}");
     assert_eq!(fs::read_dir(lab.path("folder")).expect("ours").count(), 0);
+}
+
+/// Another user's store: its folder and the file may be read.
+#[test]
+fn a_store_that_belongs_to_another_user_is_copied() {
+    use std::os::unix::process::CommandExt;
+    if !rustix::process::geteuid().is_root() {
+        eprintln!("skipped: only the administrator can be another user");
+        return;
+    }
+    for mode in [0o644, 0o666] {
+        let lab = Lab::new();
+        fs::set_permissions(lab.path("."), PermissionsExt::from_mode(0o755)).expect("ours");
+        for (folder, mode) in [("theirs", 0o755), ("mine", 0o777)] {
+            fs::create_dir(lab.path(folder)).expect("made");
+            fs::set_permissions(lab.path(folder), PermissionsExt::from_mode(mode)).expect("ours");
+        }
+        lab.run_on(&["dedup", "-q", "theirs/s"], b"a\n").expect(0);
+        fs::set_permissions(lab.path("theirs/s"), PermissionsExt::from_mode(mode)).expect("ours");
+        let mut command = lab.command(&["snapshot", "theirs/s", "mine/copy"]);
+        let ran = command.uid(65534).gid(65534).output().expect("it runs");
+        assert_eq!(ran.status.code(), Some(0), "{mode:o}: {ran:?}");
+        assert_eq!(
+            lab.run_on(&["check", "mine/copy"], b"a\n").expect(0),
+            b"a\n"
+        );
+        assert_eq!(fs::read_dir(lab.path("theirs")).expect("ours").count(), 1);
+    }
 }
