@@ -35,6 +35,10 @@ class Refused(Exception):
     """The bytes are not what FORMAT.md allows."""
 
 
+class Newer(Refused):
+    """A later version wrote this, and there is no other place to look. Versioning and feature bits."""
+
+
 def require(condition, message):
     if not condition:
         raise Refused(message)
@@ -325,6 +329,8 @@ class Superblock:
         data = place[:length]
         require(crc == crc32(data[12:]), "CRC")
         require(without_locks(copy) == without_locks(header.bytes), "belongs to another header")
+        if flags & ~7:
+            raise Newer(f"superblock flags {flags & ~7:#x} of a newer version")
         known = flags & ~4
         require(known in (0, 1) or known == 3 and header.kind == FINGERPRINT, "flags")
         require(section_count <= 8, "section_count")
@@ -393,6 +399,8 @@ def newest_superblock(store, header):
     for name, offset in (("A", 16384), ("B", 73728)):
         try:
             good.append(Superblock(store.read(offset, 57344), header))
+        except Newer:
+            raise
         except Refused as fault:
             faults.append(f"{name}: {fault}")
     require(good, f"both superblocks are damaged ({'; '.join(faults)})")

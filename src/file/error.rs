@@ -58,6 +58,16 @@ pub enum FormatError {
         unknown: u64,
     },
 
+    /// A later version of the library wrote to the store: a superblock with a right CRC has flags that this version does
+    /// not know.
+    #[error(
+        "a newer version of Everseen has written to the store (superblock flags {unknown:#x}); use a newer program"
+    )]
+    SuperblockFlags {
+        /// The unknown flags.
+        unknown: u32,
+    },
+
     /// A header field is out of its range although the CRC is right.
     #[error("header field `{field}` is {got}, expected {expected}")]
     HeaderField {
@@ -198,6 +208,12 @@ pub enum SuperblockFault {
     /// Its copy of the header differs from the header.
     #[error("belongs to another header")]
     ForeignHeader,
+    /// It has flags that only a later version knows.
+    #[error("flags {unknown:#x} of a newer version of Everseen; use a newer program")]
+    UnknownFlags {
+        /// The unknown flags.
+        unknown: u32,
+    },
     /// A field is out of its range although the CRC is right.
     #[error("field `{field}` is {got}, expected {expected}")]
     Field {

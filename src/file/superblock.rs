@@ -26,6 +26,7 @@ const FLAG_LOG_EXPECTED: u32 = 1;
 const FLAG_PARTLY_MERGED: u32 = 2;
 const FLAG_MOMENT: u32 = 4;
 const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
+const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT;
 /// Bytes available for writers, whatever the number of layers and sections.
 pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - FIXED_BYTES
@@ -227,7 +228,8 @@ impl Superblock {
         let layer_count = input.u32()?;
         let commit_count = input.u32()?;
         let section_count = input.u32()?;
-        let checked = check_counters(sequence, generation, commit_sequence);
+        let checked = expect_known(flags)
+            .and_then(|()| check_counters(sequence, generation, commit_sequence));
         let checked = checked.and_then(|()| check_counts(layer_count, section_count));
         let checked = checked.and_then(|()| is_partly_merged(flags, header.kind));
         let partly_merged = match checked {
@@ -310,6 +312,15 @@ impl Superblock {
                 got: layers.len() as u64,
             }),
         }
+    }
+}
+
+/// Refuses flags of a later version, before all else: what else that has changed can't be known. The CRC is right, so it is no
+/// damage.
+fn expect_known(flags: u32) -> Result<(), SuperblockFault> {
+    match flags & !SUPERBLOCK_FLAGS {
+        0 => Ok(()),
+        unknown => Err(SuperblockFault::UnknownFlags { unknown }),
     }
 }
 

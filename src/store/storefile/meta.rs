@@ -59,6 +59,11 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
         Ok::<_, Error>(Superblock::decode(&bytes, &header))
     };
     let (superblock, other, damaged) = match (read(0)?, read(1)?) {
+        // Whatever the other one says: it may be of long before.
+        (Err(SuperblockFault::UnknownFlags { unknown }), _)
+        | (_, Err(SuperblockFault::UnknownFlags { unknown })) => {
+            return Err(wrong(FormatError::SuperblockFlags { unknown }));
+        }
         (Ok(a), Ok(b)) if a.sequence > b.sequence => (a, Some(b), None),
         (Ok(a), Ok(b)) => (b, Some(a), None),
         // The other one has not been written yet.
