@@ -55,6 +55,27 @@ pub enum SizingError {
         capacity: u64,
     },
 
+    /// A rate that no growing store of 64-bit hashes can keep, since its first layer has only a share of it.
+    #[error(
+        "a rate of {fpr:e} is out of reach for a store that grows from {capacity} key{}: a key is known by its 64-bit hash, \
+         and that alone is wrong at a rate of {} when the first layer is full, which has a share of the rate; ask for at \
+         least {}{}",
+        if *capacity == 1 { "" } else { "s" },
+        three_digits(*floor),
+        three_digits_up(*least),
+        if *capacity == 1 { "" } else { ", or for a smaller first layer" }
+    )]
+    GrowthBelowFloor {
+        /// The rate requested, of all layers together.
+        fpr: f64,
+        /// `capacity / 2^64`: the chance that a new key shares its hash with one of `capacity` keys.
+        floor: f64,
+        /// The lowest rate that such a store can keep.
+        least: f64,
+        /// The keys of the first layer.
+        capacity: u64,
+    },
+
     /// More bytes of pages than a filter may have.
     #[error(
         "{} bytes of pages are more than a filter may have ({MAX_BYTES}): ask for fewer keys or bits",
@@ -130,6 +151,12 @@ pub enum SizingError {
         /// [`Growth::limit`](super::Growth::limit), in keys.
         limit: u64,
     },
+}
+
+/// Formats a number above 0 with at most three significant digits, rounded up.
+fn three_digits_up(number: f64) -> String {
+    let unit = 10_f64.powf(number.log10().floor() - 2.0);
+    three_digits((number / unit).ceil() * unit)
 }
 
 /// Formats a number with at most three significant digits.
@@ -249,12 +276,28 @@ mod tests {
             capacity: 1,
         };
         refused(Plan::capacity_for_rate_and_size(1e-19, 4096), single);
-        let layer = RateBelowFloor {
-            fpr: 1e-7 * (1.0 - 0.85),
+        let least = 2.0 * floor / (1.0 - 0.85) * (1.0 + 4.0 * f64::EPSILON);
+        let growth = GrowthBelowFloor {
+            fpr: 1e-7,
             floor,
+            least,
             capacity,
         };
-        refused(Growth::new(capacity, 1e-7, 2, 0.85), layer);
+        refused(Growth::new(capacity, 1e-7, 2, 0.85), growth);
+        assert!(Growth::new(capacity, least, 2, 0.85).is_ok());
+    }
+
+    /// Rounded to the nearest, it would be refused in its turn.
+    #[test]
+    fn the_rate_that_is_advised_is_one_that_can_be_kept() {
+        for (first, tightening) in [(1, 0.85), (1000, 0.5), (123_456_789, 0.3), (1 << 50, 0.9)] {
+            let refusal = Growth::new(first, 1e-300, 2, tightening).unwrap_err();
+            let said = refusal.to_string();
+            let (_, rest) = said.split_once("at least ").unwrap();
+            let advised: f64 = rest.split(',').next().unwrap().parse().unwrap();
+            Growth::new(first, advised, 2, tightening).unwrap();
+            assert!(Growth::new(first, advised * 0.98, 2, tightening).is_err());
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! Source: P. S. Almeida, C. Baquero, N. Preguiça, D. Hutchison, "Scalable Bloom filters" (IPL 101, 2007), sections
 //! 3 and 4. Layer `i` may be wrong at a rate of `p (1 - r) r^i`; however many layers there are, the sum stays below `p`.
 
-use super::plan::{above_floor, check_capacity, check_rate};
+use super::plan::{FLOOR_MARGIN, above_floor, check_capacity, check_rate};
 use super::{MAX_LAYERS, Plan, SizingError};
 
 /// How the layers of a growing store follow one another.
@@ -25,7 +25,7 @@ impl Growth {
     /// Returns a checked growth.
     ///
     /// # Errors
-    /// Returns `CapacityZero`, `RateOutOfRange`, `FactorOutOfRange`, `TighteningOutOfRange`; `RateBelowFloor` if 64-bit
+    /// Returns `CapacityZero`, `RateOutOfRange`, `FactorOutOfRange`, `TighteningOutOfRange`; `GrowthBelowFloor` if 64-bit
     /// hashes already rule out the first layer.
     pub fn new(first: u64, fpr: f64, factor: u32, tightening: f64) -> Result<Growth, SizingError> {
         check_capacity(first)?;
@@ -44,9 +44,12 @@ impl Growth {
         };
         let rate = growth.layer_rate(0);
         if !above_floor(first, rate) {
-            return Err(SizingError::RateBelowFloor {
-                fpr: rate,
-                floor: super::hash_floor(first),
+            let floor = super::hash_floor(first);
+            return Err(SizingError::GrowthBelowFloor {
+                fpr,
+                floor,
+                // Rounding may take a little of it away again.
+                least: FLOOR_MARGIN * floor / (1.0 - tightening) * (1.0 + 4.0 * f64::EPSILON),
                 capacity: first,
             });
         }

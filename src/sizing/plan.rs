@@ -10,7 +10,7 @@ use super::{
 const MAX_CAPACITY: u64 = u64::MAX;
 
 /// A rate must be this many times the floor of 64-bit hashes, so that half of it is left for the filter itself.
-const FLOOR_MARGIN: f64 = 2.0;
+pub(super) const FLOOR_MARGIN: f64 = 2.0;
 
 /// Room for `capacity` keys in `pages` pages, and the expected rate when it is full.
 ///

@@ -129,6 +129,26 @@ fn a_rate_that_no_store_keeps_is_refused_with_the_least() {
     }
 }
 
+/// Not that of its first layer, which nobody has asked for.
+#[test]
+fn a_rate_that_no_growing_store_keeps_is_named_as_it_was_given() {
+    let lab = Lab::new();
+    let expected = "everseen: a rate of 1e-19 is out of reach for a store that grows from 1 key: a key is known by its 64-bit hash, \
+         and that alone is wrong at a rate of 5.42e-20 when the first layer is full, which has a share of the rate; ask for at \
+         least 7.23e-19\n";
+    let ran = run(&lab, "create new --kind scalable --capacity 1 --fpr 1e-19");
+    assert_eq!((ran.code, &*ran.err), (Some(2), expected));
+    assert!(!lab.path("new").exists());
+    run(
+        &lab,
+        "create new --kind scalable --capacity 1 --fpr 7.23e-19",
+    )
+    .expect(0);
+    let planned = run(&lab, "plan --kind scalable --capacity 1000 --fpr 1e-300");
+    planned
+        .expect_error("a rate of 1e-300 is out of reach for a store that grows from 1048576 keys");
+}
+
 #[test]
 fn a_rate_that_leaves_room_for_few_keys_is_told_of() {
     let lab = Lab::new();
