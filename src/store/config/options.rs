@@ -11,6 +11,7 @@ use crate::page::Kind;
 use crate::segment::entry::TARGET_PAGES;
 use crate::store::config::damage_policy::OnDamage;
 use crate::store::config::template::Template;
+use crate::store::coordination::locks::DYING;
 use crate::store::coordination::place::Place;
 use crate::sys::storage::{self, Storage};
 
@@ -79,6 +80,8 @@ pub struct Options {
     pub(crate) background: bool,
     pub(crate) exclusive: bool,
     pub(crate) timeout: Duration,
+    /// How long to wait for the locks of a process that is dying.
+    pub(crate) dying: Duration,
     pub(crate) on_damage: OnDamage,
     pub(crate) follow: bool,
     pub(crate) segment_pages: u64,
@@ -114,6 +117,7 @@ impl Default for Options {
             background: true,
             exclusive: false,
             timeout: DEFAULT_TIMEOUT,
+            dying: DYING,
             on_damage: OnDamage::default(),
             follow: false,
             segment_pages: TARGET_PAGES as u64,
@@ -340,6 +344,14 @@ impl Options {
     #[doc(hidden)]
     pub fn segment_pages(mut self, pages: u64) -> Self {
         self.segment_pages = pages;
+        self
+    }
+
+    /// Sets how long an opener waits for locks that a dying process may hold (a second by default). For tests, so that none
+    /// depends on how fast its own threads are.
+    #[doc(hidden)]
+    pub fn dying(mut self, patience: Duration) -> Self {
+        self.dying = patience;
         self
     }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::error::{Error, Result};
 use crate::page::space::Space;
 use crate::store::config::options::Options;
-use crate::store::coordination::locks::{DYING, OpenCloseLock, PresenceLock, StoreLocks, locked};
+use crate::store::coordination::locks::{OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
 use crate::store::generation::Generation;
@@ -92,7 +92,9 @@ pub(crate) fn find_part(
             _ => Some(locked(place)),
         };
         match &refused {
-            Some(_) if begun.elapsed() >= DYING => Err(refused.take().unwrap_or(Error::Closed)),
+            Some(_) if begun.elapsed() >= options.dying => {
+                Err(refused.take().unwrap_or(Error::Closed))
+            }
             _ => Ok(false),
         }
     })?;

@@ -7,7 +7,7 @@ use crate::buffer;
 use crate::error::{Error, Result};
 use crate::store::config::options::Options;
 use crate::store::coordination::handle::Access;
-use crate::store::coordination::locks::{DYING, Intention, OpenCloseLock, Others, locked};
+use crate::store::coordination::locks::{Intention, OpenCloseLock, Others, locked};
 use crate::store::coordination::place::Place;
 use crate::store::coordination::shm::Coordination;
 use crate::store::engine::recovery_report::RecoveryReport;
@@ -44,7 +44,7 @@ pub(crate) fn open_at(options: &Options, place: &Place, waits: bool) -> Result<S
         meta,
     };
     let mut watched = Err(locked(place).into());
-    wait_until(options.timeout.min(DYING), || {
+    wait_until(options.timeout.min(options.dying), || {
         watched = opening.watch();
         let may_pass = match &watched {
             Err(MapError::Failed(Error::Locked { .. })) => waits,

@@ -1,6 +1,7 @@
 //! What two processes see of each other.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use everseen::storage::HeldByte;
 use everseen::{Error, Kind, Options, Verdict};
@@ -203,6 +204,8 @@ fn exclusive_is_exclusive_both_ways() {
     }
 }
 
+const HUNG: Duration = Duration::from_secs(600);
+
 /// The locks of a store file: FORMAT.md, "Locks and concurrent readers".
 const GATE: u64 = 1 << 62;
 const PRESENCE: u64 = GATE + 1;
@@ -217,7 +220,9 @@ fn an_opener_outlasts_the_lock_of_a_dying_process() {
     for read_only in [false, true].repeat(10) {
         let presence = HeldByte::take(&path, PRESENCE).unwrap();
         assert!(presence.is_some());
-        let (options, from) = (options(&task), path.clone());
+        // However long this thread takes to let go of the lock.
+        let options = options(&task).timeout(HUNG).dying(HUNG);
+        let from = path.clone();
         let opener = std::thread::spawn(move || match read_only {
             true => options.open_read_only(&from),
             false => options.open(&from),
