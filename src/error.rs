@@ -6,7 +6,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use self::wording::{difference, holder, kinds_for, relation, rounded_up};
+use self::wording::{difference, holder, kinds_for, relation, rounded_up, shown};
+use crate::escaped::Escaped;
 use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
 use crate::page::Kind;
@@ -26,28 +27,28 @@ pub type Result<T, E = Error> = std::result::Result<T, E>;
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// There is no store at this path. `create` creates one.
-    #[error("{path}: no such store; create one with `create`", path = path.display())]
+    #[error("{path}: no such store; create one with `create`", path = shown(path))]
     NotFound {
         /// The store's path.
         path: PathBuf,
     },
 
     /// `create` found something at this path. It never overwrites.
-    #[error("{path}: already exists; open it, or choose another name", path = path.display())]
+    #[error("{path}: already exists; open it, or choose another name", path = shown(path))]
     AlreadyExists {
         /// The store's path.
         path: PathBuf,
     },
 
     /// The file is empty, so it is no store yet. `create` makes it one, in its place.
-    #[error("{path}: is an empty file, not a store yet; create one in its place with `create`", path = path.display())]
+    #[error("{path}: is an empty file, not a store yet; create one in its place with `create`", path = shown(path))]
     EmptyFile {
         /// The path.
         path: PathBuf,
     },
 
     /// The file is empty, and a file beside it shows that it was a store: something has cut it to nothing.
-    #[error("{path}: is empty, but was a store, as {beside} shows; restore it from a copy, or remove both if the store is gone for good", path = path.display(), beside = beside.display())]
+    #[error("{path}: is empty, but was a store, as {beside} shows; restore it from a copy, or remove both if the store is gone for good", path = shown(path), beside = shown(beside))]
     Emptied {
         /// The path.
         path: PathBuf,
@@ -56,21 +57,21 @@ pub enum Error {
     },
 
     /// The path is a symbolic link whose target does not exist.
-    #[error("{path}: is a link that leads nowhere; remove it, or choose another name", path = path.display())]
+    #[error("{path}: is a link that leads nowhere; remove it, or choose another name", path = shown(path))]
     DanglingLink {
         /// The link.
         path: PathBuf,
     },
 
     /// The folder that should hold the store does not exist.
-    #[error("{path}: no such folder; create it first", path = path.display())]
+    #[error("{path}: no such folder; create it first", path = shown(path))]
     MissingFolder {
         /// The folder.
         path: PathBuf,
     },
 
     /// The path names a folder, not a file.
-    #[error("{path}: is a folder; a store is a file", path = path.display())]
+    #[error("{path}: is a folder; a store is a file", path = shown(path))]
     IsFolder {
         /// The path.
         path: PathBuf,
@@ -78,14 +79,14 @@ pub enum Error {
 
     /// The path names a link, a pipe or a device where a file of Everseen's is expected. Links are followed only for
     /// the store itself.
-    #[error("{path}: is not a regular file; give the store another name", path = path.display())]
+    #[error("{path}: is not a regular file; give the store another name", path = shown(path))]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
 
     /// A file that is not Everseen's has a name that this operation needs. The file is left unchanged.
-    #[error("{path}: Everseen needs this name, and the file is not one of its own; move or rename it", path = path.display())]
+    #[error("{path}: Everseen needs this name, and the file is not one of its own; move or rename it", path = shown(path))]
     InTheWay {
         /// The file.
         path: PathBuf,
@@ -93,7 +94,7 @@ pub enum Error {
 
     /// Beside the store lies a log that belongs to another store and holds keys: that store had this name before and
     /// was removed or moved away.
-    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`everseen repair` sets it aside)", path = path.display())]
+    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`everseen repair` sets it aside)", path = shown(path))]
     LeftoverLog {
         /// The log.
         path: PathBuf,
@@ -103,7 +104,7 @@ pub enum Error {
     /// newer copy. The log may be the only place that has its keys, so the store neither answers nor goes on without it.
     #[error(
         "{path}: is a log of generation {log_generation}, and the store file {store} is {relation}: it was replaced by a copy of another moment; put the file back that belongs to the log, or go on without the log's keys: move it away, or have `everseen repair` set it aside",
-        path = path.display(), store = store.display(), relation = relation(*generation, *log_generation)
+        path = shown(path), store = shown(store), relation = relation(*generation, *log_generation)
     )]
     OtherMoment {
         /// The log.
@@ -118,7 +119,7 @@ pub enum Error {
 
     /// The store's file has several names (hard links). A writer would leave its log beside one of them, where handles
     /// that use the other names would not find it. Readers may open it.
-    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others (keep the one beside which a log lies), or copy it with `everseen snapshot`", path = path.display())]
+    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others (keep the one beside which a log lies), or copy it with `everseen snapshot`", path = shown(path))]
     ManyNames {
         /// The path.
         path: PathBuf,
@@ -128,7 +129,7 @@ pub enum Error {
 
     /// Other handles have the store's file open under another name: a hard link, or another mount of it. Or the file
     /// `NAME-shm`, through which this handle would join them, was removed.
-    #[error("{path}: the store is open under another name (a link, another mount), or its -shm file was removed; use the name by which it was opened, or close it there first", path = path.display())]
+    #[error("{path}: the store is open under another name (a link, another mount), or its -shm file was removed; use the name by which it was opened, or close it there first", path = shown(path))]
     OtherName {
         /// The path.
         path: PathBuf,
@@ -137,7 +138,7 @@ pub enum Error {
     /// A file of the open store was removed, renamed or replaced from outside. The handle can't go on. What it
     /// acknowledged since the last checkpoint is in the store's log, if that log still has its name. A handle that only
     /// reads reports this if the store's name is gone, and otherwise [`Replaced`](Self::Replaced).
-    #[error("{path}: was removed, renamed or replaced while the store was open; put it back and open the store again", path = path.display())]
+    #[error("{path}: was removed, renamed or replaced while the store was open; put it back and open the store again", path = shown(path))]
     Moved {
         /// The file.
         path: PathBuf,
@@ -146,14 +147,14 @@ pub enum Error {
     /// The name of a store that is open for reading leads to another file now: somebody replaced the store or wrote over
     /// it, or the store lay in a lower layer of an overlay file system (a container's image), which copies a file when it
     /// is first opened for writing. What the handle has answered is what the old file held.
-    #[error("{path}: is not the file any more that was opened for reading: it was replaced, or copied by an overlay file system for its first writer; answers so far are of the old one; open the store again", path = path.display())]
+    #[error("{path}: is not the file any more that was opened for reading: it was replaced, or copied by an overlay file system for its first writer; answers so far are of the old one; open the store again", path = shown(path))]
     Replaced {
         /// The store.
         path: PathBuf,
     },
 
     /// The operating system denies access.
-    #[error("could not {action} {path}: permission denied", path = path.display())]
+    #[error("could not {action} {path}: permission denied", path = shown(path))]
     PermissionDenied {
         /// The action that failed.
         action: &'static str,
@@ -162,7 +163,7 @@ pub enum Error {
     },
 
     /// The file system can only be read, or is mounted so.
-    #[error("could not {action} {path}: the disk can only be read", path = path.display())]
+    #[error("could not {action} {path}: the disk can only be read", path = shown(path))]
     ReadOnlyDisk {
         /// The action that failed.
         action: &'static str,
@@ -171,7 +172,7 @@ pub enum Error {
     },
 
     /// The name of a file beside the store would be longer than the file system allows.
-    #[error("could not {action} {path}: the name is too long; give the store a shorter name, since the names of its side files are up to 26 bytes longer", path = path.display())]
+    #[error("could not {action} {path}: the name is too long; give the store a shorter name, since the names of its side files are up to 26 bytes longer", path = shown(path))]
     NameTooLong {
         /// The action that failed.
         action: &'static str,
@@ -180,7 +181,7 @@ pub enum Error {
     },
 
     /// The disk is full. Nothing acknowledged is lost, and the store works again once there is room.
-    #[error("could not {action} {path}: no space left on the disk; make room and try again", path = path.display())]
+    #[error("could not {action} {path}: no space left on the disk; make room and try again", path = shown(path))]
     NoSpace {
         /// The action that failed.
         action: &'static str,
@@ -190,7 +191,7 @@ pub enum Error {
 
     /// The disk has no room for a write buffer, which is a file beside the store while it is open. Nothing acknowledged
     /// is lost.
-    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`Options::buffer`), of which this is seven sixteenths", path = path.display())]
+    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`Options::buffer`), of which this is seven sixteenths", path = shown(path))]
     NoRoomForBuffer {
         /// The buffer's file.
         path: PathBuf,
@@ -199,7 +200,7 @@ pub enum Error {
     },
 
     /// Any other failure of the operating system.
-    #[error("could not {action} {path}: {source}", path = path.display())]
+    #[error("could not {action} {path}: {source}", path = shown(path))]
     Io {
         /// The action that failed, worded so that the path can follow.
         action: &'static str,
@@ -211,14 +212,14 @@ pub enum Error {
 
     /// Another handle has the store open, and one of the two wants it for itself: an exclusive handle, `repair`, or
     /// `apply` on a copy.
-    #[error("{path}: the store is open in another process or handle; wait until it is closed", path = path.display())]
+    #[error("{path}: the store is open in another process or handle; wait until it is closed", path = shown(path))]
     Locked {
         /// The lock file.
         path: PathBuf,
     },
 
     /// Another version of this program or library has the store open. Its shared memory has a different layout.
-    #[error("{path}: another version of Everseen has the store open (its shared memory is {got}, this one's {expected}); close the store there first, or use that version here", path = path.display())]
+    #[error("{path}: another version of Everseen has the store open (its shared memory is {got}, this one's {expected}); close the store there first, or use that version here", path = shown(path))]
     OtherLayout {
         /// The shared-memory file.
         path: PathBuf,
@@ -229,7 +230,7 @@ pub enum Error {
     },
 
     /// The store file's bytes violate the format.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = shown(path))]
     Format {
         /// The store file.
         path: PathBuf,
@@ -238,7 +239,7 @@ pub enum Error {
     },
 
     /// The append log's bytes violate the format.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = shown(path))]
     Log {
         /// The log file.
         path: PathBuf,
@@ -248,7 +249,7 @@ pub enum Error {
 
     /// The memory that the store's handles share (`NAME-shm`, `NAME-shm.G`) is not what they wrote: something else
     /// wrote into these files. All handles must be closed. The next handle to open the store recovers it from its logs.
-    #[error("{path}: the shared memory of its handles is damaged: {word} is {got}, expected {expected}; close the store in every process and open it again, which recovers it from its logs", path = path.display())]
+    #[error("{path}: the shared memory of its handles is damaged: {word} is {got}, expected {expected}; close the store in every process and open it again, which recovers it from its logs", path = shown(path))]
     SharedMemory {
         /// The store.
         path: PathBuf,
@@ -261,7 +262,7 @@ pub enum Error {
     },
 
     /// The bytes of a delta, or of the copy it applies to, are invalid.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {source}", path = shown(path))]
     Delta {
         /// The delta, or the copy.
         path: PathBuf,
@@ -274,7 +275,7 @@ pub enum Error {
     Sizing(#[from] SizingError),
 
     /// An option's value is out of range.
-    #[error("option `{option}`: got {got}, expected {expected}")]
+    #[error("option `{option}`: got {got}, expected {expected}", got = Escaped(got))]
     InvalidOption {
         /// The option's name.
         option: &'static str,
@@ -285,7 +286,7 @@ pub enum Error {
     },
 
     /// Two stores can't be merged, because they differ in a parameter that decides where a key's bits are.
-    #[error("{path}: can't be merged with {other}: {difference}; create stores for merging with `create --like`", path = path.display(), other = other.display(), difference = difference(field, got, expected))]
+    #[error("{path}: can't be merged with {other}: {difference}; create stores for merging with `create --like`", path = shown(path), other = shown(other), difference = difference(field, got, expected))]
     Mismatch {
         /// The store that does not fit.
         path: PathBuf,
@@ -300,7 +301,7 @@ pub enum Error {
     },
 
     /// Stores of this kind can't be merged, or can't be folded.
-    #[error("{path}: is of kind {got}; only {expected} can be {action}", path = path.display())]
+    #[error("{path}: is of kind {got}; only {expected} can be {action}", path = shown(path))]
     WrongKind {
         /// The store.
         path: PathBuf,
@@ -313,7 +314,7 @@ pub enum Error {
     },
 
     /// A store built from others would exceed the bound on its false-positive rate. It was not created.
-    #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (`--fpr`)", path = path.display(), rate = rounded_up(*got))]
+    #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (`--fpr`)", path = shown(path), rate = rounded_up(*got))]
     Overfull {
         /// The store that was to be created.
         path: PathBuf,
@@ -325,8 +326,9 @@ pub enum Error {
         got: f64,
     },
 
-    /// A store can only be opened read-only, and some of its keys are in its logs, which merging does not read.
-    #[error("{path}: {keys} keys are still in its log, and it can't be opened for writing to move them into its pages; run `everseen checkpoint` where it can be written", path = path.display())]
+    /// A store can only be opened read-only, and some of its keys are in its logs, which merging does not read. Nor does a
+    /// [delta](crate::Store::snapshot_since); a [whole copy](crate::Store::snapshot) does.
+    #[error("{path}: {keys} keys are still in its log, and it can't be opened for writing to move them into its pages; run `everseen checkpoint` where it can be written", path = shown(path))]
     KeysInLog {
         /// The store.
         path: PathBuf,
@@ -399,7 +401,7 @@ pub enum Error {
 
     /// Another handle is busy, and did not finish within this handle's timeout. Try again. A stopped process is waited
     /// for; only a dead one is replaced.
-    #[error("{path}: waited too long for {what}{holder}; try again, or wait longer (`--timeout`)", path = path.display(), holder = holder(*process))]
+    #[error("{path}: waited too long for {what}{holder}; try again, or wait longer (`--timeout`)", path = shown(path), holder = holder(*process))]
     Busy {
         /// The file whose lock was waited for.
         path: PathBuf,
@@ -410,7 +412,7 @@ pub enum Error {
     },
 
     /// The locks of this file system do not exclude other handles.
-    #[error("{path}: file locks do not work on this file system; move the store to a local disk, or open it with `exclusive` and make sure that nothing else opens it", path = path.display())]
+    #[error("{path}: file locks do not work on this file system; move the store to a local disk, or open it with `exclusive` and make sure that nothing else opens it", path = shown(path))]
     NoLocks {
         /// The lock file.
         path: PathBuf,

@@ -74,6 +74,7 @@
 mod buffer;
 mod codec;
 mod error;
+mod escaped;
 mod file;
 #[cfg(fuzzing)]
 #[doc(hidden)]
@@ -90,6 +91,7 @@ mod store;
 mod sys;
 
 pub use error::{Error, Result};
+pub use escaped::Escaped;
 pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};
 pub use hash::Hash;
 pub use log::LogError;

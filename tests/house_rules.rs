@@ -16,9 +16,9 @@ use std::path::{Path, PathBuf};
 use imports::{imports, reached};
 
 /// A module may use those above it in this list, never those below; `error` may be used by all that
-/// do I/O. `codec` and `sys` know nothing of the store.
+/// do I/O. `codec`, `escaped` and `sys` know nothing of the store.
 const ORDER: [&[&str]; 7] = [
-    &["codec", "sys"],
+    &["codec", "escaped", "sys"],
     &["hash", "sizing"],
     &["page"],
     &["file", "buffer"],

@@ -19,6 +19,8 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory, Parser, Subcommand};
 
+use everseen::Escaped;
+
 use commands::sets::{difference, intersect, union};
 use commands::{
     add, apply, check, checkpoint, completions, create, dedup, exempt, fold, info, man, plan,
@@ -92,13 +94,29 @@ fn main() -> ExitCode {
     }
     let result = signals::survive_size_limits().and_then(|()| match Cli::try_parse() {
         Ok(cli) => run(cli.command),
-        Err(wrong) if wrong.use_stderr() => Ok(refuse(&wrong)),
+        Err(wrong) if wrong.use_stderr() => Ok(refuse(&shown(wrong))),
         Err(asked) => show(&asked),
     });
     result.unwrap_or_else(|error| {
         output::tell(format_args!("everseen: {error}"));
         ExitCode::from(2)
     })
+}
+
+/// Returns the error of the same command line with escaped characters: clap repeats names and values as they are.
+fn shown(wrong: clap::Error) -> clap::Error {
+    let escaped = std::env::args_os().map(|argument| {
+        let escaped = Escaped(argument.display()).to_string();
+        match *escaped == *argument.to_string_lossy() {
+            true => argument,
+            false => escaped.into(),
+        }
+    });
+    match Cli::try_parse_from(escaped) {
+        Err(again) if again.kind() == wrong.kind() => again,
+        // Without the name, the escaped line has another meaning. The kind of the error says what is wrong.
+        _ => Cli::command().error(wrong.kind(), "the command line makes no sense; try --help"),
+    }
 }
 
 /// Reports a command line that makes no sense, in clap's words and under this program's name: so do all other errors.

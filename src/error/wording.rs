@@ -1,7 +1,15 @@
 //! What the texts of errors are made of.
 
+use std::path::{Display, Path};
+
 use super::REMOVE_KEYS;
+use crate::escaped::Escaped;
 use crate::page::Kind;
+
+/// Shows the name of a file, which may have any character.
+pub(super) fn shown(path: &Path) -> Escaped<Display<'_>> {
+    Escaped(path.display())
+}
 
 /// The kinds of store that support an operation which others don't.
 #[derive(Clone, Copy)]
@@ -46,7 +54,7 @@ pub(super) fn relation(generation: u64, log_generation: u64) -> String {
 pub(super) fn difference(field: &str, got: &str, expected: &str) -> String {
     match field {
         "seed" => "its seed differs".to_owned(),
-        _ => format!("its {field} is {got}, not {expected}"),
+        _ => Escaped(format_args!("its {field} is {got}, not {expected}")).to_string(),
     }
 }
 

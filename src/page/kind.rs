@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::escaped::Escaped;
 use crate::sizing::Cell;
 
 /// All kinds, in the order of their numbers.
@@ -77,7 +78,7 @@ impl fmt::Display for Kind {
 
 /// A name that belongs to no kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no kind `{got}`; there are bloom, counting, scalable and fingerprint")]
+#[error("no kind `{got}`; there are bloom, counting, scalable and fingerprint", got = Escaped(got))]
 pub struct UnknownKind {
     /// The name given.
     pub got: String,

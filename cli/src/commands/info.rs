@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use everseen::sizing::Interval;
-use everseen::{Commit, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport};
+use everseen::{
+    Commit, Escaped, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport,
+};
 use serde::Serialize;
 
 use crate::commands::info_text::Facts;
@@ -13,7 +15,6 @@ use crate::error::CliError;
 use crate::input::reading::{JsonReading, Kept};
 use crate::options::named_file::named_file;
 use crate::options::timeout::Timeout;
-use crate::output::escaped::Escaped;
 use crate::output::format::{hex, many, rate, thousands};
 use crate::output::{print, print_json};
 

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{OnDamage, RepairReport};
+use everseen::{Escaped, OnDamage, RepairReport};
 use serde::Serialize;
 
 use crate::commands::verify::{JsonDamage, pages};
@@ -12,7 +12,6 @@ use crate::error::CliError;
 use crate::options::memory::Memory;
 use crate::options::named_file::named_file;
 use crate::options::on_damage::Repair;
-use crate::output::escaped::Escaped;
 use crate::output::format::{bytes, many};
 use crate::output::{print, print_json};
 

@@ -1,6 +1,5 @@
 //! Output that detects every failure, and messages on standard error that can't fail.
 
-pub(crate) mod escaped;
 pub(crate) mod exact_file;
 pub(crate) mod format;
 pub(crate) mod progress;
@@ -10,10 +9,11 @@ use std::fs::{File, Metadata};
 use std::io::{self, BufWriter, Write};
 use std::ops::Range;
 
+use everseen::Escaped;
+
 use crate::error::CliError;
 use crate::input::own_files;
 use crate::input::record_blocks::{Block, Place};
-use crate::output::escaped::Escaped;
 use crate::output::exact_file::Sink;
 use crate::process::at_start as begun;
 use crate::process::handle::{self, Before, file_of};
@@ -250,13 +250,31 @@ pub fn print(text: &str) -> Result<(), CliError> {
 pub fn print_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     let text =
         serde_json::to_string_pretty(value).map_err(|error| CliError::Output(error.into()))?;
-    print(&(text + "\n"))
+    print(&(without_controls(&text) + "\n"))
+}
+
+/// Returns the same JSON without characters that a terminal obeys: JSON escapes some itself. Others can stand in its strings
+/// alone.
+fn without_controls(json: &str) -> String {
+    let mut text = String::with_capacity(json.len());
+    for char in json.chars() {
+        match char {
+            '\n' => text.push(char),
+            // They all have four digits at most.
+            char if Escaped(char).to_string().len() > char.len_utf8() => {
+                text.push_str(&format!("\\u{:04x}", char as u32));
+            }
+            char => text.push(char),
+        }
+    }
+    text
 }
 
 /// Prints a value as one line of JSON on standard error. Fails as [`sum_up`] does.
 pub fn tell_json(value: &impl serde::Serialize) -> Result<(), CliError> {
     let text = serde_json::to_string(value);
-    write_stderr(&text.map_err(|error| CliError::Summary(error.into()))?)
+    let text = text.map_err(|error| CliError::Summary(error.into()))?;
+    write_stderr(&without_controls(&text))
 }
 
 /// Prints a summary on standard error, in one line. It is part of what the command was run for, so it may not be lost

@@ -5,6 +5,7 @@ use std::io;
 use std::path::PathBuf;
 
 use everseen::{Error, Merge, OnDamage, Options, Store};
+use tempfile::TempDir;
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, keys, names, place, small};
@@ -275,4 +276,31 @@ fn expect_denied(error: &Error, expected: &str, file: &PathBuf) {
         matches!(error, Error::PermissionDenied { action, path } if *action == expected && path == file),
         "{expected} {file:?}: {error:?}"
     );
+}
+
+/// On a terminal such a name would do what its owner likes.
+#[test]
+fn messages_show_names_escaped() {
+    const NAME: &str = "a\x1b[2J\r\n\u{9b}31m\u{202e}b";
+    const SHOWN: &str = "a\\x1b[2J\\r\\n\\u{9b}31m\\u{202e}b";
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join(NAME);
+    let missing = small().open(&path).unwrap_err();
+    small().create(&path).unwrap().close().unwrap();
+    let taken = small().create(&path).unwrap_err();
+    fs::write(beside(&path, "-copy-log.1"), b"mine").unwrap();
+    let other = small().create(folder.path().join("other")).unwrap();
+    let copy = beside(&path, "-copy");
+    let in_the_way = other.snapshot(&copy).unwrap_err();
+    fs::write(&path, b"no store at all").unwrap();
+    let format = small().open(&path).unwrap_err();
+    fs::remove_file(&path).unwrap();
+    fs::create_dir(&path).unwrap();
+    let is_folder = small().open(&path).unwrap_err();
+    for error in [missing, taken, in_the_way, format, is_folder] {
+        let said = error.to_string();
+        assert!(said.contains(SHOWN), "{said:?}");
+        let is_plain = |char: char| !char.is_control() && char != '\u{202e}';
+        assert!(said.chars().all(is_plain), "{said:?}");
+    }
 }

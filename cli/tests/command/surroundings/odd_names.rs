@@ -69,6 +69,72 @@ fn messages_and_facts_show_names_escaped() {
     }
 }
 
+/// The parser of the command line repeats what it was given.
+#[test]
+fn errors_of_usage_show_names_and_values_escaped() {
+    let lab = Lab::new();
+    let option = format!("--{NAME}");
+    let value = format!("--capacity={NAME}");
+    for args in [
+        &[NAME][..],
+        &["dedup", &option],
+        &["create", "store", &value],
+        &["create", "store", "--kind", NAME],
+        &["create", "store", "--fpr", NAME],
+        &["checkpoint", "store", NAME],
+        &["info", "store", "--timeout", NAME],
+        &["verify", "store", NAME],
+        &["check", "--block-size", NAME],
+        &["plan", "--bits-per-key", NAME],
+    ] {
+        let ran = run(&lab, &Vec::from_iter(args.iter().map(OsStr::new)));
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {ran:?}");
+        assert!(is_harmless(&ran.stderr), "{args:?}: {:?}", ran.stderr);
+        let said = String::from_utf8_lossy(&ran.stderr);
+        assert!(said.starts_with("everseen: "), "{args:?}: {said}");
+        if args[0] != "check" {
+            assert!(said.contains(SHOWN), "{args:?}: {said}");
+        }
+    }
+    // A name that is no text, and one that is escaped and not said.
+    let odd = OsStr::from_bytes(b"caf\xe9 \x1b[31m");
+    for args in [
+        &[odd][..],
+        &[OsStr::new("info"), OsStr::new("store"), odd],
+        &[OsStr::new("info"), odd, OsStr::new("--nonsense")],
+    ] {
+        let ran = run(&lab, args);
+        assert_eq!(ran.status.code(), Some(2), "{args:?}: {ran:?}");
+        assert!(is_harmless(&ran.stderr), "{args:?}: {:?}", ran.stderr);
+        assert!(ran.stderr.starts_with(b"everseen: "), "{args:?}");
+    }
+}
+
+/// JSON has escapes of its own for the same characters.
+#[test]
+fn json_has_no_character_that_a_terminal_obeys() {
+    let lab = Lab::new();
+    let other = format!("other{NAME}");
+    let (name, other) = (OsStr::new(NAME), OsStr::new(&other));
+    run(&lab, &[OsStr::new("create"), name]);
+    let snapshot = ["snapshot", "--json"].map(OsStr::new);
+    let create = ["create", "--json", "--like"].map(OsStr::new);
+    let third = format!("third{NAME}");
+    let third = OsStr::new(&third);
+    for (args, shown) in [
+        ([&snapshot[..], &[name, other]].concat(), other),
+        ([&create[..], &[name, third]].concat(), third),
+    ] {
+        let ran = run(&lab, &args);
+        assert_eq!(ran.status.code(), Some(0), "{ran:?}");
+        let said = [ran.stdout, ran.stderr];
+        assert!(said.iter().all(|said| is_harmless(said)), "{said:?}");
+        let json = said.iter().find(|said| said.starts_with(b"{"));
+        let json: serde_json::Value = serde_json::from_slice(json.expect("JSON")).expect("JSON");
+        assert_eq!(json["path"].as_str(), shown.to_str(), "{json}");
+    }
+}
+
 /// What `check -n` prints is for programs: the name is the file's, byte for byte.
 #[test]
 fn numbered_lines_begin_with_the_bytes_of_their_file_s_name() {

@@ -5,7 +5,16 @@
 
 use std::fmt::{self, Display, Write};
 
-/// Displays something with all characters escaped that do more than stand in a line.
+/// Displays something with all characters escaped that do more than stand in a line: control characters, ends of lines, and
+/// those that have others shown in another order. Names of files may have any of them, and a terminal obeys them.
+///
+/// All errors of this crate show names in this way.
+///
+/// ```
+/// let name = std::path::Path::new("a\x1b[2Jb\n");
+/// assert_eq!(everseen::Escaped(name.display()).to_string(), "a\\x1b[2Jb\\n");
+/// ```
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Escaped<T>(pub T);
 
 impl<T: Display> Display for Escaped<T> {
@@ -23,7 +32,7 @@ impl Write for Escaping<'_, '_> {
             '\r' => self.0.write_str("\\r"),
             '\t' => self.0.write_str("\\t"),
             '\0'..='\x7f' if char.is_control() => write!(self.0, "\\x{:02x}", char as u32),
-            char if char.is_control() || reorders(char) => {
+            char if is_active(char) => {
                 write!(self.0, "\\u{{{:x}}}", char as u32)
             }
             char => self.0.write_char(char),
@@ -31,10 +40,12 @@ impl Write for Escaping<'_, '_> {
     }
 }
 
-/// Returns whether a character ends a line, or has others shown in another order.
-fn reorders(char: char) -> bool {
-    matches!(char,
-        '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
+/// Returns whether a character does more than stand in a line: a control character, the end of a line, or one that has
+/// others shown in another order.
+fn is_active(char: char) -> bool {
+    char.is_control()
+        || matches!(char,
+            '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}')
 }
 
 #[cfg(test)]
