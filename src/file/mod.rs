@@ -5,6 +5,7 @@ pub(crate) mod copy;
 pub(crate) mod delta;
 mod delta_error;
 pub(crate) mod directory_ref;
+pub(crate) mod draft_mark;
 mod error;
 mod file_kind;
 pub(crate) mod header;

@@ -79,13 +79,15 @@ pub(super) mod linux {
         UpTo(u64),
     }
 
-    /// Copies the first `length` bytes of `from` to the empty file `to`, without holes.
+    /// Copies a range of `from` to the empty file `to`, which gets the length of its end, without holes. Where blocks are
+    /// shared, what lies before the range is copied too.
     pub(in super::super) fn copy(
         from: &File,
         to: &File,
-        length: u64,
+        range: Range<u64>,
         each: Each<'_>,
     ) -> io::Result<Copied> {
+        let length = range.end;
         // Whatever the reason for the failure, the other ways find out whether it affects them.
         if ioctl_ficlone(to, from).is_ok() {
             to.set_len(length)?;
@@ -93,17 +95,17 @@ pub(super) mod linux {
             return Ok(Copied::Shared);
         }
         to.set_len(length)?;
-        copy_data(from, to, length, each)
+        copy_data(from, to, range, each)
     }
 
     /// Copies the same by `copy_file_range` alone.
     pub(in super::super) fn copy_data(
         from: &File,
         to: &File,
-        length: u64,
+        range: Range<u64>,
         each: Each<'_>,
     ) -> io::Result<Copied> {
-        let mut at = 0;
+        let (mut at, length) = (range.start, range.end);
         while let Some(data) = next_data(from, at, length)? {
             at = data.start;
             while at < data.end {
@@ -189,7 +191,7 @@ mod tests {
             let part = part.min(length);
             let mut told = Vec::new();
             let best = disk().create_new(&folder.path().join("best")).unwrap();
-            best.copy_from(&*from, part as u64, &mut |at| { told.push(at); Ok(()) }).unwrap();
+            best.copy_from(&*from, 0..part as u64, &mut |at| { told.push(at); Ok(()) }).unwrap();
             prop_assert!(told.is_sorted());
             prop_assert_eq!(told.last(), Some(&(part as u64)));
             let plain = disk().create_new(&folder.path().join("plain")).unwrap();
@@ -206,7 +208,7 @@ mod tests {
                     .create(true).truncate(false).open(folder.path().join(name)).unwrap();
                 let (from, data) = (open("from"), open("data"));
                 data.set_len(part as u64).unwrap();
-                let way = linux::copy_data(&from, &data, part as u64, &mut |_| Ok(())).unwrap();
+                let way = linux::copy_data(&from, &data, 0..part as u64, &mut |_| Ok(())).unwrap();
                 if way == linux::Copied::All {
                     let copied = std::fs::read(folder.path().join("data")).unwrap();
                     prop_assert!(copied == bytes[..part], "by the system");
@@ -227,7 +229,7 @@ mod tests {
                 let write = |bytes: &[u8], at| to.write_at(bytes, at);
                 copy_plainly(&*from, write, 0..64 << 20, &mut |_| Ok(())).unwrap();
             } else {
-                to.copy_from(&*from, 64 << 20, &mut |_| Ok(())).unwrap();
+                to.copy_from(&*from, 0..64 << 20, &mut |_| Ok(())).unwrap();
             }
             #[cfg(unix)]
             {
@@ -236,7 +238,7 @@ mod tests {
             }
             let again = disk().create_new(&folder.path().join(format!("again {plain}")));
             let mut stop = |_| Err(io::ErrorKind::Other.into());
-            let stopped = again.unwrap().copy_from(&*from, 64 << 20, &mut stop);
+            let stopped = again.unwrap().copy_from(&*from, 0..64 << 20, &mut stop);
             assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Other);
         }
     }

@@ -200,25 +200,25 @@ impl StorageFile for DiskFile {
     fn copy_from(
         &self,
         other: &dyn StorageFile,
-        length: u64,
+        range: std::ops::Range<u64>,
         each: &mut dyn FnMut(u64) -> io::Result<()>,
     ) -> io::Result<bool> {
         #[cfg_attr(
             not(target_os = "linux"),
             expect(unused_mut, reason = "the system copies nothing there")
         )]
-        let mut done = 0;
+        let mut done = range.start;
         #[cfg(target_os = "linux")]
         if let Some(other) = other.as_file() {
-            match linux::copy(other, &self.file, length, each)? {
+            match linux::copy(other, &self.file, range.clone(), each)? {
                 Copied::Shared => return Ok(true),
                 Copied::All => return Ok(false),
                 Copied::UpTo(at) => done = at,
             }
         }
-        self.set_length(length)?;
+        self.set_length(range.end)?;
         let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
-        copy_plainly(other, write, done..length, each)?;
+        copy_plainly(other, write, done..range.end, each)?;
         Ok(false)
     }
 

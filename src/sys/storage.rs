@@ -111,18 +111,18 @@ pub trait StorageFile: Send + Sync + Debug {
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
 
-    /// Copies to this file, which is new and empty, the first `length` bytes of another, which has at least that many.
-    /// Holes may stay holes. The method calls `each` after each part with the offset up to which all bytes are copied;
+    /// Copies to this file, which is new and empty, a range of another, which has it; this one gets the length of its end.
+    /// Holes may stay holes, and what lies before the range may be copied too. The method calls `each` after each part with the offset up to which all bytes are copied;
     /// an error of `each` ends the copying. Returns whether the two files share their blocks.
     fn copy_from(
         &self,
         other: &dyn StorageFile,
-        length: u64,
+        range: Range<u64>,
         each: &mut dyn FnMut(u64) -> io::Result<()>,
     ) -> io::Result<bool> {
-        self.set_length(length)?;
+        self.set_length(range.end)?;
         let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
-        copy_plainly(other, write, 0..length, each)?;
+        copy_plainly(other, write, range, each)?;
         Ok(false)
     }
 

@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(value_parser = named_file())]
     store: PathBuf,
 
-    /// The copy, or with --since the delta; must not exist
+    /// The copy, or with --since the delta; must not exist, or be empty
     #[arg(value_parser = named_file())]
     dest: PathBuf,
 

@@ -30,7 +30,7 @@ impl Store {
     /// # Errors
     /// The same as [`checkpoint`](Self::checkpoint); [`Error::Locked`](crate::Error::Locked) through a handle that only
     /// reads, if another has the store open for writing; [`Error::AlreadyExists`](crate::Error::AlreadyExists) if anything
-    /// exists at `dest`, or a log that would be taken for the copy's own; a damaged page of the store; a full or
+    /// but an empty file exists at `dest`, or a log that would be taken for the copy's own; a damaged page of the store; a full or
     /// failing disk. After an error there is nothing at `dest`, and the store remains usable.
     pub fn snapshot(&self, dest: impl AsRef<Path>) -> Result<SnapshotReport> {
         self.snapshot_watched(dest, |_| ControlFlow::Continue(()))

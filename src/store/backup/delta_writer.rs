@@ -17,7 +17,7 @@ use crate::store::backup::progress::{Progress, Watched};
 use crate::store::backup::segments::SegmentReader;
 use crate::store::config::options::Options;
 use crate::store::engine::Engine;
-use crate::store::storefile::atomic_file::{AtomicFile, COPY};
+use crate::store::storefile::atomic_file::{AtomicFile, DELTA};
 use crate::store::storefile::meta::{Meta, identify, read_mark};
 use crate::store::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::store::storefile::section_check::check_sections;
@@ -126,7 +126,7 @@ pub(crate) fn write_delta(
             got: ids.1,
         }));
     }
-    let draft = AtomicFile::begin(options, dest, COPY, file.owner()?)?;
+    let draft = AtomicFile::begin(options, dest, DELTA, file.owner()?)?;
     let held = HeldStill::of(engine)?;
     held.expect_no_keys_in_logs(engine)?;
     let [_, superblock] = superblocks_of(&held.meta().superblock);

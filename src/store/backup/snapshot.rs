@@ -12,7 +12,8 @@ use std::path::Path;
 
 use crate::error::{Error, Result};
 use crate::file::copy::digest_of;
-use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET};
+use crate::file::draft_mark::{self, DRAFT_MARK_OFFSET};
+use crate::file::layout::{HEADER_OFFSET, INTENT_OFFSETS, PAGES_OFFSET};
 use crate::file::{FormatError, Header, Superblock};
 use crate::log::log_path;
 use crate::page::PAGE_BYTES;
@@ -97,7 +98,8 @@ impl Snapshotter<'_> {
         drop(held);
         watched.at(length)?;
         let digest = self.check_copy(&superblock, &mut watched)?;
-        let front = front(&self.file.header, &superblock, digest);
+        let mut front = front(&self.file.header, &superblock, digest);
+        self.put_mark(&mut front);
         write_all_at(&*draft.file, &front, INTENT_OFFSETS[0])
             .map_err(|error| draft.failed(error))?;
         self.draft.publish()?;
@@ -112,6 +114,7 @@ impl Snapshotter<'_> {
 
     /// Returns whether the file system shares the blocks.
     fn copy_bytes(&self, length: u64, watched: &mut Watched<'_>) -> Result<bool> {
+        watched.at(0)?;
         let mut ended = Ok(());
         let mut each = |done| {
             ended = watched.at(done);
@@ -123,9 +126,35 @@ impl Snapshotter<'_> {
         let copied = self
             .draft
             .file
-            .copy_from(&*self.file.raw, length, &mut each);
+            .copy_from(&*self.file.raw, PAGES_OFFSET..length, &mut each);
         ended?;
-        copied.map_err(|error| Error::io("copy to", self.dest, error))
+        let shared = copied.map_err(|error| Error::io("copy to", self.dest, error))?;
+        self.copy_front()?;
+        Ok(shared)
+    }
+
+    /// Copies what lies before the pages, the header last: from then on the copy is a store, with the mark of a draft.
+    fn copy_front(&self) -> Result<()> {
+        let mut front = vec![0; PAGES_OFFSET as usize];
+        let read = read_exact_at(&*self.file.raw, &mut front, 0);
+        read.map_err(|error| Error::io("read", &self.file.place, error))?;
+        self.put_mark(&mut front[PAGE_BYTES..]);
+        let write = |bytes: &[u8], offset| {
+            let written = write_all_at(&*self.draft.file, bytes, offset);
+            written.map_err(|error| self.draft.failed(error))
+        };
+        let (header, rest) = front.split_at(PAGE_BYTES);
+        write(rest, PAGE_BYTES as u64)?;
+        let synced = self.draft.file.sync();
+        synced.map_err(|error| Error::sync("sync", &self.draft.temporary, error))?;
+        write(header, HEADER_OFFSET)
+    }
+
+    /// Puts the mark of a draft into what lies between the header and the pages.
+    fn put_mark(&self, behind_header: &mut [u8]) {
+        let mark = draft_mark::mark_of(&self.file.header.store_id);
+        let at = DRAFT_MARK_OFFSET as usize - PAGE_BYTES;
+        behind_header[at..at + mark.len()].copy_from_slice(&mark);
     }
 
     /// Refuses a name beside which there is a log that an opener of the copy would take for its own.

@@ -15,7 +15,7 @@ use crate::store::coordination::shm_files::{
 };
 use crate::store::engine::Engine;
 use crate::store::engine::checkpoint_state::CheckpointState;
-use crate::store::storefile::atomic_file::remove_abandoned_drafts;
+use crate::store::storefile::leftovers::remove_abandoned_drafts;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
 use crate::store::write::Writer;

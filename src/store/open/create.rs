@@ -4,6 +4,7 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 use crate::error::{Error, Result};
+use crate::file::draft_mark;
 use crate::file::journal::layer_behind;
 use crate::file::label::set_label;
 use crate::file::layout::{HEADER_OFFSET, PAGES_OFFSET};
@@ -21,8 +22,11 @@ use crate::store::coordination::shm_files::clear_shared_memory;
 use crate::store::coordination::shm_files::refuse_used;
 use crate::store::generation::sampling::rarity_for;
 use crate::store::open::session::Session;
-use crate::store::storefile::atomic_file::{AtomicFile, FIRST_SEQUENCE, STORE};
+use crate::store::storefile::atomic_file::{AtomicFile, STORE};
 use crate::sys::storage::{Owner, StorageFile, write_all_at};
+
+/// The sequence of the superblock that a store begins with.
+const FIRST_SEQUENCE: u64 = 1;
 
 pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
     let (mut header, mut superblock) = design(options)?;
@@ -102,7 +106,7 @@ pub(crate) fn begin(draft: &AtomicFile, superblock: &Superblock) -> Result<()> {
     set.map_err(|error| Error::io(STORE.action, &draft.temporary, error))
 }
 
-/// Writes superblock and header. All else is durable before the header is written, which makes the file a store; the header
+/// Writes the mark of a draft, superblock and header. All else is durable before the header is written, which makes the file a store; the header
 /// itself is durable once the draft has its name.
 pub(crate) fn finish(
     file: &dyn StorageFile,
@@ -110,6 +114,8 @@ pub(crate) fn finish(
     header: &Header,
     superblock: &Superblock,
 ) -> Result<()> {
+    draft_mark::set(file, &header.store_id)
+        .map_err(|error| Error::io(STORE.action, path, error))?;
     crate::store::storefile::store_file::write_superblock(file, path, header, superblock)?;
     write_all_at(file, &header.encode(), HEADER_OFFSET)
         .map_err(|error| Error::io("create the store", path, error))

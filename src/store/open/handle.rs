@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::file::FormatError;
+use crate::file::{FormatError, draft_mark};
 use crate::log::file::sync_parent;
 use crate::page::space::Space;
 use crate::store::config::memory_budget::{bytes_for_log, room_for};
@@ -29,8 +29,8 @@ use crate::store::open::recover::{
     Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
 };
 use crate::store::open::session::Session;
-use crate::store::storefile::atomic_file::remove_abandoned_drafts;
 use crate::store::storefile::file_watch::FileWatch;
+use crate::store::storefile::leftovers::remove_abandoned_drafts;
 use crate::store::storefile::meta::{Meta, read_meta_of, room_after};
 use crate::store::storefile::segment_directory::mend_reused;
 use crate::store::storefile::unfinished::identify_store;
@@ -155,6 +155,7 @@ impl Opening<'_> {
         make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
         mend_reused(&*self.file, path, &self.meta.superblock)?;
         sync_parent(&*self.options.storage, path)?;
+        clear_draft_mark(&*self.file, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
@@ -375,6 +376,13 @@ fn watch_of(file: &Arc<dyn StorageFile>, place: &Place, arrival: &Arrival) -> Re
         watch.note_log(log, active.log_end().end)?;
     }
     Ok(watch)
+}
+
+/// Takes the mark of a draft from a store, whose name is durable: after a power cut it can't be back under the other one.
+fn clear_draft_mark(file: &dyn StorageFile, path: &Path) -> Result<()> {
+    let cleared = draft_mark::clear(file);
+    cleared.map_err(|error| Error::io("take the mark of a draft from", path, error))?;
+    Ok(())
 }
 
 fn make_shared_memory(place: &Place, is_shared: bool) -> Result<Coordination> {

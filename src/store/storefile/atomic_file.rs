@@ -6,26 +6,37 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::file::draft_mark;
 use crate::file::header::STORE_MAGIC;
 use crate::log::file::sync_parent;
 use crate::store::config::options::Options;
 use crate::store::coordination::locks::{Intention, OpenCloseLock, Others, StoreLocks, locked};
 use crate::store::coordination::place::{Place, folder_of};
-use crate::store::storefile::meta::read_meta_of;
+use crate::store::storefile::leftovers::{Leftover, remove_leftover};
 use crate::store::storefile::unfinished::{is_unfinished, is_unfinished_at, refuse_emptied};
-use crate::sys::storage::{Owner, Storage, StorageFile, disk, write_all_at};
+use crate::sys::storage::{Owner, Storage, StorageFile, write_all_at};
 use crate::sys::{state_of, wait_until};
 
 /// What is created under a temporary name.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Making {
-    suffix: &'static str,
+    pub(super) suffix: &'static str,
     pub(crate) action: &'static str,
     naming: &'static str,
     /// Whether to wait for another process that creates the same file: a store is created quickly, a copy is not.
     waits: bool,
-    /// Whether it may take the place of an empty file.
-    takes_empty_files: bool,
+    empty: EmptyFile,
+    /// Whether a whole delta under the temporary name was left by a creator that died.
+    pub(super) leaves_deltas: bool,
+}
+
+/// What becomes of an empty file that has the name.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum EmptyFile {
+    /// The new file is written into it. Whoever has it locked or open goes on with the store.
+    IsFilled,
+    /// The new file takes its name, and its owner and mode. It is empty up to that moment: a copy takes long.
+    IsReplaced,
 }
 
 /// A store, which is opened once it has its name.
@@ -34,23 +45,28 @@ pub(crate) const STORE: Making = Making {
     action: "create the store",
     naming: "give its name to the new store",
     waits: true,
-    takes_empty_files: true,
+    empty: EmptyFile::IsFilled,
+    leaves_deltas: false,
 };
 
-/// A copy of a store, or a delta.
+/// A copy of a store.
 pub(crate) const COPY: Making = Making {
     suffix: "-part",
     action: "make",
     naming: "give its name to",
     waits: false,
-    takes_empty_files: false,
+    empty: EmptyFile::IsReplaced,
+    leaves_deltas: false,
+};
+
+/// A delta.
+pub(crate) const DELTA: Making = Making {
+    leaves_deltas: true,
+    ..COPY
 };
 
 /// How often a file may be taken for a leftover before it is locked, until the creator waits.
 const MOST_REMOVALS: usize = 100;
-
-/// The sequence of the superblock that a store begins with.
-pub(crate) const FIRST_SEQUENCE: u64 = 1;
 
 /// A file under a temporary name, removed unless it is published. Or an empty file that becomes a store in its place, with
 /// its owner, its mode and whatever locks other programs have on it; then it is emptied again unless it is finished.
@@ -71,6 +87,8 @@ pub(crate) struct AtomicFile {
     gate: Option<OpenCloseLock>,
     making: Making,
     is_in_place: bool,
+    /// The lock of the empty file that it is to replace.
+    replaced: Option<OpenCloseLock>,
 }
 
 /// What came of an attempt to begin a file.
@@ -82,49 +100,99 @@ enum Attempt {
     Again,
 }
 
+/// An empty file that has the name of the new one, locked against everybody who would open or fill it.
+struct Empty {
+    place: Place,
+    gate: OpenCloseLock,
+    file: Arc<dyn StorageFile>,
+}
+
+impl Empty {
+    fn take(options: &Options, path: &Path, making: Making) -> Result<Self> {
+        let place = Place::of_existing(path)?;
+        refuse_closed_folder(&place)?;
+        let options = options.within(&place);
+        let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
+        let locks = gate.locks(&place, Intention::Write)?;
+        let failed = |error| Error::io(making.action, &place, error);
+        let file = options.storage.open(&place, true).map_err(failed)?;
+        // Another process may have made it a store just before.
+        if !is_unfinished(&*file).map_err(failed)? {
+            return Err(Error::AlreadyExists {
+                path: path.to_owned(),
+            });
+        }
+        if gate.state.links > 1 {
+            return Err(Error::ManyNames {
+                path: place.to_path_buf(),
+                names: gate.state.links,
+            });
+        }
+        if locks.others()? != Others::None {
+            return Err(locked(&place));
+        }
+        refuse_emptied(&place)?;
+        Ok(Self { place, gate, file })
+    }
+}
+
 impl AtomicFile {
-    /// Begins a file to be named `path`, which must not exist, with the owner and the mode of the file it is derived
-    /// from. A store may take the place of an empty file.
+    /// Begins a file to be named `path`, which must not exist or be an empty file, with the owner and the mode of the file
+    /// it is derived from, or of the empty file.
     pub(crate) fn begin(
         options: &Options,
         path: &Path,
         making: Making,
         owner: Option<Owner>,
     ) -> Result<Self> {
-        if making.takes_empty_files && is_unfinished_file(options, path)? {
-            return Self::begin_in_place(options, path, making);
-        }
-        let place = Place::of_new(path)?.with_owner(owner)?;
+        let empty = match is_unfinished_file(options, path)? {
+            true => Some(Empty::take(options, path, making)?),
+            false => None,
+        };
+        let (place, owner, replaced) = match empty {
+            Some(empty) if making.empty == EmptyFile::IsFilled => {
+                return Self::begin_in_place(options, empty, making);
+            }
+            Some(empty) => (empty.place, Some(empty.gate.state.owner), Some(empty.gate)),
+            None => (Place::of_new(path)?, owner, None),
+        };
+        let place = place.with_owner(owner)?;
         let options = options.within(&place);
+        let is_free = || match &replaced {
+            Some(_) => Ok(()),
+            None => refuse_existing(&options, path),
+        };
         let mut begun = None;
         let patience = match making.waits {
             true => options.timeout,
             false => Duration::ZERO,
         };
         wait_until(patience, || {
-            begun = Self::begin_now(&options, &place, path, making)?;
+            begun = Self::begin_now(&options, &place, (path, &is_free), making)?;
             if begun.is_some() {
                 // Another process may have given the name to its file just before. From here on, none can.
-                refuse_existing(&options, path)?;
+                is_free()?;
             }
             Ok::<_, Error>(begun.is_some())
         })?;
-        begun.ok_or_else(|| Error::Busy {
+        let mut begun = begun.ok_or_else(|| Error::Busy {
             path: place.beside(making.suffix),
             what: "another process that creates the same file",
             process: None,
-        })
+        })?;
+        begun.replaced = replaced;
+        Ok(begun)
     }
 
     /// Creates the temporary file; returns `None` if another process is creating the same file.
     fn begin_now(
         options: &Options,
         place: &Place,
-        path: &Path,
+        (path, is_free): (&Path, &impl Fn() -> Result<()>),
         making: Making,
     ) -> Result<Option<Self>> {
         for _ in 0..MOST_REMOVALS {
-            refuse_existing(options, path)?;
+            is_free()?;
             refuse_closed_folder(path)?;
             match Self::try_begin(options, place, making)? {
                 Attempt::Begun(file) => return Ok(Some(*file)),
@@ -169,45 +237,26 @@ impl AtomicFile {
             temporary,
             making,
             is_in_place: false,
+            replaced: None,
         };
         draft.mark_as_begun()?;
         Ok(Attempt::Begun(Box::new(draft)))
     }
 
     /// Begins a store in an empty file.
-    fn begin_in_place(options: &Options, path: &Path, making: Making) -> Result<Self> {
-        let place = Place::of_existing(path)?;
-        refuse_closed_folder(&place)?;
-        let options = options.within(&place);
-        let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
-        let locks = gate.locks(&place, Intention::Write)?;
-        let failed = |error| Error::io(making.action, &place, error);
-        let file = options.storage.open(&place, true).map_err(failed)?;
-        // Another process may have made it a store just before.
-        if !is_unfinished(&*file).map_err(failed)? {
-            return Err(Error::AlreadyExists {
-                path: path.to_owned(),
-            });
-        }
-        if gate.state.links > 1 {
-            return Err(Error::ManyNames {
-                path: place.to_path_buf(),
-                names: gate.state.links,
-            });
-        }
-        if locks.others()? != Others::None {
-            return Err(locked(&place));
-        }
-        refuse_emptied(&place)?;
-        let length = file.length().map_err(failed)?;
+    fn begin_in_place(options: &Options, empty: Empty, making: Making) -> Result<Self> {
+        let Empty { place, gate, file } = empty;
+        let length = file.length();
+        let length = length.map_err(|error| Error::io(making.action, &place, error))?;
         let draft = Self {
             temporary: place.to_path_buf(),
-            storage: Arc::clone(&options.storage),
+            storage: options.within(&place).storage,
             place,
             file,
             gate: Some(gate),
             making,
             is_in_place: true,
+            replaced: None,
         };
         if length > 0 {
             draft.undo();
@@ -253,8 +302,13 @@ impl AtomicFile {
     /// Makes the file durable and gives it its name, unless something has that name by now.
     pub(crate) fn publish(self) -> Result<()> {
         let (storage, place) = (Arc::clone(&self.storage), self.place.clone());
+        let file = Arc::clone(&self.file);
         let gate = self.name()?;
         let synced = sync_parent(&*storage, &place);
+        if synced.is_ok() && draft_mark::clear(&*file).is_ok_and(|was_set| was_set) {
+            // If the mark stays, the first to write to the store takes it away.
+            let _ = file.sync();
+        }
         drop(gate);
         synced.inspect_err(|_| {
             // After a reported failure, no file may remain.
@@ -269,7 +323,14 @@ impl AtomicFile {
         if self.is_in_place {
             return self.gate.take().ok_or(Error::Closed);
         }
-        match self.storage.publish(&self.temporary, &self.place) {
+        let published = match self.replaced.take() {
+            None => self.storage.publish(&self.temporary, &self.place),
+            Some(empty) => {
+                self.place.expect(&self.place, empty.state.id)?;
+                self.place.folder().rename(&self.temporary, &self.place)
+            }
+        };
+        match published {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
                 return Err(Error::AlreadyExists {
@@ -311,99 +372,6 @@ fn lock_draft(
     };
     let named = place.state_of(temporary)?;
     Ok(Some(gate).filter(|_| named.is_some_and(|named| named.id == state.id)))
-}
-
-/// What became of a file that had a temporary name.
-#[derive(Debug, PartialEq, Eq)]
-enum Leftover {
-    Gone,
-    /// Its creator lives.
-    IsMade,
-    /// Another file has the name by now.
-    Other,
-}
-
-/// Removes what a dead creator left.
-fn remove_leftover(
-    storage: &dyn Storage,
-    place: &Place,
-    temporary: &Path,
-    making: Making,
-) -> Result<Leftover> {
-    let failed = |error| Error::io("remove the leftovers of", temporary, error);
-    match place.folder().is_ours(temporary) {
-        Ok(true) => {}
-        Ok(false) => return Err(in_the_way(temporary)),
-        // Its creator has just given it its final name.
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Leftover::Gone),
-        Err(error) => return Err(failed(error)),
-    }
-    let (left, state) = match StoreLocks::open_other(place, temporary, Intention::Write) {
-        Err(Error::NotFound { .. }) => return Ok(Leftover::Gone),
-        opened => opened?,
-    };
-    let Some(_gate) = left.gate_of_draft()? else {
-        return Ok(Leftover::IsMade);
-    };
-    if place
-        .state_of(temporary)?
-        .is_none_or(|found| found.id != state.id)
-    {
-        return Ok(Leftover::Other);
-    }
-    if making.takes_empty_files && has_history(storage, temporary) {
-        return Err(in_the_way(temporary));
-    }
-    storage.remove(temporary).map_err(failed)?;
-    Ok(Leftover::Gone)
-}
-
-fn in_the_way(path: &Path) -> Error {
-    Error::InTheWay {
-        path: path.to_owned(),
-    }
-}
-
-/// Returns whether a file is a store that was used: no draft, but one that somebody named so.
-fn has_history(storage: &dyn Storage, path: &Path) -> bool {
-    let meta = storage.open(path, false).map_err(|_| Error::Closed);
-    let meta = meta.and_then(|file| read_meta_of(&*file, path));
-    meta.is_ok_and(|meta| meta.superblock.sequence > FIRST_SEQUENCE)
-}
-
-/// Removes drafts beside a store that a creator left which lost the race for its name and was killed at that moment. It has
-/// not written anything to them: what is more than begun is left for the next creator to judge.
-pub(crate) fn remove_abandoned_drafts(place: &Place) {
-    for making in [STORE, COPY] {
-        // Nothing depends on it.
-        let _ = remove_abandoned(place, &place.beside(making.suffix));
-    }
-}
-
-fn remove_abandoned(place: &Place, path: &Path) -> Result<()> {
-    if place.state_of(path)?.is_none() {
-        return Ok(());
-    }
-    let (left, state) = StoreLocks::open_other(place, path, Intention::Write)?;
-    let Some(_gate) = left.gate_of_draft()? else {
-        return Ok(());
-    };
-    let failed = |error| Error::io("remove the leftovers of", path, error);
-    let Some(disk) = disk().within(place.folder()) else {
-        return Ok(());
-    };
-    let is_begun = disk.open(path, false);
-    let is_begun = is_begun
-        .and_then(|file| is_unfinished(&*file))
-        .map_err(failed)?;
-    if is_begun
-        && place
-            .state_of(path)?
-            .is_some_and(|found| found.id == state.id)
-    {
-        place.folder().remove(path).map_err(failed)?;
-    }
-    Ok(())
 }
 
 /// Refuses a path in a directory in which this process may create nothing. The system's own error would name the file.

@@ -4,6 +4,7 @@
 
 pub(crate) mod atomic_file;
 pub(crate) mod file_watch;
+pub(crate) mod leftovers;
 pub(crate) mod meta;
 pub(crate) mod page_scan;
 pub(crate) mod section_check;

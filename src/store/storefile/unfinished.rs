@@ -35,7 +35,8 @@ pub(crate) fn is_unfinished_at(options: &Options, path: &Path) -> io::Result<boo
     if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return Ok(false);
     }
-    is_unfinished(&*options.storage.open(path, false)?)
+    // The storage may follow no link.
+    is_unfinished(&*options.storage.open(&path.canonicalize()?, false)?)
 }
 
 /// Opens a file and checks header and superblocks. Says so if the file is no store yet.

@@ -7,6 +7,7 @@ use std::sync::Barrier;
 use everseen::storage::HeldByte;
 use everseen::{Error, Merge, Options};
 
+use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, keys, names, place, small};
 
 /// The byte of the lock on opening and closing.
@@ -86,6 +87,106 @@ fn nothing_else_of_that_name_is_removed() {
     }
     let kept = options().open(&new).unwrap();
     assert_eq!(held(&kept, &keys(0..100)), 100);
+}
+
+/// Whoever makes a file beside it may need its name: it is a store all the same, with keys or without.
+#[test]
+fn a_store_is_no_draft_whatever_its_name() {
+    for suffix in ["-new", "-part"] {
+        for has_keys in [false, true] {
+            let (folder, path) = place();
+            let kept = beside(&path, suffix);
+            let store = options().create(&kept).unwrap();
+            if has_keys {
+                store.insert_batch(&keys(0..100)).unwrap();
+            }
+            store.close().unwrap();
+            // A copy as well: it was never opened, and has the mark of a copy.
+            let copied = folder.path().join("copied");
+            options().open(&kept).unwrap().snapshot(&copied).unwrap();
+            for file in [&kept, &copied] {
+                if file == &copied {
+                    fs::rename(&copied, &kept).unwrap();
+                }
+                let before = fs::read(&kept).unwrap();
+                let outcome = match suffix {
+                    "-new" => options().create(&path).map(drop),
+                    _ => {
+                        let other = options().create(folder.path().join("other")).unwrap();
+                        let outcome = other.snapshot(&path).map(drop);
+                        drop(other);
+                        fs::remove_file(folder.path().join("other")).unwrap();
+                        outcome
+                    }
+                };
+                match outcome {
+                    Err(Error::InTheWay { path }) => assert_eq!(path, kept),
+                    other => panic!("{suffix} {has_keys}: {other:?}"),
+                }
+                assert!(fs::read(&kept).unwrap() == before && !path.exists());
+            }
+            let kept = options().open(&kept).unwrap();
+            assert_eq!(held(&kept, &keys(0..100)), if has_keys { 100 } else { 0 });
+        }
+    }
+}
+
+/// The last moment before a draft gets its name: all of it is there.
+#[test]
+fn a_whole_draft_of_a_creator_that_died_is_made_again() {
+    let (folder, path) = place();
+    let other = options().create(folder.path().join("other")).unwrap();
+    other.insert_batch(&keys(0..100)).unwrap();
+    let previous = folder.path().join("previous");
+    other.snapshot(&previous).unwrap();
+    other.insert_batch(&keys(100..200)).unwrap();
+    type Make<'a> = &'a dyn Fn(&Path, Options) -> everseen::Result<()>;
+    let create: Make = &|path, options| options.create(path)?.close().map(drop);
+    let union: Make = &|path, options| {
+        let merge = Merge::new().options(&options);
+        merge.union(path, &[&previous]).map(drop)
+    };
+    let through = |options: Options| options.open(folder.path().join("other"));
+    let copy: Make = &|path, options| through(options)?.snapshot(path).map(drop);
+    let delta: Make = &|path, options| through(options)?.snapshot_since(path, &previous).map(drop);
+    other.close().unwrap();
+    for (suffix, make) in [
+        ("-new", create),
+        ("-new", union),
+        ("-part", copy),
+        ("-part", delta),
+    ] {
+        let storage = FaultStorage::without_syncs();
+        make(&path, options().storage(storage.shared())).unwrap();
+        let calls = storage.events();
+        let published = calls
+            .iter()
+            .position(|event| event.call == Call::Publish)
+            .unwrap();
+        fs::remove_file(&path).unwrap();
+        // It can't publish it, nor remove it.
+        let storage = FaultStorage::without_syncs();
+        storage.arm(Rule::from(
+            published as u64 + 1,
+            Fault::Fails(Failure::Broken),
+        ));
+        make(&path, options().storage(storage.shared())).unwrap_err();
+        let left = beside(&path, suffix);
+        assert!(left.exists() && !path.exists(), "{suffix}");
+        make(&path, options()).unwrap();
+        assert!(path.exists() && !left.exists(), "{suffix}");
+        if let Ok(store) = options().open_read_only(&path) {
+            assert!(store.verify().unwrap().is_ok());
+        }
+        // It has its name now, so it is no draft under another.
+        if suffix == "-new" {
+            fs::rename(&path, &left).unwrap();
+            let refused = make(&path, options()).unwrap_err();
+            assert!(matches!(refused, Error::InTheWay { .. }), "{refused:?}");
+            fs::rename(&left, &path).unwrap();
+        }
+        fs::remove_file(&path).unwrap();
+    }
 }
 
 /// Creators exclude each other by the file that they make, so another program may lock the folder, as `flock` does.

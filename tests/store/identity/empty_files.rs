@@ -206,3 +206,104 @@ fn two_creators_make_one_store_of_it() {
         assert_eq!(identity(&path), before);
     }
 }
+
+/// As `mktemp` makes it. It is empty until the copy is whole, whose mode is the empty file's.
+#[test]
+fn a_copy_and_a_delta_take_the_place_of_an_empty_file() {
+    let (folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    let link = folder.path().join("link");
+    std::os::unix::fs::symlink("target", &link).unwrap();
+    make_empty(&folder.path().join("target"));
+    make_empty(&folder.path().join("copy"));
+    for dest in [folder.path().join("copy"), link.clone()] {
+        store
+            .snapshot_watched(&dest, |_| {
+                assert_eq!(fs::metadata(&dest).unwrap().len(), 0);
+                std::ops::ControlFlow::Continue(())
+            })
+            .unwrap();
+        assert_eq!(identity(&dest).1, 0o640);
+        let copy = options().open_read_only(&dest).unwrap();
+        assert_eq!(held(&copy, &keys(0..100)), 100);
+    }
+    assert!(link.is_symlink());
+    store.insert_batch(&keys(100..200)).unwrap();
+    let delta = folder.path().join("delta");
+    make_empty(&delta);
+    let copy = folder.path().join("copy");
+    store.snapshot_since(&delta, &copy).unwrap();
+    options().apply(&delta, &copy).unwrap();
+    let copy = options().open_read_only(&copy).unwrap();
+    assert_eq!(held(&copy, &keys(0..200)), 200);
+    assert_eq!(
+        names(&path),
+        ["copy", "delta", "link", "store", "store-log.3", "target"]
+    );
+}
+
+/// Whichever call fails, the file stays empty, or the copy is there.
+#[test]
+fn an_empty_file_whose_copy_fails_stays_empty() {
+    let copied_by = |storage: &FaultStorage, path: &Path| {
+        let options = options().storage(storage.shared());
+        let store = options.open_read_only(path)?;
+        store.snapshot(beside(path, "-copy"))
+    };
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    store.insert_batch(&keys(0..100)).unwrap();
+    store.close().unwrap();
+    let copy = beside(&path, "-copy");
+    for nth in 1.. {
+        make_empty(&copy);
+        let storage = FaultStorage::new();
+        storage.arm(Rule::nth(nth, Fault::Fails(Failure::Broken)));
+        let outcome = copied_by(&storage, &path);
+        let is_over = storage.events().len() < nth as usize;
+        match outcome {
+            Err(_) if copy.exists() => assert_eq!(fs::metadata(&copy).unwrap().len(), 0, "{nth}"),
+            // A sync of the folder failed.
+            Err(_) => {}
+            Ok(_) => assert_eq!(
+                held(&options().open_read_only(&copy).unwrap(), &keys(0..100)),
+                100
+            ),
+        }
+        let _ = fs::remove_file(&copy);
+        if is_over {
+            break;
+        }
+        assert!(nth < 1000);
+    }
+}
+
+/// It may be a store's that something has cut to nothing, or another process's.
+#[test]
+fn a_copy_takes_no_empty_file_that_is_in_use() {
+    let (_folder, path) = place();
+    let store = options().create(&path).unwrap();
+    let copy = beside(&path, "-copy");
+    make_empty(&copy);
+    fs::hard_link(&copy, beside(&path, "-other")).unwrap();
+    let refused = store.snapshot(&copy).unwrap_err();
+    assert!(
+        matches!(refused, Error::ManyNames { names: 2, .. }),
+        "{refused:?}"
+    );
+    fs::remove_file(beside(&path, "-other")).unwrap();
+    let log = log_of(&copy, 7);
+    fs::write(&log, b"EVERSLOG").unwrap();
+    let refused = store.snapshot(&copy).unwrap_err();
+    assert!(matches!(refused, Error::Emptied { .. }), "{refused:?}");
+    fs::remove_file(&log).unwrap();
+    let full = beside(&path, "-full");
+    fs::write(&full, b"x").unwrap();
+    let refused = store.snapshot(&full).unwrap_err();
+    assert!(
+        matches!(refused, Error::AlreadyExists { .. }),
+        "{refused:?}"
+    );
+    store.snapshot(&copy).unwrap();
+}

@@ -71,7 +71,11 @@ fn two_that_make_the_same_file_are_kept_apart() {
     assert!(matches!(refused, Error::Busy { .. }), "{refused:?}");
     // What a killed one left is made anew.
     fs::remove_file(&copy).unwrap();
-    fs::write(beside(&copy, "-part"), b"EVERSEEN and half").unwrap();
+    fs::write(
+        beside(&copy, "-part"),
+        [&b"EVERSEEN"[..], &[0; 5000]].concat(),
+    )
+    .unwrap();
     store.snapshot(&copy).unwrap();
     assert!(!beside(&copy, "-part").exists());
 }
