@@ -1,18 +1,18 @@
 //! The errors of this crate. Each says what was expected, what was found, and what to do next.
 
+mod of_system;
 mod wording;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::wording::{difference, holder, kinds_for, relation, rounded_up, shown};
+use self::wording::{difference, holder, kinds_for, raise, relation, rounded_up, shown};
 use crate::escaped::Escaped;
 use crate::file::{DeltaError, FormatError};
 use crate::log::LogError;
 use crate::page::Kind;
 use crate::sizing::SizingError;
-use crate::sys::{NotAFile, NotOurs};
 
 /// The action of [`Error::NotCounting`] that two kinds of store support.
 pub(crate) const REMOVE_KEYS: &str = "remove keys";
@@ -197,6 +197,18 @@ pub enum Error {
         path: PathBuf,
         /// The size it was to have, in bytes.
         bytes: u64,
+    },
+
+    /// The system gives this process no more memory, most likely because its address space is limited (`ulimit -v`,
+    /// `RLIMIT_AS`). Maps of files count: that of the store and those of its buffers.
+    #[error("could not {action} {path}: out of memory{limit}", path = shown(path), limit = raise(*limit))]
+    OutOfMemory {
+        /// The action that failed.
+        action: &'static str,
+        /// The file it acted on.
+        path: PathBuf,
+        /// The limit on this process's address space, in bytes, if there is one.
+        limit: Option<u64>,
     },
 
     /// Any other failure of the operating system.
@@ -444,40 +456,4 @@ pub enum Error {
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
-}
-
-impl Error {
-    /// Maps an operating-system error to the variants that a caller may want to act on.
-    pub(crate) fn io(action: &'static str, path: &Path, source: io::Error) -> Self {
-        let path = path.to_owned();
-        match source.get_ref() {
-            Some(inner) if inner.is::<NotAFile>() => return Error::NotAFile { path },
-            Some(inner) if inner.is::<NotOurs>() => return Error::InTheWay { path },
-            _ => {}
-        }
-        match source.kind() {
-            io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-                Error::NoSpace { action, path }
-            }
-            io::ErrorKind::PermissionDenied => Error::PermissionDenied { action, path },
-            io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnlyDisk { action, path },
-            io::ErrorKind::InvalidFilename => Error::NameTooLong { action, path },
-            io::ErrorKind::IsADirectory => Error::IsFolder { path },
-            _ => Error::Io {
-                action,
-                path,
-                source,
-            },
-        }
-    }
-
-    /// Wraps a failed sync. Whatever the reason, even a full disk, what is durable is unknown from then on. So this
-    /// never returns one of the variants that allow a retry.
-    pub(crate) fn sync(action: &'static str, path: &Path, source: io::Error) -> Self {
-        Error::Io {
-            action,
-            path: path.to_owned(),
-            source,
-        }
-    }
 }

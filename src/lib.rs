@@ -66,6 +66,8 @@
 //! - It changes no signal's handling. Where the size of files is limited (`RLIMIT_FSIZE`, `ulimit -f`), a process that
 //!   doesn't ignore `SIGXFSZ` is killed by a write that would exceed the limit, at which nothing acknowledged is lost; one
 //!   that does gets an [`Error::Io`]. The command and Python ignore it.
+//! - Where the address space is limited (`RLIMIT_AS`, `ulimit -v`), it takes less of it, and what does not fit is an
+//!   [`Error::OutOfMemory`]. But small allocations can't fail: a process that has nothing left is ended by its allocator.
 //!
 //! `FORMAT.md` describes the bytes, `docs/design.md` gives the reasons.
 #![deny(missing_docs)]

@@ -11,6 +11,7 @@ use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::output::format::many;
 use crate::process::handle::links;
+use crate::process::memory;
 
 /// The bytes by which a store is known; a shorter file may be anything.
 const MAGIC_BYTES: u64 = 8;
@@ -449,6 +450,7 @@ fn plain(source: &io::Error) -> String {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "no space left on the disk; make room and try again"
         }
+        ErrorKind::OutOfMemory => return memory::advice(),
         ErrorKind::IsADirectory => "is a folder; name a file",
         ErrorKind::NotADirectory => "no such file, since part of its path is not a folder",
         _ => return source.to_string(),

@@ -27,7 +27,7 @@ use commands::{
     remove, repair, snapshot, verify,
 };
 use error::CliError;
-use process::signals;
+use process::{memory, signals};
 
 /// Have I ever seen this line?
 ///
@@ -88,6 +88,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    memory::prepare();
     if std::env::args_os().len() <= 1 {
         output::tell_lines(FIRST_STEPS);
         return ExitCode::from(2);

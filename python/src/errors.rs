@@ -93,6 +93,7 @@ fn path(error: &Error) -> Option<&Path> {
         | Error::NameTooLong { path, .. }
         | Error::NoSpace { path, .. }
         | Error::NoRoomForBuffer { path, .. }
+        | Error::OutOfMemory { path, .. }
         | Error::Io { path, .. }
         | Error::Locked { path }
         | Error::OtherLayout { path, .. }

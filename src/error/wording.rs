@@ -58,6 +58,18 @@ pub(super) fn difference(field: &str, got: &str, expected: &str) -> String {
     }
 }
 
+/// Says what to do where memory ran out.
+pub(super) fn raise(limit: Option<u64>) -> String {
+    let less = "grant less for buffers with `--buffer` (`Options::buffer`)";
+    match limit {
+        Some(bytes) => format!(
+            ", since this process may map no more than {} KiB (`ulimit -v`); raise that limit, or {less}",
+            bytes / 1024
+        ),
+        None => format!("; end other programs, or {less}"),
+    }
+}
+
 pub(super) fn holder(process: Option<u64>) -> String {
     process.map_or(String::new(), |process| format!(" (process {process})"))
 }

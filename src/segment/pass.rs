@@ -15,7 +15,7 @@ use crate::page::space::Space;
 use crate::sys::cpu::dispatch::Baseline;
 
 /// Changes that are asked for at once, about: 8 MiB of them.
-const CHANGES_AT_ONCE: u64 = 1 << 20;
+pub(crate) const CHANGES_AT_ONCE: u64 = 1 << 20;
 
 /// Where a pass gets what it merges, and what becomes of the result.
 pub(crate) trait PassIo {
@@ -58,6 +58,11 @@ pub(crate) trait PassIo {
     /// Returns how many pages a segment is to have, about.
     fn target_pages(&self) -> usize {
         TARGET_PAGES
+    }
+
+    /// Returns how many changes to ask for at once, about.
+    fn changes_at_once(&self) -> u64 {
+        CHANGES_AT_ONCE
     }
 
     /// Returns the error of a segment that is not what was written.
@@ -149,7 +154,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
     /// Makes the first segments of a store.
     fn fill(&mut self) -> Result<(), I::Error> {
         let count = self.space.count();
-        let parts = self.expected.div_ceil(CHANGES_AT_ONCE).clamp(1, count);
+        let at_once = self.io.changes_at_once();
+        let parts = self.expected.div_ceil(at_once).clamp(1, count);
         let mut begin = 0;
         for part in 1..=parts {
             let end = (u128::from(count) * u128::from(part) / u128::from(parts)) as u64;
@@ -171,7 +177,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
         let segment = self.old[index];
         let own = range(self.old, index, self.space);
         let share = (own.end - own.start) as f64 / self.space.count() as f64;
-        let parts = (self.expected as f64 * share / CHANGES_AT_ONCE as f64).ceil() as usize;
+        let at_once = self.io.changes_at_once() as f64;
+        let parts = (self.expected as f64 * share / at_once).ceil() as usize;
         if parts <= 1 {
             self.load_changes(own.clone())?;
             if self.is_idle() && !self.io.reads_all() {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
 
+use super::AddressSpace;
 use super::disk::{allocate, keeps_it_whatever_is_copied};
 
 /// Writes bytes into the room that a file has reserved.
@@ -36,6 +37,9 @@ struct Maps {
 
 /// Minimum number of bytes to map at once, if the file has that many.
 const LEAST: u64 = 64 << 20;
+
+/// Where the address space is limited, a map takes at most what is left, divided by this.
+const APPENDED_SHARE: u64 = 16;
 
 /// Distance in bytes from the record being stored to the line being prefetched.
 const AHEAD: usize = 256;
@@ -99,6 +103,10 @@ impl Appending {
         // permanently.
         let length = length.min(end.saturating_mul(2).max(LEAST));
         let bytes = usize::try_from(length).ok()?;
+        // The room in the address space serves other maps better.
+        if AddressSpace::of_process().is_some_and(|space| length > space.left() / APPENDED_SHARE) {
+            return None;
+        }
         // Reserve it again: a file that has only the length has holes.
         let is_reserved = length >= end
             && keeps_it_whatever_is_copied(file)

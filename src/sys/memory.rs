@@ -3,11 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use super::AddressSpace;
+
 /// The memory of this process, in bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Memory {
-    /// The most that it may ever have: physical memory, or the least limit of its control groups and of those above
-    /// them.
+    /// The most that it may ever have: physical memory, or the least limit of its control groups, of those above them,
+    /// and of its address space.
     pub(crate) total: u64,
     /// What it could have now without pushing anything out.
     pub(crate) available: u64,
@@ -69,6 +71,10 @@ impl Memory {
             if group.names.counts_dirty {
                 found.background = found.background.min(part(available));
             }
+        }
+        if let Some(space) = AddressSpace::read(read) {
+            found.total = found.total.min(space.limit);
+            found.available = found.available.min(space.left());
         }
         Some(found)
     }
@@ -157,7 +163,7 @@ impl Group {
 }
 
 /// Returns the number that follows a name at the beginning of a line.
-fn value_of(text: &str, name: &str) -> Option<u64> {
+pub(super) fn value_of(text: &str, name: &str) -> Option<u64> {
     let mut lines = text.lines().map(str::split_whitespace);
     lines.find_map(|mut words| (words.next()? == name).then(|| words.next()?.parse().ok())?)
 }
@@ -261,6 +267,21 @@ mod tests {
             assert_eq!((found.total, found.available), (100 * MIB, 80 * MIB));
             assert_eq!(found.background, 80 * MIB / 100 * 10);
         }
+    }
+
+    #[test]
+    fn a_limit_of_the_address_space_counts_with_what_is_mapped() {
+        let found = memory(&[
+            ("/proc/meminfo", MEMINFO),
+            (
+                "/proc/self/limits",
+                "Max address space  83886080  unlimited  bytes\n",
+            ),
+            ("/proc/self/status", "VmSize:\t   20480 kB\n"),
+        ]);
+        let found = found.unwrap();
+        assert_eq!((found.total, found.available), (80 * MIB, 60 * MIB));
+        assert_eq!(found.background, 8 * GIB / 100 * 10);
     }
 
     #[cfg(target_os = "linux")]

@@ -2,6 +2,7 @@
 //! `unsafe`.
 
 mod access;
+mod address_space;
 mod append_map;
 mod clofork;
 mod copy;
@@ -23,6 +24,7 @@ pub mod storage;
 pub(crate) mod sync;
 
 pub(crate) use access::expect_to_make_in;
+pub(crate) use address_space::AddressSpace;
 pub(crate) use cpu::highway::Pairs;
 pub(crate) use cpu::prefetch::{prefetch, prefetch_all};
 pub(crate) use disk::Disk;

@@ -14,6 +14,7 @@ use everseen::{Precheck, Store};
 use crate::error::CliError;
 use crate::input::record_blocks::Block;
 use crate::input::urls::Strays;
+use crate::process::memory;
 
 /// How often a thread that waits for a block looks whether it is to end.
 const ENDING_PAUSE: Duration = Duration::from_millis(20);
@@ -75,6 +76,9 @@ impl Feed {
         store: &'scope Store,
         how: PrecheckFor,
     ) -> Result<Self, CliError> {
+        if memory::is_tight() {
+            return Ok(self);
+        }
         let (passed, feed_events) = channel();
         let is_ended = Arc::new(AtomicBool::new(false));
         let end = End(Arc::clone(&is_ended));

@@ -32,7 +32,7 @@ use crate::options::units as size;
 use crate::output::format as human;
 use crate::output::tell;
 use crate::process::shared_stream::SharedStream;
-use crate::process::{handle, pipe, side_files};
+use crate::process::{handle, memory, pipe, side_files};
 
 /// Maximum number of blocks between the reading thread and the working one, which bounds the memory.
 const BLOCKS: usize = 4;
@@ -241,6 +241,7 @@ impl Input {
     pub fn start(self, hasher: KeyHasher) -> Result<Feed, CliError> {
         let (events, feed_events) = channel();
         let (feed_free, free) = channel();
+        memory::expect_thread().map_err(thread_failed)?;
         let keying = Keying::new(hasher, self.reading, self.longest);
         for _ in 1..BLOCKS {
             // Can't fail: the receiver is alive above. The reader starts with one additional block.
@@ -323,6 +324,12 @@ fn unreadable(name: &str, format: Option<Format>, source: io::Error) -> CliError
     match format {
         Some(format) if source.raw_os_error().is_none() => match source.kind() {
             ErrorKind::UnexpectedEof => CliError::CutShort { name, format },
+            ErrorKind::OutOfMemory => CliError::Input { name, source },
+            // The decoder's own words, which have no kind.
+            _ if source.to_string().contains("not enough memory") => CliError::Input {
+                name,
+                source: ErrorKind::OutOfMemory.into(),
+            },
             _ => CliError::NotDecompressed {
                 name,
                 format,

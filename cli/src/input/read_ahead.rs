@@ -9,6 +9,7 @@ use crate::error::CliError;
 use crate::input::feed::{Feed, Next};
 use crate::input::record_blocks::{BLOCK, Block};
 use crate::input::urls::Strays;
+use crate::process::memory;
 
 /// The approximate number of bytes read ahead.
 const MAX_READ_AHEAD: usize = 64 << 20;
@@ -32,7 +33,7 @@ impl Ahead {
             feed,
             spool: VecDeque::new(),
             held: 0,
-            most: MAX_READ_AHEAD,
+            most: memory::piece(MAX_READ_AHEAD),
             last: None,
             is_lent: false,
         }

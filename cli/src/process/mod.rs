@@ -3,6 +3,7 @@
 pub(crate) mod at_start;
 pub(crate) mod disk;
 pub(crate) mod handle;
+pub(crate) mod memory;
 pub(crate) mod openers;
 pub(crate) mod pipe;
 pub(crate) mod shared_stream;

@@ -138,6 +138,10 @@ class NoRoomForBufferError(EverseenError, OSError):
     bytes: int
 
 
+class OutOfMemoryError(EverseenError, MemoryError):
+    """The system gives this process no more memory, most likely because its address space is limited (`ulimit -v`)."""
+
+
 class IoError(EverseenError, OSError):
     """Any other failure of the operating system."""
 

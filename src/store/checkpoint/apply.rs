@@ -88,6 +88,8 @@ impl LogApplier<'_> {
         (mut found, cut): (LogSummary, Cut),
         occasion: Occasion,
     ) -> Result<Superblock> {
+        self.access
+            .expect_memory(self.access.options.chunk_pages())?;
         let file = self.access.file;
         let old = &meta.superblock;
         let log_keys = buffer.map_or_else(|| self.access.options.log_keys(), |_| 0);

@@ -12,6 +12,7 @@ use crate::store::engine::checkpoint_state::CheckpointState;
 use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::meta::Meta;
 use crate::store::storefile::store_file::StoreFile;
+use crate::sys::AddressSpace;
 
 /// How many threads may work on a checkpoint.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -76,6 +77,15 @@ pub(crate) struct PageAccess<'a> {
     pub(crate) shared: &'a Coordination,
     pub(crate) hints: &'a LookupHints,
     pub(crate) state: &'a CheckpointState,
+}
+
+impl PageAccess<'_> {
+    /// Refuses a checkpoint that reads at most this many pages at once if this process has no address space for it: most
+    /// of what it allocates can't fail, and would end the process.
+    pub(crate) fn expect_memory(self, pages: u64) -> Result<()> {
+        AddressSpace::expect(self.options.checkpoint_bytes(pages))
+            .map_err(|error| Error::io("write a checkpoint to", &self.file.place, error))
+    }
 }
 
 /// Writes chunks of a layer's pages.

@@ -62,6 +62,9 @@ impl<'a> FingerprintPass<'a> {
         let file = access.file;
         let binding = file.header.binding();
         let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
+        let extents = found.segments.iter().map(Segment::extent);
+        let largest = extents.map(|extent| extent.end - extent.start).max();
+        access.expect_memory(largest.unwrap_or(0))?;
         let mut superblock = meta.superblock.clone();
         let other = meta.other.as_ref();
         if other.is_none_or(|other| other.directory != Some(directory)) {
@@ -244,6 +247,7 @@ impl<'a> FingerprintPass<'a> {
             access: self.access,
             room: RoomShare::new(&self.room, pages_at_once),
             changes,
+            changes_at_once: self.access.options.changes_at_once(),
             generation: step.merge.generation,
             binding: self.binding,
             // Without the length, all of the file is taken for new.
@@ -318,6 +322,7 @@ struct SegmentIo<'a, 'p, 's> {
     access: PageAccess<'a>,
     room: RoomShare<'p>,
     changes: &'p mut ChangeStream<'s>,
+    changes_at_once: u64,
     generation: u64,
     binding: Binding,
     writer: AlignedWriter<'a>,
@@ -368,6 +373,10 @@ impl PassIo for SegmentIo<'_, '_, '_> {
 
     fn salvages(&self) -> bool {
         self.access.options.on_damage == OnDamage::NeverSeen
+    }
+
+    fn changes_at_once(&self) -> u64 {
+        self.changes_at_once
     }
 
     fn reads_all(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use crate::store::checkpoint::chunk_writer::Workers;
 use crate::store::config::options::Options;
+use crate::sys::AddressSpace;
 
 /// Why a checkpoint runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +17,7 @@ impl Occasion {
     /// Returns how many threads may work.
     pub(crate) fn workers(self, options: &Options) -> Workers {
         match self {
-            Occasion::Awaited if options.background => Workers::Two,
+            Occasion::Awaited if options.background && !AddressSpace::is_tight() => Workers::Two,
             Occasion::Awaited | Occasion::FullBuffer => Workers::One,
         }
     }

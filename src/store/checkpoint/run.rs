@@ -25,7 +25,7 @@ use crate::store::generation::log_files::LogFiles;
 use crate::store::prefetch::hints::LookupHints;
 use crate::store::storefile::store_file::StoreFile;
 use crate::store::view::ViewCell;
-use crate::sys::{RangeLock, wait_until};
+use crate::sys::{AddressSpace, RangeLock, wait_until};
 
 /// How long the last handle waits at closing for look-ups that are under way.
 const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
@@ -110,7 +110,9 @@ impl<'a> Checkpointer<'a> {
 
     /// Runs the checkpoint that is due: on its own thread, where callers that need it done find its failure, or here.
     pub(crate) fn start_checkpoint(&self) -> Result<()> {
+        // Without the memory for a stack, and for one more buffer, the caller waits.
         if self.options.background
+            && !AddressSpace::is_tight()
             && let Some(engine) = self.engine.upgrade()
         {
             let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());

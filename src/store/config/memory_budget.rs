@@ -2,10 +2,12 @@
 
 use crate::buffer::{bytes_for, limit_of};
 use crate::page::Kind;
+use crate::segment::pass::CHANGES_AT_ONCE;
+use crate::sizing::PAGE_BYTES;
 use crate::store::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_FIRST_BUFFER, Options};
 use crate::store::coordination::buffer_sizes::{BufferSizes, MOST_BUFFER};
 use crate::store::coordination::place::Place;
-use crate::sys::Memory;
+use crate::sys::{AddressSpace, Memory};
 
 /// A handle takes at most the process's memory divided by this by default.
 const MEMORY_SHARE: u64 = 8;
@@ -18,6 +20,19 @@ const BACKGROUND_SHARE: u64 = 2;
 const UNWRITTEN_PER_FILTER_BYTE: u64 = 2;
 /// And at most what is available at the time, divided by this.
 const AVAILABLE_SHARE: u64 = 4;
+/// Where the address space is limited, they take at most what is left beside a map of the store, divided by this. A
+/// checkpoint needs as much, and so does the map of a store that grows meanwhile.
+const MAPPED_SHARE: u64 = 8;
+/// And a merge takes at most what is left divided by this at once for its changes, unless there are fewer than this.
+const MERGED_SHARE: u64 = 32;
+const LEAST_CHANGES: u64 = 16 << 10;
+/// New segments then have at most the pages of what is left divided by this, but no fewer pages than this.
+const SEGMENT_SHARE: u64 = 64;
+const LEAST_SEGMENT: u64 = 64;
+/// A merge has this many new segments in memory: two that it has packed, in memory that grows by doubling, and copies.
+const PACKED_SEGMENTS: u64 = 6;
+/// What a checkpoint needs beside that.
+const CHECKPOINT_EXTRA: u64 = 2 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
 /// A filter of absent keys takes at most what the buffers of an exclusive handle may take, divided by this.
@@ -156,8 +171,15 @@ pub(crate) fn room_for(store: &Place, is_shared: bool) -> Option<u64> {
     is_shared.then(|| store.folder().room().unwrap_or(u64::MAX))
 }
 
+/// Returns how much this process may still map, if that is limited.
+fn left_to_map() -> Option<u64> {
+    AddressSpace::of_process().map(AddressSpace::left)
+}
+
 /// The memory for the keys of a sieve's window, unless the buffer is smaller, or more than four times as large.
 const DEFAULT_WINDOW: u64 = 64 << 20;
+/// Or at most what is left of a limited address space, divided by this.
+const WINDOW_SHARE: u64 = 16;
 
 impl Options {
     /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
@@ -176,6 +198,11 @@ impl Options {
             let disk = room.unwrap_or(u64::MAX) / DISK_SHARE;
             options.buffer = options.buffer.min(disk).max(LEAST_BUFFER);
         }
+        if let Some(left) = left_to_map() {
+            let pages = left / SEGMENT_SHARE / PAGE_BYTES;
+            let least = LEAST_SEGMENT.min(options.segment_pages);
+            options.segment_pages = pages.clamp(least, options.segment_pages);
+        }
         options
     }
 
@@ -184,7 +211,9 @@ impl Options {
         let mut options = self.clone();
         if !self.granted {
             let (least, most) = self.bounds();
-            options.buffer = file.clamp(least, most);
+            let mapped =
+                left_to_map().map_or(u64::MAX, |left| left.saturating_sub(file) / MAPPED_SHARE);
+            options.buffer = file.clamp(least, most).min(mapped).max(LEAST_BUFFER);
         }
         options
     }
@@ -218,12 +247,26 @@ impl Options {
     /// Returns the number of pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest
     /// is for the checkpoint's keys, and for a part of a large batch. Chunks of 8 MiB were no faster than those of 4.
     pub(crate) fn chunk_pages(&self) -> u64 {
-        (self.buffer / 16 / crate::sizing::PAGE_BYTES).clamp(1, 1024)
+        (self.buffer / 16 / PAGE_BYTES).clamp(1, 1024)
     }
 
     /// Returns the number of keys that a checkpoint holds in memory at a time.
     pub(crate) fn chunk_keys(&self) -> u64 {
         keys_of_chunk(self.buffer).min(1 << 18)
+    }
+
+    /// Returns how many fingerprints a merge changes at once, which take eight bytes each: fewer where the address space
+    /// is nearly used up.
+    pub(crate) fn changes_at_once(&self) -> u64 {
+        let bytes =
+            AddressSpace::of_process().map_or(u64::MAX, |space| space.left() / MERGED_SHARE);
+        (bytes / 8).clamp(LEAST_CHANGES, CHANGES_AT_ONCE)
+    }
+
+    /// Returns the address space that a checkpoint needs that reads at most this many pages at once, where that is limited.
+    pub(crate) fn checkpoint_bytes(&self, read: u64) -> u64 {
+        let pages = read + self.chunk_pages() + PACKED_SEGMENTS * self.segment_pages;
+        CHECKPOINT_EXTRA + pages * PAGE_BYTES + 4 * 8 * self.changes_at_once()
     }
 
     /// Returns the same for a checkpoint that empties a buffer of `table` bytes: more where buffers have grown.
@@ -247,14 +290,19 @@ impl Options {
     /// places and whether they were found.
     pub(crate) fn sweep_keys(&self) -> usize {
         let tables = 2 * self.buffer_bytes();
-        let checkpoint = self.chunk_pages() * crate::sizing::PAGE_BYTES + self.chunk_keys() * 8;
+        let checkpoint = self.chunk_pages() * PAGE_BYTES + self.chunk_keys() * 8;
         let room = self.buffer.saturating_sub(tables + checkpoint);
         ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
     }
 
     /// Returns the bytes for the keys of a sieve's window, in addition to these options' own.
     pub(crate) fn window_bytes(&self) -> u64 {
-        (self.buffer / 4).max(self.buffer.min(DEFAULT_WINDOW))
+        let usual = (self.buffer / 4).max(self.buffer.min(DEFAULT_WINDOW));
+        match left_to_map() {
+            // Growing, they are in memory twice, and their order takes memory too.
+            Some(left) => usual.min(left / WINDOW_SHARE),
+            None => usual,
+        }
     }
 }
 

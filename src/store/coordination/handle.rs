@@ -179,6 +179,7 @@ impl Handle {
         match outcome {
             Err(
                 error @ (Error::Io { .. }
+                | Error::OutOfMemory { .. }
                 | Error::Format { .. }
                 | Error::Log { .. }
                 | Error::SharedMemory { .. }

@@ -236,11 +236,10 @@ fn new_buffer(
 
 /// Returns whether disk or memory had no room for a buffer.
 pub(crate) fn lacks_room(error: &Error) -> bool {
-    match error {
-        Error::NoRoomForBuffer { .. } | Error::NoSpace { .. } => true,
-        Error::Io { source, .. } => source.kind() == io::ErrorKind::OutOfMemory,
-        _ => false,
-    }
+    matches!(
+        error,
+        Error::NoRoomForBuffer { .. } | Error::NoSpace { .. } | Error::OutOfMemory { .. }
+    )
 }
 
 /// Returns the error for a buffer of `bytes` bytes that could not be created.

@@ -1,5 +1,6 @@
 //! Reads and writes the directory of a store of fingerprints (FORMAT.md, "Segments").
 
+use std::io;
 use std::ops::Range;
 use std::path::Path;
 
@@ -74,7 +75,12 @@ pub(crate) fn read_segment(
     bytes: &mut Vec<u8>,
 ) -> Result<()> {
     let extent = segment.extent();
-    bytes.resize((extent.end - extent.start) as usize * PAGE_BYTES, 0);
+    let length = (extent.end - extent.start) as usize * PAGE_BYTES;
+    let more = length.saturating_sub(bytes.len());
+    bytes
+        .try_reserve_exact(more)
+        .map_err(|_| Error::io("read pages of", path, io::ErrorKind::OutOfMemory.into()))?;
+    bytes.resize(length, 0);
     read_exact_at(file, bytes, page_offset(extent.start))
         .map_err(|error| Error::io("read pages of", path, error))
 }

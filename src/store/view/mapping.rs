@@ -112,7 +112,10 @@ fn map_segments(
         None => {
             let length = file.length().map_err(failed)?.max(end);
             let whole = length - length % PAGE_BYTES as u64;
-            Arc::new(file.map(0, whole).map_err(failed)?)
+            let map = file.map(0, whole);
+            // With less address space, without the pages that later directories may have.
+            let map = map.or_else(|_| file.map(0, end));
+            Arc::new(map.map_err(failed)?)
         }
     };
     let held = held.map(Arc::as_ref);

@@ -2,6 +2,8 @@
 //! a typed error, never a panic; nothing acknowledged is lost; nothing is there that was never
 //! inserted; once there is room the same handle works on, unless a sync has failed.
 
+#[cfg(target_os = "linux")]
+mod address_space;
 mod aimed;
 mod every_call;
 mod others;

@@ -6,6 +6,7 @@ use std::iter;
 use memchr::memchr_iter;
 
 use crate::input::record_blocks::{BLOCK, Block};
+use crate::process::memory;
 
 #[cfg(test)]
 mod tests;
@@ -39,7 +40,7 @@ pub struct Splitter {
 
 impl Splitter {
     pub fn new(separator: u8, longest: usize) -> Self {
-        Self::with_sizes(separator, BLOCK, longest)
+        Self::with_sizes(separator, memory::piece(BLOCK), longest)
     }
 
     fn with_sizes(separator: u8, block_size: usize, longest: usize) -> Self {
@@ -177,6 +178,8 @@ impl Splitter {
         }
         let most = self.longest.saturating_add(1).max(self.block_size);
         let size = storage.len().saturating_mul(2).clamp(self.block_size, most);
+        // For a moment, both are in memory.
+        memory::expect(size)?;
         storage
             .try_reserve_exact(size - storage.len())
             .map_err(|_| io::Error::from(ErrorKind::OutOfMemory))?;
