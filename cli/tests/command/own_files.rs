@@ -5,6 +5,7 @@ use std::fs::{self, File};
 use std::io::Write;
 use std::process::Stdio;
 
+use crate::messages::expect_refusals;
 use crate::support::{Lab, feed, wait};
 
 /// Stores that fit each other, a delta, and lists.
@@ -23,17 +24,6 @@ fn lab() -> Lab {
     let store = fs::read(lab.path("tue.ever")).expect("a store");
     lab.write("part", &store[16_384..]);
     lab
-}
-
-/// What lies in the folder.
-fn files(lab: &Lab) -> Vec<(std::ffi::OsString, Option<Vec<u8>>)> {
-    let entries = fs::read_dir(lab.path(".")).expect("a folder");
-    let entries = entries.map(|entry| entry.expect("a file"));
-    let mut files: Vec<_> = entries
-        .map(|entry| (entry.file_name(), fs::read(entry.path()).ok()))
-        .collect();
-    files.sort();
-    files
 }
 
 /// Commands, and the one line that they say.
@@ -105,16 +95,7 @@ const TABLE: &[(&[&str], &str)] = &[
 #[test]
 fn inputs_and_outputs_are_refused_before_anything_is_made() {
     let lab = lab();
-    let before = files(&lab);
-    let folder = lab.path(".").canonicalize().expect("a folder");
-    for (args, expected) in TABLE {
-        let ran = lab.run(args);
-        let expected = expected.replace("HERE", &folder.display().to_string());
-        assert_eq!(ran.err, format!("everseen: {expected}\n"), "{args:?}");
-        assert_eq!(ran.code, Some(2), "{args:?}");
-        assert_eq!(ran.out, b"", "{args:?}");
-        assert!(files(&lab) == before, "{args:?}");
-    }
+    expect_refusals(&lab, TABLE);
     // A word is no store.
     let ran = lab.run(&["dedup", "-o", "text", "new.ever", "text"]);
     ran.expect_error("text: is also the output");

@@ -259,9 +259,35 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use tempfile::TempDir;
+
     use super::*;
     use crate::hash::HashedKey;
     use crate::{Options, Store};
+
+    const KEYS: u32 = 2000;
+
+    /// An empty store, in a folder of its own, and keys for it.
+    fn store_and_keys() -> (TempDir, Store, Vec<HashedKey>) {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(100_000).background(false);
+        let store = options.create(folder.path().join("store")).unwrap();
+        let keys = (0..KEYS).map(|number| store.hasher().key(&number.to_le_bytes()));
+        let keys = keys.collect();
+        (folder, store, keys)
+    }
+
+    fn rotate(store: &Store) {
+        let writer = Writer::of(&store.engine);
+        assert!(writer.lock().unwrap().seal_active(false).unwrap());
+    }
+
+    fn seen(verdicts: &[Verdict]) -> Vec<usize> {
+        let turns = 0..verdicts.len();
+        turns
+            .filter(|turn| verdicts[*turn] == Verdict::Seen)
+            .collect()
+    }
 
     fn claim(store: &Store, keys: &[HashedKey]) -> Vec<Verdict> {
         // Verdicts already in the vector do not belong to this call.
@@ -275,39 +301,25 @@ mod tests {
     /// After one rotation, a look follows for the range whose turn it is. A range before that may hold what came earlier.
     #[test]
     fn ranges_come_in_any_order_around_a_rotation() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options::new().capacity(100_000).background(false);
-        let store = options.create(folder.path().join("store")).unwrap();
-        let keys: Vec<_> = (0..2000_u32)
-            .map(|number| store.hasher().key(&number.to_le_bytes()))
-            .collect();
+        let (_folder, store, keys) = store_and_keys();
         let mut precheck = store.precheck(&keys).unwrap();
         for came in [7, 1007] {
             assert_eq!(claim(&store, &keys[came..=came]), [Verdict::New]);
         }
-        let writer = Writer::of(&store.engine);
-        assert!(writer.lock().unwrap().seal_active(false).unwrap());
+        rotate(&store);
         let mut verdicts = Vec::new();
         for range in [1000..2000, 0..1000] {
             store
                 .claim_prechecked(&keys, range, &mut precheck, &mut verdicts)
                 .unwrap();
         }
-        let seen: Vec<_> = (0..2000)
-            .filter(|turn| verdicts[*turn] == Verdict::Seen)
-            .collect();
-        assert_eq!(seen, [7, 1007]);
+        assert_eq!(seen(&verdicts), [7, 1007]);
     }
 
     /// What was selected after an answer is looked for where it may have come since that answer.
     #[test]
     fn keys_selected_around_a_rotation_are_looked_for_in_both_buffers() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options::new().capacity(100_000).background(false);
-        let store = options.create(folder.path().join("store")).unwrap();
-        let keys: Vec<_> = (0..2000_u32)
-            .map(|number| store.hasher().key(&number.to_le_bytes()))
-            .collect();
+        let (_folder, store, keys) = store_and_keys();
         let mut precheck = store.precheck_lookup(&keys).unwrap();
         let mut found = Vec::new();
         let mut ask = |precheck: &mut _, range| {
@@ -318,8 +330,7 @@ mod tests {
         };
         ask(&mut precheck, 0..1000);
         assert_eq!(claim(&store, &keys[7..8]), [Verdict::New]);
-        let writer = Writer::of(&store.engine);
-        assert!(writer.lock().unwrap().seal_active(false).unwrap());
+        rotate(&store);
         ask(&mut precheck, 1000..2000);
         let places: Vec<_> = (0..2000).collect();
         let mut selected = precheck.select(&places);
@@ -327,10 +338,7 @@ mod tests {
         store
             .claim_prechecked(&keys, 0..2000, &mut selected, &mut verdicts)
             .unwrap();
-        let seen: Vec<_> = (0..2000)
-            .filter(|turn| verdicts[*turn] == Verdict::Seen)
-            .collect();
-        assert_eq!(seen, [7]);
+        assert_eq!(seen(&verdicts), [7]);
     }
 
     #[test]

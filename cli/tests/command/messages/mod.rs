@@ -5,6 +5,7 @@ mod failing;
 mod logs;
 mod refused;
 
+use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::symlink;
 
@@ -54,5 +55,29 @@ impl Message for Ran {
     fn expect_message(&self, expected: &str) {
         assert_eq!(self.err, format!("everseen: {expected}\n"));
         assert_eq!(self.code, Some(2));
+    }
+}
+
+/// What lies in the folder.
+fn files(lab: &Lab) -> Vec<(OsString, Option<Vec<u8>>)> {
+    let entries = fs::read_dir(lab.path(".")).expect("a folder");
+    let entries = entries.map(|entry| entry.expect("a file"));
+    let mut files: Vec<_> = entries
+        .map(|entry| (entry.file_name(), fs::read(entry.path()).ok()))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Each command ends with its message, prints nothing else, and leaves the folder as it is.
+pub fn expect_refusals(lab: &Lab, table: &[(&[&str], &str)]) {
+    let before = files(lab);
+    for (args, expected) in table {
+        let ran = lab.run(args);
+        let expected = placed(lab, expected);
+        assert_eq!(ran.err, format!("everseen: {expected}\n"), "{args:?}");
+        assert_eq!(ran.code, Some(2), "{args:?}");
+        assert_eq!(ran.out, b"", "{args:?}");
+        assert!(files(lab) == before, "{args:?}");
     }
 }

@@ -2,8 +2,7 @@
 
 use std::fs;
 
-use super::{Message, lab, placed};
-use crate::support::Lab;
+use super::{Message, expect_refusals, lab};
 
 /// Commands, and what follows `everseen: ` in the one line that they say. A store that was opened is told by where it
 /// lies, whatever led there: `HERE` is the folder.
@@ -235,29 +234,9 @@ const INPUT: &str = "small: is the store itself, or a file of its own; name anot
 
 const LINK: &str = "link: is a link that leads nowhere; remove it, or choose another name";
 
-/// What lies in the folder: nothing may be left beside a file that was taken for a store.
-fn files(lab: &Lab) -> Vec<(std::ffi::OsString, Option<Vec<u8>>)> {
-    let entries = fs::read_dir(lab.path(".")).expect("a folder");
-    let entries = entries.map(|entry| entry.expect("a file"));
-    let mut files: Vec<_> = entries
-        .map(|entry| (entry.file_name(), fs::read(entry.path()).ok()))
-        .collect();
-    files.sort();
-    files
-}
-
 #[test]
 fn each_refusal_says_what_is_wrong_and_what_to_do() {
-    let lab = lab();
-    let before = files(&lab);
-    for (args, expected) in TABLE {
-        let ran = lab.run(args);
-        let expected = placed(&lab, expected);
-        assert_eq!(ran.err, format!("everseen: {expected}\n"), "{args:?}");
-        assert_eq!(ran.code, Some(2), "{args:?}");
-        assert_eq!(ran.out, b"", "{args:?}");
-        assert_eq!(files(&lab), before, "{args:?}");
-    }
+    expect_refusals(&lab(), TABLE);
 }
 
 /// A log under a second name, and a store on standard input.
