@@ -11,7 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread;
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
-use rustix::pipe::{PipeFlags, pipe_with};
+use rustix::pipe::{PipeFlags, fcntl_setpipe_size, pipe_with};
 use rustix::process::{Pid, PidfdFlags, Signal, pidfd_open, pidfd_send_signal};
 
 use crate::support::Lab;
@@ -149,6 +149,8 @@ pub fn start(lab: &Lab, args: &[&str], how: &Conditions) -> Running {
             let pipe = || pipe_with(PipeFlags::CLOEXEC).unwrap();
             let ((input, to), (from, output)) = (pipe(), pipe());
             for end in [input.as_fd(), output.as_fd()] {
+                // So small that either side meets it full, or empty.
+                fcntl_setpipe_size(end, 4096).unwrap();
                 let flags = fcntl_getfl(end).unwrap();
                 fcntl_setfl(end, flags | OFlags::NONBLOCK).unwrap();
             }
