@@ -92,9 +92,14 @@ fn where_mounting_is_allowed(lab: &Lab, script: &str) -> Option<String> {
         .env("EVERSEEN", env!("CARGO_BIN_EXE_everseen"))
         .current_dir(lab.path("."))
         .output();
-    let ran = ran.ok().filter(|ran| ran.status.code() == Some(0));
-    if ran.is_none() {
-        eprintln!("skipped: no file system can be mounted here");
+    // Whatever else fails is what the script is there to show.
+    let is_refused = |ran: &std::process::Output| {
+        ran.status.code() == Some(77) || ran.stderr.starts_with(b"unshare:")
+    };
+    let ran = ran.ok().filter(|ran| !is_refused(ran));
+    match &ran {
+        Some(ran) => assert_eq!(ran.status.code(), Some(0), "{ran:?}"),
+        None => eprintln!("skipped: no file system can be mounted here"),
     }
     ran.map(|ran| String::from_utf8(ran.stdout).expect("text"))
 }
@@ -124,17 +129,16 @@ fn a_mount_that_can_only_be_read_is_called_so() {
     assert!(!said.contains("permission denied"), "{said}");
 }
 
-/// A run that is killed leaves a log. `list` has more lines than the pages get before.
+/// A run that is killed leaves a log. What others see has been acknowledged, since the store is not transactional.
 const KILLED_RUN: &str = "
-        mkfifo lines
-        everseen dedup disk/s < lines > printed &
-        exec 3> lines
-        seq 1000 >&3
-        until [ -s printed ] && [ \"$(tail -n 1 printed)\" = 1000 ]; do :; done
-        kill -9 $!; wait $! 2> /dev/null; exec 3>&-
-        ls disk/s-log.1 > /dev/null || exit 1
-        rm -f disk/s-shm*
-";
+            mkfifo lines
+            \"$EVERSEEN\" add disk/s < lines &
+            exec 3> lines
+            seq 1000 >&3
+            until [ $(seq 1000 | everseen check disk/s | wc -l) = 1000 ]; do :; done
+            kill -9 $!; wait $! 2> /dev/null; exec 3>&-
+            rm -f disk/s-shm*
+            ls disk/s-log.* > /dev/null || exit 1";
 
 /// A copy from there is the way to go on elsewhere.
 #[test]
@@ -143,13 +147,14 @@ fn a_store_on_a_mount_that_can_only_be_read_is_copied_with_the_keys_of_its_log()
         let lab = Lab::new();
         let script = format!(
             "
-            seq 2001 2100 | everseen dedup disk/s > /dev/null
+            everseen create --no-transactional disk/s > /dev/null
+            seq 2001 2100 | everseen add disk/s
             {ending}
             mount -o remount,ro disk
             everseen snapshot disk/s copy; echo status $?
             seq 2001 2100 | everseen check copy | wc -l
             seq 1000 | everseen check copy | wc -l
-            ls disk; everseen verify copy; echo verify $?"
+            ls disk | grep -c .; everseen verify copy; echo verify $?"
         );
         let Some(said) = where_mounting_is_allowed(&lab, &script) else {
             return;
@@ -158,14 +163,10 @@ fn a_store_on_a_mount_that_can_only_be_read_is_copied_with_the_keys_of_its_log()
         assert_eq!(lines[1], "status 0", "{said}");
         assert_eq!(lines[2], "100", "{said}");
         let (left, files) = match ending {
-            "" => ("0", &["s"][..]),
-            _ => ("1000", &["s", "s-log.1"][..]),
+            "" => ("0", "1"),
+            _ => ("1000", "2"),
         };
-        assert_eq!(
-            (lines[3], &lines[4..4 + files.len()]),
-            (left, files),
-            "{said}"
-        );
+        assert_eq!((lines[3], lines[4]), (left, files), "{said}");
         assert_eq!(lines.last(), Some(&"verify 0"), "{said}");
         let keys = if left == "0" {
             "100 keys"
