@@ -20,7 +20,7 @@ use crate::support::unsynced::Unsynced;
 const KEYS: u64 = 1200;
 const SEED: u64 = 11;
 /// A seed whose first recording is enough for a section that is not synced to be missed.
-const SOON: u64 = 9;
+const SOON: u64 = 1;
 /// Images of one recording with `EVERSEEN_ALL=1`, and without it.
 const IMAGES: u64 = 150;
 const FEW: u64 = 20;
