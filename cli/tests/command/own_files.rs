@@ -156,10 +156,16 @@ fn files_of_a_store_in_use_are_known_by_their_bytes() {
     let lab = lab();
     let mut run = lab.start(&["dedup", "used.ever", "--commit-every", "1"]);
     let lines = feed(&mut run, b"a\n".to_vec()).join().expect("written");
+    // A file that is being made has its first bytes a moment after its name.
     let side = |part: &str| {
         let entries = fs::read_dir(lab.path(".")).expect("a folder");
-        let mut names = entries.map(|entry| entry.expect("an entry").file_name());
-        names.find(|name| name.to_string_lossy().starts_with(part))
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let mut names = names.map(|name| name.to_string_lossy().into_owned());
+        names.find(|name| {
+            let number = name.strip_prefix(part);
+            let is_made = number.is_some_and(|number| number.chars().all(|c| c.is_ascii_digit()));
+            is_made && fs::read(lab.path(name)).is_ok_and(|bytes| bytes.starts_with(b"EVER"))
+        })
     };
     let parts = [
         ("used.ever-log.", "the log of an Everseen store"),
@@ -173,7 +179,7 @@ fn files_of_a_store_in_use_are_known_by_their_bytes() {
     }
     for (part, what) in parts {
         let name = side(part).expect("it was there");
-        let copied = fs::copy(lab.path(&name.to_string_lossy()), lab.path("copied"));
+        let copied = fs::copy(lab.path(&name), lab.path("copied"));
         copied.expect("copied");
         lab.run(&["dedup", "new.ever", "copied"])
             .expect_error(&format!(
