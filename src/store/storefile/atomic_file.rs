@@ -33,7 +33,7 @@ pub(crate) struct Making {
 /// What becomes of an empty file that has the name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum EmptyFile {
-    /// The new file is written into it. Whoever has it locked or open goes on with the store.
+    /// The new file is written into it. A process that has it locked or open goes on with the store.
     IsFilled,
     /// The new file takes its name, and its owner and mode. It is empty up to that moment: a copy takes long.
     IsReplaced,

@@ -228,12 +228,8 @@ impl Judge<'_> {
     fn check_keys(&mut self, store: &everseen::Store, id: Id, told: bool) {
         let deeds = &self.neighbour.deeds;
         let owed = self.evidence.owed(id, deeds, told);
-        let keys: Vec<_> = owed.iter().map(|owed| key(owed.number)).collect();
-        let copy = deeds.copies.contains(&id);
-        let found = match store.contains_batch(&keys) {
-            Ok(found) => found,
-            Err(_) if copy => return,
-            Err(error) => return self.complain(format!("can't be asked: {error:?}")),
+        let Some(found) = self.ask(store, id, owed.iter().map(|owed| owed.number)) else {
+            return;
         };
         self.outcome.checked += owed.len() as u64;
         let lost: Vec<_> = owed
@@ -257,15 +253,29 @@ impl Judge<'_> {
         }
     }
 
+    /// Returns which of these keys the store has. Nothing, after a complaint unless it is a copy, if it can't be asked.
+    fn ask(
+        &mut self,
+        store: &everseen::Store,
+        id: Id,
+        numbers: impl Iterator<Item = u64>,
+    ) -> Option<Vec<bool>> {
+        let keys: Vec<_> = numbers.map(key).collect();
+        match store.contains_batch(&keys) {
+            Ok(found) => Some(found),
+            Err(_) if self.neighbour.deeds.copies.contains(&id) => None,
+            Err(error) => {
+                self.complain(format!("can't be asked: {error:?}"));
+                None
+            }
+        }
+    }
+
     fn check_removed(&mut self, store: &everseen::Store, id: Id, told: bool) {
         let deeds = &self.neighbour.deeds;
         let owed = self.evidence.owed_absent(id, deeds, told);
-        let keys: Vec<_> = owed.iter().map(|owed| key(owed.number)).collect();
-        let copy = deeds.copies.contains(&id);
-        let found = match store.contains_batch(&keys) {
-            Ok(found) => found,
-            Err(_) if copy => return,
-            Err(error) => return self.complain(format!("can't be asked: {error:?}")),
+        let Some(found) = self.ask(store, id, owed.iter().map(|owed| owed.number)) else {
+            return;
         };
         self.outcome.removed += owed.len() as u64;
         let back: Vec<_> = owed.iter().zip(found).filter(|(_, found)| *found).collect();

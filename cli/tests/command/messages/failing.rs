@@ -69,7 +69,7 @@ fn a_full_store_is_named_with_the_line_it_had_no_room_for() {
     assert_eq!(last, Some(full("standard input:83", "third")));
 }
 
-/// A folder that is not to be written to, for somebody who is no superuser.
+/// A folder that an ordinary user may not write to.
 #[test]
 fn a_folder_that_can_t_be_written_is_named() {
     let lab = lab();
