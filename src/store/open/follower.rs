@@ -193,12 +193,11 @@ impl Follower {
         if !engine.handle.is_own() || engine.handle.check_usable().is_err() {
             return Ok(opened);
         }
-        // What an exclusive handle writes can't be seen before it is closed.
         let is_usable = engine.handle.access == Access::Snapshot;
-        if is_usable && engine.handle.locks.others()? == Others::Alone {
-            return Ok(opened);
-        }
         match self.reopen(&opened, !is_usable) {
+            // What an exclusive handle writes can't be seen before it is closed. A handle that is opening or closing the
+            // store is alone as well, but holds the open-close lock: opening again has waited for it, since others may
+            // have come and gone before it.
             Err(Error::Locked { .. }) if is_usable => Ok(opened),
             Err(error) => Err(error),
             Ok(_) => Ok(self.opened.load()),
@@ -266,7 +265,11 @@ impl Follower {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
+    use crate::store::coordination::locks::{Intention, OpenCloseLock, PresenceLock};
+    use crate::store::coordination::place::Place;
     use crate::store::open::read_only::open_read_only;
 
     /// However fast writers come and go, a call ends.
@@ -302,5 +305,31 @@ mod tests {
         follower.close().unwrap();
         let error = follower.read(|_| Err::<(), _>(Error::Ended)).unwrap_err();
         assert!(matches!(error, Error::Closed), "{error:?}");
+    }
+
+    /// A handle is alone while it opens and closes the store. What others have written before it must not be missed.
+    #[test]
+    fn a_handle_that_is_opening_the_store_hides_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = Options::new().capacity(1000).timeout(Duration::ZERO);
+        options.create(&path).unwrap().close().unwrap();
+        let reader = options.clone().follow(true).open_read_only(&path).unwrap();
+        assert!(!reader.contains(b"key").unwrap());
+        let writer = options.open(&path).unwrap();
+        assert!(writer.insert(b"key").unwrap());
+        writer.close().unwrap();
+        let place = Place::of_existing(&path).unwrap();
+        let gate = OpenCloseLock::enter(&place, Intention::Write, Duration::ZERO).unwrap();
+        let locks = gate.locks(&place, Intention::Write).unwrap();
+        let alone = PresenceLock::alone(&locks).unwrap().unwrap();
+        let error = reader.contains(b"key").unwrap_err();
+        let expected = "another handle to finish opening or closing the store";
+        assert!(
+            matches!(&error, Error::Busy { what, .. } if *what == expected),
+            "{error:?}"
+        );
+        drop((alone, gate));
+        assert!(reader.contains(b"key").unwrap());
     }
 }
