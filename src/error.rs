@@ -10,9 +10,9 @@ use std::sync::Arc;
 use self::wording::{difference, holder, kinds_for, raise, relation, rounded_up, shown};
 use crate::escaped::Escaped;
 use crate::file::{DeltaError, FormatError};
-use crate::log::LogError;
 use crate::page::Kind;
 use crate::sizing::SizingError;
+use crate::wal::LogError;
 
 /// The action of [`Error::NotCounting`] that two kinds of store support.
 pub(crate) const REMOVE_KEYS: &str = "remove keys";

@@ -6,15 +6,16 @@ use crate::codec::{Decoder, Encoder, u64_at};
 use crate::error::{Error, Result};
 use crate::file::directory_ref::SEGMENTS_IN_PAGE;
 use crate::file::{FormatError, Header, Superblock, SuperblockFault};
-use crate::log::LogFile;
-use crate::page::fingerprint::work::{decode_in_all_ways, encode_in_all_ways};
-use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, fingerprint, occupancy};
-use crate::segment::directory::{decode_page, encode};
-use crate::segment::entry::Segment;
-use crate::segment::image::Image;
-use crate::segment::packer::Packer;
+use crate::fingerprint;
+use crate::fingerprint::page::work::{decode_in_all_ways, encode_in_all_ways};
+use crate::fingerprint::segment::directory::{decode_page, encode};
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::image::Image;
+use crate::fingerprint::segment::packer::Packer;
+use crate::generation::log_summary::{LogSummary, scan};
+use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::storage::Storage;
-use crate::store::{LogSummary, scan};
+use crate::wal::LogFile;
 
 /// The store that pages outside of a file belong to.
 const OWN: Binding = Binding::NONE;
@@ -90,7 +91,7 @@ pub fn log(
 /// Packs as much of the front of a sorted list as fits in a page that begins with `first`, and ends at `end` if all of it
 /// does. Returns how many, and the page.
 pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; PAGE_BYTES]>) {
-    let count = fingerprint::longest(list, first, end, list.len());
+    let count = fingerprint::page::longest(list, first, end, list.len());
     let end = list.get(count).copied().unwrap_or(end);
     let mut page = Box::new([0; PAGE_BYTES]);
     encode_in_all_ways(&list[..count], first..end, &mut page);
@@ -102,15 +103,15 @@ pub fn fingerprint_page(list: &[u64], first: u64, end: u64) -> (usize, Box<[u8; 
 /// # Panics
 /// If a look-up in a page that was not refused differs from its list.
 pub fn fingerprints(page: &[u8; PAGE_BYTES], end: u64, asked: &[u64]) -> Option<Vec<u64>> {
-    let first = fingerprint::first(page);
+    let first = fingerprint::page::first(page);
     let mut list = Vec::new();
     let whole = decode_in_all_ways(page, first, &mut list);
     let has = |number: u64| {
         let word = |index: usize| u64_at(page, index % PAGE_WORDS * 8);
-        fingerprint::contains(word, number.wrapping_sub(first))
+        fingerprint::page::contains(word, number.wrapping_sub(first))
     };
     let asked: Vec<(u64, bool)> = asked.iter().map(|one| (*one, has(*one))).collect();
-    fingerprint::check(page, first..end).ok()?;
+    fingerprint::page::check(page, first..end).ok()?;
     whole.expect("it was checked");
     assert!(list.iter().all(|one| has(*one)));
     let in_range = asked.iter().filter(|(one, _)| (first..end).contains(one));

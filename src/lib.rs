@@ -73,42 +73,70 @@
 #![deny(missing_docs)]
 #![warn(unreachable_pub)]
 
-mod buffer;
+mod api;
+mod bloom;
 mod codec;
+mod config;
+mod engine;
 mod error;
 mod escaped;
 mod file;
+mod fingerprint;
 #[cfg(fuzzing)]
 #[doc(hidden)]
 pub mod fuzzing;
+mod generation;
 pub mod hash;
-mod log;
+mod memtable;
 mod page;
-mod segment;
+mod page_io;
+mod prefetch;
+mod shm;
 pub mod sizing;
 #[cfg(feature = "stages")]
 #[doc(hidden)]
 pub mod stages;
-mod store;
+mod storefile;
 mod sys;
+mod wal;
 
+pub use api::counting::Removal;
+pub use api::existing::OptionDifference;
+pub use api::measured::Measured;
+pub use api::precheck::Precheck;
+pub use api::program_lock::StoreLock;
+pub use api::sieve::{Sieve, Sweep};
+pub use api::store::Store;
+pub use config::damage_policy::OnDamage;
+pub use config::options::{
+    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, DEFAULT_GROWTH,
+    DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, LEAST_BUFFER, MOST_FIRST_BUFFER, Options,
+};
+pub use engine::backup::apply::ApplyReport;
+pub use engine::backup::delta_writer::DeltaReport;
+pub use engine::backup::snapshot::SnapshotReport;
+pub use engine::check::fullness::{Fullness, LayerOccupancy};
+pub use engine::check::repair::RepairReport;
+pub use engine::check::stats::{LayerStats, Stats};
+pub use engine::check::verify::VerifyReport;
+pub use engine::merge::{Merge, MergeReport};
+pub use engine::open::close::CloseReport;
+pub use engine::recovery_report::RecoveryReport;
+pub use engine::write::commit::Commit;
+pub use engine::write::exempt::ExemptReport;
+pub use engine::write::verdict::Verdict;
 pub use error::{Error, Result};
 pub use escaped::Escaped;
 pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};
+pub use fingerprint::segment::plan::FingerprintPlan;
+pub use fingerprint::verify::SegmentDamage;
 pub use hash::Hash;
-pub use log::LogError;
-pub use page::{Kind, UnknownKind};
-pub use segment::plan::FingerprintPlan;
-pub use store::{
-    ApplyReport, CloseReport, Commit, DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR,
-    DEFAULT_GROWS_TO, DEFAULT_GROWTH, DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, Damage, DeltaReport,
-    ExemptReport, Fullness, LEAST_BUFFER, LayerOccupancy, LayerStats, MOST_FIRST_BUFFER, Measured,
-    Merge, MergeReport, OnDamage, OptionDifference, Options, PageState, Precheck, Progress,
-    RecoveryReport, Removal, RepairReport, SegmentDamage, Sieve, SnapshotReport, Stats, Store,
-    StoreLock, Sweep, Verdict, VerifyReport,
-};
+pub use page::{Kind, PageState, UnknownKind};
+pub use page_io::damage::Damage;
+pub use storefile::progress::Progress;
 pub use sys::Map;
 pub use sys::storage;
+pub use wal::LogError;
 
 /// The examples of the README compile and run.
 #[cfg(doctest)]

@@ -1,24 +1,26 @@
 //! Doors for the benches in `benches/`, to stages that are not public. Compiled with the feature
 //! `stages` alone, which promises nothing to anybody else.
 
-use crate::buffer::{Buffer, COMMITTED, Claim};
-use crate::file::pages::WriteWindow;
-use crate::file::{Header, Layer, LayerPages};
-use crate::page::fingerprint::work::{Decode, Encode};
+use crate::bloom::layer_pages::LayerPages;
+use crate::file::{Header, Layer};
+use crate::fingerprint::page::work::{Decode, Encode};
+use crate::fingerprint::segment::draft::Draft;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::fault::SegmentFault;
+use crate::fingerprint::segment::lookup::{FilePages, Lookup};
+use crate::fingerprint::segment::merge::Changes;
+use crate::fingerprint::segment::packer::Packer;
+use crate::fingerprint::segment::page_index::PageIndex;
+use crate::fingerprint::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::memtable::{Buffer, COMMITTED, Claim};
 use crate::page::space::Space;
-use crate::page::{self, Binding, bloom, fingerprint};
-use crate::segment::draft::Draft;
-use crate::segment::entry::Segment;
-use crate::segment::fault::SegmentFault;
-use crate::segment::lookup::{FilePages, Lookup};
-use crate::segment::merge::Changes;
-use crate::segment::packer::Packer;
-use crate::segment::page_index::PageIndex;
-use crate::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::page::write_window::WriteWindow;
+use crate::page::{self, Binding};
 use crate::sizing::Plan;
-use crate::sys::cpu::dispatch::{Cpu, Work};
-use crate::sys::cpu::lanes::Lanes;
+use crate::sys::simd::dispatch::{Cpu, Work};
+use crate::sys::simd::lanes::Lanes;
 use crate::sys::sync::AtomicU64;
+use crate::{bloom, fingerprint};
 
 /// The store that the pages of benches belong to.
 const BENCH: Binding = Binding::NONE;
@@ -111,7 +113,7 @@ impl Pages {
 
 /// Sets the bits of keys in one page, and answers how many bits are set.
 pub fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
-    bloom::apply(page, probes, hashes)
+    bloom::page::apply(page, probes, hashes)
 }
 
 /// Writes a page's header.
@@ -132,29 +134,29 @@ impl Fingerprints {
     /// Packs offsets below `width`: sorted, each once, and no more than fit.
     pub fn encode(offsets: &[u64], width: u64) -> Self {
         let mut page = Box::new([0; PAGE_BYTES]);
-        crate::sys::cpu::dispatch::run_wide(Encode(offsets, 0..width, &mut page));
+        crate::sys::simd::dispatch::run_wide(Encode(offsets, 0..width, &mut page));
         Self(page)
     }
 
     /// Packs other offsets in the same page.
     pub fn encode_again(&mut self, offsets: &[u64], width: u64) {
-        crate::sys::cpu::dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
+        crate::sys::simd::dispatch::run_wide(Encode(offsets, 0..width, &mut self.0));
     }
 
     /// How many of the first of these offsets fit.
     pub fn longest(offsets: &[u64], end: u64) -> usize {
-        fingerprint::longest(offsets, 0, end, 1400)
+        fingerprint::page::longest(offsets, 0, end, 1400)
     }
 
     /// Appends all offsets, plus `first`.
     pub fn decode(&self, first: u64, out: &mut Vec<u64>) {
         // A page that was just encoded is one.
-        let _ = crate::sys::cpu::dispatch::run_wide(Decode(&self.0, first, out));
+        let _ = crate::sys::simd::dispatch::run_wide(Decode(&self.0, first, out));
     }
 
     /// How many of these offsets it holds.
     pub fn count(&self, offsets: &[u64]) -> usize {
-        crate::sys::cpu::dispatch::run(Count(&self.0, offsets))
+        crate::sys::simd::dispatch::run(Count(&self.0, offsets))
     }
 }
 
@@ -169,7 +171,7 @@ impl Work for Count<'_> {
         let word = |index: usize| u64::from_le_bytes(words[index % page::PAGE_WORDS]);
         let mut count = 0;
         for offset in self.1 {
-            count += usize::from(fingerprint::contains(word, *offset));
+            count += usize::from(fingerprint::page::contains(word, *offset));
         }
         count
     }
@@ -283,11 +285,16 @@ impl FilePages for &Segments {
     fn fences(self, segment: usize) -> Result<Vec<u64>, SegmentFault> {
         let segment = &self.segments[segment];
         let pages = segment.first_page as usize..segment.first_fence_page() as usize;
-        Ok(self.pages[pages].iter().map(fingerprint::first).collect())
+        Ok(self.pages[pages]
+            .iter()
+            .map(fingerprint::page::first)
+            .collect())
     }
 
     fn check_list(self, _segment: usize, number: u64, _fence: u64) -> Result<bool, SegmentFault> {
-        Ok(fingerprint::has_short_front(&self.pages[number as usize]))
+        Ok(fingerprint::page::has_short_front(
+            &self.pages[number as usize],
+        ))
     }
 }
 

@@ -9,6 +9,8 @@ use crate::codec::{Decoder, Encoder};
 /// Bytes that the directory takes in the superblock.
 #[cfg(test)]
 const DIRECTORY_REF_BYTES: usize = 64;
+/// Pages of fingerprints that a segment has when it is cut from a larger one: two pages of fences, and 4 MiB.
+pub(crate) const TARGET_PAGES: usize = 1020;
 /// Segments in a page of the directory.
 pub(crate) const SEGMENTS_IN_PAGE: u64 = 102;
 

@@ -14,9 +14,6 @@ pub(crate) mod journal;
 pub(crate) mod label;
 pub(crate) mod layer;
 pub(crate) mod layout;
-#[cfg(all(test, loom))]
-pub(crate) mod loom;
-pub(crate) mod pages;
 pub(crate) mod section;
 pub(crate) mod superblock;
 #[cfg(test)]
@@ -30,6 +27,5 @@ pub(crate) use header::Header;
 pub(crate) use intent::Intent;
 pub(crate) use journal::Journal;
 pub(crate) use layer::Layer;
-pub(crate) use pages::LayerPages;
 pub(crate) use section::{Section, SectionKind};
 pub(crate) use superblock::{CommitEntry, Superblock};

@@ -4,19 +4,15 @@
 //! Bytes: FORMAT.md, "Pages".
 
 pub(crate) mod binding;
-mod blocked_probes;
-pub(crate) mod bloom;
-pub(crate) mod counting;
-pub(crate) mod fingerprint;
 mod kind;
-pub(crate) mod merge;
 pub(crate) mod place;
-pub(crate) mod probe_batch;
 pub(crate) mod space;
-mod uniform_probes;
+mod state;
+pub(crate) mod write_window;
 
 pub(crate) use binding::{Binding, Content, PageFault};
 pub use kind::{Kind, UnknownKind};
+pub use state::PageState;
 
 use crate::codec::{u32_at, u64_at};
 use crate::sizing::Cell;
@@ -62,10 +58,23 @@ pub(crate) fn count_bits(page: &[u8]) -> u32 {
         .sum()
 }
 
+/// Counts the counters above 0.
+pub(crate) fn count_counters(page: &[u8]) -> u32 {
+    count_counters_where(page, |word| word | word >> 1 | word >> 2 | word >> 3)
+}
+
+/// Counts the counters for which `test` sets the lowest bit.
+pub(crate) fn count_counters_where(page: &[u8], test: impl Fn(u64) -> u64) -> u32 {
+    const LOWEST: u64 = 0x1111_1111_1111_1111;
+    let payload = &page[PAYLOAD_OFFSET..PAGE_BYTES];
+    let words = payload.chunks_exact(8).map(|word| u64_at(word, 0));
+    words.map(|word| (test(word) & LOWEST).count_ones()).sum()
+}
+
 /// Counts how much of a page is in use: set bits, or counters above 0.
 pub(crate) fn count_occupied(cell: Cell, page: &[u8]) -> u32 {
     match cell {
-        Cell::Counter => counting::occupied(page),
+        Cell::Counter => count_counters(page),
         _ => count_bits(page),
     }
 }

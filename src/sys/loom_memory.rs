@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64 as Counter;
 
 use super::Folder;
-use super::cpu::lanes::Lanes;
+use super::simd::lanes::Lanes;
 use super::sync::{AtomicU64, Ordering};
 
 /// Runs `model` in every interleaving of its threads with at most `preemptions` preemptions (or as many as

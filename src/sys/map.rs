@@ -5,8 +5,8 @@ use std::io;
 
 use memmap2::{MmapOptions, MmapRaw};
 
-use super::cpu::lanes::Lanes;
 use super::disk::holes_take_room;
+use super::simd::lanes::Lanes;
 use super::sync::{AtomicU64, Ordering};
 
 /// Maximum number of words of [`Words`] in a hole.
@@ -114,7 +114,7 @@ impl Map {
         // is short. A refusal of the advice costs only speed.
         #[cfg(unix)]
         let _ = raw.advise(memmap2::Advice::Random);
-        super::cpu::prefetch::detect();
+        super::simd::prefetch::detect();
         let holed = match holes_take_room(file) {
             true => Some((file.try_clone()?, offset)),
             false => None,
@@ -248,7 +248,7 @@ fn read_exact_at(_: &File, _: &mut [u8], _: u64) -> io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::cpu::dispatch::{Baseline, Cpu, Work, run_wide};
+    use super::super::simd::dispatch::{Baseline, Cpu, Work, run_wide};
     use super::*;
 
     /// What is gathered of a map of two parts, of bytes that count on.

@@ -1,12 +1,11 @@
-//! What the operating system provides (files, maps, locks), and what only some processors have. The only folder with
-//! `unsafe`.
+//! What the operating system provides (files, maps, locks, memory), and what only some processors have (`simd`). The
+//! only folder with `unsafe`.
 
 mod access;
 mod address_space;
 mod append_map;
 mod clofork;
 mod copy;
-pub(crate) mod cpu;
 mod disk;
 mod folder;
 pub(crate) mod futex;
@@ -20,13 +19,13 @@ mod process;
 mod range_lock;
 #[cfg(not(all(test, loom)))]
 mod region;
+pub(crate) mod simd;
 pub mod storage;
 pub(crate) mod sync;
+pub(crate) mod two_threads;
 
 pub(crate) use access::expect_to_make_in;
 pub(crate) use address_space::AddressSpace;
-pub(crate) use cpu::highway::Pairs;
-pub(crate) use cpu::prefetch::{prefetch, prefetch_all};
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};
@@ -43,6 +42,8 @@ pub(crate) use process::Process;
 pub(crate) use range_lock::{LockedFile, RangeLock};
 #[cfg(not(all(test, loom)))]
 pub(crate) use region::Region;
+pub(crate) use simd::highway::Pairs;
+pub(crate) use simd::prefetch::{prefetch, prefetch_all};
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

@@ -112,7 +112,7 @@ impl Region {
     }
 
     fn of(raw: MmapRaw, bytes: usize, read_only: bool) -> Self {
-        super::cpu::prefetch::detect();
+        super::simd::prefetch::detect();
         Self {
             raw,
             words: bytes / 8,

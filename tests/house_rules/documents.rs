@@ -3,7 +3,7 @@
 use super::{root, sources};
 
 /// Where a path of docs/design.md may begin.
-const ROOTS: [&str; 3] = ["src", "src/store", ""];
+const ROOTS: [&str; 3] = ["src", "src/engine", ""];
 
 /// FORMAT.md and its further pages.
 pub(super) const FORMAT: [&str; 5] = [

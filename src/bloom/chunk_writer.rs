@@ -1,0 +1,164 @@
+//! What both passes over the pages do to a chunk: name it in an intent, write it, and rewrite what is damaged.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::layout::INTENT_OFFSETS;
+use crate::file::{FormatError, Intent, Layer};
+use crate::page::{Binding, Content, PageFault};
+use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_trigger::Workers;
+use crate::storefile::meta::Meta;
+
+/// The work of a checkpoint on the pages.
+pub(crate) struct CheckpointTask {
+    /// The generation whose keys go into the pages.
+    pub(crate) generation: u64,
+    /// The layer that takes them, and its index.
+    pub(crate) layer: Layer,
+    pub(crate) layer_index: u32,
+    /// The number of those keys.
+    pub(crate) count: u64,
+    /// The sequence of the first intent. The intents of a repeated checkpoint follow those of the interrupted one.
+    first_intent: u64,
+    /// Pages that may be torn because a checkpoint of this generation was interrupted.
+    pub(crate) torn: Range<u64>,
+    pub(crate) workers: Workers,
+    /// The most keys to hold in memory at a time if they come from the log.
+    pub(crate) log_keys: u64,
+}
+
+impl CheckpointTask {
+    pub(crate) fn new(
+        meta: &Meta,
+        generation: u64,
+        (layer_index, layer): (u32, Layer),
+        count: u64,
+        workers: Workers,
+    ) -> Self {
+        let intent = meta.intent.as_ref();
+        let interrupted = intent.filter(|intent| intent.generation == generation);
+        Self {
+            generation,
+            layer,
+            layer_index,
+            count,
+            first_intent: interrupted.map_or(0, |intent| intent.sequence.saturating_add(1)),
+            torn: interrupted.map_or(0..0, |intent| intent.pages.clone()),
+            workers,
+            log_keys: 0,
+        }
+    }
+
+    /// Grants memory for this many keys at a time if they come from the log.
+    pub(crate) fn with_log_keys(self, log_keys: u64) -> Self {
+        Self { log_keys, ..self }
+    }
+}
+
+/// Writes chunks of a layer's pages.
+pub(crate) struct ChunkWriter<'a> {
+    access: PageAccess<'a>,
+    binding: Binding,
+    task: &'a CheckpointTask,
+    pub(crate) layer: Layer,
+    /// The sequence of the next intent.
+    next_intent: u64,
+    /// The pages that may be torn if the pass ends here, by their numbers in the file.
+    named: Range<u64>,
+}
+
+impl<'a> ChunkWriter<'a> {
+    pub(crate) fn new(access: PageAccess<'a>, task: &'a CheckpointTask) -> Self {
+        Self {
+            access,
+            binding: access.file.header.binding(),
+            task,
+            layer: task.layer,
+            next_intent: task.first_intent,
+            named: task.torn.clone(),
+        }
+    }
+
+    /// Names pages, by their numbers in the file, in the next intent. Does not sync the intent.
+    pub(crate) fn write_intent(&mut self, pages: Range<u64>) -> Result<()> {
+        let intent = Intent {
+            generation: self.task.generation,
+            sequence: self.next_intent,
+            pages,
+        };
+        let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
+        self.write(&intent.encode(&self.access.file.header), offset)?;
+        self.next_intent += 1;
+        Ok(())
+    }
+
+    /// Records the pages that the last intent names: from here on they may be torn.
+    pub(crate) fn set_named(&mut self, pages: Range<u64>) {
+        self.named = pages;
+    }
+
+    /// Returns the pages that may be torn if the pass ends here.
+    pub(crate) fn named(&self) -> Range<u64> {
+        self.named.clone()
+    }
+
+    /// Shows readers which pages are being written, by their numbers in the file.
+    pub(crate) fn publish(&self, pages: Range<u64>) {
+        self.access.shared.window().publish(pages);
+    }
+
+    pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        self.access.file.write_pages(bytes, offset)
+    }
+
+    /// Returns the numbers in the file of pages of the layer.
+    pub(crate) fn numbers(&self, pages: Range<u64>) -> Range<u64> {
+        self.layer.first_page + pages.start..self.layer.first_page + pages.end
+    }
+
+    /// Returns whether an interrupted checkpoint may have left the page torn.
+    pub(crate) fn may_be_torn(&self, page: u64) -> bool {
+        self.task.torn.contains(&(self.layer.first_page + page))
+    }
+
+    /// Checks a page as it was read.
+    pub(crate) fn check(&self, page: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+        let number = self.layer.first_page + page;
+        self.binding
+            .check_in_layer(number, bytes, || self.layer.all_written)
+    }
+
+    /// Returns the store that the pages belong to.
+    pub(crate) fn binding(&self) -> Binding {
+        self.binding
+    }
+
+    /// Returns the generation of the pages that the checkpoint writes.
+    pub(crate) fn generation(&self) -> u64 {
+        self.task.generation + 1
+    }
+
+    /// Replaces a damaged page as the handle's policy says.
+    pub(crate) fn replace(&self, page: u64, bytes: &mut [u8], fault: PageFault) -> Result<()> {
+        let number = self.layer.first_page + page;
+        let policy = self.access.options.on_damage;
+        let cell = self.access.file.header.kind.cell();
+        if !policy.replace(self.binding, cell, number, self.generation(), bytes) {
+            return Err(self.damaged(page, fault));
+        }
+        let keys = self.layer.keys_a_page();
+        let layer = self.task.layer_index;
+        self.access.state.note_repair(layer, page, keys);
+        Ok(())
+    }
+
+    pub(crate) fn damaged(&self, page: u64, fault: PageFault) -> Error {
+        self.access.file.format_error(FormatError::PageDamaged {
+            layer: self.task.layer_index,
+            page,
+            expected: fault.expected,
+            got: fault.got,
+        })
+    }
+}

@@ -1,0 +1,442 @@
+//! How much memory a handle takes by default, and how it divides what it has.
+
+use crate::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_FIRST_BUFFER, Options};
+use crate::memtable::{bytes_for, limit_of};
+use crate::page::Kind;
+use crate::shm::buffer_sizes::{BufferSizes, MOST_BUFFER};
+use crate::shm::place::Place;
+use crate::sizing::PAGE_BYTES;
+use crate::sys::{AddressSpace, Memory};
+
+/// Changes of a set of fingerprints that are asked for at once, about: 8 MiB of them.
+pub(crate) const CHANGES_AT_ONCE: u64 = 1 << 20;
+/// A handle takes at most the process's memory divided by this by default.
+const MEMORY_SHARE: u64 = 8;
+/// Shared buffers are dirty pages of files. They take at most the amount from which on the system writes such pages
+/// back, divided by this.
+const BACKGROUND_SHARE: u64 = 2;
+/// Or, up to all of that amount, this many bytes for each of a filter. A checkpoint of one so large passes the amount in
+/// any case, with the pages that it writes, and fewer checkpoints write less: 66 instead of 84 bytes a key at 10^9. For
+/// smaller filters, fresh memory costs more than that saves; beyond the amount, the buffers' own pages are written.
+const UNWRITTEN_PER_FILTER_BYTE: u64 = 2;
+/// And at most what is available at the time, divided by this.
+const AVAILABLE_SHARE: u64 = 4;
+/// Where the address space is limited, they take at most what is left beside a map of the store, divided by this. A
+/// checkpoint needs as much, and so does the map of a store that grows meanwhile.
+const MAPPED_SHARE: u64 = 8;
+/// And a merge takes at most what is left divided by this at once for its changes, unless there are fewer than this.
+const MERGED_SHARE: u64 = 32;
+const LEAST_CHANGES: u64 = 16 << 10;
+/// New segments then have at most the pages of what is left divided by this, but no fewer pages than this.
+const SEGMENT_SHARE: u64 = 64;
+const LEAST_SEGMENT: u64 = 64;
+/// A merge has this many new segments in memory: two that it has packed, in memory that grows by doubling, and copies.
+const PACKED_SEGMENTS: u64 = 6;
+/// What a checkpoint needs beside that.
+const CHECKPOINT_EXTRA: u64 = 2 << 20;
+/// Shared buffers take at most the disk's room divided by this.
+const DISK_SHARE: u64 = 4;
+/// A filter of absent keys takes at most what the buffers of an exclusive handle may take, divided by this.
+const ABSENCE_SHARE: u64 = 2;
+/// A buffer is at most this many times as large as the one before it, so that a short session stays small.
+const GROWTH_STEP: u64 = 4;
+/// What is taken for each further byte of a filter that the least memory doesn't serve.
+const PER_FILTER_BYTE: u64 = 4;
+
+/// How a handle decides on the size of the next buffer.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SizeRule {
+    /// The least memory, and the bytes of the filter from which on it takes more.
+    base: u64,
+    served: u64,
+    /// The most bytes of a buffer that the handle's caller allows.
+    most: u64,
+}
+
+impl SizeRule {
+    pub(crate) fn of(options: &Options, kind: Kind) -> Self {
+        let most = match (options.granted, options.between) {
+            (true, _) => options.buffer,
+            (false, Some((_, most))) => most,
+            (false, None) => u64::MAX,
+        };
+        let base = options.bounds().0;
+        // A store of fingerprints begins small and writes all of it at each checkpoint: with the least buffer it would do
+        // so for each two million keys up to the first fourteen.
+        let served = match kind {
+            Kind::Fingerprint => base / PER_FILTER_BYTE,
+            Kind::Bloom | Kind::Counting | Kind::Scalable => base,
+        };
+        Self {
+            base,
+            served,
+            most: table_bytes(most),
+        }
+    }
+
+    /// Returns the size of the buffer after one of `current` bytes, if the filter has `filter` bytes. `free` returns
+    /// how much memory all buffers may take; it is called only if a larger buffer than the least would serve.
+    pub(crate) fn next_bytes(
+        self,
+        sizes: BufferSizes,
+        filter: u64,
+        current: u64,
+        free: impl FnOnce() -> u64,
+    ) -> u64 {
+        let step = current.saturating_mul(GROWTH_STEP);
+        let serves = table_bytes(self.serving(filter));
+        let wanted = serves.min(self.most_of(sizes)).min(step);
+        match wanted > sizes.least {
+            true => wanted.min(table_bytes(free())).max(sizes.least),
+            false => sizes.least,
+        }
+    }
+
+    /// Returns the size that no buffer of this handle's exceeds.
+    pub(crate) fn most_of(self, sizes: BufferSizes) -> u64 {
+        sizes.most.min(self.most).max(sizes.least)
+    }
+
+    /// Returns the memory that serves a filter: the larger a layer that a checkpoint rewrites, the more keys it should
+    /// bring.
+    fn serving(self, filter: u64) -> u64 {
+        let above = filter.saturating_sub(self.served);
+        self.base
+            .saturating_add(above.saturating_mul(PER_FILTER_BYTE))
+    }
+}
+
+/// Returns the bytes of the buffer of one generation, of which there are two, in `budget` bytes.
+fn table_bytes(budget: u64) -> u64 {
+    budget / 16 * 7
+}
+
+/// Returns how much memory the buffers and all scratch of a handle may take by default, for as long as things are as
+/// they are. `room` says how much the disk has left if the buffers are files on it; `filter` are the bytes of the filter.
+pub(crate) fn default_share(room: Option<u64>, filter: u64) -> u64 {
+    let share = Memory::of_process().map_or(MOST_FIRST_BUFFER, |memory| match room {
+        Some(_) => shared_share(memory, filter),
+        None => share_of(memory),
+    });
+    share.min(room.unwrap_or(u64::MAX) / DISK_SHARE)
+}
+
+fn share_of(memory: Memory) -> u64 {
+    let most = memory.total / MEMORY_SHARE;
+    most.min(memory.available / AVAILABLE_SHARE)
+}
+
+/// Returns the same for buffers in files. Beyond that, the system would write them to the disk all the time, also where
+/// checkpoints write little.
+fn shared_share(memory: Memory, filter: u64) -> u64 {
+    let (least, most) = (memory.background / BACKGROUND_SHARE, memory.background);
+    let unwritten = filter
+        .saturating_mul(UNWRITTEN_PER_FILTER_BYTE)
+        .clamp(least, most);
+    share_of(memory).min(unwritten)
+}
+
+/// Returns the bytes of a buffer for the `keys` keys that a log holds: of the least size, or as large as it must be, if
+/// memory and disk have room for that.
+pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) -> u64 {
+    let needed = bytes_for(keys);
+    if keys <= limit_of(sizes.least) || needed > sizes.most {
+        return sizes.least;
+    }
+    let memory = Memory::of_process().map_or(MOST_FIRST_BUFFER, share_of);
+    let share = memory.min(room.unwrap_or(u64::MAX) / DISK_SHARE);
+    match needed <= table_bytes(share) {
+        true => needed,
+        false => sizes.least,
+    }
+}
+
+/// Returns how many bytes a filter of absent keys may have, beside the buffers. A handle whose caller set its memory has
+/// none.
+pub(crate) fn absence_share(options: &Options) -> u64 {
+    let most = match (options.granted, options.between) {
+        (true, _) => 0,
+        (false, Some((_, most))) => most / ABSENCE_SHARE,
+        (false, None) => u64::MAX,
+    };
+    most.min(default_share(None, 0) / ABSENCE_SHARE)
+}
+
+/// Returns the number of keys that a checkpoint holds in memory at a time: a thirty-second of the memory.
+fn keys_of_chunk(budget: u64) -> u64 {
+    (budget / 32 / 8).max(64)
+}
+
+/// Returns how much the disk has left for buffers, `None` if they are no files.
+pub(crate) fn room_for(store: &Place, is_shared: bool) -> Option<u64> {
+    is_shared.then(|| store.folder().room().unwrap_or(u64::MAX))
+}
+
+/// Returns how much this process may still map, if that is limited.
+fn left_to_map() -> Option<u64> {
+    AddressSpace::of_process().map(AddressSpace::left)
+}
+
+/// The memory for the keys of a sieve's window, unless the buffer is smaller, or more than four times as large.
+const DEFAULT_WINDOW: u64 = 64 << 20;
+/// Or at most what is left of a limited address space, divided by this.
+const WINDOW_SHARE: u64 = 16;
+
+impl Options {
+    /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
+    /// files beside the store, where logs and pages need room as well. The disk does not limit those of an exclusive
+    /// handle.
+    pub(crate) fn fit(&self, store: &Place, file: u64) -> Self {
+        let room = room_for(store, !self.exclusive);
+        let mut options = self.fit_for_reading(file);
+        if !self.granted {
+            if options.buffer > self.bounds().0 {
+                options.buffer = options
+                    .buffer
+                    .min(default_share(room, file))
+                    .max(self.bounds().0);
+            }
+            let disk = room.unwrap_or(u64::MAX) / DISK_SHARE;
+            options.buffer = options.buffer.min(disk).max(LEAST_BUFFER);
+        }
+        if let Some(left) = left_to_map() {
+            let pages = left / SEGMENT_SHARE / PAGE_BYTES;
+            let least = LEAST_SEGMENT.min(options.segment_pages);
+            options.segment_pages = pages.clamp(least, options.segment_pages);
+        }
+        options
+    }
+
+    /// Returns the same for a handle that never fills a buffer.
+    pub(crate) fn fit_for_reading(&self, file: u64) -> Self {
+        let mut options = self.clone();
+        if !self.granted {
+            let (least, most) = self.bounds();
+            let mapped =
+                left_to_map().map_or(u64::MAX, |left| left.saturating_sub(file) / MAPPED_SHARE);
+            options.buffer = file.clamp(least, most).min(mapped).max(LEAST_BUFFER);
+        }
+        options
+    }
+
+    /// Returns the least and the most memory that a handle takes before it has filled a buffer.
+    fn bounds(&self) -> (u64, u64) {
+        match self.between {
+            Some((least, most)) => (least, most.min(MOST_FIRST_BUFFER).max(least)),
+            None => (DEFAULT_BUFFER, MOST_FIRST_BUFFER),
+        }
+    }
+
+    /// Returns the bytes of the first buffer. There are two such buffers.
+    pub(crate) fn buffer_bytes(&self) -> u64 {
+        table_bytes(self.buffer)
+    }
+
+    /// Returns the sizes that the buffers of a session may have whose first handle has these options.
+    pub(crate) fn buffer_sizes(&self) -> BufferSizes {
+        let least = self.buffer_bytes();
+        let memory = || Memory::physical().map_or(MOST_FIRST_BUFFER, |all| all / MEMORY_SHARE);
+        let most = match (self.granted, self.between) {
+            (true, _) => self.buffer,
+            (false, Some((_, most))) => most.min(memory()),
+            (false, None) => memory(),
+        };
+        let most = table_bytes(most).min(MOST_BUFFER).max(least);
+        BufferSizes { least, most }
+    }
+
+    /// Returns the number of pages that a checkpoint holds in memory at a time: half of what the tables leave. The rest
+    /// is for the checkpoint's keys, and for a part of a large batch. Chunks of 8 MiB were no faster than those of 4.
+    pub(crate) fn chunk_pages(&self) -> u64 {
+        (self.buffer / 16 / PAGE_BYTES).clamp(1, 1024)
+    }
+
+    /// Returns the number of keys that a checkpoint holds in memory at a time.
+    pub(crate) fn chunk_keys(&self) -> u64 {
+        keys_of_chunk(self.buffer).min(1 << 18)
+    }
+
+    /// Returns how many fingerprints a merge changes at once, which take eight bytes each: fewer where the address space
+    /// is nearly used up.
+    pub(crate) fn changes_at_once(&self) -> u64 {
+        let bytes =
+            AddressSpace::of_process().map_or(u64::MAX, |space| space.left() / MERGED_SHARE);
+        (bytes / 8).clamp(LEAST_CHANGES, CHANGES_AT_ONCE)
+    }
+
+    /// Returns the address space that a checkpoint needs that reads at most this many pages at once, where that is limited.
+    pub(crate) fn checkpoint_bytes(&self, read: u64) -> u64 {
+        let pages = read + self.chunk_pages() + PACKED_SEGMENTS * self.segment_pages;
+        CHECKPOINT_EXTRA + pages * PAGE_BYTES + 4 * 8 * self.changes_at_once()
+    }
+
+    /// Returns the same for a checkpoint that empties a buffer of `table` bytes: more where buffers have grown.
+    pub(crate) fn chunk_keys_beside(&self, table: u64) -> u64 {
+        keys_of_chunk(table / 7 * 16).clamp(self.chunk_keys(), 1 << 20)
+    }
+
+    /// Returns the number of keys that a checkpoint without a buffer holds in memory at a time: the buffer's memory is
+    /// free for them, and the fewer there are, the more often the log is read.
+    pub(crate) fn log_keys(&self) -> u64 {
+        (self.buffer_bytes() / 8 / 2).max(self.chunk_keys())
+    }
+
+    /// Returns the number of keys of a large batch that are looked up together. Each takes its hash, its place and
+    /// whether it was found.
+    pub(crate) fn part_keys(&self) -> usize {
+        (self.buffer / 32 / 24).clamp(4096, 1 << 18) as usize
+    }
+
+    /// Returns the same where pages come from the disk: everything that tables and a checkpoint leave, for the keys'
+    /// places and whether they were found.
+    pub(crate) fn sweep_keys(&self) -> usize {
+        let tables = 2 * self.buffer_bytes();
+        let checkpoint = self.chunk_pages() * PAGE_BYTES + self.chunk_keys() * 8;
+        let room = self.buffer.saturating_sub(tables + checkpoint);
+        ((room / 5) as usize).clamp(self.part_keys(), 1 << 28)
+    }
+
+    /// Returns the bytes for the keys of a sieve's window, in addition to these options' own.
+    pub(crate) fn window_bytes(&self) -> u64 {
+        let usual = (self.buffer / 4).max(self.buffer.min(DEFAULT_WINDOW));
+        match left_to_map() {
+            // Growing, they are in memory twice, and their order takes memory too.
+            Some(left) => usual.min(left / WINDOW_SHARE),
+            None => usual,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MIB: u64 = 1 << 20;
+    const PLENTY: fn() -> u64 = || u64::MAX;
+
+    fn sizes(least: u64, most: u64) -> BufferSizes {
+        let [least, most] = [least, most].map(table_bytes);
+        BufferSizes { least, most }
+    }
+
+    #[test]
+    fn memory_follows_the_filter_step_by_step_and_back_down() {
+        let rule = SizeRule::of(&Options::new(), Kind::Bloom);
+        let sizes = sizes(64 * MIB, 3072 * MIB);
+        let next = |filter: u64, current, free: u64| {
+            rule.next_bytes(sizes, filter * MIB, table_bytes(current * MIB), || {
+                free * MIB
+            })
+        };
+        for (filter, current, free, expected) in [
+            (0, 64, 9999, 64),
+            (64, 64, 9999, 64),
+            // Four bytes for each byte above the first 64 MiB.
+            (65, 64, 9999, 68),
+            (100, 64, 9999, 208),
+            (100, 208, 9999, 208),
+            // Not at once.
+            (4000, 64, 9999, 256),
+            (4000, 256, 9999, 1024),
+            (4000, 1024, 9999, 3072),
+            (4000, 3072, 9999, 3072),
+            // The system is short.
+            (4000, 3072, 1000, 1000),
+            (4000, 1000, 1, 64),
+            // The filter is another one: folded, or its first layers.
+            (64, 3072, 9999, 64),
+            // The last handle left a buffer without room.
+            (4000, 0, 9999, 64),
+        ] {
+            assert_eq!(
+                next(filter, current, free),
+                table_bytes(expected * MIB),
+                "{filter} {current}"
+            );
+        }
+    }
+
+    #[test]
+    fn memory_follows_fingerprints_from_the_first_buffer_on() {
+        let rule = SizeRule::of(&Options::new(), Kind::Fingerprint);
+        let sizes = sizes(64 * MIB, 3072 * MIB);
+        let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
+        for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
+            assert_eq!(next(filter), table_bytes(expected * MIB), "{filter}");
+        }
+    }
+
+    #[test]
+    fn what_is_set_is_a_bound() {
+        let fixed = Options::new().buffer(MIB);
+        let rule = SizeRule::of(&fixed, Kind::Bloom);
+        assert_eq!(fixed.buffer_sizes(), sizes(MIB, MIB));
+        // Others made the session, with larger buffers.
+        let following = sizes(MIB / 2, 64 * MIB);
+        let current = following.most;
+        assert_eq!(
+            rule.next_bytes(following, 1 << 40, current, PLENTY),
+            table_bytes(MIB)
+        );
+        let theirs = sizes(8 * MIB, 8 * MIB);
+        assert_eq!(
+            rule.next_bytes(theirs, 1 << 40, current, || unreachable!()),
+            theirs.least
+        );
+        // The last call counts.
+        let replaced = Options::new().buffer_between(4 * MIB, MIB).buffer(MIB);
+        replaced.check().unwrap();
+        assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
+        let between = Options::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
+        let rule = SizeRule::of(&between, Kind::Bloom);
+        let wide = sizes(MIB, 1 << 40);
+        assert_eq!(
+            rule.next_bytes(wide, 1 << 40, current, PLENTY),
+            table_bytes(4 * MIB)
+        );
+        assert_eq!(
+            rule.next_bytes(wide, 3 * MIB / 2, current, PLENTY),
+            table_bytes(3 * MIB)
+        );
+    }
+
+    #[test]
+    fn the_system_bounds_what_buffers_take() {
+        let memory = Memory {
+            total: 16_000,
+            available: 4_000,
+            background: 900,
+        };
+        assert_eq!(share_of(memory), 1000);
+        assert_eq!(
+            share_of(Memory {
+                available: 16_000,
+                ..memory
+            }),
+            2000
+        );
+        for (filter, share) in [(0, 450), (225, 450), (300, 600), (450, 900), (1 << 63, 900)] {
+            assert_eq!(shared_share(memory, filter), share);
+        }
+        assert!(default_share(Some(4_000_000), 0) <= 1_000_000);
+    }
+
+    #[test]
+    fn a_log_gets_a_buffer_if_memory_has_room() {
+        let following = sizes(MIB, 64 * MIB);
+        let limit = limit_of(following.least);
+        assert_eq!(bytes_for_log(following, limit, None), following.least);
+        let larger = bytes_for_log(following, 4 * limit, None);
+        assert!(larger > following.least && limit_of(larger) >= 4 * limit);
+        assert_eq!(
+            bytes_for_log(following, 4 * limit, Some(MIB)),
+            following.least
+        );
+        assert_eq!(
+            bytes_for_log(following, 1000 * limit, None),
+            following.least
+        );
+        let fixed = sizes(MIB, MIB);
+        assert_eq!(bytes_for_log(fixed, 4 * limit, None), fixed.least);
+    }
+}

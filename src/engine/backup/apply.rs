@@ -1,0 +1,403 @@
+//! Applying a delta to a copy (docs/format/deltas.md, "Applying a delta").
+//!
+//! Nothing is written until the whole delta, and what it will make of the copy, has been checked. From then until all
+//! is written the copy is not a store, and its mark says so. Whatever interrupts that, applying the same delta again
+//! completes it.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::config::options::Options;
+use crate::engine::backup::copy_front::{front, mark_of};
+use crate::engine::backup::delta_reader::Delta;
+use crate::engine::backup::delta_writer::{check_layers, delta_error, missing};
+use crate::engine::backup::segment_delta::SegmentDelta;
+use crate::engine::open::handle::check_exists;
+use crate::error::{Error, Result};
+use crate::file::copy::{CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
+use crate::file::delta::{Content, number_of, to_page};
+use crate::file::layout::COPY_MARK_OFFSET;
+use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::{DeltaError, FormatError, Header, Superblock};
+use crate::page::{Binding, PAGE_BYTES};
+use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
+use crate::shm::place::Place;
+use crate::sizing::Cell;
+use crate::storefile::meta::{Meta, read_mark, read_meta_of};
+use crate::storefile::page_scan::{self, PagePlace, Pages, places};
+use crate::storefile::progress::{Progress, Watched};
+use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
+
+/// The result of [applying](Options::apply) a delta.
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ApplyReport {
+    /// The generation of the copy before.
+    pub from: u64,
+    /// The generation of the copy now.
+    pub to: u64,
+    /// Pages written; 0 if the copy was already up to date.
+    pub pages: u64,
+    /// Keys in the copy now, as [`Stats`](crate::Stats) counts them.
+    pub keys: u64,
+    /// Whether an earlier attempt had left the copy half written.
+    pub resumed: bool,
+}
+
+/// Applies a delta to a copy that no handle has open.
+pub(crate) fn apply(
+    options: &Options,
+    delta: &Path,
+    path: &Path,
+    watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<ApplyReport> {
+    check_exists(options, delta).map_err(missing(DeltaError::Missing))?;
+    check_exists(options, path).map_err(missing(DeltaError::MissingCopy))?;
+    let delta = Delta::open(options, delta)?;
+    let place = &Place::of_existing(path)?;
+    let options = options.within(place);
+    let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
+    let locks = gate.locks(place, Intention::Write)?;
+    let _alone = PresenceLock::alone(&locks)?.ok_or_else(|| locked(place))?;
+    let path: &Path = place;
+    let file = options.storage.open(path, true);
+    let file = file.map_err(|error| Error::io("open", path, error))?;
+    let applying = Applying {
+        delta: &delta,
+        path,
+        file: &*file,
+    };
+    applying.run(watch)
+}
+
+/// The state of the copy when the delta arrives.
+enum Before {
+    /// It shows the moment that the delta starts from.
+    Whole(Box<Meta>, CopyMark),
+    /// An earlier attempt has begun to apply the same delta.
+    Half(CopyMark),
+    /// It shows the moment that the delta leads to; the mark may not say so yet.
+    Done(Box<Meta>, CopyMark),
+}
+
+struct Applying<'a> {
+    delta: &'a Delta<'a>,
+    path: &'a Path,
+    file: &'a dyn StorageFile,
+}
+
+impl Applying<'_> {
+    fn run(&self, watch: &mut dyn FnMut(Progress) -> ControlFlow<()>) -> Result<ApplyReport> {
+        let header = self.header()?;
+        let before = self.before(&header)?;
+        let to = self.delta.header.to;
+        let report = |superblock: &Superblock, pages, resumed| ApplyReport {
+            from: self.delta.header.from.generation,
+            to: to.generation,
+            pages,
+            keys: superblock.keys(),
+            resumed,
+        };
+        if let Before::Done(meta, mark) = &before {
+            let resumed = mark.next.is_some();
+            if resumed {
+                // The proof that it is done may be only in the page cache.
+                self.finish(&header, &meta.superblock)?;
+            }
+            return Ok(report(&meta.superblock, 0, resumed));
+        }
+        let (superblock, content) = self.delta.superblock(&header)?;
+        let at = (self.file, self.path);
+        let segments = SegmentDelta::of(self.delta, at, &header, &superblock)?;
+        let old = match &before {
+            Before::Whole(meta, _) => Some(&meta.superblock),
+            _ => None,
+        };
+        let mut watched = Watched::new(watch, self.delta.header.pages * PAGE_BYTES as u64);
+        watched.at(0)?;
+        let digest = match &segments {
+            Some(segments) => segments.check(old, content.clone(), &mut watched)?,
+            None => self.check(old, &superblock, &content, &mut watched)?,
+        };
+        digest.map_or(Ok(()), |digest| self.expect(digest))?;
+        let (mark, resumed) = match before {
+            Before::Whole(meta, mark) => {
+                self.make_room(&meta.superblock, &superblock)?;
+                (mark, false)
+            }
+            Before::Half(mark) | Before::Done(_, mark) => (mark, true),
+        };
+        self.write_mark(&CopyMark {
+            next: Some(to),
+            ..mark
+        })?;
+        match &segments {
+            Some(segments) => segments.write(content)?,
+            None => self.write_pages(&superblock, content)?,
+        }
+        self.sync()?;
+        if digest.is_none() {
+            let digest = match &segments {
+                Some(segments) => segments.digest()?,
+                None => self.digest(&superblock)?,
+            };
+            self.expect(digest)?;
+        }
+        self.finish(&header, &superblock)?;
+        Ok(report(&superblock, self.delta.header.pages, resumed))
+    }
+
+    /// Turns the copy, whose pages are durable, back into a store.
+    fn finish(&self, header: &Header, superblock: &Superblock) -> Result<()> {
+        let digest = self.delta.header.to.digest;
+        let front = front(header, superblock, digest);
+        let first = (SUPERBLOCK_OFFSETS[0] - INTENT_OFFSETS[0]) as usize;
+        self.write(&front[first..], SUPERBLOCK_OFFSETS[0])?;
+        self.sync()?;
+        if self.length()? > superblock.end_offset() {
+            // Remove what lay behind the layers before the delta.
+            self.set_length(superblock.end_offset())?;
+        }
+        self.write_mark(&mark_of(header, superblock, digest))
+    }
+
+    fn wrong(&self, source: DeltaError) -> Error {
+        delta_error(self.path, source)
+    }
+
+    fn length(&self) -> Result<u64> {
+        let length = self.file.length();
+        length.map_err(|error| Error::io("measure", self.path, error))
+    }
+
+    fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        write_all_at(self.file, bytes, offset)
+            .map_err(|error| Error::io("apply a delta to", self.path, error))
+    }
+
+    fn sync(&self) -> Result<()> {
+        let synced = self.file.sync();
+        synced.map_err(|error| Error::sync("sync", self.path, error))
+    }
+
+    fn write_mark(&self, mark: &CopyMark) -> Result<()> {
+        self.write(&mark.encode(), COPY_MARK_OFFSET)?;
+        self.sync()
+    }
+
+    fn header(&self) -> Result<Header> {
+        let length = self.length()?;
+        let mut page = vec![0; length.min(PAGE_BYTES as u64) as usize];
+        read_exact_at(self.file, &mut page, 0)
+            .map_err(|error| Error::io("read", self.path, error))?;
+        let header = Header::decode(&page, length).map_err(|source| Error::Format {
+            path: self.path.to_owned(),
+            source,
+        })?;
+        let (expected, got) = (self.delta.header.store_id, header.store_id);
+        if expected != got {
+            return Err(self.wrong(DeltaError::WrongStore { expected, got }));
+        }
+        Ok(header)
+    }
+
+    /// Finds out the state of the copy, and refuses a copy that the delta does not apply to.
+    fn before(&self, header: &Header) -> Result<Before> {
+        let mark = read_mark(self.file, self.path, header)?;
+        let meta = match read_meta_of(self.file, self.path) {
+            Ok(meta) => Some(Box::new(meta)),
+            // None of its superblocks counts: the mark decides.
+            Err(Error::Format {
+                source: FormatError::HalfApplied { .. },
+                ..
+            }) => None,
+            Err(error) => return Err(error),
+        };
+        let Some(mark) = mark else {
+            return Err(self.wrong(DeltaError::NotACopy));
+        };
+        let (from, to) = (self.delta.header.from, self.delta.header.to);
+        if let Some(next) = mark.next
+            && (mark.moment, next) != (from, to)
+        {
+            return Err(self.wrong(DeltaError::Unfinished {
+                from: mark.moment.generation,
+                to: next.generation,
+            }));
+        }
+        let Some(meta) = meta else {
+            return Ok(Before::Half(mark));
+        };
+        let found = &meta.superblock;
+        if mark.next.is_some() {
+            // Everything is written except the mark, or the newer of the superblocks too.
+            let (end, _) = self.delta.superblock(header)?;
+            let [older, newest] = superblocks_of(&end);
+            if *found == newest {
+                return Ok(Before::Done(meta, mark));
+            }
+            if *found == older {
+                return Ok(Before::Half(mark));
+            }
+        } else if mark.fits(found) {
+            if mark.moment == to {
+                return Ok(Before::Done(meta, mark));
+            }
+            self.expect_from(mark.moment)?;
+            return Ok(Before::Whole(meta, mark));
+        }
+        Err(self.wrong(DeltaError::Written {
+            expected: mark.sequence,
+            got: found.sequence,
+        }))
+    }
+
+    fn expect_from(&self, got: Moment) -> Result<()> {
+        let expected = self.delta.header.from;
+        if expected.generation != got.generation {
+            return Err(self.wrong(DeltaError::WrongGeneration {
+                expected: expected.generation,
+                got: got.generation,
+            }));
+        }
+        if expected.digest != got.digest {
+            return Err(self.wrong(DeltaError::WrongContent {
+                expected: expected.digest,
+                got: got.digest,
+            }));
+        }
+        Ok(())
+    }
+
+    /// Refuses pages that are not those of the moment that the delta leads to.
+    fn expect(&self, got: u64) -> Result<()> {
+        let expected = self.delta.header.to.digest;
+        if expected == got {
+            return Ok(());
+        }
+        Err(self.wrong(DeltaError::WrongContent { expected, got }))
+    }
+
+    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
+    fn check(
+        &self,
+        old: Option<&Superblock>,
+        superblock: &Superblock,
+        content: &Content,
+        watched: &mut Watched<'_>,
+    ) -> Result<Option<u64>> {
+        if let Some(old) = old {
+            let checked = check_layers(&old.layers, &superblock.layers);
+            checked.map_err(|source| self.wrong(source))?;
+        }
+        let mut digest = self.delta.header.from.digest;
+        let mut layers = superblock.layers.iter().peekable();
+        let mut least = 0;
+        let bound = self.bound()?;
+        let each = |piece: &mut [u8]| {
+            for record in piece.chunks_exact_mut(PAGE_BYTES) {
+                let number = number_of(record);
+                while layers.next_if(|layer| layer.end_page() <= number).is_some() {}
+                let layer = layers.peek().filter(|layer| layer.first_page <= number);
+                if number < least || layer.is_none() {
+                    return Err(self.delta.wrong(DeltaError::Field {
+                        field: "number",
+                        expected: "one of a layer, above the one before",
+                        got: number,
+                    }));
+                }
+                least = number + 1;
+                if let Some(old) = old {
+                    digest = digest.wrapping_sub(self.digest_before(old, number)?);
+                    to_page(bound, record);
+                    digest = digest.wrapping_add(digest_of(number, record));
+                }
+                watched.page()?;
+            }
+            Ok(())
+        };
+        let (delta, content) = (self.delta, content.clone());
+        delta.for_each_piece(superblock, content, each, |_, _| Ok(()))?;
+        delta.check_sections(superblock, self.file, self.path)?;
+        Ok(old.map(|_| digest))
+    }
+
+    /// Returns what a page, as it is now, contributes to the digest.
+    fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
+        let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
+        if number >= end {
+            return Ok(0);
+        }
+        let mut header = [0; PAGE_HEADER];
+        read_exact_at(self.file, &mut header, page_offset(number))
+            .map_err(|error| Error::io("read pages of", self.path, error))?;
+        Ok(digest_of(number, &header))
+    }
+
+    /// Returns the store that the pages of the copy belong to, and the cells that they consist of.
+    fn bound(&self) -> Result<(Binding, Cell)> {
+        let header = self.header()?;
+        Ok((header.binding(), header.kind.cell()))
+    }
+
+    /// Extends the copy to its future length. Removes what may lie behind its layers.
+    fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
+        let length = self.length()?;
+        let old = old.end_offset();
+        // Keep the longer of both lengths until the copy can no longer be taken for the old one.
+        let new = new.end_offset().max(old);
+        if length > old {
+            self.set_length(old)?;
+        }
+        if length > old || length != new {
+            self.set_length(new)?;
+            // Sync this before the mark says that it is done.
+            self.sync()?;
+        }
+        Ok(())
+    }
+
+    fn set_length(&self, length: u64) -> Result<()> {
+        let set = self.file.set_length(length);
+        set.map_err(|error| Error::io("make room in", self.path, error))
+    }
+
+    /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
+    fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
+        let bound = self.bound()?;
+        let each = |piece: &mut [u8]| {
+            let mut rest = piece;
+            while !rest.is_empty() {
+                let first = number_of(rest);
+                let records = rest.chunks_exact(PAGE_BYTES);
+                let run = (first..).zip(records);
+                let run = run.take_while(|(number, record)| *number == number_of(record));
+                let length = run.count() * PAGE_BYTES;
+                let (run, others) = rest.split_at_mut(length);
+                let pages = run.chunks_exact_mut(PAGE_BYTES);
+                pages.for_each(|page| to_page(bound, page));
+                self.write(run, page_offset(first))?;
+                rest = others;
+            }
+            Ok(())
+        };
+        let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
+        self.delta
+            .for_each_piece(superblock, content, each, of_section)?;
+        page_scan::clear_unnamed(self.file, self.path, superblock)
+    }
+
+    /// Returns the digest of all pages, which it reads and checks.
+    fn digest(&self, superblock: &Superblock) -> Result<u64> {
+        let bound = self.bound()?;
+        let mut pages = Pages::new(self.file, self.path);
+        let mut digest = 0_u64;
+        for place in places(&superblock.layers) {
+            let PagePlace { layer, number, .. } = place;
+            let bytes = pages.page(number, layer.end_page())?;
+            page_scan::check(self.path, bound, place, bytes)?;
+            digest = digest.wrapping_add(digest_of(number, bytes));
+        }
+        Ok(digest)
+    }
+}

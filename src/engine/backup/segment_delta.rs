@@ -1,0 +1,171 @@
+//! Applying a delta of segments: they go where they lie in the store.
+
+use std::collections::BTreeMap;
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::engine::backup::carried_segments::CarriedSegments;
+use crate::engine::backup::delta_reader::Delta;
+use crate::engine::backup::delta_writer::delta_error;
+use crate::error::{Error, Result};
+use crate::file::delta::Content;
+use crate::file::layout::page_offset;
+use crate::file::{DeltaError, DirectoryRef, Header, Superblock};
+use crate::fingerprint::directory_file::{expect_directory, raise_reused, write_directory};
+use crate::fingerprint::segment::directory::encode;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
+use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
+use crate::storefile::progress::Watched;
+use crate::sys::storage::{StorageFile, write_all_at};
+
+/// A delta of a store of fingerprints, and the copy it is for.
+pub(crate) struct SegmentDelta<'a> {
+    delta: &'a Delta<'a>,
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    superblock: &'a Superblock,
+    directory: DirectoryRef,
+    space: Space,
+    binding: Binding,
+}
+
+impl<'a> SegmentDelta<'a> {
+    /// Returns `None` if the store of this header has layers.
+    pub(crate) fn of(
+        delta: &'a Delta<'a>,
+        (file, path): (&'a dyn StorageFile, &'a Path),
+        header: &Header,
+        superblock: &'a Superblock,
+    ) -> Result<Option<Self>> {
+        let Some(space) = header.space() else {
+            return Ok(None);
+        };
+        let (directory, space) = expect_directory(delta.path, superblock, Some(space))?;
+        Ok(Some(Self {
+            delta,
+            file,
+            path,
+            superblock,
+            directory,
+            space,
+            binding: header.binding(),
+        }))
+    }
+
+    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
+    pub(crate) fn check(
+        &self,
+        old: Option<&Superblock>,
+        content: Content,
+        watched: &mut Watched<'_>,
+    ) -> Result<Option<u64>> {
+        let mut carried = 0_u64;
+        let each = |segment: Segment, bytes: &[u8]| {
+            carried = carried.wrapping_add(digest_of_pages(segment.first_page, bytes));
+            Ok(())
+        };
+        let pages = |count: usize| watched.pages(0..count as u64);
+        let (segments, kept) = self.read(content, each, pages, |_, _| Ok(()))?;
+        self.delta
+            .check_sections(self.superblock, self.file, self.path)?;
+        let Some(old) = old else {
+            return Ok(None);
+        };
+        let before = self.segments_of(old)?;
+        let mut digest = self.delta.header.from.digest.wrapping_add(carried);
+        for place in self.directory.places {
+            let pages = encode(self.binding, &segments, place, self.directory.generation);
+            digest = digest.wrapping_add(digest_of_pages(place, &pages));
+        }
+        digest = digest.wrapping_sub(before.digest_of_directory()?);
+        for segment in self.replaced(&before, &kept)? {
+            let bytes = before.read(&segment)?;
+            digest = digest.wrapping_sub(digest_of_pages(segment.first_page, &bytes));
+        }
+        Ok(Some(digest))
+    }
+
+    /// Returns the segments of the copy that the new moment does not have; it must have all of `kept`.
+    fn replaced(&self, before: &SegmentReader<'_>, kept: &[Segment]) -> Result<Vec<Segment>> {
+        let own = before.segments.iter();
+        let mut own: BTreeMap<u64, Segment> = own.map(|own| (own.first, *own)).collect();
+        for segment in kept {
+            if own.remove(&segment.first) != Some(*segment) {
+                let first = segment.first;
+                return Err(delta_error(self.path, DeltaError::SegmentMissing { first }));
+            }
+        }
+        Ok(own.into_values().collect())
+    }
+
+    /// Writes the segments, the directory and the sections, and zeroes between. Syncs nothing.
+    pub(crate) fn write(&self, content: Content) -> Result<()> {
+        // A handle that reads the copy meanwhile, which nothing keeps out, gets an error and no wrong answer.
+        raise_reused(self.file, self.path, self.directory.version)?;
+        let write = |page, bytes: &[u8]| self.write_pages(page, bytes);
+        let each = |segment: Segment, bytes: &[u8]| write(segment.first_page, bytes);
+        let (segments, _) = self.read(content, each, |_| Ok(()), write)?;
+        let DirectoryRef {
+            places,
+            version,
+            generation,
+            ..
+        } = self.directory;
+        let numbers = (version, generation);
+        write_directory(
+            self.file,
+            self.path,
+            self.binding,
+            &segments,
+            places,
+            numbers,
+        )?;
+        self.segments_of(self.superblock)?.clear_unnamed()
+    }
+
+    /// Returns the digest of all pages of the copy, which it checks.
+    pub(crate) fn digest(&self) -> Result<u64> {
+        let mut watch = |_| ControlFlow::Continue(());
+        let written = self.segments_of(self.superblock)?;
+        written.check(&mut Watched::new(&mut watch, 0))
+    }
+
+    fn segments_of<'b>(&'b self, superblock: &'b Superblock) -> Result<SegmentReader<'b>> {
+        let bound = (self.space, self.binding);
+        SegmentReader::open(self.file, self.path, superblock, bound)
+    }
+
+    /// Reads the whole delta, each segment once it is checked. `pages` is called with how many pages were read. Returns all
+    /// segments of the new moment, and those that are not in the delta.
+    fn read(
+        &self,
+        content: Content,
+        mut each: impl FnMut(Segment, &[u8]) -> Result<()>,
+        mut pages: impl FnMut(usize) -> Result<()>,
+        each_of_section: impl FnMut(u64, &[u8]) -> Result<()>,
+    ) -> Result<(Vec<Segment>, Vec<Segment>)> {
+        let mut carried =
+            CarriedSegments::new(self.superblock, self.directory, (self.space, self.binding));
+        let of_piece = |piece: &mut [u8]| {
+            for page in piece.as_chunks::<PAGE_BYTES>().0 {
+                let whole = carried.take(page);
+                if let Some((segment, bytes)) = whole.map_err(|source| self.delta.wrong(source))? {
+                    each(segment, bytes)?;
+                }
+            }
+            pages(piece.len() / PAGE_BYTES)
+        };
+        self.delta
+            .for_each_piece(self.superblock, content, of_piece, each_of_section)?;
+        let finished = carried.finish(self.delta.header.pages);
+        finished.map_err(|source| self.delta.wrong(source))
+    }
+
+    /// Writes pages that lie together, the first of which has this number.
+    fn write_pages(&self, first: u64, bytes: &[u8]) -> Result<()> {
+        write_all_at(self.file, bytes, page_offset(first))
+            .map_err(|error| Error::io("apply a delta to", self.path, error))
+    }
+}

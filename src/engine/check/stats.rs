@@ -1,0 +1,200 @@
+//! What a store knows about itself without reading its pages.
+
+use std::time::Duration;
+
+use crate::engine::Engine;
+use crate::engine::check::fullness::{KeyCounter, together};
+use crate::engine::view::ViewCell;
+use crate::engine::write::Writer;
+use crate::engine::write::commit::Commit;
+use crate::error::{Error, Result};
+use crate::file::superblock::Commits;
+use crate::file::{Layer, Superblock};
+use crate::hash::Hash;
+use crate::page::Kind;
+use crate::sizing::{self, Cell};
+use crate::storefile::store_file::StoreFile;
+use crate::sys::LockWaits;
+
+/// The result of [`Store::stats`](crate::Store::stats).
+#[non_exhaustive]
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stats {
+    /// The kind of filter.
+    pub kind: Kind,
+    /// The algorithm that turns keys into 64 bits.
+    pub hash: Hash,
+    /// Keys the store was created for, or may grow to; `None` if it grows in layers.
+    pub capacity: Option<u64>,
+    /// The bound on the false-positive rate, set when the store was created.
+    pub fpr_target: f64,
+    /// The false-positive rate expected of its pages at their current fill. In a store of
+    /// [`Kind::Fingerprint`](crate::Kind::Fingerprint) this is exact.
+    pub fpr_now: f64,
+    /// Keys the store holds: in pages and in the write buffer, uncommitted ones included. In a counting store, inserts
+    /// minus removes.
+    pub keys: u64,
+    /// The most keys the store takes; see [`Fullness::limit`](crate::Fullness::limit).
+    pub key_limit: u64,
+    /// Keys left until that limit: this many may be inserted before the rate passes its target.
+    pub keys_left: u64,
+    /// Keys that are exempt, as [`Store::exemptions`](crate::Store::exemptions) counts them.
+    pub exempt: u64,
+    /// Bytes of the store file.
+    pub bytes: u64,
+    /// Filter bits per key of capacity, or per key in the pages if the store grows (0 while there are none).
+    pub bits_per_key: f64,
+    /// The number of checkpoints, plus one.
+    pub generation: u64,
+    /// Bytes of records in the logs.
+    pub log_bytes: u64,
+    /// Bytes of memory that write buffers take now: the active one, and the one that a checkpoint moves into the pages,
+    /// if any. All handles share them.
+    pub buffer_bytes: u64,
+    /// How often this handle has taken the writer lock since it was opened: mostly once for each batch of up to 512
+    /// keys that contains a new one, and for each commit.
+    pub lock_taken: u64,
+    /// The total time that its threads have waited for the writer lock.
+    pub lock_waited: Duration,
+    /// Whether uncommitted operations are dropped at close or death.
+    pub transactional: bool,
+    /// The last commit of each writer, by name.
+    pub commits: Vec<Commit>,
+    /// The layers, oldest first.
+    pub layers: Vec<LayerStats>,
+    /// A random number that distinguishes the store from all others.
+    pub store_id: [u8; 16],
+    /// When the store was created, in seconds since 1970.
+    pub created: u64,
+}
+
+/// One layer of a store.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LayerStats {
+    /// Keys the layer was planned for.
+    pub capacity: u64,
+    /// Keys in it.
+    pub keys: u64,
+    /// Its pages of 4096 bytes.
+    pub pages: u64,
+    /// Its filter bits: 32,640 per page. In a counting store, four of them are one counter.
+    pub bits: u64,
+    /// Bits, or counters, per key.
+    pub k: u32,
+    /// The share of bits expected to be set, or of counters expected to be above 0.
+    pub fill: f64,
+    /// The false-positive rate expected of it now.
+    pub fpr: f64,
+}
+
+impl LayerStats {
+    fn of(layer: &Layer, cell: Cell) -> Self {
+        Self {
+            capacity: layer.capacity,
+            keys: layer.keys,
+            pages: layer.pages,
+            bits: layer.pages * sizing::PAGE_BITS,
+            k: layer.probes,
+            fill: cell.expected_fill(layer.keys, layer.pages, layer.probes),
+            fpr: cell.expected_rate(layer.keys, layer.pages, layer.probes),
+        }
+    }
+}
+
+/// Collects the counts that a store keeps about itself.
+pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
+    engine.handle.check_usable()?;
+    let collector = StatsCollector {
+        file: &engine.file,
+        views: &engine.views,
+        waits: &engine.writer.waits,
+        keys: KeyCounter::of(engine),
+    };
+    collector.collect(Writer::of(engine).named_commits()?)
+}
+
+/// Returns the bytes of memory that write buffers take now.
+pub(crate) fn buffer_bytes(engine: &Engine) -> Result<u64> {
+    engine.handle.check_usable()?;
+    Ok(engine.views.current()?.buffer_bytes())
+}
+
+struct StatsCollector<'a> {
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+    waits: &'a LockWaits,
+    keys: KeyCounter<'a>,
+}
+
+impl StatsCollector<'_> {
+    fn bits_per_key(&self, superblock: &Superblock, layers: &[LayerStats]) -> f64 {
+        let header = &self.file.header;
+        let has_segments = header.space().is_some();
+        let bits = match has_segments {
+            true => superblock.filter_bytes() * 8,
+            false => layers.iter().map(|layer| layer.bits).sum(),
+        };
+        let over = match self.file.grows() || has_segments {
+            true => superblock.keys(),
+            false => header.capacity,
+        };
+        match over {
+            0 => 0.0,
+            keys => bits as f64 / keys as f64,
+        }
+    }
+
+    fn collect(&self, commits: Commits) -> Result<Stats> {
+        let header = &self.file.header;
+        let view = self.views.current()?;
+        let fullness = self.keys.fullness_of(&view);
+        let superblock = &view.superblock;
+        let layers: Vec<_> = superblock
+            .layers
+            .iter()
+            .map(|layer| LayerStats::of(layer, header.kind.cell()))
+            .collect();
+        let buffers = || view.sealed.iter().chain([&view.active]);
+        let length = self.file.raw.length();
+        Ok(Stats {
+            kind: header.kind,
+            hash: header.hash,
+            capacity: (!self.file.grows()).then_some(header.capacity),
+            fpr_target: header.fpr,
+            fpr_now: match header.space() {
+                Some(space) => superblock.keys() as f64 / space.count() as f64,
+                None => together(layers.iter().map(|layer| layer.fpr)),
+            },
+            keys: fullness.keys,
+            key_limit: fullness.limit,
+            keys_left: fullness.left(),
+            exempt: view
+                .sections
+                .exempt
+                .as_ref()
+                .map_or(0, |exempt| exempt.count()),
+            bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
+            bits_per_key: self.bits_per_key(superblock, &layers),
+            generation: superblock.generation,
+            log_bytes: buffers()
+                .map(|one| one.buffer.tail().end)
+                .fold(0, u64::saturating_add),
+            buffer_bytes: view.buffer_bytes(),
+            lock_taken: self.waits.taken(),
+            lock_waited: self.waits.waited(),
+            transactional: header.transactional,
+            commits: commits
+                .into_iter()
+                .map(|(writer, entry)| Commit {
+                    writer,
+                    sequence: entry.sequence,
+                    tag: entry.tag,
+                })
+                .collect(),
+            layers,
+            store_id: header.store_id,
+            created: header.created,
+        })
+    }
+}

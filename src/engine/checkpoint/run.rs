@@ -1,0 +1,348 @@
+//! When a checkpoint runs and which thread runs it: at once or on a thread of its own, after another handle's or in its
+//! place.
+
+use std::sync::{Arc, MutexGuard, Weak};
+use std::time::Duration;
+
+use crate::config::options::Options;
+use crate::engine::Engine;
+use crate::engine::checkpoint::apply::LogApplier;
+use crate::engine::view::ViewCell;
+use crate::engine::writer_state::WriterState;
+use crate::error::{Error, Result};
+use crate::fingerprint::compaction::Compaction;
+use crate::generation::Generation;
+use crate::generation::log_files::LogFiles;
+use crate::memtable::Wrong;
+use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_state::CheckpointState;
+use crate::page_io::checkpoint_trigger::Occasion;
+use crate::prefetch::hints::LookupHints;
+use crate::shm::coordination::Coordination;
+use crate::shm::handle::{Access, Handle};
+use crate::shm::locks::Intention;
+use crate::shm::shm_files::{buffer_path, remove_if_there};
+use crate::storefile::store_file::StoreFile;
+use crate::sys::{AddressSpace, RangeLock, wait_until};
+use crate::wal::file::sync_parent;
+use crate::wal::{LogFile, log_path};
+
+/// How long the last handle waits at closing for look-ups that are under way.
+const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Runs the checkpoints of an open store, and holds them off.
+#[derive(Clone, Copy)]
+pub(crate) struct Checkpointer<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) handle: &'a Handle,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) logs: &'a LogFiles,
+    pub(crate) views: &'a ViewCell,
+    pub(crate) writer: &'a WriterState,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) state: &'a CheckpointState,
+    /// Only for the checkpoint's thread, which must keep the engine alive.
+    pub(crate) engine: &'a Weak<Engine>,
+}
+
+/// Held by the thread that runs a checkpoint.
+struct Running<'a> {
+    checkpointer: Checkpointer<'a>,
+    _one_process: Option<RangeLock>,
+    _one_thread: MutexGuard<'a, ()>,
+}
+
+impl Drop for Running<'_> {
+    fn drop(&mut self) {
+        let Checkpointer {
+            shared,
+            handle,
+            file,
+            state,
+            ..
+        } = self.checkpointer;
+        shared.set_checkpointer(0);
+        state.set_running(false);
+        if std::thread::panicking() {
+            let cause = std::io::Error::other("the thread at it panicked");
+            handle.poison(Error::sync("finish the checkpoint of", &file.place, cause));
+        }
+    }
+}
+
+/// While this is held, no handle runs a checkpoint.
+pub(crate) struct HeldOff<'a> {
+    _one_process: Option<RangeLock>,
+    _one_thread: MutexGuard<'a, ()>,
+}
+
+impl<'a> Checkpointer<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            options: &engine.options,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            logs: &engine.logs,
+            views: &engine.views,
+            writer: &engine.writer,
+            hints: &engine.hints,
+            state: &engine.checkpoints,
+            engine: &engine.itself,
+        }
+    }
+
+    pub(crate) fn applier(&self) -> LogApplier<'a> {
+        LogApplier {
+            access: PageAccess {
+                options: self.options,
+                file: self.file,
+                shared: self.shared,
+                hints: self.hints,
+                state: self.state,
+            },
+            views: self.views,
+            is_private: !self.writer.is_shared,
+        }
+    }
+
+    /// Runs the checkpoint that is due: on its own thread, where callers that need it done find its failure, or here.
+    pub(crate) fn start_checkpoint(&self) -> Result<()> {
+        // Without the memory for a stack, and for one more buffer, the caller waits.
+        if self.options.background
+            && !AddressSpace::is_tight()
+            && let Some(engine) = self.engine.upgrade()
+        {
+            let thread = std::thread::Builder::new().name("everseen-checkpoint".to_owned());
+            let spawned = thread.spawn(move || {
+                // The last handle to close would wait until a gigabyte is full of zeros.
+                let is_wanted = || {
+                    !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.seat)
+                };
+                let make_spare = |settled| {
+                    let demand = engine.views.cell.load().demand();
+                    engine.buffers.make_spare(&settled, demand, is_wanted);
+                };
+                let checkpointer = Checkpointer::of(&engine);
+                // A checkpoint that another process runs needs no help.
+                let _ = checkpointer.settle_and(Duration::ZERO, Occasion::FullBuffer, make_spare);
+            });
+            if let Ok(thread) = spawned {
+                self.state.add_thread(thread);
+                return Ok(());
+            }
+        }
+        match self.settle_and(Duration::ZERO, Occasion::FullBuffer, drop) {
+            // Another process is running it.
+            Err(Error::Busy { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+
+    /// Returns whether a closed generation waits for its checkpoint, or is being checkpointed.
+    fn is_due(&self) -> bool {
+        self.shared.settled() < self.shared.active()
+    }
+
+    /// Makes sure that no checkpoint is due: waits for one that another handle runs, takes over from a handle that died
+    /// during one, or else runs it.
+    pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
+        let _waiting = self.state.wait();
+        self.settle_and(patience, Occasion::Awaited, drop)
+    }
+
+    /// Like `settle_all`. If this call ran the checkpoint, `after` runs with the settled generation before the lock is
+    /// released.
+    fn settle_and(
+        &self,
+        patience: Duration,
+        occasion: Occasion,
+        after: impl FnOnce(Weak<Generation>),
+    ) -> Result<()> {
+        self.handle.check_usable()?;
+        if !self.is_due() {
+            return Ok(());
+        }
+        let Some(_running) = self.begin(patience)? else {
+            return Ok(());
+        };
+        match self.settle(occasion) {
+            // The checkpoint can be retried once the page is repaired, or by a handle with another policy.
+            Err(error @ Error::Format { .. }) => Err(error),
+            outcome => {
+                let settled = self.handle.poison_on_failure(outcome)?;
+                after(settled);
+                Ok(())
+            }
+        }
+    }
+
+    /// Takes the checkpoint lock; `None` if no checkpoint is due any more.
+    fn begin(&self, patience: Duration) -> Result<Option<Running<'a>>> {
+        let one_thread = self.state.exclude_threads();
+        let mut one_process = None;
+        if self.handle.access == Access::Shared {
+            wait_until(patience, || {
+                one_process = self.handle.locks.try_checkpoint()?;
+                Ok::<_, Error>(one_process.is_some() || !self.is_due())
+            })?;
+            if one_process.is_none() && self.is_due() {
+                let process = self.shared.checkpointer();
+                return Err(Error::Busy {
+                    path: self.file.place.to_path_buf(),
+                    what: "a checkpoint",
+                    process: (process != 0).then_some(process),
+                });
+            }
+            if one_process.is_none() {
+                return Ok(None);
+            }
+        }
+        if !self.is_due() {
+            return Ok(None);
+        }
+        let process = u64::from(std::process::id());
+        self.shared.set_checkpointer(process);
+        self.state.set_running(true);
+        Ok(Some(Running {
+            checkpointer: *self,
+            _one_process: one_process,
+            _one_thread: one_thread,
+        }))
+    }
+
+    /// Runs the checkpoint of the one generation that is due. The caller holds the checkpoint lock.
+    fn settle(&self, occasion: Occasion) -> Result<Weak<Generation>> {
+        self.file.mend()?;
+        // Otherwise the pages would go to a file that has lost its name, and the log that holds the keys would be
+        // removed.
+        self.handle.check_names(None)?;
+        let number = self.shared.settled();
+        let meta = self.file.read_meta()?;
+        // Check this before anything is removed: the superblock says which log is no longer needed.
+        let newest = meta.superblock.generation;
+        let checked = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
+        checked.map_err(|wrong| self.handle.distrust(wrong))?;
+        // A process may have died during the previous checkpoint before it removed its log. Remove that log first: if
+        // this process dies too, an opener must look for at most one log that is no longer needed.
+        self.remove_leftover(number.saturating_sub(1))?;
+        let mut settled = Weak::new();
+        if meta.superblock.generation == number {
+            self.views.renew()?;
+            // The view goes: its map would count twice while the steps of the checkpoint make others.
+            let sealed = self.views.cell.load().sealed.clone();
+            let Some(sealed) = sealed.filter(|sealed| sealed.number() == number) else {
+                return Ok(settled);
+            };
+            settled = Arc::downgrade(&sealed);
+            let log = Arc::clone(self.logs.of(&sealed)?);
+            sealed.sync_to(&log, sealed.buffer.tail().end)?;
+            let buffer = Some(&sealed.buffer);
+            self.applier().apply(&meta, &log, buffer, occasion)?;
+        } else {
+            // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
+            // be lost in a power cut once the log that it replaces has been removed.
+            self.file.sync("sync the superblock of")?;
+        }
+        self.shared.set_settled(number + 1);
+        self.views.renew()?;
+        self.remove_generation(number);
+        Ok(settled)
+    }
+
+    /// Moves a closed log that does not fit in memory into the pages. The caller opens the store as the first handle,
+    /// before others can join.
+    pub(crate) fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
+        let meta = self.file.read_meta()?;
+        let synced = log.file.sync();
+        synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
+        self.applier().apply(&meta, log, None, Occasion::Awaited)?;
+        self.shared.set_settled(log.generation + 1);
+        self.views.renew()?;
+        self.remove_generation(log.generation);
+        Ok(())
+    }
+
+    /// Makes the file of a store of fingerprints as short as it can be. The caller is the last handle and has checkpointed
+    /// everything. Room that can't be given back is no failure: the next session uses it.
+    pub(crate) fn compact(&self) -> Result<()> {
+        if self.file.header.space().is_none() {
+            return Ok(());
+        }
+        let held_off = self.hold_off()?;
+        let compaction = Compaction::new(self.applier().access);
+        let compacted = compaction.run();
+        match compacted {
+            Err(Error::NoSpace { .. }) => return Ok(()),
+            outcome => self.handle.poison_on_failure(outcome)?,
+        }
+        if let Some(lease) = self.views.give_up_maps()
+            && let Ok(Some(_no_maps)) = lease.become_only(LOOK_UP_PATIENCE)
+        {
+            let _ = compaction.cut_off();
+        }
+        drop(held_off);
+        Ok(())
+    }
+
+    /// Keeps all handles from running checkpoints, and waits for one that is running.
+    pub(crate) fn hold_off(&self) -> Result<HeldOff<'a>> {
+        let one_thread = self.state.exclude_threads();
+        Ok(HeldOff {
+            _one_process: self.exclude_processes()?,
+            _one_thread: one_thread,
+        })
+    }
+
+    fn exclude_processes(&self) -> Result<Option<RangeLock>> {
+        if self.handle.access == Access::Alone {
+            return Ok(None);
+        }
+        let intention = match self.handle.writes() {
+            true => Intention::Write,
+            false => Intention::Read,
+        };
+        let timeout = self.options.timeout;
+        let taken = self.handle.locks.hold_checkpoints_off(intention, timeout)?;
+        if taken.is_some() {
+            return Ok(taken);
+        }
+        Err(Error::Busy {
+            path: self.file.place.to_path_buf(),
+            what: "a checkpoint",
+            process: None,
+        })
+    }
+
+    /// Removes the log and the buffer of a past generation, if they are still there. What replaces them should be
+    /// durable by now, but this does not rely on it.
+    pub(crate) fn remove_leftover(&self, number: u64) -> Result<()> {
+        let path = log_path(&self.file.place, number);
+        let storage = &*self.options.storage;
+        let there = storage.exists(&path).is_ok_and(|there| there);
+        // Another store's log may have been put there.
+        let id = &self.file.header.store_id;
+        if there && !LogFile::is_of_another(storage, &self.file.place, id, number) {
+            self.file.sync("sync the superblock of")?;
+            self.remove_generation(number);
+        } else if self.handle.access == Access::Shared {
+            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, number));
+        }
+        Ok(())
+    }
+
+    /// Removes a log and a buffer that are no longer needed. A failure to remove them loses nothing: the next first
+    /// opener finds that their generation is past and removes them.
+    fn remove_generation(&self, number: u64) {
+        let storage = &*self.options.storage;
+        let path = log_path(&self.file.place, number);
+        if storage.remove(&path).is_ok() {
+            let _ = sync_parent(storage, &path);
+        }
+        if self.handle.access == Access::Shared {
+            let _ = remove_if_there(&self.file.place, &buffer_path(&self.file.place, number));
+        }
+    }
+}

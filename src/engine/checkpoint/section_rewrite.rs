@@ -1,0 +1,305 @@
+//! How a checkpoint rewrites the sections, and where it puts them.
+
+use std::io::ErrorKind;
+use std::ops::{Range, RangeInclusive};
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::config::damage_policy::OnDamage;
+use crate::config::options::Options;
+use crate::error::{Error, Result};
+use crate::file::layout::PAGE_LIMIT;
+use crate::file::section::{Gone, Hashes, pages_for, place_for};
+use crate::file::{Section, SectionKind};
+use crate::fingerprint::changes::{ChangeSource, ChangeStream};
+use crate::fingerprint::segment::pass::OwnedChanges;
+use crate::generation::count_stream::{NetSource, NetStream};
+use crate::generation::hash_stream::{KeySource, KeyStream};
+use crate::generation::log_summary::LogSummary;
+use crate::memtable::{Buffer, Presence};
+use crate::page::place::{first_hash_of, last_hash_below};
+use crate::page::space::Space;
+use crate::storefile::meta::Meta;
+use crate::storefile::meta::section_error;
+use crate::storefile::section_writer::SectionWriter;
+use crate::storefile::store_file::StoreFile;
+use crate::wal::{LogFile, RecordKind};
+
+/// The keys that a log inserts.
+#[derive(Clone, Copy)]
+pub(crate) enum Inserted<'a> {
+    Keys(&'a KeySource<'a>),
+    /// Of a counting store: the keys whose count has risen.
+    Nets(NetSource<'a>),
+    /// Of a store of fingerprints: all keys of a fingerprint whose last record is an insert.
+    Changes(&'a ChangeSource<'a>, Space),
+}
+
+impl Inserted<'_> {
+    /// Returns the most hashes in the log; 0 if they are in memory.
+    fn count(self) -> u64 {
+        match self {
+            Inserted::Keys(KeySource::Log { count, .. }) => *count,
+            Inserted::Nets(NetSource::Log { count, .. }) => count,
+            Inserted::Changes(ChangeSource::Log { count, .. }, _) => *count,
+            _ => 0,
+        }
+    }
+}
+
+/// The contents of a section at a checkpoint: the old hashes and the added ones, without the keys that were inserted.
+struct Remade<'a> {
+    path: &'a Path,
+    old: Option<Hashes>,
+    added: &'a KeySource<'a>,
+    without: Option<Inserted<'a>>,
+    /// The approximate number of hashes in memory at a time.
+    most: u64,
+    /// The number of ranges of hashes, which are processed one after another.
+    parts: u64,
+}
+
+impl Remade<'_> {
+    /// Passes the hashes to `each`, and returns whether they are unchanged.
+    fn for_each(&self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<bool> {
+        let mut added = self.added.stream(self.most);
+        let (mut hashes, mut fresh) = (Vec::new(), Vec::new());
+        let mut leaving = self.without.map(|without| Leaving::of(without, self.most));
+        let mut same = true;
+        for part in 0..self.parts {
+            let Some(first) = first_hash_of(part, self.parts) else {
+                break;
+            };
+            let range = first..=last_hash_below(part + 1, self.parts);
+            hashes.clear();
+            if let Some(old) = &self.old {
+                let loaded = old.load(range.clone(), usize::MAX, &mut hashes);
+                // The newest superblock names the section, so it does not change.
+                loaded.map_err(|Gone| section_error(self.path, ErrorKind::InvalidData.into()))?;
+            }
+            let before = hashes.len();
+            added.load(range.clone(), &mut fresh)?;
+            hashes.append(&mut fresh);
+            hashes.sort_unstable();
+            hashes.dedup();
+            same &= hashes.len() == before;
+            let united = hashes.len();
+            if let Some(leaving) = &mut leaving {
+                leaving.leave_out(range, &mut hashes)?;
+            }
+            same &= hashes.len() == united;
+            each(&hashes)?;
+        }
+        Ok(same)
+    }
+}
+
+/// Removes the inserted keys from ranges of hashes, one after another. What has been read of a log is kept for the
+/// ranges that follow.
+enum Leaving<'a> {
+    Keys(&'a Buffer),
+    Nets(&'a Buffer),
+    KeysOf(KeyStream<'a>),
+    NetsOf(NetStream<'a>),
+    ChangesOf(ChangeStream<'a>, Space),
+}
+
+impl<'a> Leaving<'a> {
+    fn of(inserted: Inserted<'a>, most: u64) -> Self {
+        match inserted {
+            Inserted::Keys(KeySource::Closed(keys)) => Leaving::Keys(keys.buffer()),
+            Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
+            Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
+            Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),
+            Inserted::Changes(ChangeSource::Closed(keys), _) => Leaving::Keys(keys.buffer()),
+            Inserted::Changes(source, space) => {
+                Leaving::ChangesOf(ChangeStream::new(source.clone(), space, most), space)
+            }
+        }
+    }
+
+    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
+        match self {
+            Leaving::Keys(buffer) => {
+                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
+            }
+            Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
+            Leaving::KeysOf(stream) => {
+                let mut keys = Vec::new();
+                stream.load(range, &mut keys)?;
+                hashes.retain(|hash| keys.binary_search(hash).is_err());
+            }
+            Leaving::ChangesOf(stream, space) => {
+                // All hashes of the fingerprints at both ends.
+                let first = space.fingerprint(*range.start());
+                let last = space.fingerprint(*range.end());
+                let mut changes = OwnedChanges::default();
+                stream.load(first..last + 1, &mut changes)?;
+                let comes = |hash| {
+                    changes
+                        .added
+                        .binary_search(&space.fingerprint(hash))
+                        .is_ok()
+                };
+                hashes.retain(|hash| !comes(*hash));
+            }
+            Leaving::NetsOf(stream) => {
+                let mut nets = Vec::new();
+                stream.load(range, &mut nets)?;
+                let net = |hash: &u64| {
+                    let place = nets.binary_search_by_key(hash, |(hash, _)| *hash);
+                    place.map_or(0, |place| nets[place].1)
+                };
+                hashes.retain(|hash| net(hash) <= 0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The parameters of a checkpoint that concern sections.
+pub(crate) struct SectionRewrite<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) meta: &'a Meta,
+    /// The generation of the next superblock.
+    pub(crate) generation: u64,
+    /// The pages that hold anything but sections.
+    pub(crate) taken: &'a [Range<u64>],
+}
+
+impl SectionRewrite<'_> {
+    /// Returns the sections after the checkpoint of a log with these keys. Writes changed sections where no superblock
+    /// names anything, and does not sync them.
+    pub(crate) fn after(
+        &self,
+        log: &Arc<LogFile>,
+        found: &mut LogSummary,
+        inserted: Inserted<'_>,
+    ) -> Result<Vec<Section>> {
+        let mut sections = self.meta.superblock.sections.clone();
+        let exempt = KeySource::Log {
+            log: Arc::clone(log),
+            kind: RecordKind::Exempt,
+            committed: None,
+            count: found.exempt,
+        };
+        let count = found.exempt;
+        self.remake(
+            &mut sections,
+            SectionKind::Exempt,
+            &exempt,
+            count,
+            Some(inserted),
+        )?;
+        if self.meta.superblock.section(SectionKind::Sample).is_some() {
+            let comes = [
+                (SectionKind::Sample, &mut found.sampled),
+                (SectionKind::Lost, &mut found.lost),
+            ];
+            for (kind, hashes) in comes {
+                let mut hashes = std::mem::take(hashes);
+                hashes.sort_unstable();
+                let count = hashes.len() as u64;
+                let whole =
+                    self.remake(&mut sections, kind, &KeySource::Sorted(hashes), count, None)?;
+                if !whole {
+                    // A part of the sample would report false losses, or too few.
+                    sections.retain(|section| section.kind == SectionKind::Exempt);
+                    break;
+                }
+            }
+        }
+        Ok(sections)
+    }
+
+    /// Replaces the section of a kind with its new contents. Returns `false` if the section was damaged and given up.
+    fn remake(
+        &self,
+        sections: &mut Vec<Section>,
+        kind: SectionKind,
+        added: &KeySource<'_>,
+        count: u64,
+        without: Option<Inserted<'_>>,
+    ) -> Result<bool> {
+        let old = self.meta.superblock.section(kind);
+        let full = old.filter(|old| old.count > 0);
+        if count == 0 && (full.is_none() || without.is_none()) {
+            return Ok(true);
+        }
+        let held = match full {
+            Some(old) => self.hashes_of(old)?,
+            None => None,
+        };
+        let given_up = held.is_none() && full.is_some();
+        let from_log = without.map_or(0, Inserted::count);
+        let most = self.options.chunk_keys();
+        let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
+        let remade = Remade {
+            path: &self.file.place,
+            old: held,
+            added,
+            without,
+            most,
+            parts: total.div_ceil(most).max(1),
+        };
+        let mut count = 0;
+        let same = remade.for_each(|hashes| {
+            count += hashes.len() as u64;
+            Ok(())
+        })?;
+        if same && !given_up {
+            return Ok(true);
+        }
+        let rarity = old.map_or(0, |old| old.rarity);
+        sections.retain(|section| section.kind != kind);
+        if count > 0 {
+            let first_page = self.place(sections, count)?;
+            let (file, path) = (&*self.file.raw, &*self.file.place);
+            let mut writer = SectionWriter::begin(file, path, kind, first_page, self.generation)?;
+            remade.for_each(|hashes| writer.put(hashes))?;
+            let section = Section {
+                rarity,
+                ..writer.finish()?
+            };
+            // A section that can't be read back must be found before a superblock names it.
+            let checked =
+                Hashes::open(&section, file).map_err(|error| section_error(path, error))?;
+            checked.map_err(|source| self.file.format_error(source))?;
+            sections.push(section);
+            sections.sort_by_key(|section| section.kind);
+        }
+        Ok(!given_up)
+    }
+
+    /// Returns the first of the pages for `count` hashes, in space that neither superblock names.
+    fn place(&self, sections: &[Section], count: u64) -> Result<u64> {
+        let superblock = &self.meta.superblock;
+        let named = superblock.sections.iter().chain(self.meta.other_sections());
+        let named = named.chain(sections).map(Section::numbers);
+        let mut taken: Vec<_> = named.filter(|pages| !pages.is_empty()).collect();
+        taken.extend_from_slice(self.taken);
+        let pages = pages_for(count);
+        let start = place_for(pages, &mut taken);
+        match start.checked_add(pages).filter(|end| *end <= PAGE_LIMIT) {
+            Some(_) => Ok(start),
+            None => Err(Error::NoSpace {
+                action: "find a place for a section of",
+                path: self.file.place.to_path_buf(),
+            }),
+        }
+    }
+
+    /// Returns the hashes of a section that is to be rewritten; `None` if it is damaged and this handle may give up
+    /// damaged sections.
+    fn hashes_of(&self, section: &Section) -> Result<Option<Hashes>> {
+        let hashes = Hashes::open(section, &*self.file.raw);
+        match hashes.map_err(|error| section_error(&self.file.place, error))? {
+            Ok(hashes) => Ok(Some(hashes)),
+            Err(source) if self.options.on_damage == OnDamage::Error => {
+                Err(self.file.format_error(source))
+            }
+            Err(_) => Ok(None),
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! The stores to merge: opened, checkpointed, and read page by page.
+
+use std::ops::{Range, RangeInclusive};
+use std::path::{Path, PathBuf};
+
+use crate::config::damage_policy::OnDamage;
+use crate::config::options::Options;
+use crate::engine::Engine;
+use crate::engine::checkpoint::run::{Checkpointer, HeldOff};
+use crate::engine::open::session::Session;
+use crate::engine::open::{handle, read_only};
+use crate::engine::read::Reader;
+use crate::engine::write::Writer;
+use crate::error::{Error, Result};
+use crate::file::layout::page_offset;
+use crate::file::section::Hashes;
+use crate::file::superblock::Superblock;
+use crate::file::{FormatError, Header, Layer};
+use crate::page::write_window::check_patiently;
+use crate::page::{Binding, Content, PAGE_BYTES, PageFault};
+use crate::sys::storage::Owner;
+use crate::sys::storage::{StorageFile, read_exact_at};
+
+/// A store whose pages hold everything that it had acknowledged when the merge began.
+pub(crate) struct Input {
+    pub(crate) path: PathBuf,
+    store: Session,
+    /// The superblock at the time of opening: the pages hold everything that its commits cover.
+    pub(crate) superblock: Superblock,
+}
+
+impl Input {
+    /// Opens stores, each after a checkpoint.
+    ///
+    /// All stores are first checkpointed one after another, so that only one at a time takes the memory of a
+    /// checkpoint.
+    pub(crate) fn open_all(options: &Options, paths: &[PathBuf]) -> Result<Vec<Self>> {
+        let options = options
+            .clone()
+            .background(false)
+            .exclusive(false)
+            .on_damage(OnDamage::Error);
+        options.check()?;
+        for path in paths {
+            if let Some(store) = open_writable(&options, path)? {
+                Writer::of(&store).checkpoint()?;
+                store.close()?;
+            }
+        }
+        paths
+            .iter()
+            .map(|path| Self::open(&options, path))
+            .collect()
+    }
+
+    fn open(options: &Options, path: &Path) -> Result<Self> {
+        let store = match open_writable(options, path)? {
+            Some(store) => store,
+            None => {
+                let store = read_only::open_read_only(options, path)?;
+                match waiting(&store)? {
+                    0 => store,
+                    keys => {
+                        return Err(Error::KeysInLog {
+                            path: path.to_owned(),
+                            keys,
+                        });
+                    }
+                }
+            }
+        };
+        let superblock = store.views.current()?.superblock.clone();
+        Ok(Self {
+            path: path.to_owned(),
+            store,
+            superblock,
+        })
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.store.file.header
+    }
+
+    pub(crate) fn file(&self) -> &dyn StorageFile {
+        &*self.store.file.raw
+    }
+
+    /// Keeps checkpoints from running in the store.
+    pub(crate) fn hold_off(&self) -> Result<HeldOff<'_>> {
+        Checkpointer::of(&self.store).hold_off()
+    }
+
+    /// Returns the newest superblock.
+    pub(crate) fn newest(&self) -> Result<Superblock> {
+        Ok(self.store.file.read_meta()?.superblock)
+    }
+
+    /// Returns the same, unless a process died during a checkpoint that has merged a part of a log.
+    pub(crate) fn newest_settled(&self) -> Result<Superblock> {
+        let superblock = self.newest()?;
+        match superblock.partly_merged {
+            None => Ok(superblock),
+            Some(_) => Err(Error::Busy {
+                path: self.path.clone(),
+                what: "a checkpoint that was interrupted",
+                process: None,
+            }),
+        }
+    }
+
+    pub(crate) fn label(&self) -> Option<&[u8]> {
+        self.store.label.as_deref()
+    }
+
+    /// Returns the most keys whose bits may be in a layer by now. A checkpoint of the last layer may be running, and
+    /// only the buffers know its keys.
+    pub(crate) fn most_keys(&self, index: u32) -> Result<u64> {
+        let view = self.store.views.current()?;
+        let layers = &view.superblock.layers;
+        let keys = layers.get(index as usize).map_or(0, |layer| layer.keys);
+        drop(view);
+        match index as usize + 1 == self.superblock.layers.len() {
+            true => Ok(keys.saturating_add(waiting(&self.store)?)),
+            false => Ok(keys),
+        }
+    }
+
+    /// Reads pages of a layer into `bytes` and checks each. A page that is being written has all the bits that it had
+    /// before.
+    pub(crate) fn read(
+        &self,
+        index: u32,
+        layer: &Layer,
+        pages: Range<u64>,
+        bytes: &mut [u8],
+    ) -> Result<()> {
+        let engine = &self.store;
+        let binding = engine.file.header.binding();
+        let read = |number, bytes: &mut [u8]| {
+            let read = read_exact_at(&*engine.file.raw, bytes, page_offset(number));
+            read.map_err(|error| Error::io("read pages of", &self.path, error))
+        };
+        read(layer.first_page + pages.start, bytes)?;
+        for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
+            let number = layer.first_page + page;
+            if check(binding, layer, number, bytes).is_ok() {
+                continue;
+            }
+            let mut failed = None;
+            let again = || match read(number, bytes) {
+                Ok(()) => check(binding, layer, number, bytes),
+                // The page is unchanged, so the content returned here does not matter.
+                Err(error) => {
+                    failed = Some(error);
+                    Ok(Content::Blank)
+                }
+            };
+            let checked = check_patiently(engine.shared.window(), number, again);
+            if let Some(error) = failed {
+                return Err(error);
+            }
+            if let Err(fault) = checked {
+                return Err(engine.file.format_error(FormatError::PageDamaged {
+                    layer: index,
+                    page,
+                    expected: fault.expected,
+                    got: fault.got,
+                }));
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Input {
+    /// Returns the owner and mode for a store built from these. If the owners differ, the store belongs to the user who
+    /// creates it. That user gets the permissions that all of the inputs allow their owner, and other users get none.
+    pub(crate) fn common_owner(inputs: &[Self]) -> Result<Option<Owner>> {
+        let mut common: Option<Owner> = None;
+        let mut alike = true;
+        for input in inputs {
+            let Some(owner) = input.store.file.owner()? else {
+                continue;
+            };
+            match &mut common {
+                None => common = Some(owner),
+                Some(common) => {
+                    alike &= (common.user, common.group) == (owner.user, owner.group);
+                    common.mode &= owner.mode;
+                }
+            }
+        }
+        if let Some(common) = &mut common
+            && !alike
+        {
+            common.mode &= 0o700;
+        }
+        Ok(common)
+    }
+
+    /// Returns how many keys are exempt in the store.
+    pub(crate) fn exempt(&self) -> Result<u64> {
+        let view = self.store.views.current()?;
+        Ok(view
+            .sections
+            .exempt
+            .as_ref()
+            .map_or(0, |exempt| exempt.count()))
+    }
+
+    /// Appends the exemptions in a range of hashes, sorted.
+    pub(crate) fn load_exempt(&self, range: RangeInclusive<u64>, out: &mut Vec<u64>) -> Result<()> {
+        let view = std::sync::Arc::clone(&*self.store.views.current()?);
+        let Some(exempt) = &view.sections.exempt else {
+            return Ok(());
+        };
+        let mut own = Vec::new();
+        let load = |hashes: &Hashes| hashes.load(range.clone(), usize::MAX, &mut own);
+        exempt.query(load, ())?;
+        out.append(&mut own);
+        Ok(())
+    }
+
+    /// Returns whether the store answers "seen" for a hash.
+    pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
+        Reader::of(&self.store).contains(hash)
+    }
+}
+
+/// Opens a store for writing. Returns `None` if that is not allowed.
+fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
+    match handle::open(options, path) {
+        Ok(store) => Ok(Some(store)),
+        Err(
+            Error::PermissionDenied { .. }
+            | Error::ReadOnlyDisk { .. }
+            | Error::Format {
+                source: FormatError::ReadOnlyFeatures { .. },
+                ..
+            },
+        ) => Ok(None),
+        Err(error) => Err(error),
+    }
+}
+
+/// Returns the number of keys that are in logs and buffers but not in the pages.
+fn waiting(store: &Engine) -> Result<u64> {
+    let view = store.views.current()?;
+    let sealed = view.sealed.as_ref();
+    let sealed = sealed.filter(|sealed| view.superblock.generation <= sealed.number());
+    let keys = sealed.map_or(0, |sealed| sealed.buffer.keys());
+    Ok(keys.saturating_add(view.active.buffer.keys()))
+}
+
+fn check(binding: Binding, layer: &Layer, number: u64, bytes: &[u8]) -> Result<Content, PageFault> {
+    binding.check_in_layer(number, bytes, || layer.all_written)
+}

@@ -1,0 +1,63 @@
+//! A new store with the dimensions of another, so that the two can be merged.
+
+use crate::config::options::Options;
+use crate::config::template::Template;
+use crate::engine::open::create::{
+    check_transactional, first_layer, first_superblock, now, random,
+};
+use crate::error::{Error, Result};
+use crate::file::{DirectoryRef, Header, Superblock};
+use crate::page::Kind;
+use crate::sizing::{PAGE_BITS, Plan};
+
+/// Returns the header and superblock of the new store.
+pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Superblock)> {
+    check_transactional(options, like.header.kind)?;
+    let mut header = Header {
+        transactional: options.transactional.unwrap_or(like.header.transactional),
+        store_id: random()?,
+        created: now(),
+        compatible: 0,
+        read_only_compatible: 0,
+        locks_itself: true,
+        has_bound_pages: true,
+        ..like.header.clone()
+    };
+    let times = options.times;
+    let wrong = |expected: &str| Error::InvalidOption {
+        option: "times",
+        expected: expected.to_owned(),
+        got: times.to_string(),
+    };
+    if times == 0 {
+        return Err(wrong("1 or more"));
+    }
+    if matches!(header.kind, Kind::Scalable | Kind::Fingerprint) {
+        let mut superblock = first_superblock(Vec::new());
+        superblock.directory = header.space().map(|_| DirectoryRef::empty());
+        return match times {
+            1 => Ok((header, superblock)),
+            _ => Err(wrong("1 for a store that grows")),
+        };
+    }
+    let cell = header.kind.cell();
+    let own = header.bits / PAGE_BITS;
+    // With more pages, at least as many keys as the other store has room for keep the rate.
+    let pages = own.saturating_mul(times);
+    let plan = cell.plan_for_layout(header.capacity, pages, header.probes)?;
+    let more = match times {
+        1 => header.capacity,
+        _ => cell
+            .plan_for_most_keys(pages, header.probes, header.fpr)
+            .map_or(0, |plan| plan.capacity),
+    };
+    let plan = Plan {
+        capacity: header.capacity.max(more),
+        target: header.fpr,
+        ..plan
+    };
+    header.capacity = plan.capacity;
+    header.bits = plan.bits();
+    let layer = first_layer(header.kind, &plan);
+    Ok((header, first_superblock(vec![layer])))
+}

@@ -1,0 +1,496 @@
+//! Recovery by the first handle to open a store: what the logs say, and how to continue from there (FORMAT.md,
+//! "Recovery").
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::bloom::counting_checkpoint::replay_journal;
+use crate::config::options::Options;
+use crate::engine::Engine;
+use crate::engine::checkpoint::run::Checkpointer;
+use crate::engine::open::strays::StrayLogs;
+use crate::engine::recovery_report::RecoveryReport;
+use crate::engine::view::ViewCell;
+use crate::engine::write::Writer;
+use crate::error::{Error, Result};
+use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
+use crate::generation::Generation;
+use crate::generation::buffer_pool::make_buffer;
+use crate::generation::count_stream::for_each_operation;
+use crate::generation::hash_stream::{for_each_change, for_each_committed};
+use crate::generation::log_summary::{LogSummary, scan};
+use crate::memtable::{self, Buffer, COMMITTED, Claim};
+use crate::page::Kind;
+use crate::shm::coordination::Coordination;
+use crate::shm::handle::Handle;
+use crate::shm::place::Place;
+use crate::storefile::meta::{Meta, room_after};
+use crate::storefile::store_file::{StoreFile, write_superblock};
+use crate::sys::storage::{Storage, StorageFile};
+use crate::wal::file::{RECORDS_OFFSET, sync_parent};
+use crate::wal::{LogError, LogFile, LogReader, log_path};
+
+/// Continues with what recovery has found.
+pub(crate) struct Resumption<'a> {
+    options: &'a Options,
+    handle: &'a Handle,
+    shared: &'a Coordination,
+    file: &'a StoreFile,
+    views: &'a ViewCell,
+    writer: Writer<'a>,
+    checkpointer: Checkpointer<'a>,
+}
+
+impl<'a> Resumption<'a> {
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            options: &engine.options,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            file: &engine.file,
+            views: &engine.views,
+            writer: Writer::of(engine),
+            checkpointer: Checkpointer::of(engine),
+        }
+    }
+
+    /// Continues with what recovery has found. An interrupted checkpoint continues in the background. Logs that do not
+    /// fit in memory are applied first, from the logs themselves.
+    pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
+        self.views.cell.load().leave_sum(self.shared);
+        if self.file.is_counting() && recovered.sealed.is_some() {
+            let replayed = replay_journal(self.file);
+            self.handle.poison_on_failure(replayed)?;
+        }
+        if !overflow {
+            return match self.shared.settled() < self.shared.active() {
+                true => self.resume_checkpoint(),
+                false => Ok(()),
+            };
+        }
+        match &recovered.sealed {
+            Some(found) if !found.loaded => {
+                self.checkpointer.settle_from_log(&found.log)?;
+            }
+            _ => self.checkpointer.settle_all(self.options.timeout)?,
+        }
+        if let Some(found) = &recovered.active
+            && !found.loaded
+        {
+            let mut writing = self.writer.lock()?;
+            writing
+                .view
+                .active
+                .buffer
+                .set_keys(found.scan.committed_keys);
+            writing.seal_active(false)?;
+            drop(writing);
+            self.checkpointer.settle_from_log(&found.log)?;
+        }
+        Ok(())
+    }
+
+    /// Starts the checkpoint that is due. A damaged page does not prevent opening the store and reading the other
+    /// pages.
+    pub(crate) fn resume_checkpoint(&self) -> Result<()> {
+        match self.checkpointer.start_checkpoint() {
+            Err(Error::Format { .. }) => Ok(()),
+            outcome => outcome,
+        }
+    }
+}
+
+/// What the logs of a store hold.
+pub(crate) struct Recovered {
+    /// The closed generation whose checkpoint is due. `load` returns no generation for it if the granted memory has no
+    /// room for its keys.
+    pub(crate) sealed: Option<RecoveredLog>,
+    /// The generation that takes new keys, if it has a log.
+    pub(crate) active: Option<RecoveredLog>,
+    /// The number of the active generation.
+    pub(crate) number: u64,
+    pub(crate) next_handle: u64,
+    pub(crate) commit_sequence: u64,
+    pub(crate) writers_bytes: u64,
+}
+
+impl Recovered {
+    pub(crate) fn report(&self, meta: &Meta) -> RecoveryReport {
+        let mut report = RecoveryReport {
+            checkpoint: self.sealed.is_some(),
+            superblock: meta.damaged.clone(),
+            ..RecoveryReport::default()
+        };
+        for found in self.sealed.iter().chain(&self.active) {
+            report.logs += 1;
+            report.log_bytes += found.scan.end.end;
+            report.keys += found.scan.committed_keys;
+            report.dropped += found.scan.keys.saturating_sub(found.scan.committed_keys);
+        }
+        report
+    }
+}
+
+/// A generation that was found on disk.
+pub(crate) struct RecoveredLog {
+    pub(crate) log: Arc<LogFile>,
+    pub(crate) scan: LogSummary,
+    /// Its keys are in a buffer. Otherwise they must go from the log into the pages.
+    loaded: bool,
+}
+
+/// Reads the logs. A writer also removes logs that do not count.
+pub(crate) fn recover(
+    options: &Options,
+    place: &Place,
+    meta: &Meta,
+    write: bool,
+) -> Result<Recovered> {
+    Recovery {
+        options,
+        place,
+        meta,
+        write,
+    }
+    .run()
+}
+
+struct Recovery<'a> {
+    options: &'a Options,
+    place: &'a Place,
+    meta: &'a Meta,
+    write: bool,
+}
+
+impl Recovery<'_> {
+    fn run(&self) -> Result<Recovered> {
+        let recovered = self.read()?;
+        self.strays().refuse(&recovered)?;
+        if self.write {
+            let generation = self.meta.superblock.generation;
+            // Its checkpoint was done, but the removal of its name was not yet durable.
+            self.remove_log(generation - 1)?;
+            if recovered.sealed.is_none() && recovered.active.is_some() {
+                // A rotation created it but did not get as far as closing this one: it never counted.
+                self.remove_log(generation + 1)?;
+            }
+        }
+        Ok(recovered)
+    }
+
+    fn strays(&self) -> StrayLogs<'_> {
+        StrayLogs {
+            options: self.options,
+            place: self.place,
+            meta: self.meta,
+            write: self.write,
+        }
+    }
+
+    fn read(&self) -> Result<Recovered> {
+        let superblock = &self.meta.superblock;
+        let generation = superblock.generation;
+        let Some(first) = self.open_first(generation)? else {
+            return self.outcome(None, None, generation);
+        };
+        self.strays()
+            .expect_moment(&first, self.meta.superblock.moment)?;
+        let first = self.scan(first, self.meta.superblock.log_expected)?;
+        let Some(cut) = first.scan.cut.clone() else {
+            self.expect_no_checkpoint(&first)?;
+            self.expect_no_commits_after(&first)?;
+            return self.outcome(None, Some(first), generation);
+        };
+        if !first.scan.fits(&cut, self.meta) {
+            let reason = "its layer does not fit the superblock's";
+            return Err(first.nonsense(reason));
+        }
+        if cut.last {
+            return self.outcome(Some(first), None, generation + 1);
+        }
+        let Some(second) = self.open_log(generation + 1)? else {
+            return Err(self.missing(generation + 1));
+        };
+        self.strays()
+            .expect_moment(&second, first.log.next_moment())?;
+        // It was durable before the record that closes the first.
+        let second = self.scan(second, true)?;
+        if second.scan.cut.is_some() {
+            return Err(second.nonsense("it is closed, and the log before it is still there"));
+        }
+        self.outcome(Some(first), Some(second), generation + 1)
+    }
+
+    fn outcome(
+        &self,
+        sealed: Option<RecoveredLog>,
+        active: Option<RecoveredLog>,
+        number: u64,
+    ) -> Result<Recovered> {
+        let superblock = &self.meta.superblock;
+        let mut commits: Commits = superblock.commits.clone();
+        let mut commit_sequence = superblock.commit_sequence;
+        let mut handle = 0;
+        for found in sealed.iter().chain(&active) {
+            commits.extend(found.scan.commits.clone());
+            commit_sequence = commit_sequence.max(found.scan.commit_sequence);
+            handle = handle.max(found.scan.handle);
+            if writers_bytes(&commits) > WRITERS_ROOM as u64 {
+                return Err(found.nonsense("its marks name more writers than a superblock holds"));
+            }
+        }
+        Ok(Recovered {
+            sealed,
+            active,
+            number,
+            next_handle: handle.saturating_add(1),
+            commit_sequence,
+            writers_bytes: writers_bytes(&commits),
+        })
+    }
+
+    fn missing(&self, generation: u64) -> Error {
+        Error::Log {
+            path: log_path(self.place, generation),
+            source: LogError::Missing { generation },
+        }
+    }
+
+    /// Opens the log of the superblock's own generation.
+    fn open_first(&self, generation: u64) -> Result<Option<LogFile>> {
+        // If a checkpoint of it had begun, its log must exist, even if an older superblock does not record it.
+        let begun = self.meta.has_begun();
+        let expected = self.meta.superblock.log_expected || begun;
+        match self.open_log(generation) {
+            Ok(None) if expected => Err(self.missing(generation)),
+            // It is incomplete because its creator died. No superblock recorded it yet.
+            Err(Error::Log {
+                source: LogError::Header,
+                ..
+            }) if !expected => {
+                if self.write {
+                    self.remove_log(generation)?;
+                }
+                Ok(None)
+            }
+            outcome => outcome,
+        }
+    }
+
+    fn open_log(&self, generation: u64) -> Result<Option<LogFile>> {
+        let storage = &*self.options.storage;
+        let id = &self.meta.header.store_id;
+        LogFile::open(storage, self.place, id, generation, self.write)
+    }
+
+    /// Removes a log of this store that no longer counts.
+    fn remove_log(&self, generation: u64) -> Result<()> {
+        let storage: &dyn Storage = &*self.options.storage;
+        let path = log_path(self.place, generation);
+        let failed = |error| Error::io("remove a log whose keys are in the pages", &path, error);
+        if storage.exists(&path).map_err(failed)? {
+            match storage.remove(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+                outcome => outcome.map_err(failed)?,
+            }
+            sync_parent(storage, &path)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that no checkpoint has begun: one begins only once the record that closes the log is durable.
+    fn expect_no_checkpoint(&self, found: &RecoveredLog) -> Result<()> {
+        if self.meta.has_begun() {
+            return Err(Error::Log {
+                path: found.log.path.clone(),
+                source: LogError::Unsealed {
+                    end: found.scan.end.end,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    /// Checks that no commit follows: a commit makes the previous log durable, and only then writes its mark.
+    fn expect_no_commits_after(&self, first: &RecoveredLog) -> Result<()> {
+        let storage = &*self.options.storage;
+        let id = &self.meta.header.store_id;
+        let next = first.log.generation + 1;
+        let Ok(Some(next)) = LogFile::open(storage, self.place, id, next, false) else {
+            return Ok(());
+        };
+        if self
+            .strays()
+            .expect_moment(&next, first.log.next_moment())
+            .is_err()
+        {
+            // A stray log, and refused as such.
+            return Ok(());
+        }
+        if scan(&next, &self.meta.header)?.commit_sequence > 0 {
+            return Err(Error::Log {
+                path: first.log.path.clone(),
+                source: LogError::Unsealed {
+                    end: first.scan.end.end,
+                },
+            });
+        }
+        Ok(())
+    }
+
+    /// Reads a log. `made` says whether it is certain that its creator had made it durable.
+    fn scan(&self, log: LogFile, made: bool) -> Result<RecoveredLog> {
+        let log = Arc::new(log);
+        let scan = scan(&log, &self.meta.header)?;
+        if made || scan.end.end > RECORDS_OFFSET {
+            LogReader::new(&log)?.check_length()?;
+        } else if self.write {
+            log.forget_lost_length()?;
+        }
+        if self.write {
+            log.make_durable(scan.end.end)?;
+        }
+        Ok(RecoveredLog {
+            log,
+            scan,
+            loaded: false,
+        })
+    }
+}
+
+impl RecoveredLog {
+    fn nonsense(&self, reason: &'static str) -> Error {
+        Error::Log {
+            path: self.log.path.clone(),
+            source: LogError::Nonsense {
+                offset: self.scan.cut_offset,
+                reason,
+            },
+        }
+    }
+
+    /// Returns a generation with the committed keys of the log in its buffer; `None` if a buffer of `bytes` bytes has
+    /// no room for them.
+    pub(crate) fn load(
+        &mut self,
+        meta: &Meta,
+        path: &Place,
+        shared: bool,
+        bytes: u64,
+    ) -> Result<Option<Generation>> {
+        let counts = meta.header.kind == Kind::Counting;
+        // In a counting store's log the same keys may occur many times.
+        if !counts && self.scan.committed_keys > memtable::limit_of(bytes) {
+            return Ok(None);
+        }
+        let memory = make_buffer(path, shared, bytes, self.log.generation)?;
+        let memory = memory.of_fingerprints(meta.header.space());
+        let has_room = match counts {
+            true => fill_nets(&memory, self)?,
+            false if meta.header.space().is_some() => fill_changes(&memory, self)?,
+            false => fill(&memory, self)?,
+        };
+        if !has_room {
+            return Ok(None);
+        }
+        self.loaded = true;
+        memory.set_room(room_after(&meta.header, &meta.superblock, None));
+        memory.set_durable(self.scan.end.end);
+        memory.set_applied(self.scan.end.end);
+        let generation = Generation::new(memory);
+        generation.set_log_end(self.scan.end);
+        generation.set_log(Arc::clone(&self.log));
+        if self.scan.cut.is_some() {
+            generation.buffer.set_sealed();
+        }
+        Ok(Some(generation))
+    }
+}
+
+/// Makes durable what recovery has just relied on in the store file. Unless the store was closed cleanly, this rewrites
+/// the superblock: the sync that was to make it durable may have failed, and the result of a later sync then proves
+/// nothing about it.
+pub(crate) fn make_superblock_durable(
+    options: &Options,
+    path: &Path,
+    file: &dyn StorageFile,
+    meta: &Meta,
+) -> Result<()> {
+    let superblock = &meta.superblock;
+    let logs = [superblock.generation - 1, superblock.generation];
+    let mut closed = !superblock.log_expected;
+    for log in logs.map(|generation| log_path(path, generation)) {
+        let there = options.storage.exists(&log);
+        closed &= !there.map_err(|error| Error::io("look for the log", &log, error))?;
+    }
+    if !closed {
+        // It may report past failures, and does so only once.
+        let _ = file.sync();
+        return write_superblock(file, path, &meta.header, superblock);
+    }
+    let synced = file.sync();
+    synced.map_err(|error| Error::sync("sync the store", path, error))
+}
+
+/// Does the same as `fill` for a counting store.
+fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
+    let mut fits = true;
+    for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
+        Some(slot) => memory.count(slot, by),
+        None => fits = false,
+    })?;
+    memory.unmark_all();
+    Ok(fits)
+}
+
+/// Does the same as `fill` for a store of fingerprints, with removes.
+fn fill_changes(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
+    let (mut keys, mut net, mut fits) = (0, 0, true);
+    for_each_change(
+        &found.log,
+        &found.scan.committed,
+        |hash, is_insert| match memory.apply(hash, is_insert) {
+            Some(change) => {
+                keys += change.unsigned_abs();
+                net += change;
+            }
+            None => fits = false,
+        },
+    )?;
+    memory.set_keys(keys);
+    memory.set_net_keys(net);
+    Ok(fits)
+}
+
+/// Fills the buffer with the log's committed keys, and returns whether all had room.
+fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
+    let mut keys = 0;
+    let mut fits = true;
+    let mut claim = |hash| match memory.claim(hash) {
+        Claim::Claimed(slot) => {
+            memory.publish(slot, COMMITTED);
+            keys += 1;
+        }
+        // The keys crowd into a few buckets, which does not happen with an honest hash.
+        Claim::NoRoom => fits = false,
+        _ => {}
+    };
+    // Prefetch each key some keys before claiming it: the table is larger than any cache.
+    let mut ahead = [0; APPEND_AHEAD];
+    let mut count = 0;
+    for_each_committed(&found.log, &found.scan.committed, |hash| {
+        memory.prefetch(hash);
+        let before = std::mem::replace(&mut ahead[count % APPEND_AHEAD], hash);
+        if count >= APPEND_AHEAD {
+            claim(before);
+        }
+        count += 1;
+    })?;
+    let rest = count.min(APPEND_AHEAD);
+    (count - rest..count).for_each(|place| claim(ahead[place % APPEND_AHEAD]));
+    memory.set_keys(keys);
+    Ok(fits)
+}
+
+/// How many keys are prefetched before the first of them is claimed.
+const APPEND_AHEAD: usize = 32;

@@ -1,0 +1,374 @@
+//! Looking up the parts of a large batch: in page order, and with many reads in flight for pages that are not in
+//! memory.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use crate::bloom::layer_pages::LayerPages;
+use crate::bloom::layer_pages::with_keys;
+use crate::bloom::readahead::{Readahead, is_sweep};
+use crate::engine::read::Reader;
+use crate::engine::read::staged::{
+    KeyOrder, NeedsPointLookup, ProbeContext, SelectionVector, probe_buffers, probe_layers,
+};
+use crate::engine::view::View;
+use crate::engine::view::lookup::AbsentSince;
+use crate::error::Result;
+use crate::fingerprint::readahead::{self, SegmentReadahead};
+use crate::fingerprint::segment::pages::SegmentPages;
+use crate::memtable::Presence;
+use crate::prefetch::BATCH;
+use crate::prefetch::BehindWalk;
+use crate::prefetch::hash_source::{HashSource, SourceTail};
+use crate::prefetch::lookup_order::LookupOrder;
+use crate::prefetch::residency::CountedWalk;
+
+/// How often to look up many keys together while other handles rotate.
+pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
+
+/// What one walk over the keys searches.
+#[derive(Clone, Copy)]
+enum Walk<'a> {
+    Buffers(&'a View),
+    Pages {
+        /// Whether the buffers had any of the keys.
+        some_found: bool,
+    },
+    Both(&'a View),
+}
+
+impl Walk<'_> {
+    fn has_pages(self) -> bool {
+        !matches!(self, Walk::Buffers(_))
+    }
+}
+
+/// A walk in progress.
+struct WalkState<'a> {
+    walk: Walk<'a>,
+    readahead: Readahead<'a>,
+    of_segments: Option<SegmentReadahead<'a>>,
+    /// Space for the hashes of one batch.
+    hashes: [u64; BATCH],
+}
+
+/// What the walks over the keys of one part share.
+struct PartLookup<'a, C> {
+    reader: Reader<'a>,
+    order: &'a LookupOrder<'a>,
+    context: ProbeContext<'a>,
+    /// Tells whether a key is present from what the active buffer says of it; `None` skips that buffer.
+    says: Option<C>,
+}
+
+impl Reader<'_> {
+    /// Looks up the keys of a part, and appends an answer for each.
+    pub(crate) fn contains_each(self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
+        self.check_readable(keys.count())?;
+        let done = out.len();
+        out.resize(done + keys.count(), false);
+        let found = &mut out[done..];
+        if self.file.is_counting() {
+            return self.counts_each(keys, found);
+        }
+        let keys = SourceTail::all(keys);
+        if self.contains_part(&keys, found) {
+            return Ok(());
+        }
+        // Look up key by key: a page that is damaged, or seems so, affects only its own keys.
+        let mut outcome = Ok(());
+        keys.for_each(|place, hash| {
+            if outcome.is_ok() && !found[place] {
+                outcome = self.contains(hash).map(|there| found[place] = there);
+            }
+        });
+        outcome
+    }
+
+    /// Looks up many keys together. Returns `false` if other handles kept rotating, or if a page is damaged or seems
+    /// so. Keys found before that are present.
+    fn contains_part(self, keys: &SourceTail<'_>, found: &mut [bool]) -> bool {
+        let there = |presence| self.says_there(presence);
+        for _ in 0..MAX_VIEW_ATTEMPTS {
+            match self.probe_part(keys, Some(there), found) {
+                Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
+                // Without removals, what was found stays.
+                Ok(Ok(_)) if self.file.header.space().is_none() => {}
+                Ok(Ok(_)) => found.fill(false),
+                Ok(Err(NeedsPointLookup)) => {
+                    found.fill(false);
+                    return false;
+                }
+                Err(_) => return false,
+            }
+        }
+        false
+    }
+
+    /// Looks up the keys of a part and sets `found` for each that is present. `says` tells whether a key is present from
+    /// what the active buffer says of it; `None` skips that buffer. Returns what that proves about the other keys.
+    ///
+    /// # Errors
+    /// After the inner error `found` is meaningless.
+    pub(crate) fn probe_part<C: Fn(Presence) -> Option<bool>>(
+        self,
+        keys: &SourceTail<'_>,
+        says: Option<C>,
+        found: &mut [bool],
+    ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
+        let view = Arc::clone(&*self.views.current()?);
+        view.expect_pages(self.file.header.space())?;
+        let absent = AbsentSince::of(&view);
+        let order = LookupOrder::of(keys, self.hints.residency.asks());
+        let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());
+        let segments = view.segments.clone();
+        let lookup = PartLookup {
+            reader: self,
+            order: &order,
+            context: ProbeContext {
+                layers: &layers,
+                segments: segments.as_deref(),
+                exempt: exempt.as_deref(),
+                window: self.shared.window(),
+                order: match order.is_by_page() {
+                    true => KeyOrder::ByPage {
+                        keys: keys.count() as u64,
+                    },
+                    false => KeyOrder::Given,
+                },
+            },
+            says,
+        };
+        // Between two walks, it would be forgotten which keys the buffers have removed.
+        let may_split = segments.is_none() && order.is_by_page();
+        let walked = if may_split && self.hints.residency.asks() {
+            lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
+                // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
+                drop(view);
+                let some_found = found.contains(&true);
+                lookup.walk(Walk::Pages { some_found }, found)
+            })
+        } else {
+            lookup.walk(Walk::Both(&view), found)
+        };
+        Ok(walked.map(|()| absent))
+    }
+}
+
+impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
+    /// Looks up all keys, batch by batch.
+    fn walk(&self, walk: Walk<'_>, found: &mut [bool]) -> Result<(), NeedsPointLookup> {
+        let count = self.order.count();
+        let (file, layers) = (&*self.reader.file.raw, self.context.layers);
+        let residency = &self.reader.hints.residency;
+        let begun = Instant::now();
+        let segments = self.context.segments;
+        let sweeps = walk.has_pages()
+            && match segments {
+                Some(segments) => readahead::is_sweep(self.order, segments),
+                None => is_sweep(self.order, layers),
+            };
+        let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
+        let passed = counted
+            .as_ref()
+            .map_or(BehindWalk::Kept, CountedWalk::passed);
+        let mut state = WalkState {
+            walk,
+            readahead: Readahead::new(layers, file, count, passed),
+            of_segments: segments.map(SegmentReadahead::new),
+            hashes: [0; BATCH],
+        };
+        let walked = (0..count)
+            .step_by(BATCH)
+            .try_for_each(|first| self.look_from(first, &mut state, found));
+        if let Some(counted) = counted {
+            // This also runs after an error.
+            residency.end_walk(&counted, state.readahead.sample);
+        }
+        if walk.has_pages() && residency.is_likely() {
+            self.note_pace(sweeps, begun.elapsed());
+        }
+        walked
+    }
+
+    /// Notes how long a walk took whose pages may have come from the disk.
+    fn note_pace(&self, is_sweep: bool, taken: Duration) {
+        let pace = &self.reader.hints.pace;
+        if self.order.count() >= BATCH {
+            pace.note_keys(self.order.count(), taken);
+        }
+        if is_sweep {
+            let layers: u64 = with_keys(self.context.layers).map(LayerPages::pages).sum();
+            let segments = self.context.segments.map_or(0, SegmentPages::pages);
+            pace.note_sweep(layers + segments, taken);
+        }
+    }
+
+    /// Looks up the batch that begins at this turn.
+    fn look_from(
+        &self,
+        first: usize,
+        state: &mut WalkState<'_>,
+        found: &mut [bool],
+    ) -> Result<(), NeedsPointLookup> {
+        let (order, walk) = (self.order, state.walk);
+        let residency = &self.reader.hints.residency;
+        let end = order.count().min(first + BATCH);
+        let asks = walk.has_pages() && residency.asks();
+        if asks {
+            match &mut state.of_segments {
+                Some(readahead) => readahead.advance(order, first),
+                None => state.readahead.advance(order, first),
+            }
+        }
+        let hashes = &mut state.hashes[..end - first];
+        order.hashes(first..end, hashes);
+        let mut there = [false; BATCH];
+        let there = &mut there[..hashes.len()];
+        let mut rest = SelectionVector::all(hashes.len());
+        match walk {
+            Walk::Buffers(view) | Walk::Both(view) => {
+                probe_buffers(view, hashes, self.says.as_ref(), &mut rest, there);
+            }
+            Walk::Pages { some_found: true } => {
+                rest.drop_if(|turn| found[order.place(first + turn)]);
+            }
+            // The places are all over memory: not to ask saves a fifth of a sweep's time.
+            Walk::Pages { some_found: false } => {}
+        }
+        if walk.has_pages() {
+            let begun = Instant::now();
+            probe_layers(&self.context, hashes, &mut rest, there)?;
+            residency.note(asks, begun.elapsed(), hashes.len());
+        }
+        for (turn, there) in (first..).zip(there) {
+            found[order.place(turn)] |= *there;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+    use crate::hash::KeyHasher;
+    use crate::{Hash, Options, Store};
+
+    /// Sends the next look-ups down the path for pages that come from disk.
+    fn make_cold(store: &Store) {
+        while !store.engine.hints.residency.asks() {
+            store
+                .engine
+                .hints
+                .residency
+                .note(false, Duration::from_secs(1), BATCH);
+        }
+    }
+
+    #[test]
+    fn a_walk_is_sampled_from_end_to_end() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(2_000_000).fpr(1e-9);
+        let store = options.create(folder.path().join("store")).unwrap();
+        store.insert_hash_batch(&batch(0, 100_000)).unwrap();
+        store.checkpoint().unwrap();
+        let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
+        let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
+        let view = store.engine.views.current().unwrap();
+        let tail = SourceTail::all(&keys);
+        let order = LookupOrder::of(&tail, false);
+        assert!(is_sweep(&order, &view.layers));
+        let mut readahead = Readahead::new(
+            &view.layers,
+            &*store.engine.file.raw,
+            keys.len(),
+            BehindWalk::Kept,
+        );
+        for first in (0..keys.len()).step_by(BATCH) {
+            readahead.advance(&order, first);
+        }
+        let mut sample = readahead.sample;
+        sample.sort_unstable();
+        let length = store.engine.file.raw.length().unwrap();
+        assert!((60..70).contains(&sample.len()), "{}", sample.len());
+        assert!(sample[0] < length / 10 && sample[59] > length / 10 * 8);
+        assert!(sample.iter().all(|offset| *offset < length));
+    }
+
+    /// Returns keys out of a million or so, so that most batches contain new keys, old keys and duplicates.
+    fn batch(seed: u64, keys: u64) -> Vec<u64> {
+        let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
+        let mut state = seed << 32;
+        let draw = |_| {
+            state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
+            hasher.mix(state) % 1_000_000
+        };
+        (0..keys).map(draw).collect()
+    }
+
+    /// The slow twin is a set in memory. Buffers of two megabytes rotate several times during the test, also
+    /// within parts.
+    #[test]
+    fn large_batches_out_of_memory_are_answered_as_any() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let store = options.create(folder.path().join("store")).unwrap();
+        let mut twin = HashSet::new();
+        for seed in 0..8 {
+            make_cold(&store);
+            let keys = batch(seed, 100_000);
+            let answers = store.insert_hash_batch(&keys).unwrap();
+            for (key, new) in keys.iter().zip(answers) {
+                assert_eq!(new, twin.insert(*key), "key {key} of batch {seed}");
+            }
+            make_cold(&store);
+            let keys = batch(1000 + seed, 100_000);
+            let answers = store.contains_hash_batch(&keys).unwrap();
+            for (key, there) in keys.iter().zip(answers) {
+                assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
+            }
+            // However slow the look-ups were, what they read is still in memory.
+            assert!(!store.engine.hints.residency.is_tight());
+        }
+        assert!(store.stats().unwrap().generation > 2, "nothing was rotated");
+    }
+
+    /// Each key has one winner among handles whose parts outlast each other's rotations.
+    #[test]
+    fn large_batches_of_two_handles_have_one_winner_a_key() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("store");
+        let options = Options::new().capacity(2_000_000).fpr(1e-9).buffer(4 << 20);
+        let first = options.create(&path).unwrap();
+        let handles = [first, options.open(&path).unwrap()];
+        let mut won: Vec<u64> = std::thread::scope(|scope| {
+            let insert = |(seed, store): (u64, &_)| {
+                let mut won = Vec::new();
+                for round in 0..6 {
+                    make_cold(store);
+                    let keys = batch(seed * 3 + round, 100_000);
+                    let answers = store.insert_hash_batch(&keys).unwrap();
+                    let new = keys.iter().zip(answers).filter(|(_, new)| *new);
+                    won.extend(new.map(|(key, _)| *key));
+                }
+                won
+            };
+            let threads: Vec<_> = (0..)
+                .zip(&handles)
+                .map(|work| scope.spawn(move || insert(work)))
+                .collect();
+            threads
+                .into_iter()
+                .flat_map(|thread| thread.join().unwrap())
+                .collect()
+        });
+        let all: HashSet<u64> = (0..9).flat_map(|seed| batch(seed, 100_000)).collect();
+        won.sort_unstable();
+        let winners = won.len();
+        won.dedup();
+        assert_eq!(winners, won.len(), "a key was won twice");
+        assert_eq!(winners, all.len());
+    }
+}

@@ -1,0 +1,110 @@
+//! Answers look-ups without a lock.
+//!
+//! This module promises that a key inserted before the look-up began is found, whatever rotates or checkpoints
+//! meanwhile, and that a damaged page answers as the handle's policy says. It writes nothing but the hints.
+
+pub(crate) mod batch;
+pub(crate) mod count;
+pub(crate) mod count_batch;
+pub(crate) mod damaged;
+pub(crate) mod look_ahead;
+#[cfg(all(test, loom))]
+pub(crate) mod loom;
+pub(crate) mod point;
+pub(crate) mod segments;
+pub(crate) mod staged;
+
+use crate::config::damage_policy::OnDamage;
+use crate::engine::Engine;
+use crate::engine::view::ViewCell;
+use crate::error::{Error, Result};
+use crate::memtable::Presence;
+use crate::prefetch::hints::LookupHints;
+use crate::shm::coordination::Coordination;
+use crate::shm::handle::{Access, Handle};
+use crate::storefile::store_file::StoreFile;
+
+/// The parts of an open store that look-ups need.
+#[derive(Clone, Copy)]
+pub(crate) struct Reader<'a> {
+    pub(crate) views: &'a ViewCell,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) handle: &'a Handle,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) hints: &'a LookupHints,
+    pub(crate) on_damage: OnDamage,
+}
+
+impl<'a> Reader<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            views: &engine.views,
+            file: &engine.file,
+            handle: &engine.handle,
+            shared: &engine.shared,
+            hints: &engine.hints,
+            on_damage: engine.options.on_damage,
+        }
+    }
+
+    /// Returns whether a key is present for good, by what the active buffer says of it, as far as this handle can tell
+    /// without the writer lock; `None` if what lies below decides.
+    #[inline]
+    pub(crate) fn says_seen(self, presence: Presence) -> Option<bool> {
+        match presence {
+            Presence::Settled => Some(true),
+            // Whether what another handle has not committed counts, only claiming the key finds out.
+            Presence::Open(handle) => Some(handle == self.handle.number),
+            Presence::Removed | Presence::Removing(_) | Presence::RemovingBelow(_) => Some(false),
+            Presence::Absent => None,
+        }
+    }
+
+    /// Returns whether a key is there for this handle, by what the active buffer says of it; `None` if what lies below
+    /// decides. What other handles have not committed counts where they insert, and not where they remove.
+    #[inline]
+    pub(crate) fn says_there(self, presence: Presence) -> Option<bool> {
+        match presence {
+            Presence::Settled | Presence::Open(_) => Some(true),
+            Presence::Removed => Some(false),
+            Presence::Removing(handle) => Some(handle != self.handle.number),
+            Presence::RemovingBelow(handle) if handle == self.handle.number => Some(false),
+            Presence::Absent | Presence::RemovingBelow(_) => None,
+        }
+    }
+
+    /// Refuses to read `keys` keys through a handle that is closed or poisoned, or whose writers are all gone: it would
+    /// miss what later writers do. A handle that only reads looks from time to time whether its file still has the
+    /// store's name.
+    #[inline]
+    pub(crate) fn check_readable(self, keys: usize) -> Result<()> {
+        self.handle.check_usable()?;
+        let Some(watch) = &self.file.watch else {
+            return Ok(());
+        };
+        if self.handle.access == Access::Watching && self.shared.is_ended() {
+            return Err(Error::Ended);
+        }
+        match watch.is_due_after(keys) {
+            true => self.expect_name(),
+            false => Ok(()),
+        }
+    }
+
+    /// Fails if the store's name does not lead to the file that is read, before anything else is said about the file.
+    #[cold]
+    pub(crate) fn expect_name(self) -> Result<()> {
+        let known = self.views.cell.load().superblock.sequence;
+        self.file.expect_name(self.handle, known)
+    }
+
+    /// Returns the error of a look-up that needs shared memory which has ended.
+    #[cold]
+    fn ended(self) -> Error {
+        match self.handle.access {
+            Access::Watching => Error::Ended,
+            _ => Error::Closed,
+        }
+    }
+}

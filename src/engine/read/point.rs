@@ -1,0 +1,210 @@
+//! Looking up one key.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use arc_swap::Guard;
+
+use crate::bloom::layer_pages::LayerPages;
+use crate::engine::read::Reader;
+use crate::engine::read::damaged::PageLookup;
+use crate::engine::view::View;
+use crate::engine::view::lookup::AbsentSince;
+use crate::error::{Error, Result};
+use crate::file::FormatError;
+use crate::memtable::Presence;
+use crate::page::write_window::WriteWindow;
+use crate::shm::coordination::Coordination;
+use crate::shm::handle::Access;
+
+/// Asks whether a page holds a key.
+struct Membership<'a> {
+    layer: &'a LayerPages,
+    hash: u64,
+    window: WriteWindow<'a>,
+}
+
+impl PageLookup for Membership<'_> {
+    type Answer = bool;
+
+    fn look(&self) -> Result<bool, FormatError> {
+        self.layer.contains(self.hash, self.window)
+    }
+
+    fn look_torn(&self) -> bool {
+        // Writers only add bits, so what was present when this handle was opened is found.
+        self.layer.contains_unchecked(self.hash)
+    }
+
+    fn assume(&self, seen: bool) -> bool {
+        seen
+    }
+}
+
+/// The outcome of probing one view.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Probe {
+    Present,
+    Absent,
+    Stale(StaleDirectory),
+}
+
+impl Probe {
+    #[inline]
+    pub(crate) fn of(found: bool) -> Self {
+        match found {
+            true => Self::Present,
+            false => Self::Absent,
+        }
+    }
+}
+
+/// The directory of a probe that checkpoints overtook: what it led to may have been written over by others. Only a view
+/// with a newer directory can answer.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct StaleDirectory {
+    pub(crate) version: u64,
+}
+
+/// The outcome of looking one key up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Found<P> {
+    Present,
+    /// With what that proves.
+    Absent(P),
+    /// The shared memory has ended, and the last view does not show the key.
+    Ended,
+    /// Checkpoints overtook every probe.
+    Overtaken,
+}
+
+/// How many probes of one look-up checkpoints may overtake. Two checkpoints, or two steps of one, must go by during each.
+const MAX_OVERTAKEN: usize = 100;
+
+/// Looks up one key: the one loop that answers what is stale. `view` returns the current view, or one with a newer
+/// directory than that of a stale probe, `proof` what it proves if a key is not found in a view. `says` tells whether the
+/// key is there from what the active buffer says of it, and `probe` searches the rest of the view.
+#[inline]
+pub(crate) fn look_up<V: Deref<Target = Arc<View>>, P>(
+    hash: u64,
+    shared: &Coordination,
+    view: impl Fn(Option<StaleDirectory>) -> Result<V>,
+    proof: impl Fn(&View) -> P,
+    says: impl Fn(Presence) -> Option<bool>,
+    probe: impl Fn(&View) -> Result<Probe>,
+) -> Result<Found<P>> {
+    let (mut stale, mut overtaken) = (None, 0);
+    loop {
+        let view = view(stale)?;
+        let proof = proof(&view);
+        let active = &view.active.buffer;
+        let said = match active.is_unused() {
+            true => None,
+            false => says(active.lookup(hash)),
+        };
+        let probed = match said {
+            Some(found) => Probe::of(found),
+            None => probe(&view)?,
+        };
+        match probed {
+            Probe::Present if view.found_holds(shared) || shared.is_ended() => {
+                return Ok(Found::Present);
+            }
+            Probe::Absent if view.is_active(shared) => return Ok(Found::Absent(proof)),
+            Probe::Present | Probe::Absent if shared.is_ended() => return Ok(Found::Ended),
+            Probe::Present | Probe::Absent => stale = None,
+            Probe::Stale(_) if overtaken == MAX_OVERTAKEN => return Ok(Found::Overtaken),
+            Probe::Stale(directory) => {
+                stale = Some(directory);
+                overtaken += 1;
+            }
+        }
+    }
+}
+
+impl Reader<'_> {
+    /// Returns whether a key is there.
+    #[inline]
+    pub(crate) fn contains(self, hash: u64) -> Result<bool> {
+        if self.file.is_counting() {
+            return self.counts_any(hash);
+        }
+        self.check_readable(1)?;
+        let there = |presence| self.says_there(presence);
+        Ok(self.find(hash, |_| (), there)?.is_none())
+    }
+
+    /// Looks a key up for an insert: returns since when it is absent, `None` if it is [seen](Self::says_seen).
+    #[inline]
+    pub(crate) fn absent_since(self, hash: u64) -> Result<Option<AbsentSince>> {
+        self.find(hash, AbsentSince::of, |presence| self.says_seen(presence))
+    }
+
+    /// Returns what it proves that a key is absent; `None` if it is present.
+    #[inline]
+    fn find<P>(
+        self,
+        hash: u64,
+        proof: impl Fn(&View) -> P,
+        says: impl Fn(Presence) -> Option<bool>,
+    ) -> Result<Option<P>> {
+        let view = |stale| match stale {
+            None => self.views.current().inspect(|view| view.prefetch(hash)),
+            Some(stale) => self.view_after(stale),
+        };
+        let probe = |view: &View| self.probe(view, hash);
+        match look_up(hash, self.shared, view, proof, says, probe)? {
+            Found::Present => Ok(None),
+            Found::Absent(proof) => Ok(Some(proof)),
+            // Keys that the view does not show can no longer be looked up.
+            Found::Ended => Err(self.ended()),
+            Found::Overtaken => Err(Error::Busy {
+                path: self.file.place.to_path_buf(),
+                what: "checkpoints that overtake each look-up",
+                process: None,
+            }),
+        }
+    }
+
+    /// Returns whether a key is there below the active buffer: in the sealed one, or in the pages.
+    pub(crate) fn is_below(self, hash: u64) -> Result<bool> {
+        Ok(self.find(hash, |_| (), |_| None)?.is_none())
+    }
+
+    /// Returns a view with a newer directory.
+    #[cold]
+    pub(crate) fn view_after(self, stale: StaleDirectory) -> Result<Guard<Arc<View>>> {
+        // What this handle was opened with has been written over.
+        if self.handle.access == Access::Snapshot {
+            return Err(Error::Ended);
+        }
+        match self.views.renew_past(stale.version)? {
+            Some(view) => Ok(Guard::from_inner(view)),
+            // The last writer has closed the store: there is no newer view to look in.
+            None => Err(self.ended()),
+        }
+    }
+
+    /// Probes the sealed buffer and the pages of a view for a key.
+    #[inline]
+    pub(crate) fn probe(self, view: &View, hash: u64) -> Result<Probe> {
+        if let Some(segments) = &view.segments {
+            return self.probe_segments(view, segments, hash);
+        }
+        view.expect_pages(self.file.header.space())?;
+        let window = self.shared.window();
+        let probed = view.probe_settled(hash, window, |layer, source| {
+            let lookup = Membership {
+                layer,
+                hash,
+                window,
+            };
+            self.answer_damaged(view, layer.number_of(hash), &lookup, source)
+        });
+        let found = match probed {
+            Ok(found) => found,
+            Err(error) => self.answer_without_exemptions(error)?,
+        };
+        Ok(Probe::of(found))
+    }
+}

@@ -1,0 +1,192 @@
+//! Looks up one key in a view, and tracks what an absent key proves.
+
+use crate::bloom::layer_pages::{LayerPages, with_keys};
+use crate::engine::view::View;
+use crate::error::{Error, Result};
+use crate::file::FormatError;
+use crate::generation::Generation;
+use crate::memtable::Presence;
+use crate::page::space::Space;
+use crate::page::write_window::WriteWindow;
+use crate::shm::coordination::Coordination;
+
+/// What a look-up that found nothing proves: while a certain generation was active, the key was in no page and in no
+/// buffer. The one exception is that generation's own buffer, if the look-up skipped it. The key may have been inserted
+/// since, into that generation or into a later one.
+///
+/// In a store of fingerprints a look-up for an insert calls a key absent that an open transaction has changed, for the
+/// holder of the writer lock to decide, and does not look below. Once such a transaction is given up, it proves nothing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AbsentSince {
+    generation: u64,
+    /// How many transactions of its buffer had been given up; `None` while one was.
+    aborts: Option<u64>,
+}
+
+impl AbsentSince {
+    /// Returns the proof for keys that a look-up through this view does not find. The caller has not looked yet.
+    #[inline]
+    pub(crate) fn of(view: &View) -> Self {
+        Self {
+            generation: view.active.number(),
+            aborts: aborts_of(&view.active, view),
+        }
+    }
+
+    /// Returns whether no rotation has happened since.
+    #[inline]
+    pub(crate) fn still_holds(self, shared: &Coordination) -> bool {
+        self.generation == shared.active()
+    }
+
+    /// Returns whether its generation is the active one of a view, and no transaction was given up since.
+    #[inline]
+    pub(crate) fn is_of_active(self, view: &View) -> bool {
+        self.is_of(&view.active, view)
+    }
+
+    /// Returns whether its generation is the sealed one of a view, and no transaction was given up since.
+    #[inline]
+    pub(crate) fn is_of_sealed(self, view: &View) -> bool {
+        let sealed = view.sealed.as_ref();
+        // Transactions go on in the active buffer, which began without one that was given up.
+        sealed.is_some_and(|sealed| self.is_of(sealed, view))
+            && aborts_of(&view.active, view) == Some(0)
+    }
+
+    fn is_of(self, generation: &Generation, view: &View) -> bool {
+        self.generation == generation.number()
+            && self.aborts.is_some()
+            && aborts_of(generation, view) == self.aborts
+    }
+}
+
+/// Returns how many transactions of a generation were given up, where that makes a difference.
+#[inline]
+fn aborts_of(generation: &Generation, view: &View) -> Option<u64> {
+    match view.segments {
+        Some(_) => generation.buffer.aborts(),
+        None => Some(0),
+    }
+}
+
+/// Returns whether a key is there, by what a sealed buffer says of it; `None` if it is as it is in the pages.
+#[inline]
+pub(crate) fn closed_says(presence: Presence) -> Option<bool> {
+    match presence {
+        Presence::Settled => Some(true),
+        Presence::Removed => Some(false),
+        Presence::Absent
+        | Presence::Open(_)
+        | Presence::Removing(_)
+        | Presence::RemovingBelow(_) => None,
+    }
+}
+
+impl View {
+    /// Returns whether what a look-up has found through this view is there. A rotation carries open transactions over into
+    /// the next buffer and ends them in this one, which shows the keys that they have removed from then on. Where no key
+    /// is ever removed, what was found stays. The caller has looked before it asks this.
+    #[inline]
+    pub(crate) fn found_holds(&self, shared: &Coordination) -> bool {
+        !self.active.buffer.has_removals() || self.is_active(shared)
+    }
+
+    /// Returns whether no rotation has happened since the view was made. After a rotation, a key may have moved from a
+    /// buffer that was searched last to one that was not searched. A checkpoint makes no difference: the look-up searched
+    /// the buffer of the keys that it brings to the pages. The caller has looked before it asks this.
+    #[inline]
+    pub(crate) fn is_active(&self, shared: &Coordination) -> bool {
+        self.active.number() == shared.active()
+    }
+
+    /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer
+    /// that most likely holds a present key, and the first line of each other place.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        if !self.active.buffer.is_unused() {
+            self.active.buffer.prefetch(hash);
+        }
+        if let Some(sealed) = &self.sealed {
+            sealed.buffer.prefetch(hash);
+        }
+        if let Some(segments) = &self.segments {
+            segments.prefetch(hash);
+        }
+        let mut layers = with_keys(&self.layers);
+        if let Some(largest) = layers.next() {
+            largest.prefetch_all(hash);
+        }
+        for layer in layers {
+            layer.prefetch(hash);
+        }
+    }
+
+    /// Returns what the sealed buffer says of a key: whether it is there, or `None` if it is as it is in the pages. Keys
+    /// of open transactions have moved on to the active buffer, which decides their fate.
+    #[inline]
+    pub(crate) fn sealed_says(&self, hash: u64) -> Option<bool> {
+        let sealed = self.sealed.as_ref()?;
+        closed_says(sealed.buffer.lookup_closed(hash))
+    }
+
+    /// Returns whether a buffer has the key. The answer is exact, but the key may be uncommitted.
+    pub(crate) fn is_buffered(&self, hash: u64) -> bool {
+        self.active.buffer.contains(hash) || self.sealed_says(hash) == Some(true)
+    }
+
+    /// Returns whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
+    /// damaged.
+    #[inline]
+    pub(crate) fn probe_settled(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+        on_damage: impl Fn(&LayerPages, FormatError) -> Result<bool>,
+    ) -> Result<bool> {
+        if let Some(found) = self.sealed_says(hash) {
+            return Ok(found);
+        }
+        for layer in with_keys(&self.layers) {
+            let found = match layer.contains(hash, window) {
+                Ok(found) => found,
+                Err(source) => on_damage(layer, source)?,
+            };
+            if found {
+                return match &self.sections.exempt {
+                    None => Ok(true),
+                    Some(exempt) => exempt.contains(hash).map(|is_exempt| !is_exempt),
+                };
+            }
+        }
+        Ok(false)
+    }
+
+    /// Refuses a view whose segments were [given up](super::ViewCell::give_up_maps).
+    #[inline]
+    pub(crate) fn expect_pages(&self, space: Option<Space>) -> Result<()> {
+        match space.is_some() && self.segments.is_none() {
+            true => Err(Error::Closed),
+            false => Ok(()),
+        }
+    }
+
+    /// Returns the number of keys, those of open transactions included.
+    pub(crate) fn keys(&self) -> u64 {
+        match self.segments {
+            Some(_) => self.net_keys(),
+            None => self
+                .settled_keys()
+                .saturating_add(self.active.buffer.keys()),
+        }
+    }
+
+    /// Returns the number of keys of a store that can remove some: inserts minus removes, at least 0.
+    pub(crate) fn net_keys(&self) -> u64 {
+        let sealed = self.sealed.as_ref();
+        let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
+        let sealed = sealed.map_or(0, |sealed| sealed.buffer.net_keys());
+        let buffered = self.active.buffer.net_keys().saturating_add(sealed);
+        self.superblock.keys().saturating_add_signed(buffered)
+    }
+}

@@ -1,0 +1,107 @@
+//! Exempts keys that were never inserted although the store answers "seen" for them.
+
+use std::sync::Arc;
+
+use crate::engine::write::Writer;
+use crate::engine::write::guard::WriteGuard;
+use crate::error::Result;
+
+/// The number of exemptions read at a time.
+const EXEMPTIONS_PER_READ: usize = 4096;
+
+/// The result of [`Store::exempt`](crate::Store::exempt), in keys, each counted once.
+#[non_exhaustive]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct ExemptReport {
+    /// Keys that are exempt from now on.
+    pub exempted: u64,
+    /// Keys that were already exempt.
+    pub already: u64,
+    /// Keys in a write buffer, which are certain to have been inserted. They are left unchanged.
+    pub present: u64,
+}
+
+impl Writer<'_> {
+    /// Exempts keys, and waits until the exemptions are durable and every handle sees them.
+    pub(crate) fn exempt(&self, mut hashes: Vec<u64>) -> Result<ExemptReport> {
+        self.handle.check_writable()?;
+        hashes.sort_unstable();
+        hashes.dedup();
+        let mut guard = self.lock()?;
+        let report = guard.pick_out(&mut hashes)?;
+        if hashes.is_empty() {
+            return Ok(report);
+        }
+        guard.append_noted(|log, handle| log.exempt(handle, &hashes))?;
+        guard.seal_active(false)?;
+        drop(guard);
+        self.checkpointer().settle_all(self.options.timeout)?;
+        Ok(report)
+    }
+
+    /// Passes all exempt hashes to `each`, in ascending order.
+    pub(crate) fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
+        self.handle.check_usable()?;
+        let view = Arc::clone(&*self.views.current()?);
+        let Some(exempt) = &view.sections.exempt else {
+            return Ok(());
+        };
+        let mut from = Some(0);
+        let mut piece = Vec::new();
+        while let Some(first) = from {
+            piece.clear();
+            exempt.query(
+                |hashes| hashes.load(first..=u64::MAX, EXEMPTIONS_PER_READ, &mut piece),
+                (),
+            )?;
+            piece.iter().copied().for_each(&mut each);
+            from = piece.last().and_then(|last| last.checked_add(1));
+        }
+        Ok(())
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Retains the hashes that are in no buffer and not yet exempt.
+    fn pick_out(&self, hashes: &mut Vec<u64>) -> Result<ExemptReport> {
+        let mut report = ExemptReport::default();
+        let mut failed = None;
+        let view = &self.view;
+        hashes.retain(|hash| {
+            if self.is_buffered(*hash) {
+                report.present += 1;
+                return false;
+            }
+            match view
+                .sections
+                .exempt
+                .as_ref()
+                .map(|exempt| exempt.contains(*hash))
+            {
+                Some(Ok(true)) => {
+                    report.already += 1;
+                    return false;
+                }
+                Some(Err(error)) => failed = Some(error),
+                _ => {}
+            }
+            report.exempted += 1;
+            true
+        });
+        match failed {
+            None => Ok(report),
+            Some(error) => Err(error),
+        }
+    }
+
+    /// Returns whether a buffer holds the key, which proves that it was inserted.
+    fn is_buffered(&self, hash: u64) -> bool {
+        let view = &self.view;
+        if self.writer.file.is_counting() {
+            let sealed = view.sealed.as_ref();
+            let sealed = sealed.map_or(0, |sealed| sealed.buffer.net(hash));
+            return sealed + view.active.buffer.net(hash) > 0;
+        }
+        view.is_buffered(hash)
+    }
+}

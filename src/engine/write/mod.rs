@@ -1,0 +1,122 @@
+//! Inserts, removes, commits, rotates, and takes over from a writer that died.
+//!
+//! - Promises: a key is in the log before a reader sees it, and the next holder of the lock completes or undoes what a
+//!   death leaves half done.
+//! - May touch: the active generation and its log, the shared words, and a superblock for a first log.
+//! - Lock: the writer lock. A rotation waits for the previous checkpoint while it holds the lock.
+
+use std::sync::Weak;
+
+use crate::config::options::Options;
+use crate::engine::Engine;
+use crate::engine::checkpoint::run::Checkpointer;
+use crate::engine::read::Reader;
+use crate::engine::view::ViewCell;
+use crate::engine::writer_state::WriterState;
+use crate::generation::buffer_pool::BufferPool;
+use crate::generation::log_files::LogFiles;
+use crate::generation::sampling::FprSample;
+use crate::memtable::limit_of;
+use crate::page_io::checkpoint_state::CheckpointState;
+use crate::prefetch::hints::LookupHints;
+use crate::shm::coordination::Coordination;
+use crate::shm::handle::Handle;
+use crate::storefile::store_file::StoreFile;
+
+pub(crate) mod carry;
+pub(crate) mod claim;
+pub(crate) mod commit;
+pub(crate) mod count;
+pub(crate) mod exempt;
+pub(crate) mod fpr_sample;
+pub(crate) mod freshness;
+pub(crate) mod guard;
+pub(crate) mod insert;
+pub(crate) mod next_generation;
+pub(crate) mod quiesce;
+pub(crate) mod remove;
+pub(crate) mod rotation;
+pub(crate) mod shm_checks;
+pub(crate) mod takeover;
+pub(crate) mod verdict;
+pub(crate) mod write_batch;
+
+/// The parts of an open store that writing needs. [`lock`](Self::lock) returns a [`WriteGuard`](guard::WriteGuard),
+/// which may change them.
+#[derive(Clone, Copy)]
+pub(crate) struct Writer<'a> {
+    pub(crate) options: &'a Options,
+    pub(crate) shared: &'a Coordination,
+    pub(crate) handle: &'a Handle,
+    pub(crate) file: &'a StoreFile,
+    pub(crate) logs: &'a LogFiles,
+    pub(crate) buffers: &'a BufferPool,
+    pub(crate) views: &'a ViewCell,
+    pub(crate) state: &'a WriterState,
+    pub(crate) sample: &'a FprSample,
+    pub(crate) hints: &'a LookupHints,
+    checkpoints: &'a CheckpointState,
+    /// Only for the checkpoint's thread, which must keep the engine alive.
+    engine: &'a Weak<Engine>,
+}
+
+impl<'a> Writer<'a> {
+    #[inline]
+    pub(crate) fn of(engine: &'a Engine) -> Self {
+        Self {
+            options: &engine.options,
+            shared: &engine.shared,
+            handle: &engine.handle,
+            file: &engine.file,
+            logs: &engine.logs,
+            buffers: &engine.buffers,
+            views: &engine.views,
+            state: &engine.writer,
+            sample: &engine.sample,
+            hints: &engine.hints,
+            checkpoints: &engine.checkpoints,
+            engine: &engine.itself,
+        }
+    }
+
+    /// Looks keys up without a lock.
+    #[inline]
+    fn reader(&self) -> Reader<'a> {
+        Reader {
+            views: self.views,
+            file: self.file,
+            handle: self.handle,
+            shared: self.shared,
+            hints: self.hints,
+            on_damage: self.options.on_damage,
+        }
+    }
+
+    /// Moves sealed generations into the pages.
+    #[inline]
+    fn checkpointer(&self) -> Checkpointer<'a> {
+        Checkpointer {
+            options: self.options,
+            handle: self.handle,
+            shared: self.shared,
+            file: self.file,
+            logs: self.logs,
+            views: self.views,
+            writer: self.state,
+            hints: self.hints,
+            state: self.checkpoints,
+            engine: self.engine,
+        }
+    }
+
+    /// Returns how many uncommitted keys a handle may have: it stays the same whatever size the next buffer has.
+    pub(crate) fn quota(&self) -> u64 {
+        match self.file.header.transactional {
+            true => {
+                let least = limit_of(self.shared.buffer_sizes().least);
+                self.views.cell.load().active.buffer.limit().min(least) / 2
+            }
+            false => u64::MAX,
+        }
+    }
+}

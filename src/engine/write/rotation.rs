@@ -1,0 +1,242 @@
+//! Rotation: seals the active generation and activates the next one.
+
+use std::sync::Arc;
+
+use crate::config::options::Options;
+use crate::engine::checkpoint::run::Checkpointer;
+use crate::engine::write::Writer;
+use crate::engine::write::guard::WriteGuard;
+use crate::error::{Error, Result};
+use crate::file::layout::FIRST_PAGE;
+use crate::file::{Layer, Superblock};
+use crate::generation::Generation;
+use crate::generation::buffer_pool::Demand;
+use crate::page::PAGE_BYTES;
+use crate::shm::coordination::MAX_HANDLES;
+use crate::storefile::meta::room_after;
+use crate::storefile::store_file::StoreFile;
+use crate::wal::Cut;
+
+/// A log of this many times the buffer's bytes is closed early.
+const LONG_LOG_BUFFERS: u64 = 4;
+/// A log shorter than this is never closed early.
+const LEAST_LONG_LOG: u64 = 1 << 20;
+
+impl Writer<'_> {
+    /// Moves everything committed into the pages, and waits until it is there.
+    pub(crate) fn checkpoint(&self) -> Result<()> {
+        self.handle.check_writable()?;
+        let mut guard = self.lock()?;
+        // Runs without a thread: this one has nothing else to do.
+        guard.seal_active(false)?;
+        drop(guard);
+        self.checkpointer().settle_all(self.options.timeout)
+    }
+}
+
+impl<'a> Writer<'a> {
+    /// Does the same with other options, even if there is nothing to move.
+    pub(crate) fn checkpoint_with(&self, options: &Options) -> Result<()> {
+        self.handle.check_writable()?;
+        let mut guard = self.lock()?;
+        // A closed log is what a checkpoint is made for.
+        guard.ensure_log_space()?;
+        guard.seal_active(false)?;
+        drop(guard);
+        let checkpointer = Checkpointer {
+            options,
+            ..self.checkpointer()
+        };
+        checkpointer.settle_all(self.options.timeout)
+    }
+}
+
+impl WriteGuard<'_> {
+    /// Returns whether many commits made the log long in spite of few keys, so that it should be closed early.
+    pub(crate) fn log_is_long(&self) -> bool {
+        let buffer = &self.view.active.buffer;
+        let most = buffer.bytes().saturating_mul(LONG_LOG_BUFFERS);
+        buffer.tail().end > most.max(LEAST_LONG_LOG)
+    }
+
+    /// Makes sure that there is a log and that it is not too long.
+    pub(crate) fn ensure_log_space(&mut self) -> Result<()> {
+        if !self.view.active.has_log() {
+            self.start_log()
+        } else if self.log_is_long() {
+            self.rotate()
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Returns how many keys no handle has committed.
+    pub(crate) fn uncommitted_of_all(&self) -> u64 {
+        let shared = self.writer.shared;
+        (0..MAX_HANDLES)
+            .map(|index| shared.slot(index).uncommitted())
+            .fold(0, u64::saturating_add)
+    }
+
+    /// Seals the active generation, begins the next one, and starts the checkpoint of the sealed one.
+    pub(crate) fn rotate(&mut self) -> Result<()> {
+        if self.seal_active(false)? {
+            self.writer.checkpointer().start_checkpoint()?;
+        }
+        Ok(())
+    }
+
+    /// Closes the active log and begins the next generation, without a checkpoint. Returns whether there was a log to
+    /// close. With `last`, the next generation has no log and no room. Waits for the previous checkpoint if it is still
+    /// running.
+    pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
+        let Writer { handle, shared, .. } = *self.writer;
+        let waits = shared.settled() < shared.active();
+        self.finish_checkpoints()?;
+        // The thread that has just finished one is making this buffer.
+        self.writer.checkpoints.wait_for_thread();
+        if !self.view.active.has_log() {
+            return Ok(false);
+        }
+        handle.check_names(Some(self.writer.logs.of(&self.view.active)?))?;
+        self.reap_dead_handles()?;
+        self.announce()?;
+        let old = Arc::clone(&self.view.active);
+        let next = old.number() + 1;
+        self.check_view()?;
+        self.check_size()?;
+        let buffer = match last {
+            // The last handle needs only the words of a buffer, not the buffer.
+            true => self.writer.buffers.make_last(next)?,
+            false => self.writer.buffers.make(next, self.demand(waits))?,
+        };
+        let carried = self.carry(&old.buffer, &buffer)?;
+        let moved: u64 = carried.iter().map(|open| open.keys.count()).sum();
+        let net: i64 = carried.iter().map(|open| open.keys.net()).sum();
+        let count = old.buffer.keys().saturating_sub(moved);
+        // A logged key takes at least its hash: recovery would reject a layer for more keys.
+        let count = count.min(self.local.end.end / 8);
+        let (header, superblock) = (&self.writer.file.header, &self.view.superblock);
+        let (layer_index, layer) = target_of(self.writer.file, superblock, count)?;
+        let target = layer.as_ref().map(|layer| (count, layer));
+        buffer.set_room(room_after(header, superblock, target));
+        buffer.set_keys(moved);
+        buffer.set_net_keys(net);
+        let made = Arc::new(Generation::new(buffer));
+        let cut = Cut {
+            last,
+            layer_index,
+            layer,
+        };
+        let begun = self.close_log(&old, &made, &cut, &carried)?;
+        // From here on the rotation counts. After a death the next holder completes it.
+        self.sound = false;
+        old.buffer.set_keys(count);
+        let net = old.buffer.net_keys().saturating_sub(net);
+        old.buffer.set_net_keys(net);
+        old.buffer.set_sealed();
+        self.writer.begin_next(&old, Some(made))?;
+        self.refresh()?;
+        self.local.end = begun;
+        self.sound = true;
+        if !last {
+            self.local.announced = next;
+        }
+        Ok(true)
+    }
+
+    /// Returns what the next buffer is for. `waits` says whether the current one was full before the checkpoint of the
+    /// one before it was done.
+    fn demand(&self, waits: bool) -> Demand {
+        let carried = match self.writer.file.header.transactional {
+            true => self.uncommitted_of_all(),
+            false => 0,
+        };
+        Demand {
+            carried,
+            waits,
+            ..self.view.demand()
+        }
+    }
+
+    /// Waits for the checkpoint of the previous generation, if there is one, and makes the view current.
+    pub(crate) fn finish_checkpoints(&mut self) -> Result<()> {
+        let timeout = self.writer.options.timeout;
+        self.writer.checkpointer().settle_all(timeout)?;
+        self.refresh()
+    }
+}
+
+/// Returns the layer that takes `count` more keys, and its index; no layer in a store of fingerprints.
+pub(crate) fn target_of(
+    file: &StoreFile,
+    superblock: &Superblock,
+    count: u64,
+) -> Result<(u32, Option<Layer>)> {
+    if file.header.space().is_some() {
+        return Ok((0, None));
+    }
+    let (index, layer) = target_layer(file, superblock, count)?;
+    Ok((index, Some(layer)))
+}
+
+/// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind everything
+/// ever written, where pages are blank. Pages of removed sections are not blank.
+fn target_layer(file: &StoreFile, superblock: &Superblock, count: u64) -> Result<(u32, Layer)> {
+    let layers = &superblock.layers;
+    let last = layers.last();
+    let index = layers.len() as u32;
+    let Some(growth) = file.header.growth() else {
+        let Some(layer) = last else {
+            unreachable!("a fixed store has its layer from the beginning");
+        };
+        return Ok((0, *layer));
+    };
+    if let Some(layer) = last
+        && layer.room() >= count
+    {
+        return Ok((index - 1, *layer));
+    }
+    let capacity = file.key_limit;
+    let full = |_| Error::Full { capacity };
+    let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
+    let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
+    let length = file.raw.length();
+    let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
+    let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
+    Ok((index, Layer::behind(end, &plan)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::channel;
+    use std::time::Duration;
+
+    use crate::engine::checkpoint::run::Checkpointer;
+    use crate::engine::write::Writer;
+    use crate::{LEAST_BUFFER, Options};
+
+    /// `verify` holds checkpoints off for as long as it reads. Until the next buffer is full, nobody needs one.
+    #[test]
+    fn a_rotation_does_not_wait_for_what_holds_checkpoints_off() {
+        const HUNG: Duration = Duration::from_secs(60);
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(1000).buffer(LEAST_BUFFER);
+        let store = options.create(folder.path().join("store.ever")).unwrap();
+        store.insert(b"key").unwrap();
+        let held = Checkpointer::of(&store.engine).hold_off().unwrap();
+        let (send, receive) = channel();
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                let writer = Writer::of(&store.engine);
+                let mut guard = writer.lock().unwrap();
+                send.send(guard.seal_active(false)).unwrap();
+            });
+            let rotated = receive.recv_timeout(HUNG);
+            drop(held);
+            assert!(matches!(rotated, Ok(Ok(true))), "{rotated:?}");
+        });
+        assert!(store.contains(b"key").unwrap());
+        store.close().unwrap();
+    }
+}

@@ -1,0 +1,401 @@
+//! The pass of a checkpoint over the segments of a store of fingerprints. It writes where nobody looks: to pages that no
+//! superblock names.
+
+use std::ops::Range;
+use std::sync::{Arc, Mutex};
+
+use crate::config::damage_policy::OnDamage;
+use crate::error::{Error, Result};
+use crate::file::directory_ref::directory_pages;
+use crate::file::layout::page_offset;
+use crate::file::{DirectoryRef, Section, Superblock};
+use crate::fingerprint::aligned_writer::AlignedWriter;
+use crate::fingerprint::changes::{ChangeSource, ChangeStream};
+use crate::fingerprint::directory_file::{
+    named, raise_reused, read_directory, read_segment, write_directory,
+};
+use crate::fingerprint::negative_filter_update::{AbsenceUpdate, HeldFilter, Merge};
+use crate::fingerprint::pending_filter::PendingFilter;
+use crate::fingerprint::room_share::RoomShare;
+use crate::fingerprint::segment::absence_filter::AbsenceFilter;
+use crate::fingerprint::segment::draft::Draft;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::fault::SegmentFault;
+use crate::fingerprint::segment::free_room::FreeRoom;
+use crate::fingerprint::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
+use crate::page::Binding;
+use crate::page::space::Space;
+use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::Workers;
+use crate::storefile::meta::Meta;
+use crate::sys::two_threads::do_both;
+
+/// Segments from which on two threads merge them.
+const LEAST_FOR_TWO: usize = 8;
+/// The most steps of a checkpoint. The old room of one is free for the next, so the file grows by the share of one.
+const MOST_STEPS: usize = 8;
+
+/// A checkpoint of a store of fingerprints: what it may not write to, and what it merges.
+pub(crate) struct FingerprintPass<'a> {
+    access: PageAccess<'a>,
+    pending: &'a PendingFilter,
+    held: HeldFilter,
+    space: Space,
+    binding: Binding,
+    /// The newest superblock. The other one names the same directory.
+    superblock: Superblock,
+    directory: DirectoryRef,
+    segments: Vec<Segment>,
+    /// Sections that the superblock before names, or that this checkpoint has written.
+    spared: Vec<Range<u64>>,
+    room: Mutex<FreeRoom>,
+}
+
+impl<'a> FingerprintPass<'a> {
+    /// Reads the directory, and makes sure that nothing but it is named, so that all other room is free.
+    pub(crate) fn begin(
+        access: PageAccess<'a>,
+        (pending, held): (&'a PendingFilter, HeldFilter),
+        meta: &Meta,
+        directory: DirectoryRef,
+        space: Space,
+    ) -> Result<Self> {
+        let file = access.file;
+        let binding = file.header.binding();
+        let found = read_directory(&*file.raw, &file.place, &directory, (space, binding))?;
+        let extents = found.segments.iter().map(Segment::extent);
+        let largest = extents.map(|extent| extent.end - extent.start).max();
+        access.expect_memory(largest.unwrap_or(0))?;
+        let mut superblock = meta.superblock.clone();
+        let other = meta.other.as_ref();
+        if other.is_none_or(|other| other.directory != Some(directory)) {
+            // A process died, or the disk failed, between the two superblocks of a checkpoint.
+            superblock.sequence += 1;
+            file.write_superblock(&superblock)?;
+        }
+        let mut pass = Self {
+            access,
+            pending,
+            held,
+            space,
+            binding,
+            superblock,
+            directory,
+            segments: found.segments,
+            spared: meta.other_sections().iter().map(Section::numbers).collect(),
+            room: Mutex::new(FreeRoom::around([])),
+        };
+        pass.free_room()?;
+        Ok(pass)
+    }
+
+    /// Makes all room free that the superblocks do not name.
+    fn free_room(&mut self) -> Result<()> {
+        let file = self.access.file;
+        raise_reused(&*file.raw, &file.place, self.directory.version)?;
+        self.room = Mutex::new(FreeRoom::around(self.named()));
+        Ok(())
+    }
+
+    /// Returns the pages that are named.
+    pub(crate) fn named(&self) -> Vec<Range<u64>> {
+        let named = named(&self.superblock, &self.segments);
+        named.chain(self.spared.iter().cloned()).collect()
+    }
+
+    /// Spares sections that this checkpoint has written.
+    pub(crate) fn spare(&mut self, sections: &[Section]) {
+        self.spared.extend(sections.iter().map(Section::numbers));
+        self.room = Mutex::new(FreeRoom::around(self.named()));
+    }
+
+    /// Returns the sequence of the next superblock.
+    pub(crate) fn next_sequence(&self) -> u64 {
+        self.superblock.sequence + 1
+    }
+
+    /// Merges changes, about as many as `merge` says, and writes the segments and the directory that result, without a sync.
+    /// Also returns the filter of the segments if they are new ones.
+    ///
+    /// A large store is merged in steps. All but the last are published here.
+    pub(crate) fn run(
+        &mut self,
+        source: ChangeSource<'_>,
+        merge: &Merge,
+    ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
+        let held = std::mem::take(&mut self.held);
+        let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
+        let most = self.access.options.chunk_keys();
+        let mut changes = ChangeStream::new(source, self.space, most);
+        let old = self.segments.clone();
+        let (mut merged, mut unpublished, mut is_published) = (Vec::new(), 0, false);
+        for part in parts_of(old.len(), self.access.options.step_segments as usize) {
+            let step = Step {
+                old: &old,
+                part: part.clone(),
+                merge,
+                absence: &absence,
+            };
+            let written = self.merge_step(&step, &mut changes)?;
+            unpublished += pages_of(written.iter().filter(|one| !is_among(one, &old)));
+            merged.extend(written);
+            // With few changes, several parts are a step.
+            let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
+            if part.end < old.len() && is_enough {
+                let all = merged.iter().chain(&old[part.end..]).copied().collect();
+                self.end_step(all, merge.generation, absence.held())?;
+                (unpublished, is_published) = (0, true);
+            }
+        }
+        // What a step has published has the filter of before, not the one that was made since.
+        let is_new = is_published || merged != self.segments;
+        if !is_new && !self.access.state.is_repairing() {
+            return Ok((self.directory, None));
+        }
+        let directory = self.write_directory(&merged, merge.generation)?;
+        Ok((directory, absence.into_filter()))
+    }
+
+    /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
+    /// counted twice if the process dies here: the log still counts, and merging it again changes nothing. Look-ups by the
+    /// old directory notice that they are passed.
+    fn end_step(
+        &mut self,
+        segments: Vec<Segment>,
+        generation: u64,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<()> {
+        let directory = self.write_directory(&segments, generation)?;
+        let superblock = Superblock {
+            sequence: self.next_sequence(),
+            log_expected: true,
+            directory: Some(directory),
+            partly_merged: Some(self.superblock.keys()),
+            ..self.superblock.clone()
+        };
+        self.superblock = self.publish(superblock, absence)?;
+        (self.directory, self.segments) = (directory, segments);
+        self.free_room()
+    }
+
+    /// Publishes a superblock. `absence` is the filter of the segments that it names. Returns the newest superblock.
+    pub(crate) fn publish(
+        &self,
+        superblock: Superblock,
+        absence: Option<Arc<AbsenceFilter>>,
+    ) -> Result<Superblock> {
+        let directory = superblock.directory;
+        let version = directory.map_or(0, |directory| directory.version);
+        // Another thread may map the directory as soon as it is named.
+        self.pending.set(version, absence);
+        let named = self.access.file.name_segments(superblock);
+        named.inspect_err(|_| self.pending.set(version, None))
+    }
+
+    /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.
+    fn merge_step(&self, step: &Step<'_>, changes: &mut ChangeStream<'_>) -> Result<Vec<Segment>> {
+        let occasion = match self.access.state.is_awaited() {
+            true => Occasion::Awaited,
+            false => step.merge.occasion,
+        };
+        let workers = occasion.workers(self.access.options);
+        match changes.closed() {
+            // Each thread would read the whole of a log.
+            Some(keys) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
+                let merge_half = |part: Range<usize>| {
+                    let most = self.access.options.chunk_keys();
+                    let source = ChangeSource::Closed(keys.clone());
+                    let mut changes = ChangeStream::new(source, self.space, most);
+                    let half = Step { part, ..*step };
+                    let pages = self.pages_after(&half);
+                    self.merge_part(&half, &mut changes, pages)
+                };
+                let Range { start, end } = step.part;
+                let middle = start + (end - start) / 2;
+                let (first, second) = (|| merge_half(start..middle), || merge_half(middle..end));
+                let (mut segments, others) = do_both(first, second)?;
+                segments.extend(others);
+                Ok(segments)
+            }
+            _ => self.merge_part(step, changes, 0),
+        }
+    }
+
+    /// Returns how many pages a part of the segments will have, about, and one segment more.
+    fn pages_after(&self, step: &Step<'_>) -> u64 {
+        let pages = pages_of(&step.old[step.part.clone()]);
+        let keys = step.merge.directory.keys.max(1);
+        let grown = u128::from(pages) * u128::from(keys.saturating_add(step.merge.count));
+        let grown = u64::try_from(grown / u128::from(keys)).unwrap_or(u64::MAX);
+        grown.saturating_add(self.access.options.segment_pages)
+    }
+
+    /// Merges a part of the segments, with room for `pages_at_once` at a time.
+    fn merge_part(
+        &self,
+        step: &Step<'_>,
+        changes: &mut ChangeStream<'_>,
+        pages_at_once: u64,
+    ) -> Result<Vec<Segment>> {
+        let file = self.access.file;
+        let mut io = SegmentIo {
+            access: self.access,
+            room: RoomShare::new(&self.room, pages_at_once),
+            changes,
+            changes_at_once: self.access.options.changes_at_once(),
+            generation: step.merge.generation,
+            binding: self.binding,
+            // Without the length, all of the file is taken for new.
+            writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
+                file.write_pages(bytes, offset)
+            }),
+            absence: step.absence,
+        };
+        let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
+        let segments = pass.of_part(step.part.clone()).run();
+        let segments = segments.map_err(|failure| failure.0)?;
+        io.writer.finish()?;
+        Ok(segments)
+    }
+
+    fn write_directory(&mut self, segments: &[Segment], generation: u64) -> Result<DirectoryRef> {
+        let pages = directory_pages(segments.len() as u64);
+        let file = self.access.file;
+        let mut room = RoomShare::new(&self.room, 0);
+        let places = [
+            take(self.access, &mut room, pages)?,
+            take(self.access, &mut room, pages)?,
+        ];
+        drop(room);
+        let (version, path) = (self.next_sequence(), &*file.place);
+        write_directory(
+            &*file.raw,
+            path,
+            self.binding,
+            segments,
+            places,
+            (version, generation),
+        )
+    }
+}
+
+/// A part of the segments of before, and what is merged into them.
+#[derive(Clone)]
+struct Step<'p> {
+    old: &'p [Segment],
+    part: Range<usize>,
+    merge: &'p Merge,
+    absence: &'p AbsenceUpdate,
+}
+
+/// Returns the parts that so many segments are merged in: one at least, and each of `least` at least if there are as many.
+fn parts_of(segments: usize, least: usize) -> impl Iterator<Item = Range<usize>> {
+    let parts = (segments / least).clamp(1, MOST_STEPS);
+    (0..parts).map(move |part| segments * part / parts..segments * (part + 1) / parts)
+}
+
+fn is_among(segment: &Segment, all: &[Segment]) -> bool {
+    let place = all.binary_search_by_key(&segment.first, |one| one.first);
+    place.is_ok_and(|place| all[place] == *segment)
+}
+
+/// Returns the pages that segments take in the file.
+fn pages_of<'s>(segments: impl IntoIterator<Item = &'s Segment>) -> u64 {
+    let extents = segments.into_iter().map(Segment::extent);
+    extents.map(|extent| extent.end - extent.start).sum()
+}
+
+fn take(access: PageAccess<'_>, room: &mut RoomShare<'_>, pages: u64) -> Result<u64> {
+    room.take(pages).ok_or_else(|| Error::NoSpace {
+        action: "find room in",
+        path: access.file.place.to_path_buf(),
+    })
+}
+
+/// The store file, as a pass sees it.
+struct SegmentIo<'a, 'p, 's> {
+    access: PageAccess<'a>,
+    room: RoomShare<'p>,
+    changes: &'p mut ChangeStream<'s>,
+    changes_at_once: u64,
+    generation: u64,
+    binding: Binding,
+    writer: AlignedWriter<'a>,
+    absence: &'p AbsenceUpdate,
+}
+
+/// Why a pass ended.
+struct PassFailure(Error);
+
+impl From<Error> for PassFailure {
+    fn from(error: Error) -> Self {
+        Self(error)
+    }
+}
+
+impl SegmentIo<'_, '_, '_> {
+    fn damaged(&self, fault: SegmentFault) -> PassFailure {
+        PassFailure(self.access.file.format_error(fault.into()))
+    }
+}
+
+impl PassIo for SegmentIo<'_, '_, '_> {
+    type Error = PassFailure;
+
+    fn binding(&self) -> Binding {
+        self.binding
+    }
+
+    fn changes(
+        &mut self,
+        range: Range<u64>,
+        changes: &mut OwnedChanges,
+    ) -> Result<(), PassFailure> {
+        Ok(self.changes.load(range, changes)?)
+    }
+
+    fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), PassFailure> {
+        let file = self.access.file;
+        Ok(read_segment(&*file.raw, &file.place, segment, bytes)?)
+    }
+
+    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), PassFailure> {
+        let first_page = take(self.access, &mut self.room, draft.pages_in_file())?;
+        let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
+        self.writer.write(&bytes, page_offset(first_page))?;
+        Ok((segment, bytes))
+    }
+
+    fn salvages(&self) -> bool {
+        self.access.options.on_damage == OnDamage::NeverSeen
+    }
+
+    fn changes_at_once(&self) -> u64 {
+        self.changes_at_once
+    }
+
+    fn reads_all(&self) -> bool {
+        self.access.state.is_repairing()
+    }
+
+    fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
+        self.absence.note(origin, fingerprints);
+    }
+
+    fn notes_all(&self) -> bool {
+        self.absence.notes_all()
+    }
+
+    fn note_damaged(&mut self) {
+        self.absence.note_damaged();
+    }
+
+    fn target_pages(&self) -> usize {
+        self.access.options.segment_pages as usize
+    }
+
+    fn fault(&self, fault: SegmentFault) -> PassFailure {
+        self.damaged(fault)
+    }
+}

@@ -1,0 +1,285 @@
+//! Closing a store of fingerprints small: what lies at the end of the file moves into free room before it, and the rest
+//! is cut off.
+//!
+//! A checkpoint needs room for what it writes in one step. As long as the store is open, the next one uses that room.
+
+use std::ops::Range;
+
+use crate::error::{Error, Result};
+use crate::file::directory_ref::directory_pages;
+use crate::file::layout::page_offset;
+use crate::file::{Section, Superblock};
+use crate::fingerprint::directory_file::{
+    expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
+};
+use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::fences::pages_with_fences;
+use crate::fingerprint::segment::free_room::FreeRoom;
+use crate::fingerprint::segment::image::Image;
+use crate::page::Binding;
+use crate::page::space::Space;
+use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::Workers;
+use crate::storefile::meta::Meta;
+use crate::sys::two_threads::do_both;
+
+/// Free room of less than the file divided by this is not worth moving anything.
+const WORTH_SHARE: u64 = 512;
+/// How often what is left is moved: what was moved has left room behind.
+const MOST_ROUNDS: usize = 12;
+/// A free run of fewer pages is not worth a segment of its own.
+const LEAST_PIECE: u64 = 8;
+
+/// Moves the segments of a closing store together.
+pub(crate) struct Compaction<'a> {
+    access: PageAccess<'a>,
+    binding: Binding,
+}
+
+impl<'a> Compaction<'a> {
+    pub(crate) fn new(access: PageAccess<'a>) -> Self {
+        let binding = access.file.header.binding();
+        Self { access, binding }
+    }
+
+    /// Moves segments to the front as long as it pays, and returns the superblock that names them then. The caller holds
+    /// the checkpoint lock, and no checkpoint is due.
+    pub(crate) fn run(&self) -> Result<()> {
+        for left in (0..MOST_ROUNDS).rev() {
+            // What a split puts behind the end is moved down by the round after it.
+            if !self.round(left > 0)? {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    /// Cuts off what nothing names behind the last page. The caller has made sure that nobody has a map of it.
+    pub(crate) fn cut_off(&self) -> Result<()> {
+        let file = self.access.file;
+        let meta = file.read_meta()?;
+        let other = meta.other.as_ref().map_or(0, Superblock::end_offset);
+        let end = meta.superblock.end_offset().max(other);
+        let failed = |error| Error::io("cut off the free end of", &file.place, error);
+        if file.raw.length().map_err(failed)? > end {
+            file.raw.set_length(end).map_err(failed)?;
+        }
+        Ok(())
+    }
+
+    /// Moves what fits into free room before it. If nothing does, and it may, splits the last segments so that they do.
+    /// Returns whether anything was moved.
+    fn round(&self, may_split: bool) -> Result<bool> {
+        let file = self.access.file;
+        let meta = file.read_meta()?;
+        let superblock = &meta.superblock;
+        let (directory, space) = expect_directory(&file.place, superblock, file.header.space())?;
+        let both_name_it =
+            meta.other.as_ref().map(|other| other.directory) == Some(Some(directory));
+        let mut segments =
+            read_directory(&*file.raw, &file.place, &directory, (space, self.binding))?.segments;
+        let mut room = free_room(&meta, &segments);
+        let free: u64 = room.runs().map(|run| run.end - run.start).sum();
+        if !both_name_it || free * WORTH_SHARE < room.end() {
+            return Ok(false);
+        }
+        let moves = moves_down(&segments, &mut room);
+        if !moves.is_empty() {
+            raise_reused(&*file.raw, &file.place, directory.version)?;
+        }
+        let mut moved = false;
+        for (index, found) in self.move_all(&moves, &segments, space)? {
+            segments[index] = found;
+            moved = true;
+        }
+        if !moved && may_split {
+            moved = self.split_last(&mut segments, directory.version, space, &mut room)?;
+        }
+        let pages = directory_pages(segments.len() as u64);
+        if !moved || pages == 0 {
+            return Ok(false);
+        }
+        let version = superblock.sequence + 1;
+        let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
+        let numbers = (version, directory.generation);
+        let written = write_directory(
+            &*file.raw,
+            &file.place,
+            self.binding,
+            &segments,
+            places,
+            numbers,
+        )?;
+        self.access.file.name_segments(Superblock {
+            sequence: version,
+            directory: Some(written),
+            ..meta.superblock
+        })?;
+        Ok(true)
+    }
+
+    /// Splits the last segments of the file, until the free runs before them are full. Returns whether there were any.
+    fn split_last(
+        &self,
+        segments: &mut Vec<Segment>,
+        version: u64,
+        space: Space,
+        room: &mut FreeRoom,
+    ) -> Result<bool> {
+        let mut split = Vec::new();
+        for index in from_the_end(segments) {
+            let end = range(segments, index, space).end;
+            match self.split(segments[index], end, version, room)? {
+                Some(pieces) => split.push((index, pieces)),
+                None => break,
+            }
+        }
+        let is_any = !split.is_empty();
+        // Those behind a segment keep their indexes while it is replaced last.
+        split.sort_unstable_by_key(|(index, _)| std::cmp::Reverse(*index));
+        for (index, pieces) in split {
+            segments.splice(index..=index, pieces);
+        }
+        Ok(is_any)
+    }
+
+    /// Cuts a segment into pieces that fill the free runs before it. What is left of it goes behind the end: in the next
+    /// round it moves down to where the segment was.
+    fn split(
+        &self,
+        segment: Segment,
+        end: u64,
+        version: u64,
+        room: &mut FreeRoom,
+    ) -> Result<Option<Vec<Segment>>> {
+        let runs = room.runs().take_while(|run| run.end <= segment.first_page);
+        let runs: Vec<_> = runs
+            .map(|run| run.end - run.start)
+            .filter(|pages| *pages >= LEAST_PIECE)
+            .collect();
+        if runs.is_empty() {
+            return Ok(None);
+        }
+        let mut bytes = Vec::new();
+        self.read(&segment, &mut bytes)?;
+        let image = Image::of(self.binding, segment, end, &bytes);
+        let Some(image) = image.filter(|image| image.check_headers().is_ok()) else {
+            return Ok(None);
+        };
+        let file = self.access.file;
+        raise_reused(&*file.raw, &file.place, version)?;
+        let (mut pieces, mut begin) = (Vec::new(), 0);
+        let lengths = runs.iter().map(|run| pages_with_fences(*run) as usize);
+        for length in lengths.chain([segment.pages as usize]) {
+            let pages = begin..(begin + length).min(segment.pages as usize);
+            if pages.is_empty() {
+                break;
+            }
+            begin = pages.end;
+            let draft = image.part(pages);
+            let first_page = self.take(room, draft.pages_in_file())?;
+            let (piece, bytes) = draft.place(self.binding, first_page, segment.generation);
+            self.write(&bytes, first_page)?;
+            pieces.push(piece);
+        }
+        Ok(Some(pieces))
+    }
+
+    /// Moves segments, on two threads if the store may use some. Returns those that were whole, with their indexes.
+    fn move_all(
+        &self,
+        moves: &[Move],
+        segments: &[Segment],
+        space: Space,
+    ) -> Result<Vec<(usize, Segment)>> {
+        let move_some = |moves: &[Move]| {
+            let mut bytes = Vec::new();
+            let moved = moves.iter().map(|one| {
+                let end = range(segments, one.index, space).end;
+                let moved = self.move_one(segments[one.index], end, one.first_page, &mut bytes)?;
+                Ok(moved.map(|moved| (one.index, moved)))
+            });
+            moved.filter_map(Result::transpose).collect()
+        };
+        match Occasion::Awaited.workers(self.access.options) {
+            Workers::One => move_some(moves),
+            Workers::Two => {
+                let (some, others) = moves.split_at(moves.len() / 2);
+                let moved: (Vec<_>, Vec<_>) = do_both(|| move_some(some), || move_some(others))?;
+                Ok([moved.0, moved.1].concat())
+            }
+        }
+    }
+
+    /// Moves a segment to free pages, if it is whole.
+    fn move_one(
+        &self,
+        segment: Segment,
+        end: u64,
+        first_page: u64,
+        bytes: &mut Vec<u8>,
+    ) -> Result<Option<Segment>> {
+        self.read(&segment, bytes)?;
+        let image = Image::of(self.binding, segment, end, bytes);
+        let is_whole = image.is_some_and(|image| image.check_headers().is_ok());
+        if !is_whole {
+            // What is damaged stays where it is, to be found there.
+            return Ok(None);
+        }
+        let moved = segment.moved(self.binding, first_page, bytes);
+        self.write(bytes, first_page)?;
+        Ok(Some(moved))
+    }
+
+    fn read(&self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<()> {
+        let file = self.access.file;
+        read_segment(&*file.raw, &file.place, segment, bytes)
+    }
+
+    fn write(&self, bytes: &[u8], first_page: u64) -> Result<()> {
+        self.access.file.write_pages(bytes, page_offset(first_page))
+    }
+
+    fn take(&self, room: &mut FreeRoom, pages: u64) -> Result<u64> {
+        let first = room.take_before(pages, u64::MAX);
+        first
+            .or_else(|| room.take(pages))
+            .ok_or_else(|| Error::NoSpace {
+                action: "find room in",
+                path: self.access.file.place.to_path_buf(),
+            })
+    }
+}
+
+/// A segment that is to move, by its index, and where to.
+struct Move {
+    index: usize,
+    first_page: u64,
+}
+
+/// Returns the indexes of segments, of the one that lies last in the file first.
+fn from_the_end(segments: &[Segment]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..segments.len()).collect();
+    order.sort_unstable_by_key(|index| std::cmp::Reverse(segments[*index].first_page));
+    order
+}
+
+/// Returns which segments move: those at the end of the file first, each into the first free run before it that has space
+/// for it.
+fn moves_down(segments: &[Segment], room: &mut FreeRoom) -> Vec<Move> {
+    let moves = from_the_end(segments).into_iter().filter_map(|index| {
+        let extent = segments[index].extent();
+        let first_page = room.take_before(extent.end - extent.start, extent.start)?;
+        Some(Move { index, first_page })
+    });
+    moves.collect()
+}
+
+/// Returns what nothing names.
+fn free_room(meta: &Meta, segments: &[Segment]) -> FreeRoom {
+    let mut taken: Vec<Range<u64>> = named(&meta.superblock, segments).collect();
+    taken.extend(meta.other_sections().iter().map(Section::numbers));
+    FreeRoom::around(taken)
+}

@@ -1,0 +1,18 @@
+//! Sorted sets of fingerprints: pages packed to the brim (Elias-Fano), segments of pages, and their directory.
+//!
+//! A store of fingerprints is a directory of segments, each written at once to room that nothing names (shadow paging).
+//! docs/design.md, "Fingerprints", says how a store uses them.
+
+pub(crate) mod aligned_writer;
+pub(crate) mod changes;
+pub(crate) mod checkpoint;
+pub(crate) mod compaction;
+pub(crate) mod directory_file;
+pub(crate) mod negative_filter_update;
+pub(crate) mod page;
+pub(crate) mod pending_filter;
+pub(crate) mod readahead;
+pub(crate) mod room_share;
+pub(crate) mod segment;
+pub(crate) mod segment_reader;
+pub(crate) mod verify;

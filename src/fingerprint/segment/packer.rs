@@ -1,0 +1,161 @@
+//! Packing: a rising stream of fingerprints becomes segments.
+
+use std::ops::Range;
+
+use super::draft::Draft;
+use super::merge::{Changes, merge};
+use super::sorted_run::SortedRun;
+use crate::file::directory_ref::TARGET_PAGES;
+use crate::fingerprint::page::{decode, longest};
+use crate::page::{PAGE_BYTES, occupancy};
+use crate::sys::simd::dispatch::{self, Baseline, Cpu, Work};
+
+/// Where the search for the length of the first page begins.
+const FIRST_GUESS: usize = 1400;
+
+/// Packs fingerprints into pages, each as full as it can be, and pages into segments.
+///
+/// A page ends where the next one's first fingerprint lies. So the last fingerprints wait until more have come.
+#[derive(Debug)]
+pub(crate) struct Packer {
+    draft: Draft,
+    /// The first fingerprint that the next page may hold.
+    first: u64,
+    /// Fingerprints that are in no page yet.
+    pending: SortedRun,
+    guess: usize,
+    /// How many pages a segment is to have, about.
+    target: usize,
+    /// The fingerprints of the page that is merged.
+    decoded: Vec<u64>,
+}
+
+impl Packer {
+    /// Begins with a segment whose range begins with `first`.
+    pub(crate) fn begin(first: u64) -> Self {
+        Self::aiming_at(TARGET_PAGES, first, Vec::new())
+    }
+
+    /// Does the same, with segments of about this many pages, at least one. Takes memory that is free for pages.
+    pub(crate) fn aiming_at(target: usize, first: u64, memory: Vec<u8>) -> Self {
+        Self {
+            draft: Draft::within(memory),
+            first,
+            pending: SortedRun::default(),
+            guess: FIRST_GUESS,
+            target,
+            decoded: Vec::new(),
+        }
+    }
+
+    /// Packs fingerprints, all above those packed before.
+    pub(crate) fn put(&mut self, added: &[u64]) {
+        let changes = Changes {
+            added,
+            removed: &[],
+        };
+        self.decoded.clear();
+        dispatch::run_wide(Put(self, changes));
+    }
+
+    /// Packs the fingerprints of a page with changes of its range; `None` if the page holds anything else than as many of its
+    /// range, in order, as it says. Its CRC was checked before.
+    pub(crate) fn put_page(
+        &mut self,
+        page: &[u8; PAGE_BYTES],
+        range: Range<u64>,
+        changes: Changes<'_>,
+    ) -> Option<()> {
+        self.decoded.clear();
+        let whole = dispatch::run_wide(Decode(page, range, &mut self.decoded));
+        whole.then(|| dispatch::run_wide(Put(self, changes)))
+    }
+
+    /// Returns the fingerprints that the page packed last had in the file.
+    pub(crate) fn decoded(&self) -> &[u64] {
+        &self.decoded
+    }
+
+    /// Returns how many pages are packed.
+    pub(crate) fn pages(&self) -> usize {
+        self.draft.pages()
+    }
+
+    /// Returns a segment if one is complete. Asked each time that something was packed, the packer keeps no more than two
+    /// segments and what came last.
+    pub(crate) fn take_full(&mut self) -> Option<Draft> {
+        self.draft.take_full(self.target)
+    }
+
+    /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
+    pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
+        dispatch::run_wide(Pack(&mut self, end));
+        if self.draft.pages() == 0 {
+            self.draft.push(&[], self.first..end, Baseline);
+        }
+        self.draft.cut(self.target)
+    }
+
+    /// Packs what makes full pages; with the end of the range, all there is.
+    #[inline(always)]
+    fn pack(&mut self, end: Option<u64>, cpu: impl Cpu) {
+        while let rest @ [.., last] = self.pending.as_slice() {
+            let behind = end.unwrap_or(last + 1);
+            let count = longest(rest, self.first, behind, self.guess);
+            if count == rest.len() && end.is_none() {
+                break;
+            }
+            let next = rest.get(count).copied().unwrap_or(behind);
+            self.draft.push(&rest[..count], self.first..next, cpu);
+            (self.first, self.guess) = (next, count);
+            self.pending.drop_front(count);
+        }
+    }
+}
+
+/// Decoding, compiled for this processor.
+struct Decode<'a>(&'a [u8; PAGE_BYTES], Range<u64>, &'a mut Vec<u64>);
+
+impl Work for Decode<'_> {
+    type Output = bool;
+
+    #[inline(always)]
+    fn run<C: Cpu>(self, cpu: C) -> bool {
+        let Decode(page, range, list) = self;
+        let whole = decode(page, range.start, list, cpu).is_some();
+        let pairs = list.windows(2);
+        let rising = pairs.fold(true, |rising, pair| rising & (pair[0] < pair[1]));
+        let inside = [list.first(), list.last()].into_iter().flatten();
+        whole
+            && rising
+            && inside.into_iter().all(|one| range.contains(one))
+            && list.len() == occupancy(page) as usize
+    }
+}
+
+/// Merging what was decoded, and packing.
+struct Put<'a>(&'a mut Packer, Changes<'a>);
+
+impl Work for Put<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Cpu>(self, cpu: C) {
+        let Put(packer, changes) = self;
+        merge(&packer.decoded, changes, &mut packer.pending, cpu);
+        packer.pack(None, cpu);
+    }
+}
+
+/// Packing what is left.
+struct Pack<'a>(&'a mut Packer, u64);
+
+impl Work for Pack<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn run<C: Cpu>(self, cpu: C) {
+        let Pack(packer, end) = self;
+        packer.pack(Some(end), cpu);
+    }
+}

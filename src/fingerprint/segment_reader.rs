@@ -1,0 +1,111 @@
+//! The segments of a file that no checkpoint changes meanwhile: a copy, or a quiesced store.
+
+use std::ops::Range;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::Superblock;
+use crate::file::copy::digest_of;
+use crate::file::layout::page_offset;
+use crate::fingerprint::directory_file::{expect_directory, named, read_directory};
+use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::free_room::FreeRoom;
+use crate::fingerprint::segment::image::Image;
+use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
+use crate::storefile::page_scan::clear;
+use crate::storefile::progress::Watched;
+use crate::sys::storage::{StorageFile, read_exact_at};
+
+/// Reads the segments that a superblock of a file names.
+pub(crate) struct SegmentReader<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    superblock: &'a Superblock,
+    space: Space,
+    pub(crate) binding: Binding,
+    pub(crate) segments: Vec<Segment>,
+}
+
+impl<'a> SegmentReader<'a> {
+    pub(crate) fn open(
+        file: &'a dyn StorageFile,
+        path: &'a Path,
+        superblock: &'a Superblock,
+        (space, binding): (Space, Binding),
+    ) -> Result<Self> {
+        let (directory, space) = expect_directory(path, superblock, Some(space))?;
+        let found = read_directory(file, path, &directory, (space, binding))?;
+        Ok(Self {
+            file,
+            path,
+            superblock,
+            space,
+            binding,
+            segments: found.segments,
+        })
+    }
+
+    /// Checks all pages and returns their digest, that of the directory's pages included.
+    pub(crate) fn check(&self, watched: &mut Watched<'_>) -> Result<u64> {
+        let mut digest = self.digest_of_directory()?;
+        for (index, segment) in self.segments.iter().enumerate() {
+            let bytes = self.read(segment)?;
+            self.check_segment(index, &bytes)?;
+            digest = digest.wrapping_add(digest_of_pages(segment.first_page, &bytes));
+            watched.pages(segment.extent())?;
+        }
+        Ok(digest)
+    }
+
+    /// Checks the headers and CRCs of a segment's pages, which were read before.
+    pub(crate) fn check_segment(&self, index: usize, bytes: &[u8]) -> Result<()> {
+        let segment = self.segments[index];
+        let end = range(&self.segments, index, self.space).end;
+        let image = Image::of(self.binding, segment, end, bytes);
+        match image.map(|image| image.check_headers()) {
+            Some(Err(fault)) => Err(Error::Format {
+                path: self.path.to_owned(),
+                source: fault.into(),
+            }),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the digest of both copies of the directory.
+    pub(crate) fn digest_of_directory(&self) -> Result<u64> {
+        let copies = self.superblock.directory.iter();
+        let copies = copies.flat_map(|directory| directory.copies());
+        copies.into_iter().try_fold(0, |digest: u64, copy| {
+            let bytes = self.read_pages(&copy)?;
+            Ok(digest.wrapping_add(digest_of_pages(copy.start, &bytes)))
+        })
+    }
+
+    /// Returns all pages of a segment.
+    pub(crate) fn read(&self, segment: &Segment) -> Result<Vec<u8>> {
+        self.read_pages(&segment.extent())
+    }
+
+    fn read_pages(&self, pages: &Range<u64>) -> Result<Vec<u8>> {
+        let mut bytes = vec![0; (pages.end - pages.start) as usize * PAGE_BYTES];
+        read_exact_at(self.file, &mut bytes, page_offset(pages.start))
+            .map_err(|error| Error::io("read pages of", self.path, error))?;
+        Ok(bytes)
+    }
+
+    /// Zeroes everything that the superblock and its directory don't name.
+    pub(crate) fn clear_unnamed(&self) -> Result<()> {
+        let room = FreeRoom::around(named(self.superblock, &self.segments));
+        clear(self.file, self.path, room.runs())
+    }
+}
+
+/// Returns the digest of pages that lie together, the first of which has this number.
+pub(crate) fn digest_of_pages(first: u64, bytes: &[u8]) -> u64 {
+    let pages = (first..).zip(bytes.chunks_exact(PAGE_BYTES));
+    pages.fold(0, |digest, (number, page)| {
+        digest.wrapping_add(digest_of(number, page))
+    })
+}

@@ -1,0 +1,120 @@
+//! What a handle keeps about the checkpoints that it runs.
+
+use std::sync::{Mutex, MutexGuard};
+use std::thread::JoinHandle;
+
+use crate::page_io::damage::Damage;
+use crate::sys::lock;
+use crate::sys::sync::{AtomicBool, AtomicU64, Ordering};
+
+/// Held by a thread that waits for a checkpoint, or closes the handle, and is counted for as long.
+#[must_use]
+pub(crate) struct Counted<'a>(&'a AtomicU64);
+
+impl<'a> Counted<'a> {
+    fn by(count: &'a AtomicU64) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The checkpoints of this process.
+#[derive(Debug, Default)]
+pub(crate) struct CheckpointState {
+    /// Excludes this process's other checkpoints; the store file's lock excludes those of other processes.
+    running: Mutex<()>,
+    /// A thread runs a checkpoint, rather than just holding checkpoints off.
+    is_running: AtomicBool,
+    /// How many threads of this process wait until a checkpoint is through.
+    waiting: AtomicU64,
+    /// How many threads of this process close the handle.
+    closing: AtomicU64,
+    threads: Mutex<Vec<JoinHandle<()>>>,
+    /// Whether checkpoints look for damage everywhere.
+    is_repairing: AtomicBool,
+    /// The damaged pages that checkpoints of this handle have rewritten.
+    repaired: Mutex<Vec<Damage>>,
+}
+
+impl CheckpointState {
+    /// Keeps this process's other threads from running checkpoints.
+    pub(crate) fn exclude_threads(&self) -> MutexGuard<'_, ()> {
+        lock(&self.running)
+    }
+
+    /// Sets whether a checkpoint is running. The caller excludes other threads.
+    pub(crate) fn set_running(&self, is_running: bool) {
+        self.is_running.store(is_running, Ordering::Release);
+    }
+
+    /// Waits for the checkpoint that a thread of this process runs, and for the buffer that this thread then makes
+    /// ahead. Doesn't wait for a thread that only holds checkpoints off: that may take as long as reading the store.
+    pub(crate) fn wait_for_thread(&self) {
+        if self.is_running.load(Ordering::Acquire) {
+            let _waiting = self.wait();
+            drop(self.exclude_threads());
+        }
+    }
+
+    /// Says that the caller waits until a checkpoint is through, for as long as it keeps what this returns.
+    pub(crate) fn wait(&self) -> Counted<'_> {
+        Counted::by(&self.waiting)
+    }
+
+    /// Returns whether a thread of this process waits for a checkpoint, and leaves its processor to it.
+    pub(crate) fn is_awaited(&self) -> bool {
+        self.waiting.load(Ordering::Relaxed) > 0
+    }
+
+    /// Says that the caller closes the handle, for as long as it keeps what this returns.
+    pub(crate) fn note_closing(&self) -> Counted<'_> {
+        Counted::by(&self.closing)
+    }
+
+    /// Returns whether the handle is being closed, so that it needs no other buffer.
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns whether checkpoints look for damaged segments, and not only merge those that change.
+    pub(crate) fn is_repairing(&self) -> bool {
+        self.is_repairing.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn set_repairing(&self, is_repairing: bool) {
+        self.is_repairing.store(is_repairing, Ordering::Release);
+    }
+
+    /// Keeps a thread to join later, and forgets those that have finished.
+    pub(crate) fn add_thread(&self, thread: JoinHandle<()>) {
+        let mut threads = lock(&self.threads);
+        threads.retain(|thread| !thread.is_finished());
+        threads.push(thread);
+    }
+
+    /// Waits for this handle's own threads.
+    pub(crate) fn join_threads(&self) {
+        let _waiting = self.wait();
+        let threads = std::mem::take(&mut *lock(&self.threads));
+        for thread in threads {
+            // A panic has poisoned the handle.
+            let _ = thread.join();
+        }
+    }
+
+    /// Records that a checkpoint has rewritten a damaged page.
+    pub(crate) fn note_repair(&self, layer: u32, page: u64, keys: u64) {
+        lock(&self.repaired).push(Damage { layer, page, keys });
+    }
+
+    /// Returns the repairs recorded so far, and forgets them.
+    pub(crate) fn take_repaired(&self) -> Vec<Damage> {
+        std::mem::take(&mut *lock(&self.repaired))
+    }
+}
