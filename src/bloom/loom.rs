@@ -42,7 +42,7 @@ impl Page<'_> {
     fn words(&self, number: u64) -> Vec<u64> {
         let mut bytes = vec![0; PAGE_BYTES];
         if let Page::Keys(keys) | Page::Damaged(keys) = self {
-            let occupancy = bloom::apply(&mut bytes, PROBES, keys);
+            let occupancy = bloom_page::apply(&mut bytes, PROBES, keys);
             Binding::NONE.seal(number, keys.len() as u64, occupancy, &mut bytes);
         }
         if matches!(self, Page::Damaged(_)) {
