@@ -25,7 +25,7 @@ use crate::process::{disk, side_files};
 /// The store is transactional, as one that `dedup` creates, unless it is of kind counting, which can't be: after a crash
 /// it returns to the last commit, so that it is never ahead of what was done with its answers. Every command commits what
 /// it did. A program must do so itself, or its keys are dropped when it closes the store; in Python, a `with` block commits
-/// when it ends. In a store that is not transactional `dedup` takes a tenth to a fourth longer, since it must hold new
+/// when it ends. In a store that is not transactional `dedup` takes a fourth to a third longer, since it must hold new
 /// lines apart until they are printed, and runs alone.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
