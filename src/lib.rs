@@ -81,6 +81,7 @@ mod engine;
 mod error;
 mod escaped;
 mod file;
+mod filter;
 mod fingerprint;
 #[cfg(fuzzing)]
 #[doc(hidden)]

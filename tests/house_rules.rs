@@ -17,7 +17,7 @@ use imports::{imports, reached};
 
 /// A module may use those above it in this list, never those below; `error` may be used by all that
 /// do I/O. `codec`, `escaped` and `sys` know nothing of the store.
-const ORDER: [&[&str]; 13] = [
+const ORDER: [&[&str]; 14] = [
     &["codec", "escaped", "sys"],
     &["hash", "sizing"],
     &["page"],
@@ -29,6 +29,7 @@ const ORDER: [&[&str]; 13] = [
     &["generation", "prefetch"],
     &["page_io"],
     &["bloom", "fingerprint"],
+    &["filter"],
     &["engine"],
     &["api", "fuzzing", "stages"],
 ];

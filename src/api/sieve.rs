@@ -5,8 +5,6 @@ use std::time::Duration;
 
 use crate::api::precheck::Precheck;
 use crate::api::store::Store;
-use crate::bloom::layer_pages::LayerPages;
-use crate::bloom::layer_pages::with_keys;
 use crate::engine::Engine;
 use crate::engine::read::Reader;
 use crate::engine::read::look_ahead::LookAhead;
@@ -343,9 +341,7 @@ impl<'s, T> Sieve<'s, T> {
 /// Returns how many pages a sweep reads.
 fn pages(engine: &Engine) -> Result<u64> {
     let view = engine.views.current()?;
-    let layers: u64 = with_keys(&view.layers).map(LayerPages::pages).sum();
-    let segments = view.segments.as_ref();
-    Ok(layers + segments.map_or(0, |segments| segments.pages()))
+    Ok(view.filter.pages())
 }
 
 /// Returns the place of the first key that a look ahead has answers for. It changes when the look is made anew.

@@ -166,7 +166,7 @@ mod tests {
 
     fn filter_of(store: &Store) -> Option<Arc<AbsenceFilter>> {
         let view = store.engine.views.current().unwrap();
-        view.segments.as_ref()?.absence().map(Arc::clone)
+        view.filter.segments()?.absence().map(Arc::clone)
     }
 
     /// Inserts keys, and checkpoints them.
@@ -244,7 +244,7 @@ mod tests {
                 generation: 7,
                 occasion: Occasion::Awaited,
             };
-            let held = HeldFilter::of(view.segments.as_deref().unwrap());
+            let held = view.filter.held_filter();
             AbsenceUpdate::begin(&Options::new(), space, &merge, held).into_filter()
         };
         let most = bytes * 8 / WORTHLESS_BITS;
@@ -283,7 +283,7 @@ mod tests {
             occasion: Occasion::Awaited,
         };
         let (options, space) = (options(), store.engine.file.header.space().unwrap());
-        let held = HeldFilter::of(view.segments.as_deref().unwrap());
+        let held = view.filter.held_filter();
         let updated = |merge: &Merge| {
             AbsenceUpdate::begin(&options, space, merge, held.clone()).into_filter()
         };
@@ -329,7 +329,7 @@ mod tests {
         let path = folder.path().join("store");
         let store = without_filter(&path);
         let view = store.engine.views.current().unwrap();
-        let last = view.segments.as_ref().unwrap().page_of(u64::MAX).unwrap();
+        let last = view.filter.segments().unwrap().page_of(u64::MAX).unwrap();
         drop(view);
         let file = &*store.engine.file.raw;
         write_all_at(file, &[0xAA; 8], page_offset(last) + 4000).unwrap();

@@ -1,9 +1,11 @@
-//! What a checkpoint needs to write pages, whatever the kind: the parts of an open store that it borrows, why it runs and on
-//! how many threads, and what it found damaged.
+//! What reading and writing the pages of a filter takes, whatever the kind: what a probe gets and answers, and of a
+//! checkpoint the parts of an open store that it borrows, why it runs and on how many threads, and what it found damaged.
 
 pub(crate) mod access;
 pub(crate) mod checkpoint_state;
 pub(crate) mod checkpoint_trigger;
 pub(crate) mod damage;
+pub(crate) mod map_error;
+pub(crate) mod probe;
 
 pub(crate) use access::PageAccess;

@@ -8,6 +8,7 @@ pub(crate) mod hints;
 pub(crate) mod lookup_order;
 pub(crate) mod pace;
 pub(crate) mod residency;
+pub(crate) mod selection;
 
 /// The number of keys that are looked up together: enough to keep the memory busy, few enough for the cache.
 pub(crate) const BATCH: usize = 512;
@@ -16,6 +17,9 @@ pub(crate) const BATCH: usize = 512;
 /// examined. With fewer of them, the memory is idle during the looks. With 24, 32 or 64, no processor was faster, and one
 /// that drops lines (`sys/simd/prefetch.rs`) took 65 instead of 49 ns an insert.
 pub(crate) const GROUP: usize = 16;
+
+/// Like [`GROUP`], if all lines of a key are prefetched.
+pub(crate) const ALL_GROUP: usize = 4;
 
 /// What happens to pages once the look-ups have passed them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -194,7 +194,7 @@ impl<'a> Checker<'a> {
     ) -> Result<()> {
         let window = self.shared.window();
         let cell = self.file.header.kind.cell();
-        for ((index, held), layer) in (0..).zip(&view.layers).zip(&view.superblock.layers) {
+        for ((index, held), layer) in (0..).zip(view.filter.layers()).zip(&view.superblock.layers) {
             let mut pages = Pages::new(&*self.file.raw, &self.file.place);
             let mut at = layer.first_page;
             while at < layer.end_page() {

@@ -16,7 +16,7 @@ use crate::file::{FormatError, Layer, SectionKind, Superblock};
 use crate::fingerprint::changes::ChangeSource;
 use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::expect_directory;
-use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
+use crate::fingerprint::negative_filter_update::Merge;
 use crate::generation::count_stream::NetSource;
 use crate::generation::hash_stream::KeySource;
 use crate::generation::log_summary::{LogSummary, scan_sampling};
@@ -178,14 +178,8 @@ impl LogApplier<'_> {
         let buffer = self.believed(buffer, log, &found, old)?;
         let (directory, space) = expect_directory(&file.place, old, file.header.space())?;
         // Keeps no view: its map would count twice.
-        let held = self
-            .views
-            .cell
-            .load()
-            .segments
-            .as_deref()
-            .map(HeldFilter::of);
-        let filters = (&self.views.pending_filter, held.unwrap_or_default());
+        let held = self.views.cell.load().filter.held_filter();
+        let filters = (&self.views.pending_filter, held);
         let mut pass = FingerprintPass::begin(self.access, filters, meta, directory, space)?;
         let source = change_source(log, buffer, &found);
         let rewrite = SectionRewrite {
@@ -348,7 +342,8 @@ impl LogApplier<'_> {
     /// not after.
     fn try_mapping(&self, superblock: &Superblock) -> Result<()> {
         let file = self.access.file;
-        let held = &self.views.cell.load().layers;
+        let view = self.views.cell.load();
+        let held = view.filter.layers();
         for (index, layer) in (0..).zip(&superblock.layers).skip(held.len()) {
             LayerPages::map(index, layer, file.header.binding(), &*file.raw)
                 .map_err(|error| Error::io("map a layer of", &file.place, error))?;

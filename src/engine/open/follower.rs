@@ -17,6 +17,7 @@ use crate::engine::open::session::Session;
 use crate::engine::view::View;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
+use crate::filter::Filter;
 use crate::generation::Generation;
 use crate::memtable::Buffer;
 use crate::shm::coordination::Coordination;
@@ -103,8 +104,7 @@ pub(crate) fn anchor_of(engine: &Engine) -> Result<Session> {
         view: View {
             active: Arc::new(Generation::new(empty)),
             sealed: None,
-            layers: Vec::new(),
-            segments: None,
+            filter: Filter::Closed,
             sections: SectionSet::default(),
             lease: None,
             superblock,

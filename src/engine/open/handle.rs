@@ -12,15 +12,17 @@ use crate::engine::open::recover::{
 use crate::engine::open::session::Session;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::View;
-use crate::engine::view::mapping::{MapError, map_all};
+use crate::engine::view::mapping::map_all;
 use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::{FormatError, draft_mark};
 use crate::fingerprint::directory_file::mend_reused;
+use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::{lacks_room, reserve_buffer};
 use crate::page::space::Space;
+use crate::page_io::map_error::MapError;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::coordination::{Coordination, shared_path};
 use crate::shm::handle::Access;
@@ -326,9 +328,14 @@ impl Opening<'_> {
         let header = &self.meta.header;
         let leased = header.space().map(|_| MapLease::take(self.locks));
         let lease = leased.transpose()?;
-        let mapped = map_all(&self.file, self.place, (&superblock, header), None, |_| {
-            None
-        })?;
+        let of_file = (&superblock, header);
+        let mapped = map_all(
+            &self.file,
+            self.place,
+            of_file,
+            None,
+            &PendingFilter::default(),
+        )?;
         let reads = matches!(arrival.access, Access::Watching | Access::Snapshot);
         let watch = match reads {
             true => Some(watch_of(&self.file, self.place, &arrival)?),
@@ -348,8 +355,7 @@ impl Opening<'_> {
             view: View {
                 active: Arc::new(arrival.active),
                 sealed: arrival.sealed.map(Arc::new),
-                layers: mapped.layers,
-                segments: mapped.segments,
+                filter: mapped.filter,
                 sections: mapped.sections,
                 lease,
                 superblock,

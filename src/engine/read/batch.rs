@@ -4,24 +4,21 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use crate::bloom::layer_pages::LayerPages;
-use crate::bloom::layer_pages::with_keys;
-use crate::bloom::readahead::{Readahead, is_sweep};
 use crate::engine::read::Reader;
-use crate::engine::read::staged::{
-    KeyOrder, NeedsPointLookup, ProbeContext, SelectionVector, probe_buffers, probe_layers,
-};
+use crate::engine::read::buffers::probe_buffers;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::error::Result;
-use crate::fingerprint::readahead::{self, SegmentReadahead};
-use crate::fingerprint::segment::pages::SegmentPages;
+use crate::filter::Filter;
+use crate::filter::readahead::Readahead;
 use crate::memtable::Presence;
+use crate::page_io::probe::{BatchProbe, KeyOrder, NeedsPointLookup};
 use crate::prefetch::BATCH;
 use crate::prefetch::BehindWalk;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::residency::CountedWalk;
+use crate::prefetch::selection::SelectionVector;
 
 /// How often to look up many keys together while other handles rotate.
 pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
@@ -47,7 +44,6 @@ impl Walk<'_> {
 struct WalkState<'a> {
     walk: Walk<'a>,
     readahead: Readahead<'a>,
-    of_segments: Option<SegmentReadahead<'a>>,
     /// Space for the hashes of one batch.
     hashes: [u64; BATCH],
 }
@@ -56,7 +52,8 @@ struct WalkState<'a> {
 struct PartLookup<'a, C> {
     reader: Reader<'a>,
     order: &'a LookupOrder<'a>,
-    context: ProbeContext<'a>,
+    filter: &'a Filter,
+    context: BatchProbe<'a>,
     /// Tells whether a key is present from what the active buffer says of it; `None` skips that buffer.
     says: Option<C>,
 }
@@ -93,7 +90,7 @@ impl Reader<'_> {
             match self.probe_part(keys, Some(there), found) {
                 Ok(Ok(absent)) if absent.still_holds(self.shared) => return true,
                 // Without removals, what was found stays.
-                Ok(Ok(_)) if self.file.header.space().is_none() => {}
+                Ok(Ok(_)) if !self.views.cell.load().filter.has_removes() => {}
                 Ok(Ok(_)) => found.fill(false),
                 Ok(Err(NeedsPointLookup)) => {
                     found.fill(false);
@@ -117,17 +114,15 @@ impl Reader<'_> {
         found: &mut [bool],
     ) -> Result<Result<AbsentSince, NeedsPointLookup>> {
         let view = Arc::clone(&*self.views.current()?);
-        view.expect_pages(self.file.header.space())?;
+        view.filter.expect_open()?;
         let absent = AbsentSince::of(&view);
         let order = LookupOrder::of(keys, self.hints.residency.asks());
-        let (layers, exempt) = (view.layers.clone(), view.sections.exempt.clone());
-        let segments = view.segments.clone();
+        let (filter, exempt) = (view.filter.clone(), view.sections.exempt.clone());
         let lookup = PartLookup {
             reader: self,
             order: &order,
-            context: ProbeContext {
-                layers: &layers,
-                segments: segments.as_deref(),
+            filter: &filter,
+            context: BatchProbe {
                 exempt: exempt.as_deref(),
                 window: self.shared.window(),
                 order: match order.is_by_page() {
@@ -140,7 +135,7 @@ impl Reader<'_> {
             says,
         };
         // Between two walks, it would be forgotten which keys the buffers have removed.
-        let may_split = segments.is_none() && order.is_by_page();
+        let may_split = !filter.has_removes() && order.is_by_page();
         let walked = if may_split && self.hints.residency.asks() {
             lookup.walk(Walk::Buffers(&view), found).and_then(|()| {
                 // The walk over the pages is long. Meanwhile the view would keep its buffers in memory.
@@ -159,23 +154,17 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
     /// Looks up all keys, batch by batch.
     fn walk(&self, walk: Walk<'_>, found: &mut [bool]) -> Result<(), NeedsPointLookup> {
         let count = self.order.count();
-        let (file, layers) = (&*self.reader.file.raw, self.context.layers);
+        let file = &*self.reader.file.raw;
         let residency = &self.reader.hints.residency;
         let begun = Instant::now();
-        let segments = self.context.segments;
-        let sweeps = walk.has_pages()
-            && match segments {
-                Some(segments) => readahead::is_sweep(self.order, segments),
-                None => is_sweep(self.order, layers),
-            };
+        let sweeps = walk.has_pages() && self.filter.is_sweep(self.order);
         let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
         let passed = counted
             .as_ref()
             .map_or(BehindWalk::Kept, CountedWalk::passed);
         let mut state = WalkState {
             walk,
-            readahead: Readahead::new(layers, file, count, passed),
-            of_segments: segments.map(SegmentReadahead::new),
+            readahead: self.filter.readahead(file, count, passed),
             hashes: [0; BATCH],
         };
         let walked = (0..count)
@@ -183,7 +172,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             .try_for_each(|first| self.look_from(first, &mut state, found));
         if let Some(counted) = counted {
             // This also runs after an error.
-            residency.end_walk(&counted, state.readahead.sample);
+            residency.end_walk(&counted, state.readahead.into_sample());
         }
         if walk.has_pages() && residency.is_likely() {
             self.note_pace(sweeps, begun.elapsed());
@@ -198,9 +187,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
             pace.note_keys(self.order.count(), taken);
         }
         if is_sweep {
-            let layers: u64 = with_keys(self.context.layers).map(LayerPages::pages).sum();
-            let segments = self.context.segments.map_or(0, SegmentPages::pages);
-            pace.note_sweep(layers + segments, taken);
+            pace.note_sweep(self.filter.pages(), taken);
         }
     }
 
@@ -216,10 +203,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let end = order.count().min(first + BATCH);
         let asks = walk.has_pages() && residency.asks();
         if asks {
-            match &mut state.of_segments {
-                Some(readahead) => readahead.advance(order, first),
-                None => state.readahead.advance(order, first),
-            }
+            state.readahead.advance(order, first);
         }
         let hashes = &mut state.hashes[..end - first];
         order.hashes(first..end, hashes);
@@ -238,7 +222,8 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         }
         if walk.has_pages() {
             let begun = Instant::now();
-            probe_layers(&self.context, hashes, &mut rest, there)?;
+            self.filter
+                .probe_many(&self.context, hashes, &mut rest, there)?;
             residency.note(asks, begun.elapsed(), hashes.len());
         }
         for (turn, there) in (first..).zip(there) {
@@ -279,17 +264,13 @@ mod tests {
         let view = store.engine.views.current().unwrap();
         let tail = SourceTail::all(&keys);
         let order = LookupOrder::of(&tail, false);
-        assert!(is_sweep(&order, &view.layers));
-        let mut readahead = Readahead::new(
-            &view.layers,
-            &*store.engine.file.raw,
-            keys.len(),
-            BehindWalk::Kept,
-        );
+        assert!(view.filter.is_sweep(&order));
+        let file = &*store.engine.file.raw;
+        let mut readahead = view.filter.readahead(file, keys.len(), BehindWalk::Kept);
         for first in (0..keys.len()).step_by(BATCH) {
             readahead.advance(&order, first);
         }
-        let mut sample = readahead.sample;
+        let mut sample = readahead.into_sample();
         sample.sort_unstable();
         let length = store.engine.file.raw.length().unwrap();
         assert!((60..70).contains(&sample.len()), "{}", sample.len());

@@ -7,10 +7,10 @@
 use crate::bloom::counting_page::{STUCK, after};
 use crate::bloom::layer_pages::LayerPages;
 use crate::engine::read::Reader;
-use crate::engine::read::damaged::PageLookup;
 use crate::engine::view::View;
 use crate::error::Result;
 use crate::file::FormatError;
+use crate::page_io::probe::PageLookup;
 use crate::shm::handle::Access;
 
 /// How often to look up a key again while its page is being written. A writer that stopped partway is not waited for.
@@ -157,7 +157,7 @@ impl Reader<'_> {
     /// Returns how often a view holds the key.
     pub(crate) fn count_by(self, view: &View, hash: u64) -> Result<KeyCount> {
         let buffered = Buffered::of(view, hash);
-        let Some(layer) = view.layers.first() else {
+        let Some(layer) = view.filter.layers().first() else {
             return Ok(buffered.exactly(0));
         };
         if self.is_exempt(view, hash)? {

@@ -2,11 +2,10 @@
 
 use crate::engine::read::Reader;
 use crate::engine::read::count::KeyCount;
-use crate::engine::read::staged::ALL_GROUP;
 use crate::engine::view::View;
 use crate::error::Result;
 use crate::prefetch::hash_source::HashSource;
-use crate::prefetch::{BATCH, GROUP};
+use crate::prefetch::{ALL_GROUP, BATCH, GROUP};
 
 impl Reader<'_> {
     /// Sets `found` for each key that a counting store holds.
@@ -44,7 +43,7 @@ impl Reader<'_> {
             }
             if was_there
                 && place % ALL_GROUP == 0
-                && let Some(layer) = view.layers.first()
+                && let Some(layer) = view.filter.layers().first()
             {
                 let next = batch.iter().skip(place + ALL_GROUP).take(ALL_GROUP);
                 next.for_each(|hash| layer.prefetch_all_counters(*hash));
@@ -69,7 +68,7 @@ fn fetch<'a>(view: &View, hashes: impl Iterator<Item = &'a u64>) {
         if let Some(sealed) = &view.sealed {
             sealed.buffer.prefetch(*hash);
         }
-        if let Some(layer) = view.layers.first() {
+        if let Some(layer) = view.filter.layers().first() {
             layer.prefetch_counters(*hash);
         }
     }

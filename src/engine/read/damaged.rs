@@ -5,27 +5,14 @@ use crate::engine::read::Reader;
 use crate::engine::view::View;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, Intent};
+use crate::page_io::probe::PageLookup;
 use crate::shm::handle::Access;
-
-/// A look-up in one page.
-pub(crate) trait PageLookup {
-    type Answer;
-
-    /// Returns the answer of a whole page.
-    fn look(&self) -> Result<Self::Answer, FormatError>;
-
-    /// Returns the answer of a page that may be half written.
-    fn look_torn(&self) -> Self::Answer;
-
-    /// Returns the answer if all keys of a damaged page count as seen, or all as never seen.
-    fn assume(&self, seen: bool) -> Self::Answer;
-}
 
 impl Reader<'_> {
     /// Answers for a page that seems to be damaged. Looks again if other writers may be writing it, and otherwise
     /// applies the handle's policy. `number` is the page's number, and `source` is what the first look found.
     #[cold]
-    pub(crate) fn answer_damaged<L: PageLookup>(
+    pub(crate) fn answer_damaged<L: PageLookup + ?Sized>(
         self,
         view: &View,
         number: u64,
@@ -35,7 +22,9 @@ impl Reader<'_> {
         match self.look_again(view, number, lookup, source) {
             Err(Error::Format { path, source }) => {
                 let seen = match source {
-                    FormatError::PageDamaged { .. } => self.on_damage.answer(),
+                    FormatError::PageDamaged { .. } | FormatError::SegmentDamaged { .. } => {
+                        self.on_damage.answer()
+                    }
                     _ => None,
                 };
                 match seen {
@@ -51,7 +40,7 @@ impl Reader<'_> {
     /// Looks into the page again. Writers that don't share this handle's memory may be writing it: those that opened
     /// the store after a snapshot was opened. While their intent names the page, it is read as it is. Otherwise it must
     /// be whole by now.
-    fn look_again<L: PageLookup>(
+    fn look_again<L: PageLookup + ?Sized>(
         self,
         view: &View,
         number: u64,

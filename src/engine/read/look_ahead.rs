@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use crate::engine::read::Reader;
 use crate::engine::read::batch::MAX_VIEW_ATTEMPTS;
-use crate::engine::read::staged::{SelectionVector, probe_buffers};
+use crate::engine::read::buffers::probe_buffers;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::error::Result;
 use crate::memtable::Presence;
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
+use crate::prefetch::selection::SelectionVector;
 
 /// What a look without a lock has found out about the keys of a part, from one of them on.
 #[derive(Debug)]

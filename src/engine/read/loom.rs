@@ -11,14 +11,16 @@ use ::loom::thread;
 
 use crate::bloom::layer_pages::LayerPages;
 use crate::bloom::loom::{File, Page};
-use crate::engine::read::point::{Found, Probe, look_up};
+use crate::engine::read::point::{Found, look_up};
 use crate::engine::view::mapping::Mapped;
 use crate::engine::view::{Turn, View};
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::file::layout::FIRST_PAGE;
+use crate::filter::Filter;
 use crate::generation::Generation;
 use crate::memtable::{Buffer, COMMITTED, Presence};
+use crate::page_io::probe::Probe;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::coordination::Coordination;
 use crate::storefile::section_set::SectionSet;
@@ -168,8 +170,7 @@ impl<'a> Reader<'a> {
         let view = View {
             active: Arc::clone(store.generation(1)),
             sealed: None,
-            layers: store.map(&superblock, &[]),
-            segments: None,
+            filter: Filter::Bloom(store.map(&superblock, &[])),
             sections: SectionSet::default(),
             lease: None,
             superblock,
@@ -194,8 +195,7 @@ impl<'a> Reader<'a> {
             let find = |number| store.attach(number);
             let map = |superblock: &Superblock| {
                 Ok(Mapped {
-                    layers: store.map(superblock, &old.layers),
-                    segments: None,
+                    filter: Filter::Bloom(store.map(superblock, old.filter.layers())),
                     sections: SectionSet::default(),
                 })
             };
@@ -209,9 +209,11 @@ impl<'a> Reader<'a> {
 
     fn contains(&self, key: u64) -> bool {
         let shared = &self.store.shared;
-        let probe = |view: &View| {
-            let found = view.probe_settled(key, shared.window(), |_, fault| panic!("{fault}"));
-            found.map(Probe::of)
+        let probe = |view: &View| match view.sealed_says(key) {
+            Some(found) => Ok(Probe::of(found)),
+            None => view
+                .filter
+                .probe(key, shared.window(), &|_, _, fault| panic!("{fault}")),
         };
         // Nothing is removed here, and layers never become stale.
         let there = |presence| (presence != Presence::Absent).then_some(true);

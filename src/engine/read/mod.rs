@@ -4,15 +4,16 @@
 //! meanwhile, and that a damaged page answers as the handle's policy says. It writes nothing but the hints.
 
 pub(crate) mod batch;
+pub(crate) mod buffers;
 pub(crate) mod count;
 pub(crate) mod count_batch;
 pub(crate) mod damaged;
 pub(crate) mod look_ahead;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
+#[cfg(all(test, not(loom)))]
+mod overtaken;
 pub(crate) mod point;
-pub(crate) mod segments;
-pub(crate) mod staged;
 
 use crate::config::damage_policy::OnDamage;
 use crate::engine::Engine;

@@ -5,66 +5,15 @@ use std::sync::Arc;
 
 use arc_swap::Guard;
 
-use crate::bloom::layer_pages::LayerPages;
 use crate::engine::read::Reader;
-use crate::engine::read::damaged::PageLookup;
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::error::{Error, Result};
-use crate::file::FormatError;
 use crate::memtable::Presence;
-use crate::page::write_window::WriteWindow;
+use crate::page_io::probe::{Probe, StaleDirectory};
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Access;
-
-/// Asks whether a page holds a key.
-struct Membership<'a> {
-    layer: &'a LayerPages,
-    hash: u64,
-    window: WriteWindow<'a>,
-}
-
-impl PageLookup for Membership<'_> {
-    type Answer = bool;
-
-    fn look(&self) -> Result<bool, FormatError> {
-        self.layer.contains(self.hash, self.window)
-    }
-
-    fn look_torn(&self) -> bool {
-        // Writers only add bits, so what was present when this handle was opened is found.
-        self.layer.contains_unchecked(self.hash)
-    }
-
-    fn assume(&self, seen: bool) -> bool {
-        seen
-    }
-}
-
-/// The outcome of probing one view.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Probe {
-    Present,
-    Absent,
-    Stale(StaleDirectory),
-}
-
-impl Probe {
-    #[inline]
-    pub(crate) fn of(found: bool) -> Self {
-        match found {
-            true => Self::Present,
-            false => Self::Absent,
-        }
-    }
-}
-
-/// The directory of a probe that checkpoints overtook: what it led to may have been written over by others. Only a view
-/// with a newer directory can answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct StaleDirectory {
-    pub(crate) version: u64,
-}
+use crate::storefile::section_set::SectionReader;
 
 /// The outcome of looking one key up.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -178,7 +127,7 @@ impl Reader<'_> {
         if self.handle.access == Access::Snapshot {
             return Err(Error::Ended);
         }
-        match self.views.renew_past(stale.version)? {
+        match self.views.renew_past(stale)? {
             Some(view) => Ok(Guard::from_inner(view)),
             // The last writer has closed the store: there is no newer view to look in.
             None => Err(self.ended()),
@@ -188,23 +137,29 @@ impl Reader<'_> {
     /// Probes the sealed buffer and the pages of a view for a key.
     #[inline]
     pub(crate) fn probe(self, view: &View, hash: u64) -> Result<Probe> {
-        if let Some(segments) = &view.segments {
-            return self.probe_segments(view, segments, hash);
+        if let Some(found) = view.sealed_says(hash) {
+            return Ok(Probe::of(found));
         }
-        view.expect_pages(self.file.header.space())?;
         let window = self.shared.window();
-        let probed = view.probe_settled(hash, window, |layer, source| {
-            let lookup = Membership {
-                layer,
-                hash,
-                window,
-            };
-            self.answer_damaged(view, layer.number_of(hash), &lookup, source)
-        });
-        let found = match probed {
-            Ok(found) => found,
-            Err(error) => self.answer_without_exemptions(error)?,
-        };
-        Ok(Probe::of(found))
+        let probed = view.filter.probe(hash, window, &|lookup, number, source| {
+            self.answer_damaged(view, number, lookup, source)
+        })?;
+        match (probed, &view.sections.exempt) {
+            (Probe::Present, Some(exempt)) => self.unless_exempt(view, exempt, hash),
+            (probed, _) => Ok(probed),
+        }
+    }
+
+    /// Returns whether a key that the pages hold counts.
+    fn unless_exempt(self, view: &View, exempt: &SectionReader, hash: u64) -> Result<Probe> {
+        let is_exempt = exempt.contains(hash);
+        // The room of sections is written again as that of segments is.
+        if let Some(stale) = view.filter.stale() {
+            return Ok(Probe::Stale(stale));
+        }
+        match is_exempt {
+            Ok(is_exempt) => Ok(Probe::of(!is_exempt)),
+            Err(error) => self.answer_without_exemptions(error).map(Probe::of),
+        }
     }
 }

@@ -1,13 +1,8 @@
 //! Looks up one key in a view, and tracks what an absent key proves.
 
-use crate::bloom::layer_pages::{LayerPages, with_keys};
 use crate::engine::view::View;
-use crate::error::{Error, Result};
-use crate::file::FormatError;
 use crate::generation::Generation;
 use crate::memtable::Presence;
-use crate::page::space::Space;
-use crate::page::write_window::WriteWindow;
 use crate::shm::coordination::Coordination;
 
 /// What a look-up that found nothing proves: while a certain generation was active, the key was in no page and in no
@@ -64,9 +59,9 @@ impl AbsentSince {
 /// Returns how many transactions of a generation were given up, where that makes a difference.
 #[inline]
 fn aborts_of(generation: &Generation, view: &View) -> Option<u64> {
-    match view.segments {
-        Some(_) => generation.buffer.aborts(),
-        None => Some(0),
+    match view.filter.has_removes() {
+        true => generation.buffer.aborts(),
+        false => Some(0),
     }
 }
 
@@ -100,8 +95,7 @@ impl View {
         self.active.number() == shared.active()
     }
 
-    /// Prefetches what a look-up of one key touches, so that it waits for everything at once: every line of the layer
-    /// that most likely holds a present key, and the first line of each other place.
+    /// Prefetches what a look-up of one key touches, so that it waits for everything at once.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
         if !self.active.buffer.is_unused() {
@@ -110,16 +104,7 @@ impl View {
         if let Some(sealed) = &self.sealed {
             sealed.buffer.prefetch(hash);
         }
-        if let Some(segments) = &self.segments {
-            segments.prefetch(hash);
-        }
-        let mut layers = with_keys(&self.layers);
-        if let Some(largest) = layers.next() {
-            largest.prefetch_all(hash);
-        }
-        for layer in layers {
-            layer.prefetch(hash);
-        }
+        self.filter.prefetch(hash);
     }
 
     /// Returns what the sealed buffer says of a key: whether it is there, or `None` if it is as it is in the pages. Keys
@@ -135,47 +120,11 @@ impl View {
         self.active.buffer.contains(hash) || self.sealed_says(hash) == Some(true)
     }
 
-    /// Returns whether the sealed buffer or the pages have the key. `on_damage` answers for a page that seems to be
-    /// damaged.
-    #[inline]
-    pub(crate) fn probe_settled(
-        &self,
-        hash: u64,
-        window: WriteWindow<'_>,
-        on_damage: impl Fn(&LayerPages, FormatError) -> Result<bool>,
-    ) -> Result<bool> {
-        if let Some(found) = self.sealed_says(hash) {
-            return Ok(found);
-        }
-        for layer in with_keys(&self.layers) {
-            let found = match layer.contains(hash, window) {
-                Ok(found) => found,
-                Err(source) => on_damage(layer, source)?,
-            };
-            if found {
-                return match &self.sections.exempt {
-                    None => Ok(true),
-                    Some(exempt) => exempt.contains(hash).map(|is_exempt| !is_exempt),
-                };
-            }
-        }
-        Ok(false)
-    }
-
-    /// Refuses a view whose segments were [given up](super::ViewCell::give_up_maps).
-    #[inline]
-    pub(crate) fn expect_pages(&self, space: Option<Space>) -> Result<()> {
-        match space.is_some() && self.segments.is_none() {
-            true => Err(Error::Closed),
-            false => Ok(()),
-        }
-    }
-
     /// Returns the number of keys, those of open transactions included.
     pub(crate) fn keys(&self) -> u64 {
-        match self.segments {
-            Some(_) => self.net_keys(),
-            None => self
+        match self.filter.has_removes() {
+            true => self.net_keys(),
+            false => self
                 .settled_keys()
                 .saturating_add(self.active.buffer.keys()),
         }

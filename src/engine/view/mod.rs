@@ -10,16 +10,17 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::bloom::layer_pages::LayerPages;
-use crate::engine::view::mapping::{MapError, Mapped, map_all};
+use crate::engine::view::mapping::{Mapped, map_all};
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::file::layout::MAX_COUNTER;
+use crate::filter::Filter;
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::fingerprint::segment::pages::SegmentPages;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
 use crate::memtable::{Sum, Wrong};
+use crate::page_io::map_error::MapError;
+use crate::page_io::probe::StaleDirectory;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::{Access, Handle};
 use crate::shm::map_lease::MapLease;
@@ -42,9 +43,7 @@ const MOST_RENEWALS: usize = 1000;
 pub(crate) struct View {
     pub(crate) active: Arc<Generation>,
     pub(crate) sealed: Option<Arc<Generation>>,
-    pub(crate) layers: Vec<Arc<LayerPages>>,
-    /// Only in a store of fingerprints, which has no layers.
-    pub(crate) segments: Option<Arc<SegmentPages>>,
+    pub(crate) filter: Filter,
     pub(crate) sections: SectionSet,
     /// Keeps the file as long as its maps are. Only in a store of fingerprints. Whoever keeps a map keeps its view.
     pub(crate) lease: Option<MapLease>,
@@ -125,8 +124,7 @@ impl View {
         Ok(Some(Self {
             active,
             sealed,
-            layers: mapped.layers,
-            segments: mapped.segments,
+            filter: mapped.filter,
             sections: mapped.sections,
             lease: self.lease.clone(),
             superblock,
@@ -229,15 +227,12 @@ impl ViewCell {
         Ok(())
     }
 
-    /// Makes the view current, with a directory of segments that is newer than `passed`: a closing handle moves segments
+    /// Makes the view current, with a directory of segments that is newer than a stale one: a closing handle moves segments
     /// together without a checkpoint, and a large checkpoint publishes them in steps. Returns that view, which the cell may
     /// have lost again by now, or `None` if there will be none since the last writer is gone.
     #[cold]
-    pub(crate) fn renew_past(&self, passed: u64) -> Result<Option<Arc<View>>> {
-        self.renew_until(|view| {
-            let is_newer = |segments: &Arc<SegmentPages>| segments.version() > passed;
-            view.is_current(&self.shared) && view.segments.as_ref().is_some_and(is_newer)
-        })
+    pub(crate) fn renew_past(&self, stale: StaleDirectory) -> Result<Option<Arc<View>>> {
+        self.renew_until(|view| view.is_current(&self.shared) && view.filter.is_newer_than(stale))
     }
 
     /// Returns the view that is enough; `None` if the last writer is gone.
@@ -248,7 +243,7 @@ impl ViewCell {
             if is_enough(&old) {
                 return Ok(Some(old));
             }
-            old.expect_pages(self.file.header.space())?;
+            old.filter.expect_open()?;
             self.file
                 .expect_name(&self.handle, old.superblock.sequence)?;
             let turn = Turn::of(&self.shared);
@@ -305,8 +300,7 @@ impl ViewCell {
         self.cell.store(Arc::new(View {
             active: Arc::clone(&old.active),
             sealed: old.sealed.clone(),
-            layers: Vec::new(),
-            segments: None,
+            filter: Filter::Closed,
             sections: SectionSet::default(),
             lease: None,
             superblock: old.superblock.clone(),
@@ -337,7 +331,7 @@ impl ViewCell {
                 &self.file.place,
                 (superblock, &self.file.header),
                 Some(old),
-                |version| self.pending_filter.take(version),
+                &self.pending_filter,
             )
         };
         old.next(turn, superblock, find, map)

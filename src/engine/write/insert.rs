@@ -3,8 +3,8 @@
 use std::ops::Range;
 use std::sync::atomic::Ordering;
 
+use crate::engine::read::buffers::probe_buffers;
 use crate::engine::read::look_ahead::LookAhead;
-use crate::engine::read::staged::{ProbeContext, SelectionVector, probe_buffers, probe_layers};
 use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::write::Writer;
@@ -14,8 +14,10 @@ use crate::engine::write::freshness::Freshness;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::error::Result;
 use crate::memtable::Presence;
+use crate::page_io::probe::{BatchProbe, KeyOrder};
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::{HashSource, SourceTail};
+use crate::prefetch::selection::SelectionVector;
 
 /// A batch of at least this many keys is looked up ahead, and predicts what the next batches are like.
 const LEAST_PRECHECKED_KEYS: usize = 64;
@@ -169,8 +171,7 @@ impl Writer<'_> {
             }
             None => loop {
                 let view = self.views.current().map_err(Stop::at(0))?;
-                let space = self.file.header.space();
-                view.expect_pages(space).map_err(Stop::at(0))?;
+                view.filter.expect_open().map_err(Stop::at(0))?;
                 let absent = AbsentSince::of(&view);
                 let (places, outcome) = self.find_absent(&view, batch);
                 if view.found_holds(self.shared) {
@@ -233,10 +234,14 @@ impl Writer<'_> {
         let seen = &mut seen[..batch.len()];
         let reader = self.reader();
         let says = |presence| reader.says_seen(presence);
-        let context = ProbeContext::of(view, self.shared.window());
+        let context = BatchProbe {
+            exempt: view.sections.exempt.as_deref(),
+            window: self.shared.window(),
+            order: KeyOrder::Given,
+        };
         let mut rest = SelectionVector::all(batch.len());
         probe_buffers(view, batch, Some(says), &mut rest, seen);
-        let probed = probe_layers(&context, batch, &mut rest, seen);
+        let probed = view.filter.probe_many(&context, batch, &mut rest, seen);
         let mut outcome = Ok(());
         if probed.is_err() {
             for (place, hash) in batch.iter().enumerate() {

@@ -98,6 +98,8 @@ pub struct Output {
     pub content: Vec<u8>,
     /// The lines of a run that was cut off may follow.
     pub open: bool,
+    /// Lines that the store knew when the user began this file: they are in the one before.
+    pub elsewhere: BTreeSet<u32>,
 }
 
 impl Output {
@@ -125,7 +127,8 @@ impl Output {
                 return Err(format!("{number} is in the output twice"));
             }
         }
-        if let Some(lost) = list.iter().find(|number| !seen.contains(number)) {
+        let is_there = |number: &u32| seen.contains(number) || self.elsewhere.contains(number);
+        if let Some(lost) = list.iter().find(|number| !is_there(number)) {
             return Err(format!("{lost} is missing in the output"));
         }
         self.content = now;

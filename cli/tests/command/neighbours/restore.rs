@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
-use super::model::{Model, parse, text};
+use super::model::{Model, Output, parse, text};
 use super::round::{OUT, Round, STORE};
 use super::runs::{Conditions, start};
 
@@ -124,7 +124,9 @@ impl Round {
             // How much is left only the store knows: its lines were known then.
             output.content.clear();
         }
-        let known = self.model.known.clone();
+        let elsewhere = self.output.iter().flat_map(|output| &output.elsewhere);
+        let elsewhere: BTreeSet<_> = elsewhere.copied().collect();
+        let known: Vec<_> = self.model.known.difference(&elsewhere).copied().collect();
         let ended = self.run(list, &Conditions::default(), &["--output-longer", "cut"])?;
         if !ended.well() {
             return Err("cut was to end well".into());
@@ -190,7 +192,10 @@ impl Round {
         if self.output.is_some() && out.exists() {
             // The user begins a new file.
             fs::remove_file(out).unwrap();
-            self.output = Some(super::model::Output::default());
+            self.output = Some(Output {
+                elsewhere: self.model.known.clone(),
+                ..Output::default()
+            });
             self.twice = self.model.known.clone();
         }
         Ok(())

@@ -1,0 +1,194 @@
+//! The filter of a store: the one place where its kind is asked for.
+//!
+//! What a kind does lies in its own room (`bloom`, `fingerprint`). The engine above calls a filter and doesn't know which one
+//! it has.
+
+pub(crate) mod readahead;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use crate::bloom::layer_pages::{LayerPages, with_keys};
+use crate::bloom::probe as bloom;
+use crate::error::{Error, Result};
+use crate::file::{Header, Superblock};
+use crate::filter::readahead::Readahead;
+use crate::fingerprint::map_segments::map_segments;
+use crate::fingerprint::negative_filter_update::HeldFilter;
+use crate::fingerprint::pending_filter::PendingFilter;
+use crate::fingerprint::segment::pages::SegmentPages;
+use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
+use crate::page::write_window::WriteWindow;
+use crate::page_io::map_error::MapError;
+use crate::page_io::probe::{BatchProbe, NeedsPointLookup, OnDamaged, Probe, StaleDirectory};
+use crate::prefetch::BehindWalk;
+use crate::prefetch::lookup_order::LookupOrder;
+use crate::prefetch::selection::SelectionVector;
+use crate::sys::storage::StorageFile;
+
+/// The pages of a store, mapped as a superblock names them.
+#[derive(Debug, Clone)]
+pub(crate) enum Filter {
+    /// Layers of bits or of counters. A store that does not grow has one.
+    Bloom(Vec<Arc<LayerPages>>),
+    Fingerprint(Arc<SegmentPages>),
+    /// The maps were given up, for good.
+    Closed,
+}
+
+impl Filter {
+    /// Maps what a superblock names, and reuses what `held` has mapped. Segments get their negative filter from `pending`, if
+    /// it has theirs.
+    pub(crate) fn map(
+        file: &dyn StorageFile,
+        path: &Path,
+        (superblock, header): (&Superblock, &Header),
+        held: Option<&Self>,
+        pending: &PendingFilter,
+    ) -> Result<Self, MapError> {
+        let binding = header.binding();
+        let (Some(space), Some(directory)) = (header.space(), &superblock.directory) else {
+            let held = held.map_or(&[][..], Self::layers);
+            let layers = bloom::map_layers(file, path, superblock, binding, held)?;
+            return Ok(Self::Bloom(layers));
+        };
+        let held = match held {
+            Some(Self::Fingerprint(segments)) => Some(segments),
+            _ => None,
+        };
+        let take = |version| pending.take(version);
+        let bound = (space, binding);
+        map_segments(file, path, directory, bound, held, take).map(Self::Fingerprint)
+    }
+
+    /// Refuses a filter whose maps were given up.
+    #[inline]
+    pub(crate) fn expect_open(&self) -> Result<()> {
+        match self {
+            Self::Closed => Err(Error::Closed),
+            Self::Bloom(_) | Self::Fingerprint(_) => Ok(()),
+        }
+    }
+
+    /// Returns the layers of bits or counters.
+    pub(crate) fn layers(&self) -> &[Arc<LayerPages>] {
+        match self {
+            Self::Bloom(layers) => layers,
+            Self::Fingerprint(_) | Self::Closed => &[],
+        }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn segments(&self) -> Option<&Arc<SegmentPages>> {
+        match self {
+            Self::Fingerprint(segments) => Some(segments),
+            Self::Bloom(_) | Self::Closed => None,
+        }
+    }
+
+    /// Returns whether a transaction of this filter may remove keys, and may be given up with its removes.
+    #[inline]
+    pub(crate) fn has_removes(&self) -> bool {
+        !matches!(self, Self::Bloom(_))
+    }
+
+    /// Prefetches what a look-up of one key touches, so that it waits for everything at once.
+    #[inline]
+    pub(crate) fn prefetch(&self, hash: u64) {
+        match self {
+            Self::Bloom(layers) => bloom::prefetch(layers, hash),
+            Self::Fingerprint(segments) => segments.prefetch(hash),
+            Self::Closed => {}
+        }
+    }
+
+    /// Probes the pages for a key, without regard to exemptions.
+    #[inline]
+    pub(crate) fn probe(
+        &self,
+        hash: u64,
+        window: WriteWindow<'_>,
+        on_damaged: OnDamaged<'_>,
+    ) -> Result<Probe> {
+        match self {
+            Self::Bloom(layers) => bloom::contains(layers, hash, window, on_damaged).map(Probe::of),
+            Self::Fingerprint(segments) => fingerprint::probe(segments, hash, on_damaged),
+            Self::Closed => Err(Error::Closed),
+        }
+    }
+
+    /// Looks for keys in the pages, at most [`BATCH`](crate::prefetch::BATCH) of them. Sets `found` for each that is present,
+    /// and drops it from `rest`.
+    ///
+    /// # Errors
+    /// After an error `found` is meaningless.
+    pub(crate) fn probe_many(
+        &self,
+        context: &BatchProbe<'_>,
+        hashes: &[u64],
+        rest: &mut SelectionVector,
+        found: &mut [bool],
+    ) -> Result<(), NeedsPointLookup> {
+        match self {
+            Self::Bloom(layers) => bloom::probe_layers(layers, context, hashes, rest, found),
+            Self::Fingerprint(segments) => {
+                fingerprint::probe_segments(segments, context, hashes, rest, found)
+            }
+            Self::Closed => Err(NeedsPointLookup),
+        }
+    }
+
+    /// Returns the directory that was read up to now if checkpoints may have written over what it leads to.
+    #[inline]
+    pub(crate) fn stale(&self) -> Option<StaleDirectory> {
+        match self {
+            Self::Fingerprint(segments) => fingerprint::stale(segments),
+            // Pages of layers are written in place, and only gain keys.
+            Self::Bloom(_) | Self::Closed => None,
+        }
+    }
+
+    /// Returns whether this filter can answer what was stale.
+    pub(crate) fn is_newer_than(&self, stale: StaleDirectory) -> bool {
+        match self {
+            Self::Fingerprint(segments) => segments.version() > stale.version,
+            Self::Bloom(_) | Self::Closed => false,
+        }
+    }
+
+    /// Returns how many pages a sweep reads.
+    pub(crate) fn pages(&self) -> u64 {
+        match self {
+            Self::Bloom(layers) => with_keys(layers).map(LayerPages::pages).sum(),
+            Self::Fingerprint(segments) => segments.pages(),
+            Self::Closed => 0,
+        }
+    }
+
+    /// Returns whether a walk over the keys passes every page in order, or nearly so.
+    pub(crate) fn is_sweep(&self, order: &LookupOrder<'_>) -> bool {
+        match self {
+            Self::Bloom(layers) => crate::bloom::readahead::is_sweep(order, layers),
+            Self::Fingerprint(segments) => segment_readahead::is_sweep(order, segments),
+            Self::Closed => false,
+        }
+    }
+
+    /// Begins to ask for the pages of `keys` keys ahead of their look-ups.
+    pub(crate) fn readahead<'a>(
+        &'a self,
+        file: &'a dyn StorageFile,
+        keys: usize,
+        behind: BehindWalk,
+    ) -> Readahead<'a> {
+        Readahead::new(self, file, keys, behind)
+    }
+
+    /// Returns the negative filter of the pages as this handle has it.
+    pub(crate) fn held_filter(&self) -> HeldFilter {
+        match self {
+            Self::Fingerprint(segments) => HeldFilter::of(segments),
+            Self::Bloom(_) | Self::Closed => HeldFilter::default(),
+        }
+    }
+}
