@@ -102,7 +102,6 @@ mod sys;
 mod wal;
 
 pub use api::counting::Removal;
-pub use api::existing::OptionDifference;
 pub use api::measured::Measured;
 pub use api::precheck::Precheck;
 pub use api::program_lock::StoreLock;
@@ -129,6 +128,7 @@ pub use engine::write::verdict::Verdict;
 pub use error::{Error, Result};
 pub use escaped::Escaped;
 pub use file::{DeltaError, FileKind, FormatError, SuperblockFault};
+pub use filter::differences::OptionDifference;
 pub use fingerprint::segment::plan::FingerprintPlan;
 pub use fingerprint::verify::SegmentDamage;
 pub use hash::Hash;

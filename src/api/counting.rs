@@ -70,7 +70,7 @@ impl Store {
 
     fn remove_bits(&self, bits: u64) -> Result<bool> {
         let writer = Writer::of(&self.engine);
-        if self.engine.file.header.space().is_some() {
+        if self.engine.file.header.kind.is_set() {
             return writer.remove_single(bits);
         }
         self.engine.file.check_counting(REMOVE_KEYS)?;
@@ -106,7 +106,7 @@ impl Store {
         bits: impl Fn([&K; 2]) -> [u64; 2],
         removed: &mut Vec<bool>,
     ) -> Result<()> {
-        if self.engine.file.header.space().is_some() {
+        if self.engine.file.header.kind.is_set() {
             return self.in_parts(keys, bits, |keys| {
                 Writer::of(&self.engine).remove_each(keys, removed)
             });
@@ -126,10 +126,10 @@ impl Store {
     /// # Errors
     /// The same as [`remove`](Self::remove), but only a store of [`Kind::Counting`](crate::Kind::Counting) can do this.
     pub fn remove_recent(&self, key: &[u8]) -> Result<Removal> {
-        let action = match self.engine.file.header.space() {
+        let action = match self.engine.file.header.kind.is_set() {
             // It removes keys, but not this way.
-            Some(_) => "prove that a key was inserted",
-            None => REMOVE_KEYS,
+            true => "prove that a key was inserted",
+            false => REMOVE_KEYS,
         };
         self.engine.file.check_counting(action)?;
         let hash = self.engine.hasher.hash(key);
@@ -170,7 +170,7 @@ impl Store {
     /// The same as [`insert`](Self::insert).
     pub fn insert_unique(&self, key: &[u8]) -> Result<bool> {
         let hash = self.engine.hasher.hash(key);
-        if !self.engine.file.is_counting() {
+        if !self.engine.file.header.kind.counts() {
             return Ok(Writer::of(&self.engine).claim_single(hash)? == Verdict::New);
         }
         let counted = Writer::of(&self.engine).count_single(Operation::InsertUnique, hash)?;
@@ -186,7 +186,7 @@ impl Store {
         keys: &[HashedKey],
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        if !self.engine.file.is_counting() {
+        if !self.engine.file.header.kind.counts() {
             return self.claim_hashed(keys, verdicts);
         }
         self.in_parts(

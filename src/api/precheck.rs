@@ -111,7 +111,7 @@ impl Store {
         look: impl Fn(&Engine, &SourceTail<'_>) -> Result<Option<LookAhead>>,
     ) -> Result<Precheck> {
         Reader::of(engine).check_readable(keys.len())?;
-        let helps = !engine.file.is_counting() && !engine.hints.residency.is_likely();
+        let helps = !engine.file.header.kind.counts() && !engine.hints.residency.is_likely();
         let ahead = match helps {
             true => look(engine, &SourceTail::all(&keys))?,
             false => None,

@@ -325,7 +325,7 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Returns whether to sweep for this many keys.
     fn sweeps_for(&self, keys: usize) -> Result<bool> {
-        if self.store.engine.file.is_counting() {
+        if self.store.engine.file.header.kind.counts() {
             return Ok(false);
         }
         match self.sweep {

@@ -63,9 +63,9 @@ impl SizeRule {
         let base = options.bounds().0;
         // A store of fingerprints begins small and writes all of it at each checkpoint: with the least buffer it would do
         // so for each two million keys up to the first fourteen.
-        let served = match kind {
-            Kind::Fingerprint => base / PER_FILTER_BYTE,
-            Kind::Bloom | Kind::Counting | Kind::Scalable => base,
+        let served = match kind.is_set() {
+            true => base / PER_FILTER_BYTE,
+            false => base,
         };
         Self {
             base,

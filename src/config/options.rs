@@ -143,14 +143,11 @@ impl Options {
         self
     }
 
-    /// Returns the kind that a new store gets. Layers are not the default; who shapes them still gets them.
+    /// Returns the kind that a new store gets.
     pub(crate) fn kind_of_new(&self) -> Kind {
-        let has_layers = self.growth != DEFAULT_GROWTH || self.tightening != DEFAULT_TIGHTENING;
-        self.kind.unwrap_or(match self.capacity {
-            Some(_) => Kind::Bloom,
-            None if has_layers => Kind::Scalable,
-            None => Kind::Fingerprint,
-        })
+        let shapes_layers = self.growth != DEFAULT_GROWTH || self.tightening != DEFAULT_TIGHTENING;
+        let default = || Kind::default_for(self.capacity.is_some(), shapes_layers);
+        self.kind.unwrap_or_else(default)
     }
 
     /// Sets how many keys a new store is for. For [`Kind::Scalable`], this is the capacity of its first layer

@@ -110,7 +110,7 @@ impl Engine {
                 access,
                 shared: Arc::clone(&shared),
                 rule: SizeRule::of(&parts.options, file.header.kind),
-                space: file.header.space(),
+                space: file.header.rounding(),
                 makes_ahead: parts.options.background,
                 spare: Mutex::default(),
             },

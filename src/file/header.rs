@@ -282,6 +282,11 @@ impl Header {
         }
     }
 
+    /// Returns how write buffers round hashes: down to the least one with the same fingerprint. `None` keeps them whole.
+    pub(crate) fn rounding(&self) -> Option<Space> {
+        self.space()
+    }
+
     /// Returns the fingerprints that there may be in a store of them; `None` for any other store.
     pub(crate) fn space(&self) -> Option<Space> {
         match self.kind {

@@ -161,7 +161,7 @@ mod tests {
             let mut at = LogEnd::begin(&log).unwrap();
             let mut scratch = Vec::new();
             let mut writer = LogWriter { log: &log, at: &mut at, scratch: &mut scratch };
-            let buffer = Buffer::private(1 << 16, 1).unwrap().of_fingerprints(Some(space));
+            let buffer = Buffer::private(1 << 16, 1).unwrap().rounding_to(Some(space));
             let mut twin: BTreeMap<u64, bool> = BTreeMap::new();
             let mut count = 0;
             for keys in &records {

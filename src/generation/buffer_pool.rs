@@ -119,7 +119,7 @@ impl BufferPool {
 
     fn make_new(&self, number: u64, bytes: u64) -> Result<Buffer> {
         let made = make_buffer(&self.place, self.access == Access::Shared, bytes, number);
-        made.map(|made| made.of_fingerprints(self.space))
+        made.map(|made| made.rounding_to(self.space))
     }
 
     /// Prepares a buffer without a key for many keys.
@@ -196,7 +196,7 @@ impl BufferPool {
                 && serves.contains(&spare.limit())
                 && demand.fits(spare.bytes())
         });
-        spare.map(|spare| spare.of_fingerprints(self.space))
+        spare.map(|spare| spare.rounding_to(self.space))
     }
 }
 

@@ -8,7 +8,6 @@ use crate::file::{CommitEntry, Header, Layer};
 use crate::generation::hash_stream::CommittedTo;
 use crate::generation::sampling::Sampling;
 use crate::memtable::Digest;
-use crate::page::Kind;
 use crate::page::space::Space;
 use crate::sizing::MAX_LAYERS;
 use crate::storefile::meta::Meta;
@@ -128,7 +127,7 @@ pub(crate) fn scan_sampling(
         log,
         header,
         sampling,
-        space: header.space(),
+        space: header.rounding(),
         found: LogSummary::empty(LogEnd::begin(log)?),
         committed: BTreeMap::new(),
         pending: BTreeMap::new(),
@@ -172,11 +171,11 @@ impl LogScanner<'_> {
             RecordKind::Lost => found.lost.extend(record.hashes()),
             RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
             RecordKind::Insert => self.take_insert(record),
-            RecordKind::Remove if self.header.kind == Kind::Counting => {
+            RecordKind::Remove if self.header.kind.counts() => {
                 found.removed += record.hashes().len() as u64;
                 found.digest.add_all(record.hashes(), -1);
             }
-            RecordKind::Remove if self.space.is_some() => self.take_changes(record, -1),
+            RecordKind::Remove if self.header.kind.is_set() => self.take_changes(record, -1),
             RecordKind::Remove => {
                 let reason = "keys are removed from a filter without counters";
                 return Err(self.nonsense(record, reason));

@@ -57,7 +57,7 @@ impl Generation {
         let opened = Buffer::open(store.folder(), &path, number, write);
         let buffer = opened.map_err(|error| Error::io("open the write buffer", &path, error))?;
         sizes.expect(&buffer).map_err(|wrong| wrong.at(store))?;
-        Ok(Self::new(buffer.of_fingerprints(space)))
+        Ok(Self::new(buffer.rounding_to(space)))
     }
 
     pub(crate) fn number(&self) -> u64 {

@@ -204,7 +204,7 @@ impl Buffer {
     }
 
     /// Takes all keys with one fingerprint for one key from now on.
-    pub(crate) fn of_fingerprints(mut self, space: Option<Space>) -> Self {
+    pub(crate) fn rounding_to(mut self, space: Option<Space>) -> Self {
         self.space = space;
         self
     }

@@ -59,6 +59,31 @@ impl Kind {
         }
     }
 
+    /// Returns the kind of a new store for which none was asked, by what else was. Layers are not the default; options that
+    /// shape them still get them.
+    pub(crate) fn default_for(has_capacity: bool, shapes_layers: bool) -> Self {
+        match (has_capacity, shapes_layers) {
+            (true, _) => Kind::Bloom,
+            (false, true) => Kind::Scalable,
+            (false, false) => Kind::Fingerprint,
+        }
+    }
+
+    /// Returns whether it counts how often a key was inserted. Such a store has no transactions, and no sample.
+    pub(crate) fn counts(self) -> bool {
+        matches!(self, Kind::Counting)
+    }
+
+    /// Returns whether it is a set of fingerprints: a key can be removed once, and its file shrinks when it is closed.
+    pub(crate) fn is_set(self) -> bool {
+        matches!(self, Kind::Fingerprint)
+    }
+
+    /// Returns whether it grows by further layers.
+    pub(crate) fn adds_layers(self) -> bool {
+        matches!(self, Kind::Scalable)
+    }
+
     /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use crate::error::{Error, Result};
 use crate::file::layout::SUPERBLOCK_OFFSETS;
 use crate::file::{FormatError, Header, Superblock};
-use crate::page::Kind;
 use crate::shm::coordination::Coordination;
 use crate::shm::fsync_failures::SeenFailures;
 use crate::shm::place::Place;
@@ -57,15 +56,12 @@ impl StoreFile {
         read_meta_of(&*self.raw, &self.place)
     }
 
-    pub(crate) fn is_counting(&self) -> bool {
-        self.header.kind == Kind::Counting
-    }
-
     /// Refuses an operation that only a counting store supports.
     pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
-        match self.header.kind {
-            Kind::Counting => Ok(()),
-            kind => Err(Error::NotCounting { action, kind }),
+        let kind = self.header.kind;
+        match kind.counts() {
+            true => Ok(()),
+            false => Err(Error::NotCounting { action, kind }),
         }
     }
 
@@ -148,7 +144,7 @@ impl StoreFile {
     }
 
     pub(crate) fn grows(&self) -> bool {
-        self.header.kind == Kind::Scalable
+        self.header.kind.adds_layers()
     }
 }
 

@@ -148,7 +148,7 @@ impl<'a> KeyCounter<'a> {
 
     pub(crate) fn fullness_of(&self, view: &View) -> Fullness {
         Fullness {
-            keys: match self.file.is_counting() {
+            keys: match self.file.header.kind.counts() {
                 true => view.net_keys(),
                 false => view.keys(),
             },

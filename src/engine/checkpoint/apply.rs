@@ -104,9 +104,9 @@ impl LogApplier<'_> {
             layers.push(target);
             self.make_room(target.end_offset())?;
         }
-        let of_table = buffer.filter(|_| !file.is_counting());
+        let of_table = buffer.filter(|_| !file.header.kind.counts());
         let keys = key_source(log, of_table, &found);
-        let nets = match (file.is_counting(), buffer) {
+        let nets = match (file.header.kind.counts(), buffer) {
             (true, Some(buffer)) => Some(NetSource::Buffer(buffer)),
             (true, None) => Some(NetSource::Log { log, count }),
             (false, _) => None,
@@ -156,7 +156,7 @@ impl LogApplier<'_> {
     /// Returns the pages of layers and journal.
     fn taken(&self, layers: &[Layer]) -> Vec<Range<u64>> {
         let mut taken: Vec<_> = layers.iter().map(Layer::numbers).collect();
-        if self.access.file.is_counting()
+        if self.access.file.header.kind.counts()
             && let Some(layer) = layers.first()
         {
             taken.push(FIRST_PAGE..layer.first_page);
@@ -237,7 +237,7 @@ impl LogApplier<'_> {
         if self.is_private {
             return true;
         }
-        let digest = || match self.access.file.is_counting() {
+        let digest = || match self.access.file.header.kind.counts() {
             true => buffer.net_digest(0..=u64::MAX),
             false => ClosedKeys::of(buffer).digest(),
         };

@@ -6,11 +6,11 @@ use super::fingerprints::check_comparable;
 use super::input::Input;
 use super::layer_packing::{Group, Part, pack};
 use crate::config::options::Options;
-use crate::engine::open::create::{first_superblock, now, random};
 use crate::error::{Error, Result};
 use crate::file::label::set_label;
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
+use crate::filter::design::{first_superblock, now, random};
 use crate::page::Kind;
 use crate::sizing::{Cell, Growth, MAX_LAYERS, PAGE_BITS, Plan, SizingError, expected_rate};
 

@@ -171,7 +171,7 @@ impl Opening<'_> {
             Some(found) => self.load(found, is_shared, sizes)?,
             None => {
                 let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
-                Some(Generation::new(memory.of_fingerprints(self.space())))
+                Some(Generation::new(memory.rounding_to(self.rounding())))
             }
         };
         self.begin_words(&shared, &recovered, sizes);
@@ -204,8 +204,8 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    pub(super) fn space(&self) -> Option<Space> {
-        self.meta.header.space()
+    pub(super) fn rounding(&self) -> Option<Space> {
+        self.meta.header.rounding()
     }
 
     /// Returns a generation with the keys of a log in its buffer; `None` if there is no memory for one that is large
@@ -259,7 +259,7 @@ impl Opening<'_> {
         checked.map_err(|wrong| wrong.at(path))?;
         let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
         let writer_file = shared.writer_file().map_err(lock_error(&words))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.space(), true)?;
+        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.rounding(), true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
@@ -310,7 +310,7 @@ impl Opening<'_> {
         bytes: u64,
     ) -> Result<Generation> {
         let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
-        let generation = Generation::new(memory.of_fingerprints(self.space()));
+        let generation = Generation::new(memory.rounding_to(self.rounding()));
         if let Some(found) = &recovered.active {
             let end = found.scan.end;
             generation.buffer.set_durable(end.end);
@@ -326,8 +326,10 @@ impl Opening<'_> {
     pub(super) fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
         let superblock = self.meta.superblock;
         let header = &self.meta.header;
-        let leased = header.space().map(|_| MapLease::take(self.locks));
-        let lease = leased.transpose()?;
+        let lease = match header.kind.is_set() {
+            true => Some(MapLease::take(self.locks)?),
+            false => None,
+        };
         let of_file = (&superblock, header);
         let mapped = map_all(
             &self.file,

@@ -8,7 +8,6 @@ pub(crate) mod close;
 pub(crate) mod create;
 pub(crate) mod follower;
 pub(crate) mod handle;
-pub(crate) mod like;
 pub(crate) mod read_only;
 pub(crate) mod recover;
 pub(crate) mod session;

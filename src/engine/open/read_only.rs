@@ -76,7 +76,8 @@ impl Opening<'_> {
         }
         let shared = Coordination::open(path, id, self.locks.id(), false)
             .map_err(|unfit| unfit.error(path))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.space(), false)?;
+        let (active, sealed, meta) =
+            attach_all(path, &*self.file, &shared, self.rounding(), false)?;
         let again = Opening {
             options: self.options,
             place: path,
@@ -125,7 +126,7 @@ impl Opening<'_> {
             Some(active) => active,
             None => {
                 let memory = make_buffer(path, false, sizes.least, recovered.number)?;
-                Generation::new(memory.of_fingerprints(self.space()))
+                Generation::new(memory.rounding_to(self.rounding()))
             }
         };
         let recovery = recovered.report(&self.meta);

@@ -20,7 +20,6 @@ use crate::generation::count_stream::for_each_operation;
 use crate::generation::hash_stream::{for_each_change, for_each_committed};
 use crate::generation::log_summary::{LogSummary, scan};
 use crate::memtable::{self, Buffer, COMMITTED, Claim};
-use crate::page::Kind;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::shm::place::Place;
@@ -58,7 +57,7 @@ impl<'a> Resumption<'a> {
     /// fit in memory are applied first, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         self.views.cell.load().leave_sum(self.shared);
-        if self.file.is_counting() && recovered.sealed.is_some() {
+        if self.file.header.kind.counts() && recovered.sealed.is_some() {
             let replayed = replay_journal(self.file);
             self.handle.poison_on_failure(replayed)?;
         }
@@ -378,16 +377,16 @@ impl RecoveredLog {
         shared: bool,
         bytes: u64,
     ) -> Result<Option<Generation>> {
-        let counts = meta.header.kind == Kind::Counting;
+        let counts = meta.header.kind.counts();
         // In a counting store's log the same keys may occur many times.
         if !counts && self.scan.committed_keys > memtable::limit_of(bytes) {
             return Ok(None);
         }
         let memory = make_buffer(path, shared, bytes, self.log.generation)?;
-        let memory = memory.of_fingerprints(meta.header.space());
+        let memory = memory.rounding_to(meta.header.rounding());
         let has_room = match counts {
             true => fill_nets(&memory, self)?,
-            false if meta.header.space().is_some() => fill_changes(&memory, self)?,
+            false if meta.header.kind.is_set() => fill_changes(&memory, self)?,
             false => fill(&memory, self)?,
         };
         if !has_room {

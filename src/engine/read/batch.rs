@@ -65,7 +65,7 @@ impl Reader<'_> {
         let done = out.len();
         out.resize(done + keys.count(), false);
         let found = &mut out[done..];
-        if self.file.is_counting() {
+        if self.file.header.kind.counts() {
             return self.counts_each(keys, found);
         }
         let keys = SourceTail::all(keys);

@@ -75,7 +75,7 @@ impl Reader<'_> {
     /// Returns whether a key is there.
     #[inline]
     pub(crate) fn contains(self, hash: u64) -> Result<bool> {
-        if self.file.is_counting() {
+        if self.file.header.kind.counts() {
             return self.counts_any(hash);
         }
         self.check_readable(1)?;

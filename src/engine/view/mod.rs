@@ -320,7 +320,7 @@ impl ViewCell {
             None => {
                 let write = self.handle.access == Access::Shared;
                 let sizes = self.shared.buffer_sizes();
-                let space = self.file.header.space();
+                let space = self.file.header.rounding();
                 let opened = Generation::attach(&self.file.place, number, sizes, space, write);
                 opened.map(Arc::new)
             }

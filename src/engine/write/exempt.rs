@@ -97,7 +97,7 @@ impl WriteGuard<'_> {
     /// Returns whether a buffer holds the key, which proves that it was inserted.
     fn is_buffered(&self, hash: u64) -> bool {
         let view = &self.view;
-        if self.writer.file.is_counting() {
+        if self.writer.file.header.kind.counts() {
             let sealed = view.sealed.as_ref();
             let sealed = sealed.map_or(0, |sealed| sealed.buffer.net(hash));
             return sealed + view.active.buffer.net(hash) > 0;

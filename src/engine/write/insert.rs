@@ -31,7 +31,7 @@ struct BatchPrecheck<'a> {
 impl Writer<'_> {
     /// Inserts one key.
     pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
-        if self.file.is_counting() {
+        if self.file.header.kind.counts() {
             return Ok(self.count_single(Operation::Insert, hash)?.verdict());
         }
         self.handle.check_writable()?;
@@ -70,7 +70,7 @@ impl Writer<'_> {
         on_pending: OnPending,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        if self.file.is_counting() {
+        if self.file.header.kind.counts() {
             return self.count_verdicts(Operation::Insert, keys, verdicts);
         }
         self.handle.check_writable()?;

@@ -173,7 +173,7 @@ pub(crate) fn target_of(
     superblock: &Superblock,
     count: u64,
 ) -> Result<(u32, Option<Layer>)> {
-    if file.header.space().is_some() {
+    if file.header.kind.is_set() {
         return Ok((0, None));
     }
     let (index, layer) = target_layer(file, superblock, count)?;

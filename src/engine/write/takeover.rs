@@ -104,7 +104,7 @@ impl Writer<'_> {
                     finish_commit(active, self.shared.slot(slot));
                 }
             }
-            RecordKind::Insert | RecordKind::Remove if self.file.is_counting() => {
+            RecordKind::Insert | RecordKind::Remove if self.file.header.kind.counts() => {
                 let is_insert = record.kind == RecordKind::Insert;
                 if !is_applied {
                     count_marked(active, record, if is_insert { 1 } else { -1 });
@@ -126,7 +126,7 @@ impl Writer<'_> {
 
     /// Gives up claims and marks that are not in the log.
     fn retract(&self, active: &Buffer) {
-        match self.file.is_counting() {
+        match self.file.header.kind.counts() {
             true => active.unmark_all(),
             false => active.retract_claimed(),
         }

@@ -2,11 +2,9 @@
 
 use crate::config::options::Options;
 use crate::config::template::Template;
-use crate::engine::open::create::{
-    check_transactional, first_layer, first_superblock, now, random,
-};
 use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, Header, Superblock};
+use crate::filter::design::{check_transactional, first_layer, first_superblock, now, random};
 use crate::page::Kind;
 use crate::sizing::{PAGE_BITS, Plan};
 

@@ -1,0 +1,253 @@
+//! The dimensions of a new store: its header, and the superblock that it begins with.
+
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use crate::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, Options};
+use crate::error::{Error, Result};
+use crate::file::journal::layer_behind;
+use crate::file::superblock::Commits;
+use crate::file::{DirectoryRef, Header, Layer, Section, Superblock};
+use crate::fingerprint::segment::plan::FingerprintPlan;
+use crate::generation::sampling::rarity_for;
+use crate::page::{Kind, PAGE_BYTES};
+use crate::sizing::{Growth, Plan};
+
+/// The sequence of the superblock that a store begins with.
+const FIRST_SEQUENCE: u64 = 1;
+
+/// Returns the header and superblock of a new store.
+pub(crate) fn design(options: &Options) -> Result<(Header, Superblock)> {
+    if let Some(like) = &options.like {
+        return crate::filter::design_like::design(options, like);
+    }
+    let kind = options.kind_of_new();
+    check_limit(options, kind)?;
+    let mut header = Header {
+        kind,
+        hash: options.hash.unwrap_or_default(),
+        transactional: options.transactional.unwrap_or(false),
+        probes: 0,
+        capacity: 0,
+        fpr: 0.0,
+        bits: 0,
+        seed: match options.seed {
+            Some(seed) => seed,
+            None => random()?,
+        },
+        store_id: random()?,
+        created: now(),
+        growth: 0,
+        tightening: 0.0,
+        compatible: 0,
+        read_only_compatible: 0,
+        locks_itself: true,
+        has_bound_pages: true,
+    };
+    let mut layers = Vec::new();
+    match kind {
+        Kind::Bloom | Kind::Counting => {
+            check_transactional(options, kind)?;
+            let plan = plan_fixed(options, kind)?;
+            header.probes = plan.probes;
+            header.capacity = plan.capacity;
+            header.fpr = plan.target;
+            header.bits = plan.bits();
+            layers.push(first_layer(kind, &plan));
+        }
+        Kind::Scalable => {
+            let growth = plan_growing(options)?;
+            header.capacity = growth.first;
+            header.fpr = growth.fpr;
+            header.growth = growth.factor;
+            header.tightening = growth.tightening;
+        }
+        Kind::Fingerprint => {
+            let plan = plan_fingerprints(options)?;
+            header.capacity = plan.limit;
+            header.fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+            header.bits = plan.space.count();
+        }
+    }
+    let mut superblock = first_superblock(layers);
+    superblock.directory = header.space().map(|_| DirectoryRef::empty());
+    Ok((header, superblock))
+}
+
+/// Returns the sample that a measured store begins with; `None` for a kind that counts: a sample knows nothing of removals.
+pub(crate) fn first_sample(header: &Header, superblock: &Superblock) -> Result<Option<Section>> {
+    if header.kind.counts() {
+        return Ok(None);
+    }
+    let (capacity, pages) = match (header.growth(), superblock.layers.first()) {
+        (Some(growth), _) => {
+            let plan = growth.layer(0, growth.first)?;
+            (plan.capacity, plan.pages)
+        }
+        (None, Some(layer)) => (layer.capacity, layer.pages),
+        (None, None) => (header.capacity, fingerprint_pages(header)),
+    };
+    let rarity = rarity_for(capacity, pages.saturating_mul(PAGE_BYTES as u64));
+    Ok(Some(Section::empty_sample(rarity)))
+}
+
+/// Returns the superblock that a store begins with.
+pub(crate) fn first_superblock(layers: Vec<Layer>) -> Superblock {
+    Superblock {
+        sequence: FIRST_SEQUENCE,
+        generation: 1,
+        log_expected: false,
+        commit_sequence: 0,
+        layers,
+        directory: None,
+        partly_merged: None,
+        sections: Vec::new(),
+        commits: Commits::new(),
+        moment: 0,
+    }
+}
+
+/// Returns the seconds since 1970.
+pub(crate) fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
+/// Returns the layer of a new store of fixed capacity.
+pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
+    match kind {
+        Kind::Counting => layer_behind(plan),
+        _ => Layer::after(None, plan),
+    }
+}
+
+/// Refuses a transactional store of a kind that can't be transactional.
+pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
+    if kind == Kind::Counting && options.transactional == Some(true) {
+        return Err(Error::InvalidOption {
+            option: "transactional",
+            expected: "no for kind counting: one handle can't give up a key that two have counted"
+                .to_owned(),
+            got: "yes".to_owned(),
+        });
+    }
+    Ok(())
+}
+
+/// Refuses a limit to grow to for the kinds that have none.
+fn check_limit(options: &Options, kind: Kind) -> Result<()> {
+    match options.grows_to.filter(|_| kind != Kind::Fingerprint) {
+        Some(limit) => Err(Error::InvalidOption {
+            option: "grows_to",
+            expected: format!("none for kind {kind}: only kind fingerprint has a limit to grow to"),
+            got: limit.to_string(),
+        }),
+        None => Ok(()),
+    }
+}
+
+fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
+    let missing = || {
+        Error::InvalidOption {
+        option: "capacity",
+        expected: match kind {
+            Kind::Counting => "a number of keys for kind counting, which can't grow: removing a key from the wrong \
+                               layer would damage others"
+                .to_owned(),
+            _ => "a number of keys for kind bloom; kinds fingerprint and scalable grow without one".to_owned(),
+        },
+        got: "none".to_owned(),
+    }
+    };
+    let capacity = options.capacity.ok_or_else(missing)?;
+    let cell = kind.cell();
+    let plan = match (options.fpr, options.bits_per_key) {
+        (Some(rate), None) => cell.plan_for_rate(capacity, rate)?,
+        (None, None) => cell.plan_for_rate(capacity, DEFAULT_FPR)?,
+        (None, Some(bits)) => cell.plan_for_bits_per_key(capacity, bits)?,
+        (Some(rate), Some(bits)) => {
+            return Err(Error::InvalidOption {
+                option: "bits_per_key",
+                expected: format!("none beside a rate of {rate}: one follows from the other"),
+                got: bits.to_string(),
+            });
+        }
+    };
+    Ok(plan.foldable(options.foldable)?)
+}
+
+fn plan_growing(options: &Options) -> Result<Growth> {
+    if options.foldable > 0 {
+        return Err(Error::InvalidOption {
+            option: "foldable",
+            expected: "none for kind scalable, whose layers are as large as their keys need"
+                .to_owned(),
+            got: options.foldable.to_string(),
+        });
+    }
+    if let Some(bits) = options.bits_per_key {
+        return Err(Error::InvalidOption {
+            option: "bits_per_key",
+            expected: "a rate for kind scalable, whose layers differ in bits a key".to_owned(),
+            got: bits.to_string(),
+        });
+    }
+    let growth = Growth::new(
+        options.capacity.unwrap_or(DEFAULT_FIRST_LAYER),
+        options.fpr.unwrap_or(DEFAULT_FPR),
+        options.growth,
+        options.tightening,
+    )?;
+    // A store that could not even create its first layer is refused now, not at its first key.
+    growth.layer(0, growth.first)?;
+    Ok(growth)
+}
+
+/// Returns the limit and the space of a new store of fingerprints.
+fn plan_fingerprints(options: &Options) -> Result<FingerprintPlan> {
+    let wrong = |option, expected: &str, got: String| Error::InvalidOption {
+        option,
+        expected: expected.to_owned(),
+        got,
+    };
+    if options.foldable > 0 {
+        let expected = "none for kind fingerprint, which follows its keys";
+        return Err(wrong("foldable", expected, options.foldable.to_string()));
+    }
+    if let Some(bits) = options.bits_per_key {
+        let expected = "a rate for kind fingerprint, from which bits a key follow";
+        return Err(wrong("bits_per_key", expected, bits.to_string()));
+    }
+    let fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+    let limit = match (options.capacity, options.grows_to) {
+        (Some(capacity), None) => capacity,
+        (None, Some(limit)) => limit,
+        (None, None) => DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr)),
+        (Some(capacity), Some(limit)) => {
+            let expected = format!("none beside a limit of {limit}: they are the same");
+            return Err(wrong("capacity", &expected, capacity.to_string()));
+        }
+    };
+    Ok(FingerprintPlan::for_rate(limit, fpr)?)
+}
+
+/// Returns how many pages a full store of fingerprints has.
+fn fingerprint_pages(header: &Header) -> u64 {
+    let plan = header.space().map(|space| FingerprintPlan {
+        limit: header.capacity,
+        space,
+    });
+    plan.map_or(1, |plan| plan.pages(plan.limit))
+}
+
+pub(crate) fn random<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
+    getrandom::fill(&mut bytes).map_err(|error| {
+        Error::io(
+            "draw random bytes from",
+            Path::new("the operating system"),
+            error.into(),
+        )
+    })?;
+    Ok(bytes)
+}
