@@ -7,6 +7,8 @@
 mod documents;
 #[path = "house_rules/imports.rs"]
 mod imports;
+#[path = "house_rules/kinds.rs"]
+mod kinds;
 #[path = "house_rules/names.rs"]
 mod names;
 

@@ -4,18 +4,20 @@
 //! Counting twice would be wrong, so the generation of a page says whether it is done: pages of this checkpoint bear
 //! the generation that it creates.
 
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 
 use crate::bloom::chunk_writer::{CheckpointTask, ChunkWriter};
 use crate::bloom::counting_page;
+use crate::bloom::layer_checkpoint::LayerCheckpoint;
 use crate::error::{Error, Result};
-use crate::file::layout::page_offset;
-use crate::file::{FormatError, Journal};
+use crate::file::layout::{FIRST_PAGE, page_offset};
+use crate::file::{FormatError, Journal, Layer, Section, Superblock};
 use crate::generation::count_stream::NetSource;
 use crate::memtable::Digest;
 use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{Content, PAGE_BYTES};
 use crate::page_io::PageAccess;
+use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
 use crate::storefile::page_scan::Pages;
 use crate::storefile::store_file::StoreFile;
 
@@ -48,6 +50,102 @@ fn replay(
         file.sync("sync journalled pages of")?;
     }
     Ok(())
+}
+
+/// The checkpoint of a counting store.
+pub(crate) struct CountingCheckpoint<'a> {
+    layers: LayerCheckpoint<'a>,
+    nets: NetSource<'a>,
+}
+
+impl<'a> CountingCheckpoint<'a> {
+    /// `mapped` returns how many layers this handle has mapped.
+    pub(crate) fn begin(closed: &'a ClosedLog<'a>, mapped: &'a dyn Fn() -> usize) -> Result<Self> {
+        let layers = LayerCheckpoint::begin(closed, mapped)?;
+        let from_log = log_nets(closed, layers.count);
+        Ok(Self {
+            layers,
+            nets: closed.buffer.map_or(from_log, NetSource::Buffer),
+        })
+    }
+}
+
+impl PageCheckpoint for CountingCheckpoint<'_> {
+    /// The journal lies before the layer.
+    fn taken(&self) -> Vec<Range<u64>> {
+        let mut taken = self.layers.taken();
+        if let Some(layer) = self.layers.layers.first() {
+            taken.push(FIRST_PAGE..layer.first_page);
+        }
+        taken
+    }
+
+    fn inserted(&self) -> &dyn InsertedKeys {
+        &self.nets
+    }
+
+    fn write(&mut self, sections: &[Section]) -> Result<()> {
+        let (closed, nets) = (self.layers.closed, self.nets);
+        let fill = |task: &CheckpointTask, layer: &mut Layer| count(closed, task, nets, layer);
+        self.layers.write(sections, fill)
+    }
+
+    fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
+        self.layers.publish(superblock)
+    }
+}
+
+/// Returns the `count` inserts and removes of the log itself.
+fn log_nets<'a>(closed: &ClosedLog<'a>, count: u64) -> NetSource<'a> {
+    let log = &**closed.log;
+    NetSource::Log { log, count }
+}
+
+/// Counts the inserts and removes of a generation in the pages of a counting store.
+fn count(
+    closed: &ClosedLog<'_>,
+    task: &CheckpointTask,
+    nets: NetSource<'_>,
+    layer: &mut Layer,
+) -> Result<()> {
+    let (access, found) = (closed.access, &closed.found);
+    let from_log = log_nets(closed, task.count);
+    let mut pass = CountingPass::new(access, task)?;
+    pass.run(nets, from_log, found.digest, closed.is_private)
+        .inspect_err(|_| access.shared.set_torn(pass.named()))?;
+    let keys = layer.keys.saturating_add(found.committed_keys);
+    layer.keys = keys.saturating_sub(found.removed);
+    Ok(())
+}
+
+/// The keys whose count has risen.
+impl InsertedKeys for NetSource<'_> {
+    fn count_in_log(&self) -> u64 {
+        match self {
+            NetSource::Log { count, .. } => *count,
+            NetSource::Buffer(_) => 0,
+        }
+    }
+
+    fn remover(&self, most: u64) -> InsertedRemover<'_> {
+        if let NetSource::Buffer(buffer) = *self {
+            return Box::new(|_, hashes| {
+                hashes.retain(|hash| buffer.net(*hash) <= 0);
+                Ok(())
+            });
+        }
+        let mut stream = self.stream(most);
+        Box::new(move |range: RangeInclusive<u64>, hashes| {
+            let mut nets = Vec::new();
+            stream.load(range, &mut nets)?;
+            let net = |hash: &u64| {
+                let place = nets.binary_search_by_key(hash, |(hash, _)| *hash);
+                place.map_or(0, |place| nets[place].1)
+            };
+            hashes.retain(|hash| net(hash) <= 0);
+            Ok(())
+        })
+    }
 }
 
 /// A pass over the layer of a counting store.

@@ -8,6 +8,7 @@ pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod compaction;
 pub(crate) mod directory_file;
+pub(crate) mod log_checkpoint;
 pub(crate) mod map_segments;
 pub(crate) mod negative_filter_update;
 pub(crate) mod page;

@@ -10,7 +10,7 @@ use crate::engine::checkpoint::apply::LogApplier;
 use crate::engine::view::ViewCell;
 use crate::engine::writer_state::WriterState;
 use crate::error::{Error, Result};
-use crate::fingerprint::compaction::Compaction;
+use crate::filter::checkpoint as filter;
 use crate::generation::Generation;
 use crate::generation::log_files::LogFiles;
 use crate::memtable::Wrong;
@@ -265,14 +265,13 @@ impl<'a> Checkpointer<'a> {
         Ok(())
     }
 
-    /// Makes the file of a store of fingerprints as short as it can be. The caller is the last handle and has checkpointed
+    /// Makes the file as short as it can be, where the kind's files shrink. The caller is the last handle and has checkpointed
     /// everything. Room that can't be given back is no failure: the next session uses it.
     pub(crate) fn compact(&self) -> Result<()> {
-        if self.file.header.space().is_none() {
+        let Some(compaction) = filter::compaction(self.applier().access) else {
             return Ok(());
-        }
+        };
         let held_off = self.hold_off()?;
-        let compaction = Compaction::new(self.applier().access);
         let compacted = compaction.run();
         match compacted {
             Err(Error::NoSpace { .. }) => return Ok(()),

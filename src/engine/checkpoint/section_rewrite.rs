@@ -1,7 +1,7 @@
 //! How a checkpoint rewrites the sections, and where it puts them.
 
 use std::io::ErrorKind;
-use std::ops::{Range, RangeInclusive};
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -11,48 +11,22 @@ use crate::error::{Error, Result};
 use crate::file::layout::PAGE_LIMIT;
 use crate::file::section::{Gone, Hashes, pages_for, place_for};
 use crate::file::{Section, SectionKind};
-use crate::fingerprint::changes::{ChangeSource, ChangeStream};
-use crate::fingerprint::segment::pass::OwnedChanges;
-use crate::generation::count_stream::{NetSource, NetStream};
-use crate::generation::hash_stream::{KeySource, KeyStream};
+use crate::generation::hash_stream::KeySource;
 use crate::generation::log_summary::LogSummary;
-use crate::memtable::{Buffer, Presence};
 use crate::page::place::{first_hash_of, last_hash_below};
-use crate::page::space::Space;
+use crate::page_io::page_checkpoint::InsertedKeys;
 use crate::storefile::meta::Meta;
 use crate::storefile::meta::section_error;
 use crate::storefile::section_writer::SectionWriter;
 use crate::storefile::store_file::StoreFile;
 use crate::wal::{LogFile, RecordKind};
 
-/// The keys that a log inserts.
-#[derive(Clone, Copy)]
-pub(crate) enum Inserted<'a> {
-    Keys(&'a KeySource<'a>),
-    /// Of a counting store: the keys whose count has risen.
-    Nets(NetSource<'a>),
-    /// Of a store of fingerprints: all keys of a fingerprint whose last record is an insert.
-    Changes(&'a ChangeSource<'a>, Space),
-}
-
-impl Inserted<'_> {
-    /// Returns the most hashes in the log; 0 if they are in memory.
-    fn count(self) -> u64 {
-        match self {
-            Inserted::Keys(KeySource::Log { count, .. }) => *count,
-            Inserted::Nets(NetSource::Log { count, .. }) => count,
-            Inserted::Changes(ChangeSource::Log { count, .. }, _) => *count,
-            _ => 0,
-        }
-    }
-}
-
 /// The contents of a section at a checkpoint: the old hashes and the added ones, without the keys that were inserted.
 struct Remade<'a> {
     path: &'a Path,
     old: Option<Hashes>,
     added: &'a KeySource<'a>,
-    without: Option<Inserted<'a>>,
+    without: Option<&'a dyn InsertedKeys>,
     /// The approximate number of hashes in memory at a time.
     most: u64,
     /// The number of ranges of hashes, which are processed one after another.
@@ -64,7 +38,7 @@ impl Remade<'_> {
     fn for_each(&self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<bool> {
         let mut added = self.added.stream(self.most);
         let (mut hashes, mut fresh) = (Vec::new(), Vec::new());
-        let mut leaving = self.without.map(|without| Leaving::of(without, self.most));
+        let mut remove_inserted = self.without.map(|without| without.remover(self.most));
         let mut same = true;
         for part in 0..self.parts {
             let Some(first) = first_hash_of(part, self.parts) else {
@@ -84,8 +58,8 @@ impl Remade<'_> {
             hashes.dedup();
             same &= hashes.len() == before;
             let united = hashes.len();
-            if let Some(leaving) = &mut leaving {
-                leaving.leave_out(range, &mut hashes)?;
+            if let Some(remove_inserted) = &mut remove_inserted {
+                remove_inserted(range, &mut hashes)?;
             }
             same &= hashes.len() == united;
             each(&hashes)?;
@@ -94,66 +68,23 @@ impl Remade<'_> {
     }
 }
 
-/// Removes the inserted keys from ranges of hashes, one after another. What has been read of a log is kept for the
-/// ranges that follow.
-enum Leaving<'a> {
-    Keys(&'a Buffer),
-    Nets(&'a Buffer),
-    KeysOf(KeyStream<'a>),
-    NetsOf(NetStream<'a>),
-    ChangesOf(ChangeStream<'a>, Space),
+/// What a log adds to the sections.
+pub(crate) struct AddedHashes {
+    /// How many exemptions the log holds.
+    exempt: u64,
+    /// Sampled keys, in no order.
+    sampled: Vec<u64>,
+    lost: Vec<u64>,
 }
 
-impl<'a> Leaving<'a> {
-    fn of(inserted: Inserted<'a>, most: u64) -> Self {
-        match inserted {
-            Inserted::Keys(KeySource::Closed(keys)) => Leaving::Keys(keys.buffer()),
-            Inserted::Nets(NetSource::Buffer(buffer)) => Leaving::Nets(buffer),
-            Inserted::Keys(source) => Leaving::KeysOf(source.stream(most)),
-            Inserted::Nets(source) => Leaving::NetsOf(source.stream(most)),
-            Inserted::Changes(ChangeSource::Closed(keys), _) => Leaving::Keys(keys.buffer()),
-            Inserted::Changes(source, space) => {
-                Leaving::ChangesOf(ChangeStream::new(source.clone(), space, most), space)
-            }
+impl AddedHashes {
+    /// Takes the sample's hashes out of what was found in a log: nothing else needs them.
+    pub(crate) fn take(found: &mut LogSummary) -> Self {
+        Self {
+            exempt: found.exempt,
+            sampled: std::mem::take(&mut found.sampled),
+            lost: std::mem::take(&mut found.lost),
         }
-    }
-
-    fn leave_out(&mut self, range: RangeInclusive<u64>, hashes: &mut Vec<u64>) -> Result<()> {
-        match self {
-            Leaving::Keys(buffer) => {
-                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
-            }
-            Leaving::Nets(buffer) => hashes.retain(|hash| buffer.net(*hash) <= 0),
-            Leaving::KeysOf(stream) => {
-                let mut keys = Vec::new();
-                stream.load(range, &mut keys)?;
-                hashes.retain(|hash| keys.binary_search(hash).is_err());
-            }
-            Leaving::ChangesOf(stream, space) => {
-                // All hashes of the fingerprints at both ends.
-                let first = space.fingerprint(*range.start());
-                let last = space.fingerprint(*range.end());
-                let mut changes = OwnedChanges::default();
-                stream.load(first..last + 1, &mut changes)?;
-                let comes = |hash| {
-                    changes
-                        .added
-                        .binary_search(&space.fingerprint(hash))
-                        .is_ok()
-                };
-                hashes.retain(|hash| !comes(*hash));
-            }
-            Leaving::NetsOf(stream) => {
-                let mut nets = Vec::new();
-                stream.load(range, &mut nets)?;
-                let net = |hash: &u64| {
-                    let place = nets.binary_search_by_key(hash, |(hash, _)| *hash);
-                    place.map_or(0, |place| nets[place].1)
-                };
-                hashes.retain(|hash| net(hash) <= 0);
-            }
-        }
-        Ok(())
     }
 }
 
@@ -174,17 +105,17 @@ impl SectionRewrite<'_> {
     pub(crate) fn after(
         &self,
         log: &Arc<LogFile>,
-        found: &mut LogSummary,
-        inserted: Inserted<'_>,
+        added: AddedHashes,
+        inserted: &dyn InsertedKeys,
     ) -> Result<Vec<Section>> {
         let mut sections = self.meta.superblock.sections.clone();
         let exempt = KeySource::Log {
             log: Arc::clone(log),
             kind: RecordKind::Exempt,
             committed: None,
-            count: found.exempt,
+            count: added.exempt,
         };
-        let count = found.exempt;
+        let count = added.exempt;
         self.remake(
             &mut sections,
             SectionKind::Exempt,
@@ -194,11 +125,10 @@ impl SectionRewrite<'_> {
         )?;
         if self.meta.superblock.section(SectionKind::Sample).is_some() {
             let comes = [
-                (SectionKind::Sample, &mut found.sampled),
-                (SectionKind::Lost, &mut found.lost),
+                (SectionKind::Sample, added.sampled),
+                (SectionKind::Lost, added.lost),
             ];
-            for (kind, hashes) in comes {
-                let mut hashes = std::mem::take(hashes);
+            for (kind, mut hashes) in comes {
                 hashes.sort_unstable();
                 let count = hashes.len() as u64;
                 let whole =
@@ -220,7 +150,7 @@ impl SectionRewrite<'_> {
         kind: SectionKind,
         added: &KeySource<'_>,
         count: u64,
-        without: Option<Inserted<'_>>,
+        without: Option<&dyn InsertedKeys>,
     ) -> Result<bool> {
         let old = self.meta.superblock.section(kind);
         let full = old.filter(|old| old.count > 0);
@@ -232,7 +162,7 @@ impl SectionRewrite<'_> {
             None => None,
         };
         let given_up = held.is_none() && full.is_some();
-        let from_log = without.map_or(0, Inserted::count);
+        let from_log = without.map_or(0, InsertedKeys::count_in_log);
         let most = self.options.chunk_keys();
         let total = held.as_ref().map_or(0, Hashes::count) + count + from_log;
         let remade = Remade {

@@ -1,0 +1,243 @@
+//! How a closed log's keys go into the last layer of a filter, or into a new one. What filters of bits and of counters
+//! share, and the former's part.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::bloom::checkpoint::BloomPass;
+use crate::bloom::chunk_writer::CheckpointTask;
+use crate::bloom::layer_pages::LayerPages;
+use crate::error::{Error, Result};
+use crate::file::{FormatError, Layer, Section, Superblock};
+use crate::generation::hash_stream::KeySource;
+use crate::memtable::{Buffer, ClosedKeys, Digest, Presence};
+use crate::page_io::PageAccess;
+use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
+use crate::wal::RecordKind;
+
+/// The layers of a store at a checkpoint.
+pub(super) struct LayerCheckpoint<'a> {
+    pub(super) closed: &'a ClosedLog<'a>,
+    /// Returns how many layers this handle has mapped.
+    mapped: &'a dyn Fn() -> usize,
+    /// The layers after the checkpoint.
+    pub(super) layers: Vec<Layer>,
+    /// The number of inserts and removes in the log.
+    pub(super) count: u64,
+}
+
+impl<'a> LayerCheckpoint<'a> {
+    /// Makes room for the layer that takes the keys.
+    pub(super) fn begin(closed: &'a ClosedLog<'a>, mapped: &'a dyn Fn() -> usize) -> Result<Self> {
+        let ClosedLog { found, cut, .. } = closed;
+        let mut layers = closed.meta.superblock.layers.clone();
+        let target = target(closed)?;
+        let count = found.committed_keys + found.removed;
+        if count > 0 {
+            layers.truncate(cut.layer_index as usize);
+            layers.push(target);
+            make_room(closed.access, target.end_offset())?;
+        }
+        Ok(Self {
+            closed,
+            mapped,
+            layers,
+            count,
+        })
+    }
+
+    /// Returns the pages of the layers.
+    pub(super) fn taken(&self) -> Vec<Range<u64>> {
+        self.layers.iter().map(Layer::numbers).collect()
+    }
+
+    /// Has `fill` write the keys into the pages of their layer, and makes the pages and the sections durable.
+    pub(super) fn write(
+        &mut self,
+        sections: &[Section],
+        fill: impl FnOnce(&CheckpointTask, &mut Layer) -> Result<()>,
+    ) -> Result<()> {
+        let closed = self.closed;
+        let PageAccess { file, shared, .. } = closed.access;
+        // Without a key, there is no pass over the pages whose sync includes the sections.
+        if self.count == 0 {
+            if sections != closed.meta.superblock.sections {
+                file.sync("sync the sections of")?;
+            }
+            return Ok(());
+        }
+        let Some(layer) = self.layers.last_mut() else {
+            return Ok(());
+        };
+        let workers = closed.occasion.workers(closed.access.options);
+        let target = (closed.cut.layer_index, *layer);
+        let generation = closed.log.generation;
+        let task = CheckpointTask::new(closed.meta, generation, target, self.count, workers);
+        let task = task.with_log_keys(closed.log_keys);
+        shared.set_torn(task.torn.clone());
+        fill(&task, layer)?;
+        file.sync("sync the pages of")?;
+        shared.window().publish(0..0);
+        shared.set_torn(0..0);
+        Ok(())
+    }
+
+    /// Makes the superblock durable, with the layers.
+    pub(super) fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
+        let superblock = Superblock {
+            layers: std::mem::take(&mut self.layers),
+            ..superblock
+        };
+        self.try_mapping(&superblock)?;
+        self.closed.access.file.write_superblock(&superblock)?;
+        Ok(superblock)
+    }
+
+    /// Maps the layers that no view has mapped yet. A failure to map them must show before the superblock is written,
+    /// not after.
+    fn try_mapping(&self, superblock: &Superblock) -> Result<()> {
+        let file = self.closed.access.file;
+        for (index, layer) in (0..).zip(&superblock.layers).skip((self.mapped)()) {
+            LayerPages::map(index, layer, file.header.binding(), &*file.raw)
+                .map_err(|error| Error::io("map a layer of", &file.place, error))?;
+        }
+        Ok(())
+    }
+}
+
+/// Returns the layer that a cut names. That there is one was checked when the log was read.
+fn target(closed: &ClosedLog<'_>) -> Result<Layer> {
+    let file = closed.access.file;
+    closed.cut.layer.ok_or_else(|| {
+        file.format_error(FormatError::HeaderField {
+            field: "kind",
+            expected: "a log that is closed for a layer",
+            got: file.header.kind.to_string(),
+        })
+    })
+}
+
+/// Extends the file for a new layer.
+fn make_room(access: PageAccess<'_>, end: u64) -> Result<()> {
+    let file = access.file;
+    let failed = |error| Error::io("make room for a layer in", &file.place, error);
+    if file.raw.length().map_err(failed)? < end {
+        file.raw.set_length(end).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The checkpoint of a filter of bits.
+pub(crate) struct BloomCheckpoint<'a> {
+    layers: LayerCheckpoint<'a>,
+    keys: KeySource<'a>,
+}
+
+impl<'a> BloomCheckpoint<'a> {
+    /// `mapped` returns how many layers this handle has mapped.
+    pub(crate) fn begin(closed: &'a ClosedLog<'a>, mapped: &'a dyn Fn() -> usize) -> Result<Self> {
+        Ok(Self {
+            layers: LayerCheckpoint::begin(closed, mapped)?,
+            keys: key_source(closed, closed.buffer),
+        })
+    }
+}
+
+impl PageCheckpoint for BloomCheckpoint<'_> {
+    fn taken(&self) -> Vec<Range<u64>> {
+        self.layers.taken()
+    }
+
+    fn inserted(&self) -> &dyn InsertedKeys {
+        &self.keys
+    }
+
+    fn write(&mut self, sections: &[Section]) -> Result<()> {
+        let (closed, keys) = (self.layers.closed, &self.keys);
+        let fill = |task: &CheckpointTask, layer: &mut Layer| set_bits(closed, task, keys, layer);
+        self.layers.write(sections, fill)
+    }
+
+    fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
+        self.layers.publish(superblock)
+    }
+}
+
+fn key_source<'a>(closed: &ClosedLog<'a>, buffer: Option<&'a Buffer>) -> KeySource<'a> {
+    match buffer {
+        Some(buffer) => KeySource::Closed(ClosedKeys::of(buffer)),
+        None => KeySource::Log {
+            log: Arc::clone(closed.log),
+            kind: RecordKind::Insert,
+            committed: closed.found.committed.clone(),
+            count: closed.found.committed_keys,
+        },
+    }
+}
+
+/// Sets the bits of a generation's keys in the pages of a layer. Uses the log's keys if the buffer returned different
+/// ones.
+fn set_bits(
+    closed: &ClosedLog<'_>,
+    task: &CheckpointTask,
+    keys: &KeySource<'_>,
+    layer: &mut Layer,
+) -> Result<()> {
+    let access = closed.access;
+    let before = *layer;
+    let taken = run_pass(access, task, keys, layer)?;
+    let is_sure = !matches!(keys, KeySource::Closed(_)) || closed.is_private;
+    if is_sure || taken == closed.found.digest {
+        return Ok(());
+    }
+    // Bits are only ever added, so the pass can run again, as after an interruption.
+    *layer = before;
+    let meta = access.file.read_meta()?;
+    let (target, workers) = ((task.layer_index, task.layer), task.workers);
+    let task = CheckpointTask::new(&meta, task.generation, target, task.count, workers);
+    run_pass(access, &task, &key_source(closed, None), layer)?;
+    Ok(())
+}
+
+/// Sets the bits of keys in the pages of a layer, and returns a digest of the keys.
+fn run_pass(
+    access: PageAccess<'_>,
+    task: &CheckpointTask,
+    keys: &KeySource<'_>,
+    layer: &mut Layer,
+) -> Result<Digest> {
+    let mut pass = BloomPass::new(access, task, keys);
+    // Until the pass is repeated, the pages it named last may be torn.
+    let passed = pass
+        .run()
+        .inspect_err(|_| access.shared.set_torn(pass.named()))?;
+    layer.keys = layer.keys.saturating_add(passed.keys);
+    layer.all_written |= passed.all_written;
+    Ok(passed.taken)
+}
+
+impl InsertedKeys for KeySource<'_> {
+    fn count_in_log(&self) -> u64 {
+        match self {
+            KeySource::Log { count, .. } => *count,
+            KeySource::Closed(_) | KeySource::Sorted(_) => 0,
+        }
+    }
+
+    fn remover(&self, most: u64) -> InsertedRemover<'_> {
+        if let KeySource::Closed(keys) = self {
+            let buffer = keys.buffer();
+            return Box::new(|_, hashes| {
+                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
+                Ok(())
+            });
+        }
+        let mut stream = self.stream(most);
+        Box::new(move |range: RangeInclusive<u64>, hashes| {
+            let mut keys = Vec::new();
+            stream.load(range, &mut keys)?;
+            hashes.retain(|hash| keys.binary_search(hash).is_err());
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,76 @@
+//! What a checkpoint does to the pages, by kind. The engine orders the steps and does not know which kind takes them.
+
+use crate::bloom::counting_checkpoint::CountingCheckpoint;
+use crate::bloom::layer_checkpoint::BloomCheckpoint;
+use crate::error::Result;
+use crate::file::Header;
+use crate::fingerprint::compaction::Compaction;
+use crate::fingerprint::log_checkpoint::FingerprintCheckpoint;
+use crate::fingerprint::negative_filter_update::HeldFilter;
+use crate::fingerprint::pending_filter::PendingFilter;
+use crate::memtable::{Buffer, ClosedKeys, Digest};
+use crate::page::Kind;
+use crate::page_io::PageAccess;
+use crate::page_io::page_checkpoint::{ClosedLog, PageCheckpoint};
+
+/// What this handle has mapped of the pages. A checkpoint asks late and keeps no map: a view that was replaced meanwhile
+/// must not stay mapped beside its successor.
+pub(crate) struct HeldPages<'a> {
+    /// Returns how many layers are mapped.
+    pub(crate) layers: &'a dyn Fn() -> usize,
+    /// Returns the negative filter of the mapped segments.
+    pub(crate) negative_filter: &'a dyn Fn() -> HeldFilter,
+    pub(crate) pending_filter: &'a PendingFilter,
+}
+
+/// Refuses a checkpoint for which this process has no address space, as far as the header says what it needs.
+pub(crate) fn expect_memory(access: PageAccess<'_>) -> Result<()> {
+    match access.file.header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => {
+            access.expect_memory(access.options.chunk_pages())
+        }
+        // Its largest segment says how much it is.
+        Kind::Fingerprint => Ok(()),
+    }
+}
+
+/// Returns the digest of a closed buffer. It equals that of the log if the buffer is sound.
+pub(crate) fn digest(header: &Header, buffer: &Buffer) -> Digest {
+    match header.kind {
+        Kind::Counting => buffer.net_digest(0..=u64::MAX),
+        Kind::Bloom | Kind::Scalable | Kind::Fingerprint => ClosedKeys::of(buffer).digest(),
+    }
+}
+
+/// Returns whether a buffer must be compared with its log before any of it goes into the pages. Where it need not, the
+/// checkpoint compares what it took and can still turn to the log.
+pub(crate) fn must_agree_before(header: &Header) -> bool {
+    match header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
+        // A segment can't be merged again from the log if the buffer turns out to differ.
+        Kind::Fingerprint => true,
+    }
+}
+
+/// Begins the checkpoint of a closed log. Makes room for its pages.
+pub(crate) fn begin<'a>(
+    closed: &'a ClosedLog<'a>,
+    held: &'a HeldPages<'a>,
+) -> Result<Box<dyn PageCheckpoint + 'a>> {
+    Ok(match closed.access.file.header.kind {
+        Kind::Bloom | Kind::Scalable => Box::new(BloomCheckpoint::begin(closed, held.layers)?),
+        Kind::Counting => Box::new(CountingCheckpoint::begin(closed, held.layers)?),
+        Kind::Fingerprint => {
+            let filters = (held.pending_filter, (held.negative_filter)());
+            Box::new(FingerprintCheckpoint::begin(closed, filters)?)
+        }
+    })
+}
+
+/// Returns what makes the file of a closing store as short as it can be; `None` for the kinds whose files never shrink.
+pub(crate) fn compaction(access: PageAccess<'_>) -> Option<Compaction<'_>> {
+    match access.file.header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => None,
+        Kind::Fingerprint => Some(Compaction::new(access)),
+    }
+}

@@ -1,0 +1,137 @@
+//! How a closed log's changes go into the segments of a store of fingerprints.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::file::{DirectoryRef, Section, Superblock};
+use crate::fingerprint::changes::{ChangeSource, ChangeStream};
+use crate::fingerprint::checkpoint::FingerprintPass;
+use crate::fingerprint::directory_file::expect_directory;
+use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
+use crate::fingerprint::pending_filter::PendingFilter;
+use crate::fingerprint::segment::absence_filter::AbsenceFilter;
+use crate::fingerprint::segment::pass::OwnedChanges;
+use crate::memtable::{ClosedKeys, Presence};
+use crate::page::space::Space;
+use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
+
+/// The checkpoint of a store of fingerprints.
+pub(crate) struct FingerprintCheckpoint<'a> {
+    closed: &'a ClosedLog<'a>,
+    pass: FingerprintPass<'a>,
+    inserted: InsertedFingerprints<'a>,
+    /// The directory that the superblock after the checkpoint names: the one from before until `write` makes another.
+    directory: DirectoryRef,
+    /// The negative filter of that directory's segments, if the checkpoint made one.
+    negative_filter: Option<Arc<AbsenceFilter>>,
+}
+
+impl<'a> FingerprintCheckpoint<'a> {
+    /// `filters` are where the negative filter goes before it is published, and the one that this handle looks into.
+    pub(crate) fn begin(
+        closed: &'a ClosedLog<'a>,
+        filters: (&'a PendingFilter, HeldFilter),
+    ) -> Result<Self> {
+        let (file, meta) = (closed.access.file, closed.meta);
+        let (directory, space) =
+            expect_directory(&file.place, &meta.superblock, file.header.space())?;
+        let source = change_source(closed);
+        Ok(Self {
+            closed,
+            pass: FingerprintPass::begin(closed.access, filters, meta, directory, space)?,
+            inserted: InsertedFingerprints { source, space },
+            directory,
+            negative_filter: None,
+        })
+    }
+}
+
+impl PageCheckpoint for FingerprintCheckpoint<'_> {
+    fn taken(&self) -> Vec<Range<u64>> {
+        self.pass.named()
+    }
+
+    fn inserted(&self) -> &dyn InsertedKeys {
+        &self.inserted
+    }
+
+    fn write(&mut self, sections: &[Section]) -> Result<()> {
+        self.pass.spare(sections);
+        let closed = self.closed;
+        let count = closed.found.committed_keys;
+        if count == 0 && !closed.access.state.is_repairing() {
+            return Ok(());
+        }
+        let merge = Merge {
+            directory: self.directory,
+            count,
+            generation: closed.log.generation + 1,
+            occasion: closed.occasion,
+        };
+        let source = self.inserted.source.clone();
+        (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
+        Ok(())
+    }
+
+    fn publish(&mut self, superblock: Superblock) -> Result<Superblock> {
+        let superblock = Superblock {
+            // The steps of this checkpoint may have written superblocks of their own.
+            sequence: self.pass.next_sequence(),
+            directory: Some(self.directory),
+            ..superblock
+        };
+        self.pass.publish(superblock, self.negative_filter.take())
+    }
+}
+
+fn change_source<'a>(closed: &ClosedLog<'a>) -> ChangeSource<'a> {
+    match closed.buffer {
+        Some(buffer) => ChangeSource::Closed(ClosedKeys::of(buffer)),
+        None => ChangeSource::Log {
+            log: Arc::clone(closed.log),
+            committed: closed.found.committed.clone(),
+            count: closed.found.committed_keys,
+        },
+    }
+}
+
+/// All keys of each fingerprint whose last record is an insert.
+struct InsertedFingerprints<'a> {
+    source: ChangeSource<'a>,
+    space: Space,
+}
+
+impl InsertedKeys for InsertedFingerprints<'_> {
+    fn count_in_log(&self) -> u64 {
+        match &self.source {
+            ChangeSource::Log { count, .. } => *count,
+            ChangeSource::Closed(_) => 0,
+        }
+    }
+
+    fn remover(&self, most: u64) -> InsertedRemover<'_> {
+        if let ChangeSource::Closed(keys) = &self.source {
+            let buffer = keys.buffer();
+            return Box::new(|_, hashes| {
+                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
+                Ok(())
+            });
+        }
+        let space = self.space;
+        let mut stream = ChangeStream::new(self.source.clone(), space, most);
+        Box::new(move |range: RangeInclusive<u64>, hashes| {
+            // All hashes of the fingerprints at both ends.
+            let first = space.fingerprint(*range.start());
+            let last = space.fingerprint(*range.end());
+            let mut changes = OwnedChanges::default();
+            stream.load(first..last + 1, &mut changes)?;
+            let comes = |hash| {
+                let fingerprint = space.fingerprint(hash);
+                changes.added.binary_search(&fingerprint).is_ok()
+            };
+            hashes.retain(|hash| !comes(*hash));
+            Ok(())
+        })
+    }
+}

@@ -1,0 +1,60 @@
+//! What the checkpoint of a closed log asks of the pages, whatever their kind.
+
+use std::ops::{Range, RangeInclusive};
+use std::sync::Arc;
+
+use crate::error::Result;
+use crate::file::{Section, Superblock};
+use crate::generation::log_summary::LogSummary;
+use crate::memtable::Buffer;
+use crate::page_io::PageAccess;
+use crate::page_io::checkpoint_trigger::Occasion;
+use crate::storefile::meta::Meta;
+use crate::wal::{Cut, LogFile};
+
+/// A closed log that is durable, and what its checkpoint works with.
+pub(crate) struct ClosedLog<'a> {
+    pub(crate) access: PageAccess<'a>,
+    /// The header and the superblocks from before the checkpoint.
+    pub(crate) meta: &'a Meta,
+    pub(crate) log: &'a Arc<LogFile>,
+    pub(crate) found: LogSummary,
+    pub(crate) cut: Cut,
+    /// The log's buffer, if it can be trusted. Otherwise the keys come from the log.
+    pub(crate) buffer: Option<&'a Buffer>,
+    /// The most keys to hold in memory at a time if they come from the log. 0 where a buffer takes that memory.
+    pub(crate) log_keys: u64,
+    pub(crate) occasion: Occasion,
+    /// Whether no other process can change the buffer.
+    pub(crate) is_private: bool,
+}
+
+/// The steps of a checkpoint that depend on the kind of the pages. The engine calls each of them once, in this order.
+pub(crate) trait PageCheckpoint {
+    /// Returns the pages that hold anything but sections, now or once this checkpoint is through.
+    fn taken(&self) -> Vec<Range<u64>>;
+
+    /// Returns the keys that the log inserts.
+    fn inserted(&self) -> &dyn InsertedKeys;
+
+    /// Writes the log's keys into the pages. `sections` are those after the checkpoint. They have been written, but not
+    /// synced.
+    fn write(&mut self, sections: &[Section]) -> Result<()>;
+
+    /// Makes `superblock` durable, with the pages added that were written. Returns the newest superblock.
+    fn publish(&mut self, superblock: Superblock) -> Result<Superblock>;
+}
+
+/// The keys that a log inserts, as far as they end exemptions.
+pub(crate) trait InsertedKeys {
+    /// Returns the most hashes that are read from the log; 0 if they are in memory.
+    fn count_in_log(&self) -> u64;
+
+    /// Begins to take these keys out of ranges of hashes, with about `most` of them in memory at a time.
+    fn remover(&self, most: u64) -> InsertedRemover<'_>;
+}
+
+/// Takes inserted keys out of the sorted hashes of a range. Ranges ascend from call to call: what was read of a log is kept
+/// for those that follow.
+pub(crate) type InsertedRemover<'a> =
+    Box<dyn FnMut(RangeInclusive<u64>, &mut Vec<u64>) -> Result<()> + 'a>;
