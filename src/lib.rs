@@ -107,6 +107,7 @@ pub use api::precheck::Precheck;
 pub use api::program_lock::StoreLock;
 pub use api::sieve::{Sieve, Sweep};
 pub use api::store::Store;
+pub use bloom::occupancy::LayerOccupancy;
 pub use config::damage_policy::OnDamage;
 pub use config::options::{
     DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, DEFAULT_GROWTH,
@@ -115,7 +116,7 @@ pub use config::options::{
 pub use engine::backup::apply::ApplyReport;
 pub use engine::backup::delta_writer::DeltaReport;
 pub use engine::backup::snapshot::SnapshotReport;
-pub use engine::check::fullness::{Fullness, LayerOccupancy};
+pub use engine::check::fullness::Fullness;
 pub use engine::check::repair::RepairReport;
 pub use engine::check::stats::{LayerStats, Stats};
 pub use engine::check::verify::VerifyReport;

@@ -12,9 +12,12 @@ pub(crate) mod layer_checkpoint;
 pub(crate) mod layer_pages;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;
+pub(crate) mod occupancy;
 pub(crate) mod page;
 pub(crate) mod page_merge;
 pub(crate) mod probe;
 pub(crate) mod probe_batch;
 pub(crate) mod readahead;
+pub(crate) mod repair;
 mod uniform_probes;
+pub(crate) mod verify;

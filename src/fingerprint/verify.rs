@@ -1,6 +1,7 @@
 //! Reads all segments of a store of fingerprints and lists what is damaged.
 
-use crate::error::Result;
+use crate::config::damage_policy::OnDamage;
+use crate::error::{Error, Result};
 use crate::fingerprint::directory_file::{expect_directory, read_directory, read_segment};
 use crate::fingerprint::segment::directory::range;
 use crate::fingerprint::segment::fault::SegmentFault;
@@ -39,6 +40,20 @@ pub(crate) struct SegmentReport {
     /// Fingerprints on pages that are whole.
     pub(crate) keys: u64,
     pub(crate) damaged: Vec<SegmentDamage>,
+    /// How many fingerprints there may be.
+    pub(crate) space: u64,
+}
+
+/// Refuses a policy that damaged pages of fingerprints can't follow.
+pub(crate) fn expect_repairable(on: OnDamage) -> Result<()> {
+    match on {
+        OnDamage::NeverSeen => Ok(()),
+        OnDamage::Error | OnDamage::Seen => Err(Error::InvalidOption {
+            option: "repair",
+            expected: "never seen for kind fingerprint: no page can have all keys".to_owned(),
+            got: "seen".to_owned(),
+        }),
+    }
 }
 
 /// Checks every byte of the segments. The caller keeps checkpoints from running. `each` gets the number of each page of
@@ -57,6 +72,7 @@ pub(crate) fn verify_segments(
         pages: directory.pages + copies[0] + copies[1],
         keys: 0,
         damaged: Vec::new(),
+        space: space.count(),
     };
     let lost = found.damaged.iter();
     report.damaged = lost.map(|fault| SegmentDamage::of(fault, 0)).collect();

@@ -4,10 +4,10 @@
 
 use std::path::Path;
 
+use crate::bloom::verify::MOST_LISTED;
 use crate::config::damage_policy::OnDamage;
 use crate::config::options::Options;
 use crate::engine::check::repair::{RepairReport, Repairer};
-use crate::engine::check::verify::MOST_LISTED;
 use crate::engine::open::handle::check_exists;
 use crate::error::{Error, Result};
 use crate::file::layout::{PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};

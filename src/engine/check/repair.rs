@@ -5,20 +5,16 @@ use std::sync::Arc;
 
 use crate::config::damage_policy::OnDamage;
 use crate::engine::Engine;
-use crate::engine::check::verify::{Checker, Listed};
+use crate::engine::check::verify::Checker;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::error::{Error, Result};
-use crate::file::Layer;
-use crate::file::layout::page_offset;
-use crate::fingerprint::verify::{SegmentDamage, verify_segments};
-use crate::page::PAGE_BYTES;
+use crate::filter::check::{self as filter, Repair};
+use crate::fingerprint::verify::SegmentDamage;
 use crate::page_io::damage::Damage;
-use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::storefile::store_file::StoreFile;
-use crate::sys::storage::write_all_at;
 
 /// The result of [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair).
 #[non_exhaustive]
@@ -68,7 +64,6 @@ pub(crate) struct Repairer<'a> {
     checker: Checker<'a>,
     checkpointer: Checkpointer<'a>,
     handle: &'a Handle,
-    shared: &'a Coordination,
     file: &'a StoreFile,
     views: &'a ViewCell,
     writer: Writer<'a>,
@@ -80,7 +75,6 @@ impl<'a> Repairer<'a> {
             checker: Checker::of(engine),
             checkpointer: Checkpointer::of(engine),
             handle: &engine.handle,
-            shared: &engine.shared,
             file: &engine.file,
             views: &engine.views,
             writer: Writer::of(engine),
@@ -97,67 +91,39 @@ impl<'a> Repairer<'a> {
                 got: "error".to_owned(),
             });
         }
-        if self.file.header.space().is_some() {
-            return self.repair_segments(on);
-        }
-        let _no_checkpoint = self.checkpointer.hold_off()?;
-        let view = Arc::clone(&*self.views.current()?);
-        let mut listed = Listed::default();
-        let rewrite = |damage: Damage, _| {
-            let layer = &view.superblock.layers[damage.layer as usize];
-            self.rewrite(layer, &damage, view.superblock.generation, on)?;
-            Ok(listed.add(damage, 1))
-        };
-        let outcome = self.checker.for_each_page(&view, |_| {}, rewrite);
-        let outcome = outcome.and_then(|()| match listed.pages.is_empty() {
-            true => Ok(()),
-            false => self.file.sync("sync the repaired pages of"),
-        });
-        self.shared.window().publish(0..0);
-        self.handle.poison_on_failure(outcome)?;
-        Ok(RepairReport {
-            pages: listed.pages,
-            unlisted: listed.unlisted,
-            ..RepairReport::default()
-        })
-    }
-
-    /// Gives up what damaged pages of segments have lost: a checkpoint writes anew what is left.
-    fn repair_segments(&self, on: OnDamage) -> Result<RepairReport> {
-        if on != OnDamage::NeverSeen {
-            return Err(Error::InvalidOption {
-                option: "repair",
-                expected: "never seen for kind fingerprint: no page can have all keys".to_owned(),
-                got: "seen".to_owned(),
-            });
-        }
+        filter::expect_repairable(&self.file.header, on)?;
         let held_off = self.checkpointer.hold_off()?;
-        let meta = self.file.read_meta()?;
-        let found = verify_segments(self.file, &meta, &mut |_, _| {})?;
-        drop(held_off);
-        let report = RepairReport {
-            segments: found.damaged,
-            ..RepairReport::default()
-        };
-        if !report.segments.is_empty() {
-            self.checkpointer.state.set_repairing(true);
-            let options = self.checkpointer.options.clone().on_damage(on);
-            let rewritten = self.writer.checkpoint_with(&options);
-            self.checkpointer.state.set_repairing(false);
-            rewritten?;
+        let view = Arc::clone(&*self.views.current()?);
+        match filter::repair(self.checker.pages_of(&view), &view.superblock)? {
+            Repair::InPlace(layers) => {
+                let listed = self.handle.poison_on_failure(layers.run(on))?;
+                Ok(RepairReport {
+                    pages: listed.pages,
+                    unlisted: listed.unlisted,
+                    ..RepairReport::default()
+                })
+            }
+            Repair::ByCheckpoint(segments) => {
+                drop(held_off);
+                // Its map would count twice while the checkpoint makes others.
+                drop(view);
+                if !segments.is_empty() {
+                    self.checkpoint_repairing(on)?;
+                }
+                Ok(RepairReport {
+                    segments,
+                    ..RepairReport::default()
+                })
+            }
         }
-        Ok(report)
     }
 
-    fn rewrite(&self, layer: &Layer, damage: &Damage, generation: u64, on: OnDamage) -> Result<()> {
-        let number = layer.first_page + damage.page;
-        let mut bytes = [0; PAGE_BYTES];
-        let header = &self.file.header;
-        let (binding, cell) = (header.binding(), header.kind.cell());
-        on.replace(binding, cell, number, generation, &mut bytes);
-        // A concurrent reader may see half of it: to that reader the page is as damaged as before.
-        self.shared.window().publish(number..number + 1);
-        write_all_at(&*self.file.raw, &bytes, page_offset(number))
-            .map_err(|error| Error::io("repair a page of", &self.file.place, error))
+    /// Gives up what damaged pages have lost: a checkpoint writes anew what is left.
+    fn checkpoint_repairing(&self, on: OnDamage) -> Result<()> {
+        self.checkpointer.state.set_repairing(true);
+        let options = self.checkpointer.options.clone().on_damage(on);
+        let rewritten = self.writer.checkpoint_with(&options);
+        self.checkpointer.state.set_repairing(false);
+        rewritten
     }
 }

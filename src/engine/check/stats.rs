@@ -3,13 +3,14 @@
 use std::time::Duration;
 
 use crate::engine::Engine;
-use crate::engine::check::fullness::{KeyCounter, together};
+use crate::engine::check::fullness::KeyCounter;
 use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::engine::write::commit::Commit;
 use crate::error::{Error, Result};
+use crate::file::Layer;
 use crate::file::superblock::Commits;
-use crate::file::{Layer, Superblock};
+use crate::filter::check as filter;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
@@ -128,23 +129,6 @@ struct StatsCollector<'a> {
 }
 
 impl StatsCollector<'_> {
-    fn bits_per_key(&self, superblock: &Superblock, layers: &[LayerStats]) -> f64 {
-        let header = &self.file.header;
-        let has_segments = header.space().is_some();
-        let bits = match has_segments {
-            true => superblock.filter_bytes() * 8,
-            false => layers.iter().map(|layer| layer.bits).sum(),
-        };
-        let over = match self.file.grows() || has_segments {
-            true => superblock.keys(),
-            false => header.capacity,
-        };
-        match over {
-            0 => 0.0,
-            keys => bits as f64 / keys as f64,
-        }
-    }
-
     fn collect(&self, commits: Commits) -> Result<Stats> {
         let header = &self.file.header;
         let view = self.views.current()?;
@@ -162,10 +146,7 @@ impl StatsCollector<'_> {
             hash: header.hash,
             capacity: (!self.file.grows()).then_some(header.capacity),
             fpr_target: header.fpr,
-            fpr_now: match header.space() {
-                Some(space) => superblock.keys() as f64 / space.count() as f64,
-                None => together(layers.iter().map(|layer| layer.fpr)),
-            },
+            fpr_now: filter::expected_rate(header, superblock),
             keys: fullness.keys,
             key_limit: fullness.limit,
             keys_left: fullness.left(),
@@ -175,7 +156,7 @@ impl StatsCollector<'_> {
                 .as_ref()
                 .map_or(0, |exempt| exempt.count()),
             bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
-            bits_per_key: self.bits_per_key(superblock, &layers),
+            bits_per_key: filter::bits_per_key(header, superblock),
             generation: superblock.generation,
             log_bytes: buffers()
                 .map(|one| one.buffer.tail().end)

@@ -1,23 +1,21 @@
 //! Reads everything and lists what is damaged.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
+use crate::bloom::occupancy::{LayerOccupancy, together};
 use crate::engine::Engine;
-use crate::engine::check::fullness::{LayerOccupancy, Occupied, together};
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::view::{View, ViewCell};
 use crate::error::Result;
 use crate::file::{FormatError, SuperblockFault};
-use crate::fingerprint::verify::{SegmentDamage, verify_segments};
+use crate::filter::check::{self as filter, CheckedPages};
+use crate::fingerprint::verify::SegmentDamage;
 use crate::page::PageState;
-use crate::page::{self, Content, PAGE_BYTES};
 use crate::page_io::damage::Damage;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::storefile::meta::section_error;
-use crate::storefile::page_scan::{self, Pages};
 use crate::storefile::store_file::StoreFile;
 
 /// The result of [`Store::verify`](crate::Store::verify).
@@ -73,37 +71,6 @@ impl VerifyReport {
     }
 }
 
-/// The most damaged pages that are listed. A longer list would be of no use.
-pub(crate) const MOST_LISTED: u64 = 1 << 20;
-
-/// The first damaged pages, and the number of the others.
-#[derive(Default)]
-pub(crate) struct Listed {
-    pub(crate) pages: Vec<Damage>,
-    pub(crate) unlisted: u64,
-}
-
-impl Listed {
-    /// Adds the first page of a run of damaged pages, or the whole run once the list is full. Returns how many pages it
-    /// has added.
-    pub(crate) fn add(&mut self, damage: Damage, run: u64) -> u64 {
-        if (self.pages.len() as u64) < MOST_LISTED {
-            self.pages.push(damage);
-            return 1;
-        }
-        self.unlisted += run;
-        run
-    }
-}
-
-/// Good pages of a layer.
-pub(crate) enum Look<'a> {
-    /// A layer and blank pages of it.
-    Blank(usize, Range<u64>),
-    /// A layer and one of its pages, with its occupancy and its bytes.
-    Sealed(usize, u64, u32, &'a [u8]),
-}
-
 /// Reads all pages of an open store.
 #[derive(Clone, Copy)]
 pub(crate) struct Checker<'a> {
@@ -144,97 +111,32 @@ impl<'a> Checker<'a> {
             let checked = checked.map_err(|error| section_error(&self.file.place, error))?;
             report.sections.extend(checked.err());
         }
-        if let Some(space) = self.file.header.space() {
-            report.space = space.count();
-            let each = &mut |page, state| each(0, page..page + 1, state);
-            let found = verify_segments(self.file, &meta, each)?;
-            report.pages = found.pages;
-            report.fingerprints = found.keys;
-            report.segments = found.damaged;
-            return Ok(report);
-        }
-        let layers = view.superblock.layers.iter();
-        let mut layers: Vec<_> = layers.map(Occupied::new).collect();
-        report.pages = page_scan::count(&view.superblock.layers);
-        let each = RefCell::new(each);
-        let look = |look: Look<'_>| match look {
-            Look::Blank(layer, pages) => {
-                report.blank += pages.end - pages.start;
-                layers[layer].blank(pages.end - pages.start);
-                each.borrow_mut()(layer as u32, pages, PageState::Blank);
-            }
-            Look::Sealed(layer, number, occupancy, page) => {
-                report.bits_set += u64::from(occupancy);
-                layers[layer].page(occupancy, page);
-                let good = PageState::Good { set: occupancy };
-                each.borrow_mut()(layer as u32, number..number + 1, good);
-            }
-        };
-        let mut listed = Listed::default();
-        let bad = |damage: Damage, run| {
-            let (layer, first) = (damage.layer, damage.page);
-            let pages = listed.add(damage, run);
-            each.borrow_mut()(layer, first..first + pages, PageState::Damaged);
-            Ok(pages)
-        };
-        self.for_each_page(&view, look, bad)?;
-        (report.damaged, report.unlisted) = (listed.pages, listed.unlisted);
-        report.layers = layers.iter().map(Occupied::result).collect();
-        Ok(report)
+        let pages = self.pages_of(&view);
+        let found = filter::verify(pages, &meta, each)?;
+        Ok(VerifyReport {
+            pages: found.pages,
+            blank: found.blank,
+            bits_set: found.bits_set,
+            layers: found.layers,
+            damaged: found.damaged.pages,
+            unlisted: found.damaged.unlisted,
+            fingerprints: found.fingerprints,
+            segments: found.segments,
+            space: found.space,
+            ..report
+        })
     }
 
-    /// Visits all pages of a view without reading holes. `good` gets good pages. `bad` gets a bad page that no
-    /// checkpoint is about to mend, and the length of the run of bad pages that it begins. It returns how many pages of
-    /// that run it has handled.
-    pub(crate) fn for_each_page(
-        &self,
-        view: &View,
-        mut good: impl FnMut(Look<'_>),
-        mut bad: impl FnMut(Damage, u64) -> Result<u64>,
-    ) -> Result<()> {
-        let window = self.shared.window();
-        let cell = self.file.header.kind.cell();
-        for ((index, held), layer) in (0..).zip(view.filter.layers()).zip(&view.superblock.layers) {
-            let mut pages = Pages::new(&*self.file.raw, &self.file.place);
-            let mut at = layer.first_page;
-            while at < layer.end_page() {
-                let hole = pages.hole(at, layer.end_page())?;
-                let found = match hole {
-                    0 => held.check_bytes(at, pages.page(at, layer.end_page())?),
-                    _ => held.check_bytes(at, &[0; PAGE_BYTES]),
-                };
-                let end = at + hole.max(1);
-                match found {
-                    Ok(Content::Blank) => {
-                        good(Look::Blank(
-                            index,
-                            at - layer.first_page..end - layer.first_page,
-                        ));
-                    }
-                    Ok(Content::Sealed { occupancy, .. })
-                        if page::count_occupied(cell, pages.page(at, end)?) == occupancy =>
-                    {
-                        let number = at - layer.first_page;
-                        good(Look::Sealed(index, number, occupancy, pages.page(at, end)?));
-                    }
-                    _ => {
-                        let mut number = at;
-                        while number < end {
-                            let damage = Damage {
-                                layer: index as u32,
-                                page: number - layer.first_page,
-                                keys: layer.keys_a_page(),
-                            };
-                            number += match window.holds(number) {
-                                true => 1,
-                                false => bad(damage, end - number)?,
-                            };
-                        }
-                    }
-                }
-                at = end;
-            }
+    /// Returns the pages of a view. The caller holds off checkpoints.
+    pub(crate) fn pages_of<'v>(&self, view: &'v View) -> CheckedPages<'v>
+    where
+        'a: 'v,
+    {
+        CheckedPages {
+            file: self.file,
+            shared: self.shared,
+            layers: &view.superblock.layers,
+            mapped: view.filter.layers(),
         }
-        Ok(())
     }
 }
