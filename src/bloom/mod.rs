@@ -9,6 +9,8 @@ pub(crate) mod chunk_writer;
 pub(crate) mod counting_checkpoint;
 pub(crate) mod counting_page;
 pub(crate) mod layer_checkpoint;
+pub(crate) mod layer_copy;
+pub(crate) mod layer_delta;
 pub(crate) mod layer_pages;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;

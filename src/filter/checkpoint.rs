@@ -1,6 +1,6 @@
 //! What a checkpoint does to the pages, by kind. The engine orders the steps and does not know which kind takes them.
 
-use crate::bloom::counting_checkpoint::CountingCheckpoint;
+use crate::bloom::counting_checkpoint::{CountingCheckpoint, replay_journal};
 use crate::bloom::layer_checkpoint::BloomCheckpoint;
 use crate::error::Result;
 use crate::file::Header;
@@ -12,6 +12,7 @@ use crate::memtable::{Buffer, ClosedKeys, Digest};
 use crate::page::Kind;
 use crate::page_io::PageAccess;
 use crate::page_io::page_checkpoint::{ClosedLog, PageCheckpoint};
+use crate::storefile::store_file::StoreFile;
 
 /// What this handle has mapped of the pages. A checkpoint asks late and keeps no map: a view that was replaced meanwhile
 /// must not stay mapped beside its successor.
@@ -65,6 +66,15 @@ pub(crate) fn begin<'a>(
             Box::new(FingerprintCheckpoint::begin(closed, filters)?)
         }
     })
+}
+
+/// Repairs pages that an interrupted checkpoint has left torn, before any reader looks at them. Other kinds than those that
+/// count need not: setting a bit again or merging a fingerprint again changes nothing.
+pub(crate) fn undo_torn_pages(file: &StoreFile) -> Result<()> {
+    match file.header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Fingerprint => Ok(()),
+        Kind::Counting => replay_journal(file),
+    }
 }
 
 /// Returns what makes the file of a closing store as short as it can be; `None` for the kinds whose files never shrink.

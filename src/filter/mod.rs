@@ -3,6 +3,7 @@
 //! What a kind does lies in its own room (`bloom`, `fingerprint`). The engine above calls a filter and doesn't know which one
 //! it has.
 
+pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
 pub(crate) mod design;

@@ -4,6 +4,8 @@
 //! docs/design.md, "Fingerprints", says how a store uses them.
 
 pub(crate) mod aligned_writer;
+mod carried_segments;
+pub(crate) mod changed_segments;
 pub(crate) mod changes;
 pub(crate) mod checkpoint;
 pub(crate) mod compaction;
@@ -17,5 +19,6 @@ pub(crate) mod probe;
 pub(crate) mod readahead;
 pub(crate) mod room_share;
 pub(crate) mod segment;
+pub(crate) mod segment_delta;
 pub(crate) mod segment_reader;
 pub(crate) mod verify;

@@ -16,6 +16,7 @@ use crate::page::space::Space;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::page_scan::clear;
 use crate::storefile::progress::Watched;
+use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, read_exact_at};
 
 /// Reads the segments that a superblock of a file names.
@@ -29,6 +30,18 @@ pub(crate) struct SegmentReader<'a> {
 }
 
 impl<'a> SegmentReader<'a> {
+    /// Reads the directory of a store of fingerprints.
+    pub(crate) fn of(still: StillFile<'a>) -> Result<Self> {
+        let StillFile {
+            file,
+            path,
+            header,
+            superblock,
+        } = still;
+        let (_, space) = expect_directory(path, superblock, header.space())?;
+        Self::open(file, path, superblock, (space, header.binding()))
+    }
+
     pub(crate) fn open(
         file: &'a dyn StorageFile,
         path: &'a Path,

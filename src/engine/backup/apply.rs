@@ -9,23 +9,21 @@ use std::path::Path;
 
 use crate::config::options::Options;
 use crate::engine::backup::copy_front::{front, mark_of};
-use crate::engine::backup::delta_reader::Delta;
-use crate::engine::backup::delta_writer::{check_layers, delta_error, missing};
-use crate::engine::backup::segment_delta::SegmentDelta;
+use crate::engine::backup::delta_writer::missing;
 use crate::engine::open::handle::check_exists;
 use crate::error::{Error, Result};
-use crate::file::copy::{CopyMark, Moment, PAGE_HEADER, digest_of, superblocks_of};
-use crate::file::delta::{Content, number_of, to_page};
+use crate::file::copy::{CopyMark, Moment, superblocks_of};
 use crate::file::layout::COPY_MARK_OFFSET;
-use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS, page_offset};
+use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
-use crate::page::{Binding, PAGE_BYTES};
+use crate::filter::backup::DeltaPages;
+use crate::page::PAGE_BYTES;
 use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::shm::place::Place;
-use crate::sizing::Cell;
+use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::meta::{Meta, read_mark, read_meta_of};
-use crate::storefile::page_scan::{self, PagePlace, Pages, places};
 use crate::storefile::progress::{Progress, Watched};
+use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// The result of [applying](Options::apply) a delta.
@@ -107,18 +105,20 @@ impl Applying<'_> {
             return Ok(report(&meta.superblock, 0, resumed));
         }
         let (superblock, content) = self.delta.superblock(&header)?;
-        let at = (self.file, self.path);
-        let segments = SegmentDelta::of(self.delta, at, &header, &superblock)?;
+        let copy = StillFile {
+            file: self.file,
+            path: self.path,
+            header: &header,
+            superblock: &superblock,
+        };
+        let pages = DeltaPages::of(self.delta, copy)?;
         let old = match &before {
             Before::Whole(meta, _) => Some(&meta.superblock),
             _ => None,
         };
         let mut watched = Watched::new(watch, self.delta.header.pages * PAGE_BYTES as u64);
         watched.at(0)?;
-        let digest = match &segments {
-            Some(segments) => segments.check(old, content.clone(), &mut watched)?,
-            None => self.check(old, &superblock, &content, &mut watched)?,
-        };
+        let digest = pages.check(old, content.clone(), &mut watched)?;
         digest.map_or(Ok(()), |digest| self.expect(digest))?;
         let (mark, resumed) = match before {
             Before::Whole(meta, mark) => {
@@ -131,17 +131,10 @@ impl Applying<'_> {
             next: Some(to),
             ..mark
         })?;
-        match &segments {
-            Some(segments) => segments.write(content)?,
-            None => self.write_pages(&superblock, content)?,
-        }
+        pages.write(content)?;
         self.sync()?;
         if digest.is_none() {
-            let digest = match &segments {
-                Some(segments) => segments.digest()?,
-                None => self.digest(&superblock)?,
-            };
-            self.expect(digest)?;
+            self.expect(pages.digest()?)?;
         }
         self.finish(&header, &superblock)?;
         Ok(report(&superblock, self.delta.header.pages, resumed))
@@ -278,68 +271,6 @@ impl Applying<'_> {
         Err(self.wrong(DeltaError::WrongContent { expected, got }))
     }
 
-    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
-    fn check(
-        &self,
-        old: Option<&Superblock>,
-        superblock: &Superblock,
-        content: &Content,
-        watched: &mut Watched<'_>,
-    ) -> Result<Option<u64>> {
-        if let Some(old) = old {
-            let checked = check_layers(&old.layers, &superblock.layers);
-            checked.map_err(|source| self.wrong(source))?;
-        }
-        let mut digest = self.delta.header.from.digest;
-        let mut layers = superblock.layers.iter().peekable();
-        let mut least = 0;
-        let bound = self.bound()?;
-        let each = |piece: &mut [u8]| {
-            for record in piece.chunks_exact_mut(PAGE_BYTES) {
-                let number = number_of(record);
-                while layers.next_if(|layer| layer.end_page() <= number).is_some() {}
-                let layer = layers.peek().filter(|layer| layer.first_page <= number);
-                if number < least || layer.is_none() {
-                    return Err(self.delta.wrong(DeltaError::Field {
-                        field: "number",
-                        expected: "one of a layer, above the one before",
-                        got: number,
-                    }));
-                }
-                least = number + 1;
-                if let Some(old) = old {
-                    digest = digest.wrapping_sub(self.digest_before(old, number)?);
-                    to_page(bound, record);
-                    digest = digest.wrapping_add(digest_of(number, record));
-                }
-                watched.page()?;
-            }
-            Ok(())
-        };
-        let (delta, content) = (self.delta, content.clone());
-        delta.for_each_piece(superblock, content, each, |_, _| Ok(()))?;
-        delta.check_sections(superblock, self.file, self.path)?;
-        Ok(old.map(|_| digest))
-    }
-
-    /// Returns what a page, as it is now, contributes to the digest.
-    fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
-        let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
-        if number >= end {
-            return Ok(0);
-        }
-        let mut header = [0; PAGE_HEADER];
-        read_exact_at(self.file, &mut header, page_offset(number))
-            .map_err(|error| Error::io("read pages of", self.path, error))?;
-        Ok(digest_of(number, &header))
-    }
-
-    /// Returns the store that the pages of the copy belong to, and the cells that they consist of.
-    fn bound(&self) -> Result<(Binding, Cell)> {
-        let header = self.header()?;
-        Ok((header.binding(), header.kind.cell()))
-    }
-
     /// Extends the copy to its future length. Removes what may lie behind its layers.
     fn make_room(&self, old: &Superblock, new: &Superblock) -> Result<()> {
         let length = self.length()?;
@@ -360,44 +291,5 @@ impl Applying<'_> {
     fn set_length(&self, length: u64) -> Result<()> {
         let set = self.file.set_length(length);
         set.map_err(|error| Error::io("make room in", self.path, error))
-    }
-
-    /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
-    fn write_pages(&self, superblock: &Superblock, content: Content) -> Result<()> {
-        let bound = self.bound()?;
-        let each = |piece: &mut [u8]| {
-            let mut rest = piece;
-            while !rest.is_empty() {
-                let first = number_of(rest);
-                let records = rest.chunks_exact(PAGE_BYTES);
-                let run = (first..).zip(records);
-                let run = run.take_while(|(number, record)| *number == number_of(record));
-                let length = run.count() * PAGE_BYTES;
-                let (run, others) = rest.split_at_mut(length);
-                let pages = run.chunks_exact_mut(PAGE_BYTES);
-                pages.for_each(|page| to_page(bound, page));
-                self.write(run, page_offset(first))?;
-                rest = others;
-            }
-            Ok(())
-        };
-        let of_section = |page, piece: &[u8]| self.write(piece, page_offset(page));
-        self.delta
-            .for_each_piece(superblock, content, each, of_section)?;
-        page_scan::clear_unnamed(self.file, self.path, superblock)
-    }
-
-    /// Returns the digest of all pages, which it reads and checks.
-    fn digest(&self, superblock: &Superblock) -> Result<u64> {
-        let bound = self.bound()?;
-        let mut pages = Pages::new(self.file, self.path);
-        let mut digest = 0_u64;
-        for place in places(&superblock.layers) {
-            let PagePlace { layer, number, .. } = place;
-            let bytes = pages.page(number, layer.end_page())?;
-            page_scan::check(self.path, bound, place, bytes)?;
-            digest = digest.wrapping_add(digest_of(number, bytes));
-        }
-        Ok(digest)
     }
 }

@@ -6,21 +6,21 @@ use std::sync::Arc;
 
 use crate::config::options::Options;
 use crate::engine::Engine;
-use crate::engine::backup::changed_segments::ChangedSegments;
-use crate::engine::backup::delta_output::{Changes, DeltaOutput};
 use crate::engine::backup::held_still::{HeldStill, check_copyable};
 use crate::error::{Error, Result};
-use crate::file::copy::{Moment, PAGE_HEADER, digest_of, superblocks_of};
+use crate::file::copy::{Moment, superblocks_of};
 use crate::file::delta::{DELTA_HEADER_BYTES, DeltaHeader, superblock_bytes};
-use crate::file::{DeltaError, Layer, Superblock};
-use crate::fingerprint::segment_reader::SegmentReader;
+use crate::file::{DeltaError, Superblock};
+use crate::filter::backup as filter;
 use crate::page::PAGE_BYTES;
-use crate::page::space::Space;
 use crate::storefile::atomic_file::{AtomicFile, DELTA};
+use crate::storefile::delta_output::DeltaOutput;
+use crate::storefile::delta_reader::delta_error;
 use crate::storefile::meta::{Meta, identify, read_mark};
-use crate::storefile::page_scan::{self, PagePlace, Pages, places};
+use crate::storefile::page_scan::{self, Pages};
 use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::section_check::check_sections;
+use crate::storefile::still_file::StillFile;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -74,9 +74,13 @@ impl<'a> Copy<'a> {
         })
     }
 
-    fn segments(&self, space: Space) -> Result<SegmentReader<'_>> {
-        let bound = (space, self.meta.header.binding());
-        SegmentReader::open(&*self.file, self.path, &self.meta.superblock, bound)
+    fn still(&self) -> StillFile<'_> {
+        StillFile {
+            file: &*self.file,
+            path: self.path,
+            header: &self.meta.header,
+            superblock: &self.meta.superblock,
+        }
     }
 }
 
@@ -86,26 +90,6 @@ pub(crate) fn missing(source: DeltaError) -> impl FnOnce(Error) -> Error {
         Error::NotFound { path } => Error::Delta { path, source },
         other => other,
     }
-}
-
-pub(crate) fn delta_error(path: &Path, source: DeltaError) -> Error {
-    Error::Delta {
-        path: path.to_owned(),
-        source,
-    }
-}
-
-/// Refuses a copy with a layer that the newer superblock does not have in the same place.
-pub(crate) fn check_layers(old: &[Layer], new: &[Layer]) -> Result<(), DeltaError> {
-    let same = |old: &Layer, new: &Layer| {
-        (old.first_page, old.pages, old.probes) == (new.first_page, new.pages, new.probes)
-    };
-    for (index, layer) in (0..).zip(old) {
-        if !new.get(index as usize).is_some_and(|new| same(layer, new)) {
-            return Err(DeltaError::Layers { layer: index });
-        }
-    }
-    Ok(())
 }
 
 /// Writes to `dest` what has changed since the copy `previous` was taken.
@@ -136,7 +120,7 @@ pub(crate) fn write_delta(
             got: copy.moment.generation,
         }));
     }
-    check_layers(&copy.meta.superblock.layers, &superblock.layers).map_err(of_copy)?;
+    filter::check_layers(&copy.meta.superblock.layers, &superblock.layers).map_err(of_copy)?;
     let writer = DeltaWriter {
         file,
         copy: &copy,
@@ -174,18 +158,13 @@ impl DeltaWriter<'_> {
         let front = superblock_bytes(self.superblock, &self.file.header);
         self.out.put(&front)?;
         let superblock_length = (self.out.end_offset() - DELTA_HEADER_BYTES as u64) as u32;
-        let changes = match self.file.header.space() {
-            Some(space) => {
-                let place: &Path = &self.file.place;
-                let bound = (space, self.file.header.binding());
-                ChangedSegments {
-                    store: SegmentReader::open(&*self.file.raw, place, self.superblock, bound)?,
-                    copy: self.copy.segments(space)?,
-                }
-                .write(self.superblock, &mut self.out, &mut watched)?
-            }
-            None => self.write_pages(&mut watched)?,
+        let store = StillFile {
+            file: &*self.file.raw,
+            path: &self.file.place,
+            header: &self.file.header,
+            superblock: self.superblock,
         };
+        let changes = filter::write_changes(store, self.copy.still(), &mut self.out, &mut watched)?;
         let (section_pages, sections) = self.write_sections()?;
         let moment = self.copy.moment;
         if changes.from != moment.digest {
@@ -211,33 +190,6 @@ impl DeltaWriter<'_> {
         };
         self.out.end(&header)?;
         Ok(header)
-    }
-
-    /// Checks the pages that differ, and writes them.
-    fn write_pages(&mut self, watched: &mut Watched<'_>) -> Result<Changes> {
-        let held = &self.copy.meta.superblock.layers;
-        let header = &self.file.header;
-        let bound = (header.binding(), header.kind.cell());
-        let mut new = Pages::new(&*self.file.raw, &self.file.place);
-        let mut old = Pages::new(&*self.copy.file, self.copy.path);
-        let mut changes = Changes::default();
-        for place in places(&self.superblock.layers) {
-            let PagePlace { layer, number, .. } = place;
-            let page = new.page(number, layer.end_page())?;
-            let before = match held.get(place.index as usize) {
-                Some(held) => &old.page(number, held.end_page())?[..PAGE_HEADER],
-                None => &[0; PAGE_HEADER],
-            };
-            changes.from = changes.from.wrapping_add(digest_of(number, before));
-            changes.to = changes.to.wrapping_add(digest_of(number, page));
-            if page[..PAGE_HEADER] != *before {
-                page_scan::check(&self.file.place, bound, place, page)?;
-                self.out.put_page(number, page)?;
-                changes.count += 1;
-            }
-            watched.page()?;
-        }
-        Ok(changes)
     }
 
     /// Writes the sections that the copy does not have. Returns their pages, and a bit for each section by its place in

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use crate::bloom::counting_checkpoint::replay_journal;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::open::recover::{Recovered, recover};
@@ -11,6 +10,7 @@ use crate::engine::write::quiesce::{Quiesced, quiesce};
 use crate::engine::write::rotation::target_of;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
+use crate::filter::checkpoint as filter;
 use crate::page_io::checkpoint_trigger::Occasion;
 use crate::shm::locks::{Intention, OpenCloseLock, Others, locked};
 use crate::storefile::atomic_file::AtomicFile;
@@ -119,9 +119,7 @@ impl Untouched {
     fn move_logs_into(&self, engine: &Engine, draft: &AtomicFile) -> Result<()> {
         if let Some(sealed) = &self.logs.sealed {
             let copy = open_draft(&engine.options, draft)?;
-            if copy.file.header.kind.counts() {
-                replay_journal(&copy.file)?;
-            }
+            filter::undo_torn_pages(&copy.file)?;
             apply_to(&copy, &sealed.log, true)?;
         }
         if let Some(active) = &self.logs.active {

@@ -4,12 +4,7 @@
 //! writers out instead (`held_still`).
 
 pub(crate) mod apply;
-mod carried_segments;
-mod changed_segments;
 pub(crate) mod copy_front;
-pub(crate) mod delta_output;
-pub(crate) mod delta_reader;
 pub(crate) mod delta_writer;
 mod held_still;
-mod segment_delta;
 pub(crate) mod snapshot;

@@ -15,17 +15,17 @@ use crate::engine::backup::copy_front::front;
 use crate::engine::backup::held_still::{HeldStill, check_copyable};
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::error::{Error, Result};
-use crate::file::copy::digest_of;
 use crate::file::draft_mark::{self, DRAFT_MARK_OFFSET};
 use crate::file::layout::{HEADER_OFFSET, INTENT_OFFSETS, PAGES_OFFSET};
 use crate::file::{FormatError, Header, Superblock};
-use crate::fingerprint::segment_reader::SegmentReader;
+use crate::filter::backup::{self as filter, StillPages};
 use crate::page::PAGE_BYTES;
 use crate::storefile::atomic_file::{AtomicFile, COPY};
 use crate::storefile::meta::read_meta_of;
-use crate::storefile::page_scan::{self, PagePlace, Pages, places};
+use crate::storefile::page_scan;
 use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::section_check::check_sections;
+use crate::storefile::still_file::StillFile;
 use crate::storefile::store_file::StoreFile;
 use crate::sys::storage::{read_exact_at, write_all_at};
 use crate::wal::log_path;
@@ -190,43 +190,22 @@ impl Snapshotter<'_> {
             });
         }
         check_sections(file, path, &superblock.sections)?;
-        let Some(space) = header.space() else {
-            let digest = self.check_pages(superblock, watched)?;
-            page_scan::clear_unnamed(file, path, superblock)?;
-            return Ok(digest);
+        let copied = StillFile {
+            file,
+            path,
+            header,
+            superblock,
         };
-        let bound = (space, header.binding());
-        let copied = SegmentReader::open(file, path, superblock, bound);
-        let copied = copied.map_err(|error| self.blamed(error))?;
+        let copied = StillPages::open(copied).map_err(|error| self.blamed(error))?;
         let digest = copied.check(watched).map_err(|error| self.blamed(error))?;
         copied.clear_unnamed()?;
-        Ok(digest)
-    }
-
-    fn check_pages(&self, superblock: &Superblock, watched: &mut Watched<'_>) -> Result<u64> {
-        let header = &self.file.header;
-        let bound = (header.binding(), header.kind.cell());
-        let mut pages = Pages::new(&*self.draft.file, self.dest);
-        let mut digest = 0_u64;
-        for place in places(&superblock.layers) {
-            let PagePlace { layer, number, .. } = place;
-            let bytes = pages.page(number, layer.end_page())?;
-            let checked = page_scan::check(self.dest, bound, place, bytes);
-            checked.map_err(|error| self.blamed(error))?;
-            digest = digest.wrapping_add(digest_of(number, bytes));
-            watched.page()?;
-        }
         Ok(digest)
     }
 
     /// Returns an error that names the store where damage of the copy is the store's own, as it is more likely.
     fn blamed(&self, error: Error) -> Error {
         let looked = match &error {
-            Error::Format {
-                source: FormatError::PageDamaged { layer, page, .. },
-                ..
-            } => self.look_at_own_page(*layer, *page),
-            Error::Format { .. } => self.look_at_own_segments(),
+            Error::Format { source, .. } => self.look_at_own(source),
             _ => Ok(()),
         };
         match looked {
@@ -235,35 +214,36 @@ impl Snapshotter<'_> {
         }
     }
 
-    fn look_at_own_page(&self, index: u32, page: u64) -> Result<()> {
-        let superblock = self.file.read_meta()?.superblock;
-        let Some(layer) = superblock.layers.get(index as usize) else {
-            return Ok(());
-        };
-        let number = layer.first_page.saturating_add(page);
-        let header = &self.file.header;
-        let mut own = Pages::new(&*self.file.raw, &self.file.place);
-        let bytes = own.page(number, number + 1)?;
-        let place = PagePlace {
-            index,
-            layer,
-            number,
-        };
-        let bound = (header.binding(), header.kind.cell());
-        page_scan::check(&self.file.place, bound, place, bytes)
-    }
-
-    fn look_at_own_segments(&self) -> Result<()> {
-        let Some(space) = self.file.header.space() else {
-            return Ok(());
+    /// Looks in the store for damage that was found in the copy.
+    fn look_at_own(&self, found: &FormatError) -> Result<()> {
+        let file = self.file;
+        let moves = filter::moves_pages(&file.header);
+        let place = match found {
+            FormatError::PageDamaged { layer, page, .. } => Some((*layer, *page)),
+            // A page that stays where it is is reported by its place.
+            _ if !moves => return Ok(()),
+            _ => None,
         };
         // Otherwise others might take the room of what is read for something else meanwhile.
-        let _held_off = Checkpointer::of(self.engine).hold_off()?;
-        let superblock = self.file.read_meta()?.superblock;
-        let bound = (space, self.file.header.binding());
-        let own = SegmentReader::open(&*self.file.raw, &self.file.place, &superblock, bound)?;
-        own.check(&mut Watched::new(&mut |_| ControlFlow::Continue(()), 0))?;
-        Ok(())
+        let _held_off = match moves {
+            true => Some(Checkpointer::of(self.engine).hold_off()?),
+            false => None,
+        };
+        let superblock = file.read_meta()?.superblock;
+        let own = StillFile {
+            file: &*file.raw,
+            path: &file.place,
+            header: &file.header,
+            superblock: &superblock,
+        };
+        match place {
+            Some((layer, page)) => filter::check_page(own, layer, page),
+            None => {
+                let mut watch = |_| ControlFlow::Continue(());
+                let mut watched = Watched::new(&mut watch, 0);
+                StillPages::open(own)?.check(&mut watched).map(drop)
+            }
+        }
     }
 }
 

@@ -4,20 +4,20 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::engine::backup::carried_segments::CarriedSegments;
-use crate::engine::backup::delta_reader::Delta;
-use crate::engine::backup::delta_writer::delta_error;
 use crate::error::{Error, Result};
 use crate::file::delta::Content;
 use crate::file::layout::page_offset;
-use crate::file::{DeltaError, DirectoryRef, Header, Superblock};
+use crate::file::{DeltaError, DirectoryRef, Superblock};
+use crate::fingerprint::carried_segments::CarriedSegments;
 use crate::fingerprint::directory_file::{expect_directory, raise_reused, write_directory};
 use crate::fingerprint::segment::directory::encode;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
 use crate::page::space::Space;
 use crate::page::{Binding, PAGE_BYTES};
+use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::progress::Watched;
+use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
 /// A delta of a store of fingerprints, and the copy it is for.
@@ -32,18 +32,16 @@ pub(crate) struct SegmentDelta<'a> {
 }
 
 impl<'a> SegmentDelta<'a> {
-    /// Returns `None` if the store of this header has layers.
-    pub(crate) fn of(
-        delta: &'a Delta<'a>,
-        (file, path): (&'a dyn StorageFile, &'a Path),
-        header: &Header,
-        superblock: &'a Superblock,
-    ) -> Result<Option<Self>> {
-        let Some(space) = header.space() else {
-            return Ok(None);
-        };
-        let (directory, space) = expect_directory(delta.path, superblock, Some(space))?;
-        Ok(Some(Self {
+    /// `copy` has the superblock of the delta.
+    pub(crate) fn of(delta: &'a Delta<'a>, copy: StillFile<'a>) -> Result<Self> {
+        let StillFile {
+            file,
+            path,
+            header,
+            superblock,
+        } = copy;
+        let (directory, space) = expect_directory(delta.path, superblock, header.space())?;
+        Ok(Self {
             delta,
             file,
             path,
@@ -51,7 +49,7 @@ impl<'a> SegmentDelta<'a> {
             directory,
             space,
             binding: header.binding(),
-        }))
+        })
     }
 
     /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.

@@ -4,7 +4,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::options::Options;
-use crate::engine::backup::delta_writer::delta_error;
 use crate::error::{Error, Result};
 use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, END_BYTES};
 use crate::file::{DeltaError, Header, Section, Superblock};
@@ -12,6 +11,13 @@ use crate::page::PAGE_BYTES;
 use crate::storefile::page_scan::READ_PAGES;
 use crate::storefile::section_check::{check_section_at, check_sections};
 use crate::sys::storage::{StorageFile, read_exact_at};
+
+pub(crate) fn delta_error(path: &Path, source: DeltaError) -> Error {
+    Error::Delta {
+        path: path.to_owned(),
+        source,
+    }
+}
 
 /// A delta whose header has been checked.
 pub(crate) struct Delta<'a> {

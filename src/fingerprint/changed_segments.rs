@@ -2,24 +2,39 @@
 
 use std::collections::BTreeMap;
 
-use crate::engine::backup::delta_output::{Changes, DeltaOutput};
 use crate::error::Result;
 use crate::file::Superblock;
 use crate::file::directory_ref::directory_pages;
 use crate::fingerprint::segment::directory::encode;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
+use crate::storefile::delta_output::{Changes, DeltaOutput};
 use crate::storefile::progress::Watched;
+use crate::storefile::still_file::StillFile;
+
+/// Writes the directory and the segments of `store` that its copy lacks.
+pub(crate) fn write_changed_segments(
+    store: StillFile<'_>,
+    copy: StillFile<'_>,
+    out: &mut DeltaOutput<'_>,
+    watched: &mut Watched<'_>,
+) -> Result<Changes> {
+    let changed = ChangedSegments {
+        store: SegmentReader::of(store)?,
+        copy: SegmentReader::of(copy)?,
+    };
+    changed.write(store.superblock, out, watched)
+}
 
 /// The segments of a quiesced store, and those of a copy of it.
-pub(crate) struct ChangedSegments<'a> {
-    pub(crate) store: SegmentReader<'a>,
-    pub(crate) copy: SegmentReader<'a>,
+struct ChangedSegments<'a> {
+    store: SegmentReader<'a>,
+    copy: SegmentReader<'a>,
 }
 
 impl ChangedSegments<'_> {
     /// Writes the store's directory, and the segments that the copy does not have in the same place, which it checks.
-    pub(crate) fn write(
+    fn write(
         &self,
         superblock: &Superblock,
         out: &mut DeltaOutput<'_>,
