@@ -11,6 +11,8 @@ pub(crate) mod counting_page;
 pub(crate) mod layer_checkpoint;
 pub(crate) mod layer_copy;
 pub(crate) mod layer_delta;
+pub(crate) mod layer_merge;
+pub(crate) mod layer_packing;
 pub(crate) mod layer_pages;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;

@@ -1,6 +1,6 @@
 //! What a checkpoint does to the pages, by kind. The engine orders the steps and does not know which kind takes them.
 
-use crate::bloom::counting_checkpoint::{CountingCheckpoint, replay_journal};
+use crate::bloom::counting_checkpoint::{self, CountingCheckpoint};
 use crate::bloom::layer_checkpoint::BloomCheckpoint;
 use crate::error::Result;
 use crate::file::Header;
@@ -70,10 +70,10 @@ pub(crate) fn begin<'a>(
 
 /// Repairs pages that an interrupted checkpoint has left torn, before any reader looks at them. Other kinds than those that
 /// count need not: setting a bit again or merging a fingerprint again changes nothing.
-pub(crate) fn undo_torn_pages(file: &StoreFile) -> Result<()> {
+pub(crate) fn replay_journal(file: &StoreFile) -> Result<()> {
     match file.header.kind {
         Kind::Bloom | Kind::Scalable | Kind::Fingerprint => Ok(()),
-        Kind::Counting => replay_journal(file),
+        Kind::Counting => counting_checkpoint::replay_journal(file),
     }
 }
 

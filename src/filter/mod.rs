@@ -9,6 +9,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod design;
 pub(crate) mod design_like;
 pub(crate) mod differences;
+pub(crate) mod merge;
 pub(crate) mod readahead;
 
 use std::path::Path;

@@ -21,4 +21,5 @@ pub(crate) mod room_share;
 pub(crate) mod segment;
 pub(crate) mod segment_delta;
 pub(crate) mod segment_reader;
+pub(crate) mod set_algebra;
 pub(crate) mod verify;

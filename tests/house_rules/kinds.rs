@@ -3,14 +3,22 @@
 use super::{assert_holds, code_lines};
 
 /// The rooms that don't know which kind they work on.
-const BLIND: [&str; 3] = [
+const BLIND: [&str; 4] = [
     "src/engine/backup/",
     "src/engine/check/",
     "src/engine/checkpoint/",
+    "src/engine/merge/",
 ];
 
 /// How code asks for the kind.
-const QUESTIONS: [&str; 3] = ["is_counting()", ".space()", "Kind::"];
+const QUESTIONS: [&str; 6] = [
+    ".counts()",
+    ".is_set()",
+    ".adds_layers()",
+    ".rounding()",
+    ".space()",
+    "Kind::",
+];
 
 fn asks_for_the_kind(line: &str, question: &str) -> bool {
     line.match_indices(question).any(|(at, _)| {
@@ -37,7 +45,7 @@ fn the_kind_is_asked_for_in_its_rooms() {
     assert_holds(blind_rooms_ask_for_no_kind);
     let path = "src/engine/checkpoint/a.rs";
     let bad = [
-        "if self.file.is_counting() {",
+        "if self.file.header.kind.counts() {",
         "match header.space() {",
         "if kind == Kind::Bloom {",
     ];
@@ -45,6 +53,6 @@ fn the_kind_is_asked_for_in_its_rooms() {
         assert_eq!(blind_rooms_ask_for_no_kind(path, line).len(), 1, "{line}");
         assert!(blind_rooms_ask_for_no_kind("src/bloom/a.rs", line).is_empty());
     }
-    let good = "let kind = SectionKind::Exempt;\n// is_counting()\n#[cfg(test)]\nmod tests { Kind::Bloom }";
+    let good = "let kind = SectionKind::Exempt;\n// kind.counts()\n#[cfg(test)]\nmod tests { Kind::Bloom }";
     assert!(blind_rooms_ask_for_no_kind(path, good).is_empty());
 }

@@ -119,7 +119,7 @@ impl Untouched {
     fn move_logs_into(&self, engine: &Engine, draft: &AtomicFile) -> Result<()> {
         if let Some(sealed) = &self.logs.sealed {
             let copy = open_draft(&engine.options, draft)?;
-            filter::undo_torn_pages(&copy.file)?;
+            filter::replay_journal(&copy.file)?;
             apply_to(&copy, &sealed.log, true)?;
         }
         if let Some(active) = &self.logs.active {

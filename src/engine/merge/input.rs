@@ -18,8 +18,8 @@ use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::write_window::check_patiently;
 use crate::page::{Binding, Content, PAGE_BYTES, PageFault};
-use crate::sys::storage::Owner;
-use crate::sys::storage::{StorageFile, read_exact_at};
+use crate::storefile::still_file::StillFile;
+use crate::sys::storage::{Owner, read_exact_at};
 
 /// A store whose pages hold everything that it had acknowledged when the merge began.
 pub(crate) struct Input {
@@ -81,23 +81,23 @@ impl Input {
         &self.store.file.header
     }
 
-    pub(crate) fn file(&self) -> &dyn StorageFile {
-        &*self.store.file.raw
+    /// Returns the store file, as it was at the time of opening.
+    pub(crate) fn as_opened(&self) -> StillFile<'_> {
+        self.still(&self.superblock)
     }
 
-    /// Keeps checkpoints from running in the store.
-    pub(crate) fn hold_off(&self) -> Result<HeldOff<'_>> {
-        Checkpointer::of(&self.store).hold_off()
+    fn still<'i>(&'i self, superblock: &'i Superblock) -> StillFile<'i> {
+        StillFile {
+            file: &*self.store.file.raw,
+            path: &self.path,
+            header: self.header(),
+            superblock,
+        }
     }
 
-    /// Returns the newest superblock.
-    pub(crate) fn newest(&self) -> Result<Superblock> {
-        Ok(self.store.file.read_meta()?.superblock)
-    }
-
-    /// Returns the same, unless a process died during a checkpoint that has merged a part of a log.
-    pub(crate) fn newest_settled(&self) -> Result<Superblock> {
-        let superblock = self.newest()?;
+    /// Returns the newest superblock, unless a process died during a checkpoint that has merged a part of a log.
+    fn newest_settled(&self) -> Result<Superblock> {
+        let superblock = self.store.file.read_meta()?.superblock;
         match superblock.partly_merged {
             None => Ok(superblock),
             Some(_) => Err(Error::Busy {
@@ -224,6 +224,35 @@ impl Input {
     /// Returns whether the store answers "seen" for a hash.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool> {
         Reader::of(&self.store).contains(hash)
+    }
+}
+
+/// Stores in which no checkpoint runs while this is held.
+pub(crate) struct StillInputs<'a>(Vec<StillInput<'a>>);
+
+struct StillInput<'a> {
+    input: &'a Input,
+    /// The newest one.
+    superblock: Superblock,
+    _held_off: HeldOff<'a>,
+}
+
+impl<'a> StillInputs<'a> {
+    /// A checkpoint would free the room of segments that are still to be read.
+    pub(crate) fn of(inputs: &'a [Input]) -> Result<Self> {
+        let hold = |input: &'a Input| {
+            Ok(StillInput {
+                _held_off: Checkpointer::of(&input.store).hold_off()?,
+                superblock: input.newest_settled()?,
+                input,
+            })
+        };
+        Ok(Self(inputs.iter().map(hold).collect::<Result<_>>()?))
+    }
+
+    pub(crate) fn files(&self) -> Vec<StillFile<'_>> {
+        let held = self.0.iter();
+        held.map(|one| one.input.still(&one.superblock)).collect()
     }
 }
 

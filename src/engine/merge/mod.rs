@@ -7,7 +7,6 @@
 mod exemptions;
 mod fingerprints;
 mod input;
-mod layer_packing;
 mod page_stream;
 mod plan;
 
@@ -17,9 +16,10 @@ use std::path::{Path, PathBuf};
 use crate::config::options::Options;
 use crate::engine::open::create::make;
 use crate::error::{Error, Result};
+use crate::filter::merge::{SetOperation, lists_keys};
 use crate::shm::place::Place;
 use crate::storefile::atomic_file::{is_unfinished_file, refuse_existing};
-use fingerprints::{SetMerge, SetOperation};
+use fingerprints::ListedMerge;
 use input::Input;
 use page_stream::Stream;
 use plan::{Design, check_fit};
@@ -224,10 +224,10 @@ impl<'a> Merge<'a> {
         expect_some(paths)?;
         let inputs = Input::open_all(&self.options, paths)?;
         check_fit(&inputs)?;
-        if inputs[0].header().space().is_none() {
+        if !lists_keys(inputs[0].header()) {
             return Err(not_listed(&inputs[0], "counted together"));
         }
-        SetMerge::new(&inputs, operation, &mut self.watch).count()
+        ListedMerge::new(&inputs, operation, &mut self.watch).count()
     }
 
     /// Creates at `out` the store at `path` with `factor` times fewer pages. Only for stores of fixed capacity. The
@@ -262,7 +262,7 @@ impl<'a> Merge<'a> {
         }
         let inputs = Input::open_all(&self.options, &paths)?;
         // Fingerprints are merged as they are listed, pages and layers by a design.
-        let operation = operation.filter(|_| inputs[0].header().space().is_some());
+        let operation = operation.filter(|_| lists_keys(inputs[0].header()));
         let mut design = match operation {
             Some(_) => check_fit(&inputs).map(|()| None)?,
             None => Some(design(&inputs, &self.options, out)?),
@@ -279,7 +279,7 @@ impl<'a> Merge<'a> {
                     Some(stream.write(draft, out, design)?)
                 }
                 (None, Some(operation)) => {
-                    let merge = SetMerge::new(&inputs, operation, &mut self.watch);
+                    let merge = ListedMerge::new(&inputs, operation, &mut self.watch);
                     Some(merge.write(draft, out, &self.options)?)
                 }
                 (None, None) => None,

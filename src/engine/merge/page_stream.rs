@@ -4,7 +4,6 @@ use std::ops::{ControlFlow, Range};
 use std::path::Path;
 
 use super::input::Input;
-use super::layer_packing::Part;
 use super::plan::Design;
 use super::{MergeReport, Watch, exemptions as exempt};
 use crate::bloom::{self, page_merge};
@@ -12,6 +11,7 @@ use crate::engine::open::create::{begin, finish};
 use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
+use crate::filter::merge::Part;
 use crate::page::place::folded;
 use crate::page::{self, Binding, PAGE_BYTES};
 use crate::sizing;

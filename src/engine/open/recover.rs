@@ -4,7 +4,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::bloom::counting_checkpoint::replay_journal;
 use crate::config::options::Options;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
@@ -14,6 +13,7 @@ use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
+use crate::filter::checkpoint as filter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::make_buffer;
 use crate::generation::count_stream::for_each_operation;
@@ -57,8 +57,8 @@ impl<'a> Resumption<'a> {
     /// fit in memory are applied first, from the logs themselves.
     pub(crate) fn resume(&self, recovered: Recovered, overflow: bool) -> Result<()> {
         self.views.cell.load().leave_sum(self.shared);
-        if self.file.header.kind.counts() && recovered.sealed.is_some() {
-            let replayed = replay_journal(self.file);
+        if recovered.sealed.is_some() {
+            let replayed = filter::replay_journal(self.file);
             self.handle.poison_on_failure(replayed)?;
         }
         if !overflow {

@@ -1,0 +1,346 @@
+//! Set algebra on stores of fingerprints: unions, intersections and differences, exact, since fingerprints can be listed.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use crate::error::{Error, Result};
+use crate::file::directory_ref::directory_pages;
+use crate::file::layout::{FIRST_PAGE, page_offset};
+use crate::file::{DirectoryRef, Header};
+use crate::fingerprint::directory_file::{
+    expect_directory, read_directory, read_segment, write_directory,
+};
+use crate::fingerprint::segment::directory::range;
+use crate::fingerprint::segment::draft::Draft;
+use crate::fingerprint::segment::entry::Segment;
+use crate::fingerprint::segment::image::Image;
+use crate::fingerprint::segment::packer::Packer;
+use crate::page::space::Space;
+use crate::page::{Binding, PAGE_BYTES};
+use crate::storefile::still_file::StillFile;
+use crate::sys::storage::{StorageFile, write_all_at};
+
+/// How many fingerprints of the result are packed at a time.
+const PACKED_AT_ONCE: usize = 1 << 14;
+
+/// What a merge keeps of the fingerprints of its inputs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SetOperation {
+    /// What is in any input.
+    Union,
+    /// What is in all inputs.
+    Intersection,
+    /// What is in the first input and in no other.
+    Difference,
+}
+
+impl SetOperation {
+    /// Returns whether a fingerprint is in the result, by the inputs that have it: how many, and whether the first is one
+    /// of them.
+    fn keeps(self, with_it: usize, inputs: usize, is_in_first: bool) -> bool {
+        match self {
+            SetOperation::Union => true,
+            SetOperation::Intersection => with_it == inputs,
+            SetOperation::Difference => is_in_first && with_it == 1,
+        }
+    }
+}
+
+/// The fingerprints of one input, in order.
+struct FingerprintList<'a> {
+    store: StillFile<'a>,
+    space: Space,
+    binding: Binding,
+    segments: Vec<Segment>,
+    /// The segment that is read next.
+    next: usize,
+    /// All pages of the segment before it, and which of them is decoded next.
+    bytes: Vec<u8>,
+    page: usize,
+    list: Vec<u64>,
+    at: usize,
+}
+
+impl<'a> FingerprintList<'a> {
+    fn open(store: StillFile<'a>) -> Result<Self> {
+        let StillFile {
+            file, path, header, ..
+        } = store;
+        let (directory, space) = expect_directory(path, store.superblock, header.space())?;
+        let binding = header.binding();
+        let found = read_directory(file, path, &directory, (space, binding))?;
+        let mut list = Self {
+            store,
+            space,
+            binding,
+            segments: found.segments,
+            next: 0,
+            bytes: Vec::new(),
+            page: 0,
+            list: Vec::new(),
+            at: 0,
+        };
+        list.fill()?;
+        Ok(list)
+    }
+
+    fn pages(&self) -> u64 {
+        let extents = self.segments.iter().map(Segment::extent);
+        extents.map(|extent| extent.end - extent.start).sum()
+    }
+
+    /// Returns the next fingerprint; `None` at the end.
+    fn peek(&self) -> Option<u64> {
+        self.list.get(self.at).copied()
+    }
+
+    /// Passes the next fingerprint. Returns how many pages were read for that.
+    fn pass(&mut self) -> Result<u64> {
+        self.at += 1;
+        match self.at < self.list.len() {
+            true => Ok(0),
+            false => self.fill(),
+        }
+    }
+
+    /// Decodes pages until there is a fingerprint, or no page is left.
+    fn fill(&mut self) -> Result<u64> {
+        (self.at, self.list) = (0, std::mem::take(&mut self.list));
+        self.list.clear();
+        let mut read = 0;
+        while self.list.is_empty() {
+            let pages = match self.next {
+                0 => 0,
+                next => self.segments[next - 1].pages as usize,
+            };
+            if self.page < pages {
+                self.decode()?;
+            } else if self.next < self.segments.len() {
+                read += self.read_segment()?;
+            } else {
+                break;
+            }
+        }
+        Ok(read)
+    }
+
+    fn read_segment(&mut self) -> Result<u64> {
+        let segment = &self.segments[self.next];
+        read_segment(self.store.file, self.store.path, segment, &mut self.bytes)?;
+        (self.next, self.page) = (self.next + 1, 0);
+        Ok((self.bytes.len() / PAGE_BYTES) as u64)
+    }
+
+    fn decode(&mut self) -> Result<()> {
+        let index = self.next - 1;
+        let end = range(&self.segments, index, self.space).end;
+        let Some(image) = Image::of(self.binding, self.segments[index], end, &self.bytes) else {
+            return Ok(());
+        };
+        let checked = match self.page {
+            0 => image.check_fences(),
+            _ => Ok(()),
+        };
+        let listed = checked.and_then(|()| image.list_page(self.page, &mut self.list));
+        listed.map_err(|fault| Error::Format {
+            path: self.store.path.to_owned(),
+            source: fault.into(),
+        })?;
+        self.page += 1;
+        Ok(())
+    }
+}
+
+/// A merge of stores of fingerprints.
+pub(crate) struct SetMerge<'a, 'w> {
+    stores: &'a [StillFile<'a>],
+    operation: SetOperation,
+    watch: &'a mut (dyn FnMut(u64, u64) -> ControlFlow<()> + 'w),
+    total: u64,
+    read: u64,
+}
+
+impl<'a, 'w> SetMerge<'a, 'w> {
+    pub(crate) fn new(
+        stores: &'a [StillFile<'a>],
+        operation: SetOperation,
+        watch: &'a mut (dyn FnMut(u64, u64) -> ControlFlow<()> + 'w),
+    ) -> Self {
+        Self {
+            stores,
+            operation,
+            watch,
+            total: 0,
+            read: 0,
+        }
+    }
+
+    /// Counts the fingerprints of the result.
+    pub(crate) fn count(mut self) -> Result<u64> {
+        let mut count = 0;
+        self.for_each(|some| {
+            count += some.len() as u64;
+            Ok(())
+        })?;
+        Ok(count)
+    }
+
+    /// Writes the segments and the directory of the result to the file of a new store, without a sync. Also returns how
+    /// many pages were read.
+    pub(crate) fn write(
+        mut self,
+        (file, path): (&dyn StorageFile, &Path),
+        header: &Header,
+        generation: u64,
+    ) -> Result<(DirectoryRef, u64)> {
+        let Some(space) = header.space() else {
+            // The inputs were checked.
+            return Err(Error::Cancelled);
+        };
+        let mut target = Target {
+            file,
+            path,
+            binding: header.binding(),
+            segments: Vec::new(),
+            end: FIRST_PAGE,
+        };
+        let mut packer = Packer::begin(0);
+        let mut is_empty = true;
+        self.for_each(|some| {
+            is_empty = false;
+            packer.put(some);
+            while let Some(draft) = packer.take_full() {
+                target.write(draft)?;
+            }
+            Ok(())
+        })?;
+        if !is_empty {
+            for draft in packer.finish(space.count()) {
+                target.write(draft)?;
+            }
+        }
+        Ok((target.directory(generation)?, self.read))
+    }
+
+    /// Calls `each` with all fingerprints of the result, in order, many at a time.
+    fn for_each(&mut self, mut each: impl FnMut(&[u64]) -> Result<()>) -> Result<()> {
+        let stores = self.stores.iter();
+        let lists = stores.map(|store| FingerprintList::open(*store));
+        let mut lists: Vec<_> = lists.collect::<Result<_>>()?;
+        self.total = lists.iter().map(FingerprintList::pages).sum();
+        self.tell()?;
+        let mut kept = Vec::with_capacity(PACKED_AT_ONCE);
+        while let Some(least) = lists.iter().filter_map(FingerprintList::peek).min() {
+            let (mut with_it, mut read) = (0, 0);
+            let is_in_first = lists[0].peek() == Some(least);
+            for list in &mut lists {
+                if list.peek() == Some(least) {
+                    with_it += 1;
+                    read += list.pass()?;
+                }
+            }
+            if self.operation.keeps(with_it, lists.len(), is_in_first) {
+                kept.push(least);
+            }
+            if kept.len() == PACKED_AT_ONCE {
+                each(&kept)?;
+                kept.clear();
+            }
+            if read > 0 {
+                self.read += read;
+                self.tell()?;
+            }
+        }
+        if !kept.is_empty() {
+            each(&kept)?;
+        }
+        self.read = self.total;
+        self.tell()
+    }
+
+    fn tell(&mut self) -> Result<()> {
+        match (self.watch)(self.read.min(self.total), self.total) {
+            ControlFlow::Continue(()) => Ok(()),
+            ControlFlow::Break(()) => Err(Error::Cancelled),
+        }
+    }
+}
+
+/// The segments of the result, one behind the other.
+struct Target<'a> {
+    file: &'a dyn StorageFile,
+    path: &'a Path,
+    /// The store that is being made.
+    binding: Binding,
+    segments: Vec<Segment>,
+    end: u64,
+}
+
+impl Target<'_> {
+    fn write(&mut self, draft: Draft) -> Result<()> {
+        let (segment, bytes) = draft.place(self.binding, self.end, 1);
+        write_all_at(self.file, &bytes, page_offset(self.end))
+            .map_err(|error| Error::io("write pages of", self.path, error))?;
+        self.end = segment.extent().end;
+        self.segments.push(segment);
+        Ok(())
+    }
+
+    fn directory(&self, generation: u64) -> Result<DirectoryRef> {
+        let pages = directory_pages(self.segments.len() as u64);
+        if pages == 0 {
+            return Ok(DirectoryRef::empty());
+        }
+        let places = [self.end, self.end + pages];
+        write_directory(
+            self.file,
+            self.path,
+            self.binding,
+            &self.segments,
+            places,
+            (1, generation),
+        )
+    }
+}
+
+/// Gives a result another bound on its rate, and the capacity that keeps it.
+pub(crate) fn set_rate(header: &mut Header, fpr: f64) {
+    if let Some(space) = header.space() {
+        header.fpr = fpr;
+        header.capacity = ((space.count() as f64 * fpr) as u64).max(1);
+    }
+}
+
+/// Refuses a result that would be wrong more often than it promises.
+pub(crate) fn check_limit(out: &Path, header: &Header, keys: u64) -> Result<()> {
+    if keys <= header.capacity {
+        return Ok(());
+    }
+    Err(Error::Overfull {
+        path: out.to_owned(),
+        keys,
+        expected: header.fpr,
+        got: rate_of(header, keys),
+    })
+}
+
+/// Returns the rate of a store with so many keys.
+pub(crate) fn rate_of(header: &Header, keys: u64) -> f64 {
+    keys as f64 / header.space().map_or(0, Space::count) as f64
+}
+
+/// Refuses stores whose fingerprints can't be compared.
+pub(crate) fn check_comparable(stores: &[StillFile<'_>]) -> Result<()> {
+    let first = &stores[0];
+    let space = |store: &StillFile<'_>| store.header.space().map_or(0, Space::count);
+    match stores.iter().find(|store| space(store) != space(first)) {
+        None => Ok(()),
+        Some(store) => Err(Error::Mismatch {
+            path: store.path.to_owned(),
+            other: first.path.to_owned(),
+            field: "space",
+            expected: space(first).to_string(),
+            got: space(store).to_string(),
+        }),
+    }
+}
