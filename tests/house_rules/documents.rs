@@ -1,9 +1,15 @@
-//! docs/design.md and the code point to each other, and the code points to FORMAT.md.
+//! docs/design.md and the code point to each other, docs/architecture.md points to the code, and the code to FORMAT.md.
 
 use super::{root, sources};
 
-/// Where a path of docs/design.md may begin.
-const ROOTS: [&str; 3] = ["src", "src/engine", ""];
+/// The pages that name files of the code, and where their paths may begin.
+const GUIDES: [(&str, &[&str]); 2] = [
+    ("docs/design.md", &["src", "src/engine", ""]),
+    (
+        "docs/architecture.md",
+        &["src", "src/sys", "python/src", "cli/src/pipeline", ""],
+    ),
+];
 
 /// FORMAT.md and its further pages.
 pub(super) const FORMAT: [&str; 5] = [
@@ -28,18 +34,19 @@ fn files_in(text: &str) -> Vec<&str> {
 }
 
 #[test]
-fn files_that_the_reasons_name_exist() {
+fn files_that_the_guides_name_exist() {
     assert_eq!(files_in("a `b/c.rs` d.rs `e` `f.rs`"), ["b/c.rs", "f.rs"]);
-    let design = std::fs::read_to_string(root().join("docs/design.md")).unwrap();
-    // What is drawn has no code spans.
-    let text: String = design.split("```").step_by(2).collect();
-    let files = files_in(&text);
-    assert!(files.len() > 50, "too few files found: {}", files.len());
-    for file in files {
-        let exists = ROOTS
-            .iter()
-            .any(|from| root().join(from).join(file).is_file());
-        assert!(exists, "docs/design.md names {file}, which is not there");
+    for (page, roots) in GUIDES {
+        let text = std::fs::read_to_string(root().join(page)).unwrap();
+        // What is drawn has no code spans.
+        let text: String = text.split("```").step_by(2).collect();
+        let files = files_in(&text);
+        assert!(files.len() > 50, "too few files found: {}", files.len());
+        for file in files {
+            let is_there = |from| root().join(from).join(file).is_file();
+            let exists = roots.iter().any(is_there);
+            assert!(exists, "{page} names {file}, which is not there");
+        }
     }
 }
 
