@@ -75,11 +75,14 @@ impl<'a> Encoder<'a> {
         self.bytes(&value.to_le_bytes())
     }
 
-    /// Appends zeros until the total length is `length`; does nothing if it is already longer.
+    /// Appends zeros until the total length is `length`.
+    ///
+    /// # Panics
+    /// If it is longer already: what follows a structure lies at a fixed place, which a longer one would overwrite.
     pub(crate) fn pad_to(&mut self, length: usize) -> &mut Self {
-        if self.bytes.len() < length {
-            self.bytes.resize(length, 0);
-        }
+        let own = self.bytes.len();
+        assert!(own <= length, "{own} bytes in {length}");
+        self.bytes.resize(length, 0);
         self
     }
 

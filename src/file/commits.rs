@@ -11,6 +11,8 @@ pub(crate) const MAX_TAG: usize = 4096;
 /// Maximum bytes of a writer's name.
 pub(crate) const MAX_WRITER_NAME: usize = 255;
 
+const _: () = assert!(MAX_TAG <= u16::MAX as usize && MAX_WRITER_NAME <= u16::MAX as usize);
+
 /// The last commit of one named writer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct CommitEntry {
@@ -37,6 +39,9 @@ pub(crate) fn writers_bytes(commits: &Commits) -> u64 {
 /// Writes the entries of all writers.
 pub(super) fn encode_commits(commits: &Commits, out: &mut Encoder<'_>) {
     for (name, entry) in commits {
+        // Longer ones would lose their upper bits, and with them every entry behind.
+        assert!((1..=MAX_WRITER_NAME).contains(&name.len()), "{name}");
+        assert!(entry.tag.len() <= MAX_TAG, "{}", entry.tag.len());
         out.u64(entry.sequence)
             .u16(name.len() as u16)
             .u16(entry.tag.len() as u16)

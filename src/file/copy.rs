@@ -2,16 +2,21 @@
 //!
 //! A marked file that was not written to since can serve as the base of a delta, and a delta can be applied to it.
 
-use super::layout::MAX_COUNTER;
+use super::layout::{COPY_MARK_OFFSET, MAX_COUNTER, SECTOR_BYTES};
 use super::{FormatError, Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::hash::finalise;
+use crate::page::PAYLOAD_OFFSET;
 
 pub(crate) const COPY_MAGIC: [u8; 8] = *b"EVERCOPY";
 const COPY_CRC_OFFSET: usize = 8;
 pub(crate) const COPY_MARK_BYTES: usize = 96;
+/// A sector is written whole or not at all, and so is the mark.
+const _: () = assert!(COPY_MARK_BYTES <= SECTOR_BYTES);
+const _: () = assert!(COPY_MARK_OFFSET.is_multiple_of(SECTOR_BYTES as u64));
 /// Bytes in a page's header, which represents the page's content in the digest.
 pub(crate) const PAGE_HEADER: usize = 16;
+const _: () = assert!(PAGE_HEADER == PAYLOAD_OFFSET);
 
 const STATE_WHOLE: u32 = 0;
 const STATE_APPLYING: u32 = 1;

@@ -4,10 +4,13 @@ use super::copy::Moment;
 use super::delta_error::DeltaError;
 use super::layout::MAX_COUNTER;
 use super::layout::{PAGE_LIMIT, SUPERBLOCK_BYTES};
+use super::section::MAX_SECTIONS;
 use super::superblock::{FIXED_BYTES, SUPERBLOCK_LENGTH_OFFSET};
 use super::{Header, Superblock};
 use crate::codec::{Decoder, Encoder, put_u32, put_u64, u32_at, u64_at};
-use crate::page::{self, Binding, GENERATION_OFFSET, PAGE_BYTES};
+use crate::page::{
+    self, Binding, GENERATION_OFFSET, OCCUPANCY_OFFSET, PAGE_BYTES, PAGE_CRC_OFFSET,
+};
 use crate::sizing::Cell;
 
 pub(crate) const DELTA_MAGIC: [u8; 8] = *b"EVERDELT";
@@ -17,6 +20,14 @@ pub(crate) const DELTA_HEADER_BYTES: usize = 96;
 const DELTA_CRC_OFFSET: usize = 92;
 pub(crate) const END_BYTES: usize = 16;
 const END_CRC_OFFSET: usize = 12;
+
+const _: () = assert!(DELTA_CRC_OFFSET + 4 == DELTA_HEADER_BYTES);
+const _: () = assert!(END_CRC_OFFSET + 4 == END_BYTES);
+/// The pages of layers and those of sections, and what lies before them: no length of a delta overflows.
+const _: () = assert!(2 * PAGE_LIMIT < (u64::MAX - (1 << 20)) / PAGE_BYTES as u64);
+const _: () = assert!(MAX_SECTIONS <= 32, "one bit for each section");
+/// In a record, the page's number takes the place of CRC and occupancy, and of nothing else.
+const _: () = assert!(PAGE_CRC_OFFSET == 0 && OCCUPANCY_OFFSET == 4 && GENERATION_OFFSET == 8);
 
 /// The header of a delta.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -306,6 +317,7 @@ pub(crate) fn to_page((binding, cell): (Binding, Cell), record: &mut [u8]) {
 pub(crate) fn superblock_bytes(superblock: &Superblock, header: &Header) -> Vec<u8> {
     let mut bytes = superblock.encode(header);
     let length = u32_at(&bytes, SUPERBLOCK_LENGTH_OFFSET) as usize;
+    debug_assert!(bytes[length..].iter().all(|byte| *byte == 0));
     bytes.truncate(length);
     bytes
 }

@@ -7,8 +7,7 @@ use super::layout::{FIRST_PAGE, MAX_COUNTER, PAGE_LIMIT};
 use crate::codec::{Decoder, Encoder};
 
 /// Bytes that the directory takes in the superblock.
-#[cfg(test)]
-const DIRECTORY_REF_BYTES: usize = 64;
+pub(crate) const DIRECTORY_REF_BYTES: usize = 64;
 /// Pages of fingerprints that a segment has when it is cut from a larger one: two pages of fences, and 4 MiB.
 pub(crate) const TARGET_PAGES: usize = 1020;
 /// Segments in a page of the directory.
@@ -58,6 +57,7 @@ impl DirectoryRef {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        self.expect_writable();
         out.u64(self.places[0])
             .u64(self.places[1])
             .u64(self.segments)

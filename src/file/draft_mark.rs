@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::file::layout::COPY_MARK_OFFSET;
+use crate::file::layout::{COPY_MARK_OFFSET, SECTOR_BYTES};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -11,9 +11,12 @@ use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 pub(crate) const DRAFT_MARK_OFFSET: u64 = COPY_MARK_OFFSET + 512;
 const MAGIC: [u8; 8] = *b"EVERDRFT";
 const BYTES: usize = MAGIC.len() + 16;
-const STORE_ID_OFFSET: usize = 112;
+pub(crate) const STORE_ID_OFFSET: usize = 112;
 
 const _: () = assert!(512 + BYTES <= PAGE_BYTES);
+/// A sector of its own: neither the mark of a copy nor a torn write changes it.
+const _: () = assert!(DRAFT_MARK_OFFSET.is_multiple_of(SECTOR_BYTES as u64));
+const _: () = assert!(BYTES <= SECTOR_BYTES);
 
 /// Returns the mark of a store of this id.
 pub(crate) fn mark_of(store_id: &[u8; 16]) -> [u8; BYTES] {

@@ -1,7 +1,8 @@
 //! The header: the properties that are fixed when a store is created (FORMAT.md, "Header").
 
 use super::FormatError;
-use super::layout::{HEADER_BYTES, PAGES_OFFSET};
+use super::draft_mark::STORE_ID_OFFSET;
+use super::layout::{HEADER_BYTES, PAGES_OFFSET, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
 use crate::page::space::{MOST_FINGERPRINTS, Space};
@@ -26,6 +27,12 @@ pub(crate) const VERSION_OFFSET: usize = 8;
 pub(crate) const HEADER_LENGTH_OFFSET: usize = 12;
 pub(crate) const HEADER_CRC_OFFSET: usize = 252;
 const _: () = assert!(HEADER_CRC_OFFSET + 4 == HEADER_BYTES);
+/// A header that is written again, to set the bit for locks, is never torn.
+const _: () = assert!(HEADER_BYTES <= SECTOR_BYTES);
+const _: () = assert!(
+    KNOWN_FEATURES.count_ones() == 3,
+    "each feature has a bit of its own"
+);
 
 /// A header whose CRC and fields have all been checked.
 #[derive(Clone, PartialEq)]
@@ -74,7 +81,11 @@ impl std::fmt::Debug for Header {
 
 impl Header {
     /// Returns the header's 256 bytes, including the CRC.
+    ///
+    /// # Panics
+    /// If a reader would refuse it: the header is written once, and all that is written later hangs on it.
     pub(crate) fn encode(&self) -> [u8; HEADER_BYTES] {
+        assert_eq!(self.check(self.incompatible()), Ok(()));
         let mut bytes = Vec::with_capacity(HEADER_BYTES);
         Encoder::new(&mut bytes)
             .bytes(&STORE_MAGIC)
@@ -104,6 +115,9 @@ impl Header {
             .pad_to(HEADER_BYTES);
         let mut header = [0; HEADER_BYTES];
         header.copy_from_slice(&bytes);
+        // Places that others know without decoding the header.
+        assert_eq!(header[STORE_ID_OFFSET..][..16], self.store_id);
+        assert_eq!(u32_at(&header, VERSION_OFFSET), STORE_VERSION);
         let crc = crc32fast::hash(&header[..HEADER_CRC_OFFSET]);
         put_u32(&mut header, HEADER_CRC_OFFSET, crc);
         header

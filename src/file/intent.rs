@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::Header;
-use super::layout::MAX_COUNTER;
+use super::layout::{MAX_COUNTER, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 
 pub(crate) const INTENT_MAGIC: [u8; 8] = *b"EVERINTT";
@@ -63,3 +63,5 @@ impl Intent {
 }
 
 const _: () = assert!(INTENT_BYTES == 8 + 4 + 4 + 16 + 32);
+/// An intent is there or it never became durable: that it can't be torn is what [`Intent::decode`] relies on.
+const _: () = assert!(INTENT_BYTES <= SECTOR_BYTES);

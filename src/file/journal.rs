@@ -11,7 +11,7 @@ use std::ops::Range;
 use super::layout::{FIRST_PAGE, LAYER_ALIGNMENT, page_offset};
 use super::{Header, Layer};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
-use crate::page::{Content, PAGE_BYTES};
+use crate::page::{Content, GENERATION_OFFSET, PAGE_BYTES};
 use crate::sizing::Plan;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -33,12 +33,16 @@ const USUAL_IMAGES: u64 = 1024;
 /// Images read at a time.
 const IMAGES_AT_ONCE: usize = 64;
 
+const _: () = assert!(OFFSET + JOURNAL_HEADER_BYTES as u64 <= NUMBERS_OFFSET);
 const _: () = assert!(USUAL_IMAGES <= MOST_IMAGES && USUAL_IMAGES.is_multiple_of(LAYER_ALIGNMENT));
 
 /// Returns the only layer of a new counting store, located behind its journal.
 pub(crate) fn layer_behind(plan: &Plan) -> Layer {
     let images = plan.pages.next_multiple_of(LAYER_ALIGNMENT);
-    Layer::behind(FIRST_IMAGE + images.min(USUAL_IMAGES), plan)
+    let layer = Layer::behind(FIRST_IMAGE + images.min(USUAL_IMAGES), plan);
+    // Each chunk of pages needs room for its images; without any, no checkpoint can write a page.
+    assert!(Journal::of(&layer).is_some());
+    layer
 }
 
 /// The location of a journal, between the superblocks and the layer.
@@ -105,6 +109,20 @@ impl Journal {
         numbers: &[u64],
         images: &[u8],
     ) -> io::Result<()> {
+        // A journal that says more or less than its images is ignored, and then a torn page can't be repaired.
+        assert_eq!(images.len(), numbers.len() * PAGE_BYTES);
+        assert!(
+            numbers.len() as u64 <= self.room,
+            "{} of {}",
+            numbers.len(),
+            self.room
+        );
+        assert!(numbers.is_sorted_by(|one, next| one < next));
+        let own = self.layer.numbers();
+        assert!(numbers.iter().all(|number| own.contains(number)));
+        let made = |image: &[u8]| u64_at(image, GENERATION_OFFSET);
+        let mut images_made = images.chunks_exact(PAGE_BYTES).map(made);
+        assert!(images_made.all(|made| made == generation + 1));
         let mut listed = Vec::with_capacity(numbers.len() * 8);
         for number in numbers {
             Encoder::new(&mut listed).u64(*number);

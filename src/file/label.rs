@@ -25,6 +25,7 @@ pub(crate) fn set_label(header: &mut Header, superblock: &mut Superblock, label:
     if label.is_empty() {
         return;
     }
+    assert!(label.len() <= MAX_LABEL, "{}", label.len());
     header.compatible |= FEATURE_LABEL;
     let entry = CommitEntry {
         sequence: 0,

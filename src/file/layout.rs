@@ -2,6 +2,8 @@
 
 use crate::page::PAGE_BYTES;
 
+/// Bytes that a disk writes whole or not at all (FORMAT.md, "What is assumed of the disk").
+pub(crate) const SECTOR_BYTES: usize = 512;
 /// Offset of the header.
 pub(crate) const HEADER_OFFSET: u64 = 0;
 /// Bytes in the header; the rest of its page is zero.
@@ -40,6 +42,17 @@ const _: () = assert!(COPY_MARK_OFFSET + PAGE_BYTES as u64 == SUPERBLOCK_OFFSETS
 const _: () = assert!(SUPERBLOCK_OFFSETS[0] + SUPERBLOCK_BYTES as u64 == SUPERBLOCK_OFFSETS[1]);
 const _: () = assert!(SUPERBLOCK_OFFSETS[1] + SUPERBLOCK_BYTES as u64 == PAGES_OFFSET);
 const _: () = assert!(PAGES_OFFSET.is_multiple_of(65_536));
+const _: () = assert!(LAYER_ALIGNMENT * PAGE_BYTES as u64 == 65_536);
+const _: () = assert!(
+    SUPERBLOCK_BYTES.is_multiple_of(PAGE_BYTES),
+    "whole pages are written"
+);
+const _: () = assert!(PAGE_LIMIT == crate::sizing::MAX_PAGES);
+const _: () = assert!(PAGE_LIMIT <= i64::MAX as u64 / PAGE_BYTES as u64);
+/// Readers load these words through a map.
+const _: () = assert!(REUSED_OFFSET.is_multiple_of(8));
+const _: () =
+    assert!(SEQUENCE_OFFSETS[0].is_multiple_of(8) && SEQUENCE_OFFSETS[1].is_multiple_of(8));
 const _: () = assert!(FIRST_PAGE.is_multiple_of(LAYER_ALIGNMENT));
 
 /// Returns the offset of page `number`, which is below [`PAGE_LIMIT`].

@@ -18,6 +18,7 @@ pub(crate) mod section;
 pub(crate) mod superblock;
 #[cfg(test)]
 mod tests;
+mod writable;
 
 pub use delta_error::DeltaError;
 pub(crate) use directory_ref::DirectoryRef;

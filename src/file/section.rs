@@ -90,12 +90,14 @@ pub(crate) fn pages_for(count: u64) -> u64 {
 pub(crate) fn place_for(pages: u64, taken: &mut [Range<u64>]) -> u64 {
     taken.sort_by_key(|range| range.start);
     let mut at = FIRST_PAGE;
-    for range in taken {
+    for range in &*taken {
         if range.start >= at && range.start - at >= pages {
             break;
         }
         at = at.max(range.end.next_multiple_of(LAYER_ALIGNMENT));
     }
+    let is_apart = |range: &Range<u64>| range.end <= at || at.saturating_add(pages) <= range.start;
+    assert!(taken.iter().all(is_apart), "{pages} at {at}");
     at
 }
 
@@ -114,6 +116,7 @@ impl Section {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        self.expect_writable();
         out.u32(self.kind.id())
             .u32(self.rarity)
             .u64(self.first_page)
@@ -325,6 +328,7 @@ impl Hashes {
     }
 
     fn hash(&self, index: u64) -> u64 {
+        debug_assert!(index < self.count, "zeros lie behind");
         self.map.word(index as usize + 1)
     }
 

@@ -34,6 +34,7 @@ pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - MAX_SECTIONS * SECTION_BYTES;
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
+const _: () = assert!(SUPERBLOCK_CRC_OFFSET + 4 == SUPERBLOCK_LENGTH_OFFSET);
 
 /// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -127,6 +128,7 @@ impl Superblock {
 
     /// Returns all bytes, padded to whole pages.
     pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
+        self.expect_writable(header);
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let mut out = Encoder::new(&mut bytes);
         out.bytes(&SUPERBLOCK_MAGIC)
@@ -155,6 +157,7 @@ impl Superblock {
             out.u64(self.moment);
         }
         let length = bytes.len();
+        self.expect_length(length);
         put_u32(&mut bytes, SUPERBLOCK_LENGTH_OFFSET, length as u32);
         let crc = crc32fast::hash(&bytes[SUPERBLOCK_LENGTH_OFFSET..]);
         put_u32(&mut bytes, SUPERBLOCK_CRC_OFFSET, crc);
@@ -278,7 +281,7 @@ impl Superblock {
     }
 
     /// Checks what the header says of the superblock.
-    fn check_header(&self, header: &Header) -> Result<(), SuperblockFault> {
+    pub(super) fn check_header(&self, header: &Header) -> Result<(), SuperblockFault> {
         if header.has_label() && label_of(header, &self.commits).is_none() {
             return Err(SuperblockFault::Field {
                 field: "label",

@@ -41,6 +41,7 @@ impl Binding {
 
     /// Returns the CRC-32 that page `number` of a file must carry.
     pub(crate) fn checksum(self, number: u64, page: &[u8]) -> u32 {
+        debug_assert_eq!(page.len(), PAGE_BYTES);
         let mut hasher = crc32fast::Hasher::new_with_initial(self.0);
         hasher.update(&number.to_le_bytes());
         hasher.update(&page[OCCUPANCY_OFFSET..PAGE_BYTES]);
@@ -82,6 +83,8 @@ impl Binding {
 
     /// Writes the header, CRC last.
     pub(crate) fn seal(self, number: u64, generation: u64, occupancy: u32, page: &mut [u8]) {
+        // Of more bytes, the CRC would cover the first page alone.
+        assert_eq!(page.len(), PAGE_BYTES);
         put_u32(page, OCCUPANCY_OFFSET, occupancy);
         put_u64(page, GENERATION_OFFSET, generation);
         let crc = self.checksum(number, page);

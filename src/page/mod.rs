@@ -35,6 +35,10 @@ pub(crate) const PAYLOAD_BITS: u64 = ((PAGE_BYTES - PAYLOAD_OFFSET) * 8) as u64;
 const _: () = assert!(PAGE_CRC_OFFSET + 4 == OCCUPANCY_OFFSET);
 const _: () = assert!(OCCUPANCY_OFFSET + 4 == GENERATION_OFFSET);
 const _: () = assert!(GENERATION_OFFSET + 8 == PAYLOAD_OFFSET);
+const _: () = assert!(
+    PAYLOAD_OFFSET.is_multiple_of(8),
+    "payloads are read by words"
+);
 const _: () = assert!(PAYLOAD_BITS == crate::sizing::PAGE_BITS);
 const _: () = assert!(PAGE_BYTES as u64 == crate::sizing::PAGE_BYTES);
 

@@ -4,6 +4,7 @@
 /// that sorting by hash sorts by page (FORMAT.md, "From hash to page").
 #[inline]
 pub(crate) fn page_of(hash: u64, pages: u64) -> u64 {
+    debug_assert!(pages > 0);
     ((u128::from(hash) * u128::from(pages)) >> 64) as u64
 }
 
@@ -16,12 +17,16 @@ pub(crate) fn folded(page: u64, factor: u64) -> u64 {
 
 /// Returns the smallest hash that belongs to `page` among `pages`, or `None` if no hash is that high.
 pub(crate) fn first_hash_of(page: u64, pages: u64) -> Option<u64> {
+    // No page is behind the end, where a range may end.
+    assert!(page <= pages, "page {page} of {pages}");
     let least = (u128::from(page) << 64).div_ceil(u128::from(pages));
     u64::try_from(least).ok()
 }
 
 /// Returns the greatest hash that belongs to a page below `page_end`, which is at least 1.
 pub(crate) fn last_hash_below(page_end: u64, pages: u64) -> u64 {
+    // Below page 0 there is no hash. In a release the subtraction would wrap, and the range hold all of them.
+    assert!(page_end > 0);
     match first_hash_of(page_end, pages) {
         Some(hash) => hash - 1,
         None => u64::MAX,

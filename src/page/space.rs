@@ -41,7 +41,11 @@ impl Space {
     pub(crate) fn rounded(self, hash: u64) -> u64 {
         // The low half of the product falls by the count with each hash below, and the high half stays until it is below
         // the count.
-        hash - self.quotient(hash.wrapping_mul(self.count))
+        let least = hash - self.quotient(hash.wrapping_mul(self.count));
+        // Otherwise one key would win twice, or two keys once.
+        debug_assert_eq!(self.fingerprint(least), self.fingerprint(hash));
+        debug_assert!(least == 0 || self.fingerprint(least - 1) < self.fingerprint(hash));
+        least
     }
 
     /// Divides by the count.
@@ -54,7 +58,7 @@ impl Space {
 
     /// Returns the hashes of a range of fingerprints, which is not empty and ends within the space.
     pub(crate) fn hashes(self, fingerprints: Range<u64>) -> RangeInclusive<u64> {
-        debug_assert!(!fingerprints.is_empty() && fingerprints.end <= self.count);
+        assert!(!fingerprints.is_empty() && fingerprints.end <= self.count);
         // There are more hashes than fingerprints, so each fingerprint in the space has a first one.
         let first = first_hash_of(fingerprints.start, self.count).unwrap_or(u64::MAX);
         first..=last_hash_below(fingerprints.end, self.count)

@@ -47,6 +47,8 @@ impl<'a> WriteWindow<'a> {
 
     /// Publishes the range that is about to be written; an empty range once writing has ended.
     pub(crate) fn publish(self, pages: Range<u64>) {
+        // A range that ends before it begins holds no page: readers would take a page that is being written for damage.
+        assert!(pages.start <= pages.end, "{pages:?}");
         self.change(|| {
             self.start.store(pages.start, Ordering::Release);
             self.end.store(pages.end, Ordering::Release);
