@@ -15,6 +15,12 @@ use crate::sizing::{Cell, LINE_BITS as LINE};
 /// Bits in the page's header, with which the first line begins.
 pub(super) const HEADER: u64 = PAYLOAD_OFFSET as u64 * 8;
 
+/// Lines begin where the page does, so a bit's line follows from its number alone.
+const _: () = assert!(LINE.is_power_of_two() && HEADER < LINE);
+const _: () = assert!((HEADER + PAYLOAD_BITS).is_multiple_of(LINE));
+/// A draw of 32 bits times these is 64 bits at most.
+const _: () = assert!(PAYLOAD_BITS < 1 << 32);
+
 /// Returns whether each of a key's bits passes a test. Bits are counted from the first of the page's header.
 ///
 /// It tests one run at a time: in a half-full page one bit decides in half of all cases, which no processor can

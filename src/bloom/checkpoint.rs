@@ -86,6 +86,8 @@ impl<'a> BloomPass<'a> {
     ) -> Self {
         let layer = task.layer;
         let options = access.options;
+        // Without a key there is nothing to write, and chunks would have no bound.
+        assert!(task.count > 0 && layer.pages > 0);
         let keys_a_page = task.count as f64 / layer.pages as f64;
         // The share of pages that get a key when keys are spread at random: Poisson.
         let touched = -(-keys_a_page).exp_m1();
@@ -173,6 +175,9 @@ impl<'a> BloomPass<'a> {
         let last = last_hash_below(end, layer.pages);
         stream.load_by(first..=last, |hash| layer.page_of(hash), keys)?;
         let pages = start..end;
+        debug_assert!(keys.is_sorted_by_key(|key| layer.page_of(*key)));
+        let mut ends = keys.first().into_iter().chain(keys.last());
+        assert!(ends.all(|key| pages.contains(&layer.page_of(*key))));
         let image = match (self.coverage, self.before) {
             (Coverage::All, _) => Some(self.read_checked(&pages)?),
             (Coverage::WithKeys, PagesBefore::Blank) => None,
@@ -196,6 +201,8 @@ impl<'a> BloomPass<'a> {
         if end >= layer.pages {
             return layer.pages;
         }
+        // The pass goes on as long as chunks end before the layer does.
+        assert!(end > start);
         match ((first + end) / LARGE_PAGES * LARGE_PAGES).checked_sub(first) {
             Some(border) if border > start => border,
             _ => end,
@@ -305,6 +312,10 @@ impl<'a> BloomPass<'a> {
 
     /// Applies keys, sorted by page, to a run of pages as it was read, and writes it.
     fn write_run(&mut self, pages: Range<u64>, mut bytes: Vec<u8>, keys: &[u64]) -> Result<()> {
+        assert_eq!(
+            bytes.len() as u64,
+            (pages.end - pages.start) * PAGE_BYTES as u64
+        );
         let numbers = self.out.numbers(pages.clone());
         let offset = page_offset(numbers.start);
         self.out.publish(numbers);
@@ -331,6 +342,8 @@ impl<'a> BloomPass<'a> {
             self.apply(page, bytes, own)?;
             rest = others;
         }
+        // The log is removed after the pass: a key that is left would be in no page.
+        assert!(rest.is_empty(), "{} keys of other pages", rest.len());
         Ok(())
     }
 

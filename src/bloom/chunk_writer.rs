@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::error::{Error, Result};
-use crate::file::layout::INTENT_OFFSETS;
+use crate::file::layout::page_offset;
 use crate::file::{FormatError, Intent, Layer};
 use crate::page::{Binding, Content, PageFault};
 use crate::page_io::PageAccess;
@@ -82,13 +82,14 @@ impl<'a> ChunkWriter<'a> {
 
     /// Names pages, by their numbers in the file, in the next intent. Does not sync the intent.
     pub(crate) fn write_intent(&mut self, pages: Range<u64>) -> Result<()> {
+        // One that names no page would replace the one before the last, whose pages may be torn.
+        assert!(pages.start < pages.end, "{pages:?}");
         let intent = Intent {
             generation: self.task.generation,
             sequence: self.next_intent,
             pages,
         };
-        let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
-        self.write(&intent.encode(&self.access.file.header), offset)?;
+        self.access.file.write_intent(&intent)?;
         self.next_intent += 1;
         Ok(())
     }
@@ -108,7 +109,20 @@ impl<'a> ChunkWriter<'a> {
         self.access.shared.window().publish(pages);
     }
 
+    /// Writes pages that the last intent names.
     pub(crate) fn write(&self, bytes: &[u8], offset: u64) -> Result<()> {
+        let pages = offset..offset + bytes.len() as u64;
+        // Torn by a crash, any other page would be taken for damage.
+        let named = page_offset(self.named.start)..page_offset(self.named.end);
+        assert!(
+            named.start <= pages.start && pages.end <= named.end,
+            "{pages:?} of {named:?}"
+        );
+        let own = page_offset(self.layer.first_page)..self.layer.end_offset();
+        assert!(
+            own.start <= pages.start && pages.end <= own.end,
+            "{pages:?} of {own:?}"
+        );
         self.access.file.write_pages(bytes, offset)
     }
 

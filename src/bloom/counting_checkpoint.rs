@@ -254,6 +254,7 @@ impl<'a> CountingPass<'a> {
     /// Counts sorted hashes in their pages.
     fn count_all(&mut self, pages: &mut Pages<'_>, nets: &[(u64, i64)]) -> Result<()> {
         let layer = self.out.layer;
+        debug_assert!(nets.is_sorted_by_key(|(hash, _)| *hash));
         let mut rest = nets;
         while let Some((hash, _)) = rest.first() {
             let page = layer.page_of(*hash);
@@ -294,6 +295,8 @@ impl<'a> CountingPass<'a> {
             self.images.truncate(at);
             return Err(error);
         }
+        // A page that comes twice would be counted from its old bytes the second time.
+        assert!(self.numbers.last().is_none_or(|last| *last < number));
         let image = &mut self.images[at..];
         let occupied = counting_page::apply(image, self.out.layer.probes, nets);
         self.out.binding().seal(number, generation, occupied, image);

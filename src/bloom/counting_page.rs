@@ -92,6 +92,8 @@ pub(crate) fn apply(page: &mut [u8], probes: u32, nets: &[(u64, i64)]) -> u32 {
 
 /// Returns a key's counters without duplicates: draws may repeat.
 fn distinct(hash: u64, probes: u32, drawn: &mut [u16; MOST_PROBES]) -> &[u16] {
+    // A counter that is left out would be counted down without having been counted up.
+    debug_assert!((1..=MOST_PROBES).contains(&(probes as usize)));
     let mut count = 0;
     uniform_probes::each(COUNTERS, hash, probes, |counter| {
         let counter = counter as u16;

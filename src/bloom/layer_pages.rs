@@ -52,6 +52,7 @@ impl LayerPages {
         binding: Binding,
         map: Map,
     ) -> std::io::Result<Self> {
+        assert_eq!(map.len() as u64, layer.pages * PAGE_WORDS as u64);
         // The system allocates memory only for the parts in use.
         let checked = Region::private((map.len() / PAGE_WORDS).div_ceil(64) as u64)?;
         Ok(Self {
@@ -101,6 +102,7 @@ impl LayerPages {
 
     /// Requests some pages from the system without waiting for them.
     pub(crate) fn will_need(&self, pages: Range<u64>) {
+        debug_assert!(pages.start <= pages.end && pages.end <= self.pages);
         let count = pages.end - pages.start;
         self.map.will_need(
             pages.start as usize * PAGE_WORDS,
@@ -110,6 +112,7 @@ impl LayerPages {
 
     /// Advises the system that some pages will not be needed soon.
     pub(crate) fn drop_cached(&self, pages: Range<u64>, file: &dyn StorageFile) {
+        debug_assert!(pages.start <= pages.end && pages.end <= self.pages);
         let count = pages.end - pages.start;
         self.map.drop_cached(
             pages.start as usize * PAGE_WORDS,

@@ -83,6 +83,8 @@ pub(crate) fn rate(page: &[u8], probes: u32) -> f64 {
 /// Sets the bits of each key and returns how many bits of the page are set afterwards. It counts them: the page's own
 /// count is whatever its writer left, and no CRC makes that true.
 pub(crate) fn apply(page: &mut [u8], probes: u32, hashes: &[u64]) -> u32 {
+    // A shorter one would get none of the keys.
+    assert_eq!(page.len(), PAGE_BYTES);
     dispatch::run(Apply {
         page,
         probes,

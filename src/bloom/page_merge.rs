@@ -7,6 +7,7 @@ use crate::page::{PAGE_BYTES, PAYLOAD_OFFSET};
 
 /// Adds the bits of `from` to `into`. Leaves the headers alone.
 pub(crate) fn unite(into: &mut [u8], from: &[u8]) {
+    debug_assert_eq!(into.len(), from.len());
     let into = into[PAYLOAD_OFFSET..PAGE_BYTES].as_chunks_mut::<8>().0;
     let from = from[PAYLOAD_OFFSET..PAGE_BYTES].as_chunks::<8>().0;
     for (into, from) in into.iter_mut().zip(from) {

@@ -18,6 +18,11 @@ const SCHEME: Scheme = Scheme {
 /// Each run has at least two bits, so at most one bit is single.
 const ROWS: usize = MAX_PROBES as usize / 2 + 1;
 
+const _: () = assert!(
+    HEADER + PAYLOAD_BITS <= 1 << 16,
+    "a bit's number takes 16 bits"
+);
+
 /// The number of bits per key and per run.
 #[derive(Debug, Clone, Copy)]
 struct Runs {
@@ -64,6 +69,7 @@ impl Runs {
 /// Draws the first run of each key with `probes` probes: a word with 16 bits for each of the run's bits.
 #[inline]
 pub(crate) fn first_runs(probes: u32, hashes: &[u64], words: &mut [u64]) {
+    debug_assert_eq!(hashes.len(), words.len());
     let length = Cell::Bit.run_length(probes);
     let runs = Runs {
         probes: probes.min(length),
@@ -105,6 +111,8 @@ pub(crate) struct Drawn {
 impl Drawn {
     /// Returns a batch without draws.
     pub(crate) fn new(probes: u32) -> Self {
+        // With none, every key would be found in every page.
+        debug_assert!((1..=MAX_PROBES).contains(&probes), "{probes}");
         Self {
             runs: Runs {
                 probes,

@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::file::layout::page_offset;
+use crate::file::layout::{FIRST_PAGE, page_offset};
 use crate::file::{FormatError, Layer, Superblock};
 use crate::page::{self, Binding, Content, PAGE_BYTES};
 use crate::sizing::Cell;
@@ -155,6 +155,8 @@ pub(crate) fn clear(
 ) -> Result<()> {
     let zeros = [0; PAGE_BYTES];
     for run in pages {
+        // Zeros over a header or a superblock would be the end of the store.
+        assert!(run.start >= FIRST_PAGE, "{run:?}");
         let mut pages = Pages::new(file, path);
         let mut number = run.start;
         while number < run.end {

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Error, Result};
-use crate::file::layout::page_offset;
+use crate::file::layout::{FIRST_PAGE, LAYER_ALIGNMENT, page_offset};
 use crate::file::{Section, SectionKind};
 use crate::page::PAGE_BYTES;
 use crate::sys::storage::{StorageFile, write_all_at};
@@ -24,6 +24,8 @@ pub(crate) struct SectionWriter<'a> {
     /// The bytes still to be written, and the page that they begin at.
     pending: Vec<u8>,
     at: u64,
+    /// The hash that was added last.
+    last: Option<u64>,
 }
 
 impl<'a> SectionWriter<'a> {
@@ -34,6 +36,9 @@ impl<'a> SectionWriter<'a> {
         first_page: u64,
         generation: u64,
     ) -> Result<Self> {
+        assert!(generation > 0, "a section's stamp is not 0");
+        assert!(first_page >= FIRST_PAGE, "{first_page}");
+        assert!(first_page.is_multiple_of(LAYER_ALIGNMENT), "{first_page}");
         let mut writer = Self {
             file,
             path,
@@ -48,6 +53,7 @@ impl<'a> SectionWriter<'a> {
             front: generation.to_le_bytes().to_vec(),
             pending: vec![0; PAGE_BYTES],
             at: first_page,
+            last: None,
         };
         writer.hasher.update(&writer.front);
         writer.flush()?;
@@ -57,6 +63,9 @@ impl<'a> SectionWriter<'a> {
     /// Adds hashes. They must be sorted, and above all hashes added before.
     pub(crate) fn put(&mut self, hashes: &[u64]) -> Result<()> {
         for hash in hashes {
+            // A reader takes all of a section for damaged whose hashes don't rise.
+            assert!(self.last < Some(*hash), "{hash:x} behind {:x?}", self.last);
+            self.last = Some(*hash);
             let bytes = hash.to_le_bytes();
             self.hasher.update(&bytes);
             match self.front.len() < PAGE_BYTES {
@@ -88,6 +97,12 @@ impl<'a> SectionWriter<'a> {
     /// Finishes the section after the last hash. The caller still has to sync the file.
     pub(crate) fn finish(mut self) -> Result<Section> {
         self.flush()?;
+        assert!(
+            self.section.count > 0,
+            "a section without hashes has no pages"
+        );
+        // As many pages as its place was chosen for.
+        assert_eq!(self.at, self.section.numbers().end);
         self.front.resize(PAGE_BYTES, 0);
         self.write(&self.front, self.section.first_page)?;
         Ok(Section {

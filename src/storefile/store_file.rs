@@ -5,8 +5,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::error::{Error, Result};
-use crate::file::layout::SUPERBLOCK_OFFSETS;
-use crate::file::{FormatError, Header, Superblock};
+use crate::file::layout::{
+    INTENT_OFFSETS, PAGE_LIMIT, PAGES_OFFSET, SUPERBLOCK_OFFSETS, page_offset,
+};
+use crate::file::{FormatError, Header, Intent, Superblock};
+use crate::page::PAGE_BYTES;
 use crate::shm::coordination::Coordination;
 use crate::shm::fsync_failures::SeenFailures;
 use crate::shm::place::Place;
@@ -85,6 +88,13 @@ impl StoreFile {
         if bytes.is_empty() {
             return Ok(());
         }
+        let (page, length) = (PAGE_BYTES as u64, bytes.len() as u64);
+        let are_pages = offset >= PAGES_OFFSET
+            && offset.is_multiple_of(page)
+            && length.is_multiple_of(page)
+            && offset + length <= page_offset(PAGE_LIMIT);
+        // All before the pages has a writer of its own.
+        assert!(are_pages, "{length} bytes at {offset}");
         write_all_at(&*self.raw, bytes, offset)
             .map_err(|error| Error::io("write pages of", &self.place, error))?;
         let range = offset..offset + bytes.len() as u64;
@@ -93,9 +103,17 @@ impl StoreFile {
         started.map_err(|error| self.not_synced("start to write pages of", error))
     }
 
+    /// Writes an intent to its place, not durably.
+    pub(crate) fn write_intent(&self, intent: &Intent) -> Result<()> {
+        let offset = INTENT_OFFSETS[(intent.sequence % 2) as usize];
+        write_all_at(&*self.raw, &intent.encode(&self.header), offset)
+            .map_err(|error| Error::io("write pages of", &self.place, error))
+    }
+
     /// Makes the pages of segments durable, and then the superblock that names them, in both places. Then the room is free of
     /// what it no longer names. Returns the newer one, whose sequence is higher by 1.
     pub(crate) fn name_segments(&self, superblock: Superblock) -> Result<Superblock> {
+        assert!(superblock.directory.is_some());
         self.sync("sync the pages of")?;
         self.write_superblock(&superblock)?;
         let again = Superblock {

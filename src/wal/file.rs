@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use super::LogError;
-use super::note::Note;
+use super::note::{NOTE_BYTES, NOTE_OFFSET, Note};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
 use crate::hash::finalise;
@@ -20,6 +20,11 @@ pub(crate) const LOG_CRC_OFFSET: usize = 12;
 pub(crate) const LOG_HEADER_BYTES: usize = 64;
 /// Offset of the first record.
 pub(crate) const RECORDS_OFFSET: u64 = 4096;
+
+const _: () = assert!(LOG_HEADER_BYTES == 8 + 4 + 4 + 16 + 16 + 8 + 8);
+/// The header is whole or not there; the note lies in the next sector, and what a torn note leaves is no header.
+const _: () = assert!(LOG_HEADER_BYTES as u64 <= NOTE_OFFSET);
+const _: () = assert!(NOTE_OFFSET + NOTE_BYTES as u64 <= RECORDS_OFFSET);
 
 /// Returns the path of the log of generation `generation` of the store at `store`.
 pub(crate) fn log_path(store: &Path, generation: u64) -> PathBuf {
@@ -55,6 +60,8 @@ impl LogFile {
         (generation, moment): (u64, u64),
         length: u64,
     ) -> Result<Self> {
+        // No superblock is of generation 0, so nobody would look for the log.
+        assert!(generation > 0);
         let path = log_path(store, generation);
         let file = storage
             .create_new(&path)
@@ -124,6 +131,8 @@ impl LogFile {
     /// With `ahead`, another handle may have noted more, and the note is read first. Otherwise what this handle has last
     /// read or written is the latest: a read would cost as much as the write.
     pub(crate) fn note_durable(&self, durable: u64, ahead: bool) {
+        // A reader takes a lower one for no note at all, and damage for a torn end.
+        assert!(durable >= RECORDS_OFFSET, "{durable}");
         let mut noted = lock(&self.noted);
         if noted.is_some_and(|note| note.durable >= durable) {
             return;

@@ -8,11 +8,13 @@ use super::LogFile;
 use super::file::RECORDS_OFFSET;
 use crate::codec::{Encoder, put_u32, u32_at, u64_at};
 use crate::error::{Error, Result};
+use crate::file::layout::SECTOR_BYTES;
 use crate::sys::storage::{read_exact_at, write_all_at};
 
 /// In a sector of its own: whatever becomes of it, the header stays as it is.
-const NOTE_OFFSET: u64 = 512;
-const NOTE_BYTES: usize = 24;
+pub(super) const NOTE_OFFSET: u64 = SECTOR_BYTES as u64;
+pub(super) const NOTE_BYTES: usize = 24;
+const _: () = assert!(NOTE_BYTES <= SECTOR_BYTES, "whole or not there");
 
 /// What a log's note says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

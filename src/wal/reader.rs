@@ -10,6 +10,8 @@ use crate::error::{Error, Result};
 use crate::sys::storage::read_exact_at;
 
 const WINDOW: usize = 4 * (MAX_PAYLOAD + RECORD_HEADER_BYTES);
+/// A record is verified as a whole.
+const _: () = assert!(WINDOW >= MAX_PAYLOAD + RECORD_HEADER_BYTES);
 
 /// Reads a log from its beginning. The window bounds memory use, whatever the log's length.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use crate::file::Layer;
 use crate::file::layer::LAYER_BYTES;
 use crate::file::layout::{FIRST_PAGE, MAX_COUNTER};
 use crate::file::superblock::{MAX_TAG, MAX_WRITER_NAME};
+use crate::sizing::MAX_LAYERS;
 
 pub(crate) const RECORD_CRC_OFFSET: usize = 0;
 pub(crate) const PREVIOUS_OFFSET: usize = 4;
@@ -21,6 +22,15 @@ pub(crate) const MAX_MARK: usize = (24 + MAX_WRITER_NAME + MAX_TAG).next_multipl
 pub(crate) const MAX_RECORD_HASHES: usize = MAX_PAYLOAD / 8;
 
 const CUT_FLAG_LAST: u32 = 1;
+
+const _: () = assert!(RECORD_CRC_OFFSET + 4 == PREVIOUS_OFFSET);
+const _: () = assert!(PREVIOUS_OFFSET + 4 == RECORD_LENGTH_OFFSET);
+const _: () = assert!(RECORD_LENGTH_OFFSET + 4 == KIND_OFFSET);
+const _: () = assert!(KIND_OFFSET + 4 == HANDLE_OFFSET);
+const _: () = assert!(HANDLE_OFFSET + 8 == RECORD_HEADER_BYTES);
+/// Records follow each other without gaps, and each begins at a multiple of 8.
+const _: () = assert!(RECORD_HEADER_BYTES.is_multiple_of(8) && MAX_PAYLOAD.is_multiple_of(8));
+const _: () = assert!(MAX_MARK <= MAX_PAYLOAD && 8 + LAYER_BYTES <= MAX_PAYLOAD);
 
 /// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -142,6 +152,8 @@ pub(crate) fn begin(out: &mut Vec<u8>, previous: u32, kind: RecordKind, handle: 
 pub(crate) fn seal(out: &mut Vec<u8>, salt: &[u8; 16], offset: u64) -> u32 {
     Encoder::new(out).align();
     let length = out.len() - RECORD_HEADER_BYTES;
+    // A reader would take a longer record for the torn end of the log, and lose all behind it.
+    assert!(length <= MAX_PAYLOAD, "{length} bytes");
     put_u32(out, RECORD_LENGTH_OFFSET, length as u32);
     let crc = checksum(salt, offset, out);
     put_u32(out, RECORD_CRC_OFFSET, crc);
@@ -160,6 +172,11 @@ pub(crate) struct Mark {
 
 impl Mark {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        // Nobody could read the commit back: its keys would be dropped.
+        let name = self.writer.len();
+        assert!((1..=MAX_WRITER_NAME).contains(&name), "{name} bytes");
+        assert!(self.tag.len() <= MAX_TAG, "{} bytes", self.tag.len());
+        assert!(self.sequence <= MAX_COUNTER, "{}", self.sequence);
         Encoder::new(out)
             .u64(self.sequence)
             .u64(self.durable)
@@ -207,6 +224,7 @@ pub(crate) struct Cut {
 
 impl Cut {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
+        assert!(self.layer_index < MAX_LAYERS, "{}", self.layer_index);
         let mut out = Encoder::new(out);
         out.u32(if self.last { CUT_FLAG_LAST } else { 0 })
             .u32(self.layer_index);

@@ -105,6 +105,8 @@ impl LogWriter<'_> {
         let crc = record::seal(self.scratch, &self.log.salt, self.at.end);
         let end = self.at.end + self.scratch.len() as u64;
         self.reserve(end)?;
+        // Beyond what is reserved, a full disk would tear a record that was promised room.
+        assert!(end <= self.at.allocated, "{end} of {}", self.at.allocated);
         append_all_at(&*self.log.file, self.scratch, self.at.end)
             .map_err(|error| Error::io("append to the log", &self.log.path, error))?;
         self.at.end = end;
