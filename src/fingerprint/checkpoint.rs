@@ -124,6 +124,8 @@ impl<'a> FingerprintPass<'a> {
         source: ChangeSource<'_>,
         merge: &Merge,
     ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
+        // Of no other generation are the changes: the segments would skip a log, or have one twice.
+        assert_eq!(merge.generation, self.superblock.generation + 1);
         let held = std::mem::take(&mut self.held);
         let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
         let most = self.access.options.chunk_keys();
@@ -185,6 +187,9 @@ impl<'a> FingerprintPass<'a> {
         superblock: Superblock,
         absence: Option<Arc<AbsenceFilter>>,
     ) -> Result<Superblock> {
+        // One that is not newer would not count, and a reader would go on to look where others write.
+        assert_eq!(superblock.sequence, self.next_sequence());
+        assert!(superblock.generation >= self.superblock.generation);
         let directory = superblock.directory;
         let version = directory.map_or(0, |directory| directory.version);
         // Another thread may map the directory as soon as it is named.
@@ -268,6 +273,8 @@ impl<'a> FingerprintPass<'a> {
             take(self.access, &mut room, pages)?,
         ];
         drop(room);
+        // Without segments there is no directory to write, and no place for one.
+        assert!(pages > 0);
         let (version, path) = (self.next_sequence(), &*file.place);
         write_directory(
             &*file.raw,

@@ -7,7 +7,7 @@ use std::ops::Range;
 
 use crate::error::{Error, Result};
 use crate::file::directory_ref::directory_pages;
-use crate::file::layout::page_offset;
+use crate::file::layout::{PAGES_OFFSET, page_offset};
 use crate::file::{Section, Superblock};
 use crate::fingerprint::directory_file::{
     expect_directory, named, raise_reused, read_directory, read_segment, write_directory,
@@ -62,6 +62,7 @@ impl<'a> Compaction<'a> {
         let meta = file.read_meta()?;
         let other = meta.other.as_ref().map_or(0, Superblock::end_offset);
         let end = meta.superblock.end_offset().max(other);
+        assert!(end >= PAGES_OFFSET, "{end}");
         let failed = |error| Error::io("cut off the free end of", &file.place, error);
         if file.raw.length().map_err(failed)? > end {
             file.raw.set_length(end).map_err(failed)?;
@@ -112,6 +113,8 @@ impl<'a> Compaction<'a> {
             places,
             numbers,
         )?;
+        // Moving changes where fingerprints lie, and not which there are.
+        assert_eq!(written.keys, directory.keys);
         self.access.file.name_segments(Superblock {
             sequence: version,
             directory: Some(written),
@@ -165,7 +168,10 @@ impl<'a> Compaction<'a> {
         let mut bytes = Vec::new();
         self.read(&segment, &mut bytes)?;
         let image = Image::of(self.binding, segment, end, &bytes);
-        let Some(image) = image.filter(|image| image.check_headers().is_ok()) else {
+        // The entries of the pieces say what the pages' headers do.
+        let is_whole =
+            |image: &Image<'_>| image.check_fences().is_ok() && image.check_counts().is_ok();
+        let Some(image) = image.filter(is_whole) else {
             return Ok(None);
         };
         let file = self.access.file;
@@ -184,6 +190,8 @@ impl<'a> Compaction<'a> {
             self.write(&bytes, first_page)?;
             pieces.push(piece);
         }
+        // A page that is in no piece would be lost.
+        assert_eq!(begin, segment.pages as usize);
         Ok(Some(pieces))
     }
 
@@ -229,6 +237,8 @@ impl<'a> Compaction<'a> {
             return Ok(None);
         }
         let moved = segment.moved(self.binding, first_page, bytes);
+        // Until both superblocks name the new place, the old one must stay as it is.
+        assert!(moved.extent().end <= segment.first_page, "{moved:?}");
         self.write(bytes, first_page)?;
         Ok(Some(moved))
     }

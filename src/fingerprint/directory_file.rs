@@ -131,6 +131,7 @@ pub(crate) fn write_directory(
     places: [u64; 2],
     (version, generation): (u64, u64),
 ) -> Result<DirectoryRef> {
+    expect_apart(segments, places);
     for place in places {
         let bytes = encode(binding, segments, place, generation);
         write_all_at(file, &bytes, page_offset(place))
@@ -150,6 +151,17 @@ pub(crate) fn write_directory(
     let copies = directory.copies().map(|copy| copy.end);
     directory.end_page = ends.chain(copies).fold(0, u64::max);
     Ok(directory)
+}
+
+/// Asserts that no two segments share a page, nor any with a copy of the directory: written over each other, both would be
+/// lost before a reader notices.
+fn expect_apart(segments: &[Segment], places: [u64; 2]) {
+    let pages = directory_pages(segments.len() as u64);
+    let copies = places.map(|place| place..place + pages);
+    let mut all: Vec<_> = segments.iter().map(Segment::extent).chain(copies).collect();
+    all.sort_unstable_by_key(|pages| pages.start);
+    let overlap = all.windows(2).find(|pair| pair[1].start < pair[0].end);
+    assert!(overlap.is_none(), "{overlap:?}");
 }
 
 /// Announces to readers that all room which the directory of this version does not name may be written from here on.

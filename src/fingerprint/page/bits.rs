@@ -37,6 +37,7 @@ pub(super) fn load_words(word: impl Fn(usize) -> u64, bit: usize) -> u64 {
 pub(super) fn select(word: u64, rank: u32) -> u32 {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = 0x8080_8080_8080_8080;
+    debug_assert!(rank < word.count_ones());
     let pairs = word - ((word >> 1) & 0x5555_5555_5555_5555);
     let nibbles = (pairs & 0x3333_3333_3333_3333) + ((pairs >> 2) & 0x3333_3333_3333_3333);
     let bytes = (nibbles + (nibbles >> 4)) & 0x0F0F_0F0F_0F0F_0F0F;
@@ -139,6 +140,7 @@ impl<'a> BitWriter<'a> {
     /// Goes on behind a word of `count` bits, at least [`LEAST_EQUAL`], that was written up to `bit`.
     #[inline(always)]
     fn go_on_from(&mut self, bit: usize, word: u64, count: usize) {
+        debug_assert!(bit >= self.bit() && count >= LEAST_EQUAL);
         (self.at, self.filled) = (bit / 8, bit % 8);
         self.word = word >> (count - self.filled);
     }

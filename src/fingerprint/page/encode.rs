@@ -71,6 +71,7 @@ pub(crate) fn encode(
     cpu: impl Cpu,
 ) {
     let (first, width) = (range.start, range.end - range.start);
+    assert!(fingerprints.first().is_none_or(|one| *one >= first));
     debug_assert!(fingerprints.is_sorted_by(|one, next| one < next));
     debug_assert!(fingerprints.iter().all(|one| range.contains(one)));
     let count = fingerprints.len();
@@ -93,6 +94,9 @@ pub(crate) fn encode(
         rest = put_group(rest, first, group, layout.low_bits, &mut writer, cpu);
     }
     let end = writer.bit();
+    // A fingerprint that is left would be in no page.
+    assert!(rest.is_empty(), "{} left of {count}", rest.len());
+    assert_eq!(end, layout.end(count));
     begins[layout.groups()] = end as u16;
     page[end.div_ceil(8)..].fill(0);
     let directory = &mut page[DIRECTORY_OFFSET..][..2 * (layout.groups() + 1)];

@@ -49,6 +49,14 @@ const MOST_BITS: usize = (PAGE_BYTES - 8) * 8;
 const _: () = assert!(MOST_BITS <= u16::MAX as usize);
 const _: () = assert!(MOST_LOW_BITS as usize <= bits::MOST_PUT);
 const _: () = assert!(DIRECTORY_OFFSET.is_multiple_of(4));
+const _: () = assert!(
+    HIGH_COUNT_OFFSET.is_multiple_of(8),
+    "a look-up reads it with its word"
+);
+const _: () = assert!(
+    GROUP_PARTS.is_power_of_two(),
+    "a look-up divides by it with a shift"
+);
 
 /// How a list of offsets is divided into parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -14,6 +14,9 @@ use crate::codec::u64_at;
 use crate::page::{PAGE_BYTES, occupancy};
 use crate::sys::simd::dispatch::{Baseline, Cpu};
 
+/// One load has all of a low part, wherever it begins.
+const _: () = assert!(MOST_LOW_BITS as usize <= LOADED);
+
 /// A page whose bytes are no list of fingerprints.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FingerprintFault {

@@ -15,6 +15,9 @@ const SIFT_AHEAD: usize = 32;
 /// If the filter holds back less than a fourth of so many, it isn't asked about those behind them: most are there.
 const SIFT_SAMPLE: usize = 64;
 
+const _: () = assert!(FILTERED_AT_ONCE <= 1 << 16, "a turn takes 16 bits");
+const _: () = assert!(SIFT_SAMPLE <= FILTERED_AT_ONCE);
+
 /// Spreads the low bits of a fingerprint, in which those of one word differ, over the high ones (the golden ratio).
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
@@ -98,6 +101,8 @@ impl AbsenceFilter {
         mut fingerprints: impl ExactSizeIterator<Item = u64>,
         turns: &'t mut [u16; FILTERED_AT_ONCE],
     ) -> Option<&'t [u16]> {
+        // Those behind would be taken for absent.
+        debug_assert!(fingerprints.len() <= FILTERED_AT_ONCE);
         let mut probes = [(0, 0); FILTERED_AT_ONCE];
         let sample = fingerprints.len().min(SIFT_SAMPLE);
         let first = fingerprints.by_ref().take(sample);

@@ -18,7 +18,12 @@ pub(crate) fn encode(
     mut number: u64,
     generation: u64,
 ) -> Vec<u8> {
-    let mut out = Vec::with_capacity(directory_pages(segments.len() as u64) as usize * PAGE_BYTES);
+    // Segments leave no gap: each ends where the next one begins.
+    assert!(segments.first().is_none_or(|front| front.first == 0));
+    assert!(segments.is_sorted_by(|one, next| one.first < next.first));
+    assert!(segments.iter().all(|one| one.generation <= generation));
+    let pages = directory_pages(segments.len() as u64) as usize;
+    let mut out = Vec::with_capacity(pages * PAGE_BYTES);
     for some in segments.chunks(SEGMENTS_IN_PAGE as usize) {
         let begin = out.len();
         out.resize(begin + PAYLOAD_OFFSET, 0);
@@ -30,6 +35,7 @@ pub(crate) fn encode(
         binding.seal(number, generation, some.len() as u32, &mut out[begin..]);
         number += 1;
     }
+    assert_eq!(out.len(), pages * PAGE_BYTES);
     out
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Draft {
 impl Draft {
     /// Returns pages that lie elsewhere already, each with its fence.
     pub(super) fn of(pages: Vec<u8>, fences: Vec<u64>) -> Self {
-        debug_assert_eq!(pages.len(), fences.len() * PAGE_BYTES);
+        assert_eq!(pages.len(), fences.len() * PAGE_BYTES);
         Self {
             memory: pages,
             fences,
@@ -77,6 +77,7 @@ impl Draft {
         for left in (1..=pieces).rev() {
             cut.push(self.take(self.pages().div_ceil(left)));
         }
+        assert_eq!(self.pages(), 0, "no segment has these pages");
         cut
     }
 
@@ -100,6 +101,8 @@ impl Draft {
     ) -> (Segment, Vec<u8>) {
         let pages = self.fences.len() as u32;
         assert!((1..=MOST_SEGMENT_PAGES).contains(&pages), "{pages} pages");
+        // Otherwise a look-up would search another page than the one that has the fingerprint.
+        assert!(self.fences.is_sorted_by(|one, next| one < next));
         let mut keys = 0;
         self.memory.truncate(self.bytes());
         for (number, page) in (first_page..).zip(self.memory.chunks_exact_mut(PAGE_BYTES)) {
@@ -116,6 +119,10 @@ impl Draft {
         };
         let number = segment.first_fence_page();
         fences::encode(binding, &self.fences, number, generation, &mut self.memory);
+        let extent = segment.extent();
+        let room = (extent.end - extent.start) * PAGE_BYTES as u64;
+        // Behind its extent lies another segment.
+        assert_eq!(self.memory.len() as u64, room);
         (segment, self.memory)
     }
 }

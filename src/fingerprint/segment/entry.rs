@@ -12,6 +12,8 @@ use crate::page::{Binding, PAGE_BYTES, occupancy};
 
 /// The most pages of fingerprints that a segment may have.
 pub(crate) const MOST_SEGMENT_PAGES: u32 = 2 * TARGET_PAGES as u32;
+/// A packer cuts what is left into pieces of half as many pages again at most.
+const _: () = assert!(TARGET_PAGES + TARGET_PAGES / 2 <= MOST_SEGMENT_PAGES as usize);
 /// Bytes that a segment takes in the directory.
 pub(crate) const SEGMENT_BYTES: usize = 40;
 
@@ -45,6 +47,9 @@ impl Segment {
 
     /// Returns the entry of the same segment in another place, and seals its pages for there.
     pub(crate) fn moved(&self, binding: Binding, first_page: u64, bytes: &mut [u8]) -> Self {
+        let extent = self.extent();
+        let room = (extent.end - extent.start) * PAGE_BYTES as u64;
+        assert_eq!(bytes.len() as u64, room);
         for (number, page) in (first_page..).zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
             binding.seal(number, self.generation, occupancy(page), page);
         }
@@ -55,6 +60,13 @@ impl Segment {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
+        assert!((1..=MOST_SEGMENT_PAGES).contains(&self.pages), "{self:?}");
+        assert!(self.first_page >= FIRST_PAGE, "{self:?}");
+        assert!(
+            self.keys <= u64::from(self.pages) * MOST_IN_PAGE as u64,
+            "{self:?}"
+        );
+        assert!(self.generation > 0, "{self:?}");
         out.u64(self.first)
             .u64(self.first_page)
             .u64(self.keys)

@@ -19,7 +19,9 @@ pub(crate) fn fence_pages(pages: u32) -> u64 {
 
 /// Returns how many pages of fingerprints lie with their fences in so many pages.
 pub(crate) fn pages_with_fences(room: u64) -> u64 {
-    room - room.div_ceil(FENCES_IN_PAGE as u64 + 1)
+    let pages = room - room.div_ceil(FENCES_IN_PAGE as u64 + 1);
+    assert!(pages + pages.div_ceil(FENCES_IN_PAGE as u64) <= room);
+    pages
 }
 
 /// Appends the pages of a segment's fences, the first of which gets this number.

@@ -52,6 +52,8 @@ impl FreeRoom {
     /// Takes this many pages, at least one, that lie together: from the shortest run that is long enough, or at the end. Returns
     /// the first, or `None` if no file has as many pages.
     pub(crate) fn take(&mut self, pages: u64) -> Option<u64> {
+        // Of none, the first would be handed out again.
+        assert!(pages > 0);
         if let Some(&(length, start)) = self.lengths.range((pages, 0)..).next() {
             self.remove(start);
             if length > pages {
@@ -90,6 +92,7 @@ impl FreeRoom {
         if self.ends.contains_key(&run.end) {
             run.end = self.remove(run.end);
         }
+        assert!(run.end <= self.end, "{run:?} were not taken");
         match run.end == self.end {
             true => self.end = run.start,
             false => self.insert(run),
@@ -111,11 +114,19 @@ impl FreeRoom {
     /// Forgets a free run that begins here, and returns its end.
     fn remove(&mut self, start: u64) -> u64 {
         let end = self.ends.remove(&start).unwrap_or(start);
-        self.lengths.remove(&(end - start, start));
+        let was_free = self.lengths.remove(&(end - start, start));
+        assert!(was_free, "{start}..{end}");
         end
     }
 
+    /// Remembers a free run that touches no other.
     fn insert(&mut self, run: Range<u64>) {
+        assert!(FIRST_PAGE <= run.start && run.start < run.end, "{run:?}");
+        let before = self.ends.range(..=run.start).next_back();
+        let behind = self.ends.range(run.start..).next();
+        // A page that is free twice would be handed out twice, and one segment overwrite another.
+        assert!(before.is_none_or(|(_, end)| *end < run.start), "{run:?}");
+        assert!(behind.is_none_or(|(start, _)| run.end < *start), "{run:?}");
         self.ends.insert(run.start, run.end);
         self.lengths.insert((run.end - run.start, run.start));
     }

@@ -9,7 +9,7 @@ use super::fences::{self, place};
 use super::merge::Changes;
 use super::packer::Packer;
 use crate::codec::u64_at;
-use crate::fingerprint::page::{self, read::FingerprintFault};
+use crate::fingerprint::page::{self, MOST_IN_PAGE, read::FingerprintFault};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::simd::dispatch::Baseline;
 
@@ -130,6 +130,21 @@ impl<'a> Image<'a> {
         (0..self.pages.len()).try_for_each(|index| self.check_header(index).map(drop))
     }
 
+    /// Checks the headers and CRCs of all pages of fingerprints, and that these are as many as a page has room for and the
+    /// segment's entry says: a CRC does not make a count true.
+    pub(crate) fn check_counts(&self) -> Result<(), SegmentFault> {
+        let mut keys = 0;
+        for index in 0..self.pages.len() {
+            let count = self.check_header(index)?;
+            if count as usize > MOST_IN_PAGE {
+                let (number, fault) = (self.number(index), FingerprintFault::Count);
+                return Err(SegmentFault::List { number, fault });
+            }
+            keys += u64::from(count);
+        }
+        self.check_keys(keys)
+    }
+
     /// Checks a page's header and CRC alone.
     pub(crate) fn check_header(&self, index: usize) -> Result<u32, SegmentFault> {
         check_sealed(
@@ -221,6 +236,7 @@ impl<'a> Image<'a> {
             return Err(list(FingerprintFault::First { expected, got }));
         }
         let own = changes.take_below(range.end);
+        debug_assert!(own.added.first().is_none_or(|one| *one >= range.start));
         let packed = packer.put_page(page, range, own);
         packed.ok_or(list(FingerprintFault::Group)).map(|()| count)
     }

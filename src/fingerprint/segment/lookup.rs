@@ -23,6 +23,11 @@ const STAGES: usize = 5;
 /// The most lanes of any processor.
 const MOST_LANES: usize = 8;
 
+const _: () = assert!(
+    GROUP_LOOKS.is_multiple_of(MOST_LANES),
+    "a group is whole vectors"
+);
+
 /// The pages of a store file.
 pub(crate) trait FilePages: Copy {
     /// Returns a word of a page for each lane, by its index modulo the words of a page.

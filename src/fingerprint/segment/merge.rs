@@ -41,6 +41,7 @@ fn take_below<'a>(list: &mut &'a [u64], end: u64) -> &'a [u64] {
 /// Appends to `out` the fingerprints of `old`, which rise, with the changes, in order.
 #[inline(always)]
 pub(crate) fn merge(old: &[u64], changes: Changes<'_>, out: &mut SortedRun, cpu: impl Cpu) {
+    debug_assert!(old.is_sorted() && changes.added.is_sorted() && changes.removed.is_sorted());
     let room = out.room(old.len() + changes.added.len());
     let mut count = unite(old, changes.added, room, cpu);
     if !changes.removed.is_empty() {
@@ -164,6 +165,7 @@ impl<'a> Union<'a> {
 
 /// Takes the fingerprints of a list out of others, and returns how many are left.
 fn subtract(removed: &[u64], out: &mut [u64]) -> usize {
+    debug_assert!(out.is_sorted());
     let mut removed = removed.iter().peekable();
     let mut kept = 0;
     for at in 0..out.len() {

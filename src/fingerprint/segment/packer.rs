@@ -38,6 +38,8 @@ impl Packer {
 
     /// Does the same, with segments of about this many pages, at least one. Takes memory that is free for pages.
     pub(crate) fn aiming_at(target: usize, first: u64, memory: Vec<u8>) -> Self {
+        // With more, a segment could have more pages than its entry may name.
+        assert!((1..=TARGET_PAGES).contains(&target), "{target} pages");
         Self {
             draft: Draft::within(memory),
             first,
@@ -90,6 +92,8 @@ impl Packer {
     /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
     pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
         dispatch::run_wide(Pack(&mut self, end));
+        // A fingerprint that is left would be in no page.
+        assert!(self.pending.as_slice().is_empty());
         if self.draft.pages() == 0 {
             self.draft.push(&[], self.first..end, Baseline);
         }
@@ -142,7 +146,11 @@ impl Work for Put<'_> {
     #[inline(always)]
     fn run<C: Cpu>(self, cpu: C) {
         let Put(packer, changes) = self;
+        let before = packer.pending.as_slice().len();
         merge(&packer.decoded, changes, &mut packer.pending, cpu);
+        let (held, merged) = packer.pending.as_slice().split_at(before);
+        // A look-up would miss a fingerprint that comes behind a greater one.
+        assert!(merged.is_empty() || held.last() < merged.first());
         packer.pack(None, cpu);
     }
 }

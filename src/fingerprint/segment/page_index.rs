@@ -113,6 +113,9 @@ impl PageIndex {
     /// Keeps the fences of a segment, one for each of its pages. Several threads may do so.
     pub(crate) fn load(&self, segment: &Segment, range: Range<u64>, fences: &[u64], space: Space) {
         let pages = segment.first_page..segment.first_fence_page();
+        // A page whose fence stays 0 would be passed over, and its keys not found.
+        assert_eq!(fences.len(), segment.pages as usize);
+        debug_assert!(fences.iter().all(|fence| fence & CHECKED == 0));
         for (page, fence) in pages.zip(fences) {
             // Another thread may have checked the page before.
             self.fences.words()[page as usize].fetch_or(*fence, Ordering::Relaxed);

@@ -159,6 +159,7 @@ impl SegmentPages {
 
     /// Sets the answer for each of some hashes; `None` if there was none.
     pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
+        debug_assert_eq!(hashes.len(), answers.len());
         let Some(absence) = &self.absence else {
             self.lookup().contains_all(hashes, answers);
             return;

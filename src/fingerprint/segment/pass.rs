@@ -147,6 +147,13 @@ impl<'a, I: PassIo> Pass<'a, I> {
                 self.finish(end)?;
             }
         }
+        // What is packed and not written would be lost with the log.
+        assert!(self.packer.is_none());
+        assert!(self.new.is_sorted_by(|one, next| one.first < next.first));
+        // The new segments begin where the old ones did: no range is left out between two parts.
+        let begins = |segment: &Segment| segment.first;
+        let old = self.old.get(self.part.start).map(begins);
+        assert!(self.part.is_empty() || self.new.first().map(begins) == old);
         Ok(self.new)
     }
 
@@ -237,7 +244,14 @@ impl<'a, I: PassIo> Pass<'a, I> {
     }
 
     fn load_changes(&mut self, range: Range<u64>) -> Result<(), I::Error> {
-        self.io.changes(range, &mut self.changes)?;
+        self.io.changes(range.clone(), &mut self.changes)?;
+        // A change of another range would be packed out of order, or by nobody.
+        let OwnedChanges { added, removed } = &self.changes;
+        for list in [added, removed] {
+            let mut ends = list.first().into_iter().chain(list.last());
+            assert!(ends.all(|one| range.contains(one)), "{range:?}");
+            debug_assert!(list.is_sorted());
+        }
         self.io.note(Origin::New, &self.changes.added);
         Ok(())
     }
@@ -309,6 +323,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
             self.io.note(Origin::Old, packer.decoded());
             self.write_full()?;
         }
+        // The pages cover the range of the changes: what is left would be in none.
+        assert!(left.is_empty());
         self.changes = changes;
         Ok(keys)
     }

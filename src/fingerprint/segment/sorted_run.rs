@@ -32,7 +32,7 @@ impl SortedRun {
 
     /// Appends the first `count` numbers of the room that was returned last.
     pub(crate) fn extend(&mut self, count: usize) {
-        debug_assert!(count <= self.words.len() - self.end);
+        assert!(count <= self.words.len() - self.end);
         self.end += count;
     }
 

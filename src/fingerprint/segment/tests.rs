@@ -432,6 +432,24 @@ fn a_checkpoint_refuses_what_a_check_refuses() {
     assert_eq!(good.clone().try_checkpoint(&[1], &[]), Ok(()));
 }
 
+/// A segment is cut into pieces by what the headers of its pages say, which a right CRC does not make true.
+#[test]
+fn counts_that_no_page_has_are_found() {
+    let (mut file, _) = spread(3000);
+    let number = file.segments[0].first_page;
+    assert_eq!(file.image(0).check_counts(), Ok(()));
+    file.forge(number, 5, 0x7F);
+    let fault = FingerprintFault::Count;
+    let refused = SegmentFault::List { number, fault };
+    assert_eq!(file.image(0).check_counts(), Err(refused));
+    file.forge(number, 5, 0);
+    let fewer = file.image(0).check_counts();
+    assert!(
+        matches!(fewer, Err(SegmentFault::Keys { expected: 3000, got }) if got < 3000),
+        "{fewer:?}"
+    );
+}
+
 /// Merging again what was merged changes nothing: a checkpoint may be published in steps.
 #[test]
 fn a_merge_done_again_gives_the_same_pages() {

@@ -46,7 +46,7 @@ impl File {
         &self.bytes[pages.start as usize * PAGE_BYTES..pages.end as usize * PAGE_BYTES]
     }
 
-    fn image(&self, index: usize) -> Image<'_> {
+    pub(super) fn image(&self, index: usize) -> Image<'_> {
         let range = directory::range(&self.segments, index, self.space);
         let segment = self.segments[index];
         Image::of(OWN, segment, range.end, self.bytes(segment.extent())).unwrap()
