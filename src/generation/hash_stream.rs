@@ -115,9 +115,10 @@ pub(crate) fn sort_nearly_sorted(keys: &mut [u64], by: impl Fn(u64) -> u64) {
         patience = patience.saturating_sub(end - at);
         if patience == 0 {
             keys.sort_unstable();
-            return;
+            break;
         }
     }
+    debug_assert!(keys.is_sorted_by_key(|key| by(*key)));
 }
 
 /// Calls `each` for the committed keys of a log, up to the end of its valid records.

@@ -35,12 +35,16 @@ impl<T> LogWindow<T> {
             .as_ref()
             .is_some_and(|held| held.contains(hashes.start()) && held.contains(hashes.end()));
         if !is_covered {
+            // An empty range would cover nothing, and be read again for each item.
+            assert!(hashes.start() <= hashes.end(), "{hashes:?}");
             let end = (*hashes.end()).max(read_ahead(*hashes.start(), self.most, count));
             let range = *hashes.start()..=end;
             // A failed read leaves nothing that could be taken for this range.
             self.covered = None;
             self.items.clear();
             read(&range, &mut self.items)?;
+            debug_assert!(self.items.is_sorted_by_key(&hash));
+            debug_assert!(self.items.iter().all(|item| range.contains(&hash(item))));
             self.covered = Some(range);
         }
         Ok(within(&self.items, hashes, hash))

@@ -76,6 +76,9 @@ impl Generation {
 
     /// Takes over a log that is durable up to `end` and whose records are in the buffer.
     pub(crate) fn adopt_log(&self, log: Arc<LogFile>, end: LogEnd) {
+        // Keys in one generation's buffer and another's log would be dropped with the one or the other.
+        assert_eq!(log.generation, self.number());
+        assert!(end.end >= RECORDS_OFFSET, "{end:?}");
         self.set_log(log);
         self.buffer.set_durable(end.end);
         self.buffer.set_applied(end.end);

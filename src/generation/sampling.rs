@@ -13,6 +13,9 @@ const LEAST_RARITY: u32 = 12;
 /// The maximum size of a sample, relative to the filter.
 const MAX_SAMPLED_SHARE: f64 = 0.01;
 
+/// A sampled key is one whose masked bits are those of the seed.
+const _: () = assert!(LEAST_RARITY < MAX_RARITY && MAX_RARITY < u64::BITS);
+
 /// Selects the sampled keys: one in 2^`rarity`, by the lowest bits of their hashes. The page comes from the highest
 /// bits, and probes from all bits mixed, so a sampled key is as likely to be a false positive as any other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub(super) const SLOTS: usize = 6;
 
 pub(super) type Bucket = [AtomicU64; BUCKET_WORDS];
 
+const _: () = assert!(BUCKET_WORDS * 8 == 64, "a line of the processor's cache");
 const _: () = assert!(SLOTS + SLOTS.div_ceil(4) == BUCKET_WORDS && EMPTY == 0);
 
 #[inline]
@@ -59,6 +60,7 @@ pub(super) fn used_places(states: [u64; 2]) -> usize {
 /// effectively random, and a branch for each place would be mispredicted.
 #[inline]
 pub(super) fn place_of(bucket: &Bucket, used: usize, hash: u64) -> Option<usize> {
+    debug_assert!(used <= SLOTS);
     // The model checker would try all older values of the unused places.
     let looked_at = if cfg!(all(test, loom)) { used } else { SLOTS };
     let mut equal = 0_u32;

@@ -8,6 +8,7 @@ use std::ops::RangeInclusive;
 
 use super::bucket::state_of;
 use super::slot::Slot;
+use super::state::EMPTY;
 use super::{Buffer, Digest, Word};
 
 /// The state of a key whose inserts and removes cancel out. 0 means no key.
@@ -17,6 +18,10 @@ const MARKED: u16 = 0x8000;
 const NUMBER: u16 = MARKED - 1;
 /// A number further from 0 has no room for another batch: the buffer counts as full.
 const MAX_CHANGE: i64 = EVEN as i64 - 1024;
+
+const _: () = assert!(EVEN & MARKED == 0 && NUMBER & MARKED == 0);
+/// No number is the state of a slot without a key, which would end the searches for all behind it.
+const _: () = assert!(EMPTY == 0 && 2 * EVEN - 1 <= NUMBER && MAX_CHANGE > 0);
 
 fn number_of(state: u16) -> i64 {
     match state & NUMBER {

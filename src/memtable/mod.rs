@@ -34,6 +34,10 @@ const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF4");
 const HEADER_WORDS: u64 = 64;
 const MOST_TRANSACTIONS: u64 = 8184;
 
+/// A bucket is one line of the processor's cache, so what lies before the first one is whole lines.
+const _: () = assert!(HEADER_WORDS.is_multiple_of(bucket::BUCKET_WORDS as u64));
+const _: () = assert!(MOST_TRANSACTIONS.is_multiple_of(bucket::BUCKET_WORDS as u64));
+
 /// The meanings of the words at the front.
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
@@ -164,6 +168,7 @@ impl Buffer {
     }
 
     fn begin(region: Region, shape: Shape, generation: u64) -> Self {
+        assert_eq!(region.words().len() as u64, shape.words());
         let buffer = Self {
             region,
             generation,

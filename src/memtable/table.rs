@@ -181,6 +181,7 @@ impl Buffer {
 
     #[inline]
     fn take(&self, slot: Slot, hash: u64, state: u16) -> Option<Slot> {
+        debug_assert!(state != EMPTY && hash == self.rounded(hash));
         let slots = self.used();
         if slots >= self.limit() {
             return None;

@@ -4,7 +4,7 @@
 //! A transaction belongs to one handle and one buffer.
 
 use super::state::{FIRST_SEAT_STATE, VARIANTS};
-use super::{Buffer, HEADER_WORDS, Word};
+use super::{Buffer, HEADER_WORDS, MOST_TRANSACTIONS, Word};
 use crate::sys::sync::{AtomicU64, Ordering};
 
 /// The status of a transaction.
@@ -22,6 +22,11 @@ pub(crate) enum Transaction {
 fn state_at(index: u64) -> u16 {
     FIRST_SEAT_STATE + index as u16 * VARIANTS
 }
+
+const _: () = assert!(
+    FIRST_SEAT_STATE as u64 + MOST_TRANSACTIONS * VARIANTS as u64 <= 1 << 16,
+    "a state takes 16 bits"
+);
 
 const FREE: u64 = 0;
 const COMMITTED_WORD: u64 = 1;
@@ -60,6 +65,8 @@ impl Buffer {
     /// Begins a transaction for a handle and returns the state of its keys. When no transaction is free, sweeps the
     /// finished ones out of the table; returns `None` if all are open.
     pub(crate) fn begin_transaction(&self, handle: u64) -> Option<u16> {
+        // With lost upper bits, it would be another handle's transaction.
+        assert!(handle <= u64::MAX >> 3, "{handle}");
         self.take_transaction(handle).or_else(|| {
             self.sweep_transactions();
             self.take_transaction(handle)

@@ -25,6 +25,7 @@ impl HashSource for Vec<u64> {
     }
 
     fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
+        debug_assert_eq!(places.len(), out.len());
         for (place, out) in places.iter().zip(out) {
             *out = self[*place as usize];
         }
@@ -38,12 +39,13 @@ impl HashSource for &[HashedKey] {
     }
 
     fn hashes_from(&self, first: usize, out: &mut [u64]) {
-        for (key, out) in self[first..].iter().zip(out) {
+        for (key, out) in self[first..][..out.len()].iter().zip(out) {
             *out = key.bits();
         }
     }
 
     fn hashes_at(&self, places: &[u32], out: &mut [u64]) {
+        debug_assert_eq!(places.len(), out.len());
         for (place, out) in places.iter().zip(out) {
             *out = self[*place as usize].bits();
         }
@@ -97,6 +99,7 @@ impl<'a> SourceTail<'a> {
     }
 
     pub(crate) fn count(&self) -> usize {
+        debug_assert!(self.first <= self.source.count());
         self.source.count() - self.first
     }
 

@@ -61,6 +61,8 @@ impl<'a> LookupOrder<'a> {
 
 /// Returns the places of the keys, sorted by as many of their highest bits as a few dozen keys share.
 fn by_highest_bits(keys: &SourceTail<'_>) -> Vec<u32> {
+    // Places take 32 bits: the keys behind would be answered for others.
+    assert!(u32::try_from(keys.source.count()).is_ok());
     let bits = (keys.count() / 64).max(2).ilog2().min(GROUPS_LOG2);
     let group = |hash: u64| (hash >> (64 - bits)) as usize;
     let mut starts = vec![0_u32; 1 << bits];

@@ -128,6 +128,7 @@ impl Residency {
         let mut last = lock(&self.last_walk);
         match walk {
             CountedWalk::Drops => {
+                assert!(last.dropping > 0, "a walk ends once");
                 last.dropping -= 1;
                 if self.walks.fetch_add(1, Ordering::Relaxed) + 1 >= Self::WALKS {
                     self.tight.store(false, Ordering::Relaxed);

@@ -28,6 +28,8 @@ pub(crate) const SHM_WORDS: u64 = if cfg!(all(test, loom)) { 72 } else { 2048 };
 /// The maximum number of handles that may have a store open at a time. (The model checker has no time for that many.)
 pub(crate) const MAX_HANDLES: usize = if cfg!(all(test, loom)) { 1 } else { 128 };
 const FIRST_SLOT: usize = 64;
+/// Words in a line of the processor's cache.
+const LINE_WORDS: usize = 8;
 
 #[derive(Debug, Clone, Copy)]
 #[repr(usize)]
@@ -69,6 +71,12 @@ enum Word {
 
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
 const _: () = assert!(MAX_HANDLES as u64 <= MOST_SEATS);
+/// The lock's line has what its owner changes each time, and nothing that others read meanwhile.
+const _: () = assert!((Word::Lock as usize).is_multiple_of(LINE_WORDS));
+const _: () = assert!(Word::Seal as usize / LINE_WORDS == Word::Lock as usize / LINE_WORDS);
+const _: () = assert!((Word::WritersBytes as usize) < Word::Lock as usize);
+const _: () = assert!(Word::Window as usize >= Word::Lock as usize + LINE_WORDS);
+const _: () = assert!(FIRST_SLOT.is_multiple_of(LINE_WORDS) && SLOT_WORDS == LINE_WORDS);
 const _: () = assert!(FIRST_SLOT + MAX_HANDLES * SLOT_WORDS <= SHM_WORDS as usize);
 
 /// Why all handles must reopen: the disk has lost what memory refers to.
@@ -226,6 +234,12 @@ impl Coordination {
         sizes: BufferSizes,
         (active, settled): (u64, u64),
     ) {
+        // Between them lies one checkpoint at most.
+        assert!(
+            (settled..=settled + 1).contains(&active),
+            "{settled} {active}"
+        );
+        assert!(sizes.least <= sizes.most, "{sizes:?}");
         let (low, high) = halves(store_id);
         self.set(Word::Device, file.device);
         self.set(Word::Inode, file.inode);

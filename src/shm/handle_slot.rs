@@ -4,6 +4,9 @@ use crate::memtable::Digest;
 use crate::sys::sync::{AtomicU64, Ordering};
 
 pub(crate) const SLOT_WORDS: usize = 8;
+/// The last word that is used.
+const TRANSACTION_BEGIN: usize = 6;
+const _: () = assert!(TRANSACTION_BEGIN < SLOT_WORDS);
 
 /// The slot of one handle.
 #[derive(Debug, Clone, Copy)]
@@ -41,13 +44,13 @@ impl<'a> HandleSlot<'a> {
 
     /// Sets that state, and where in the active log its first record will be, or any earlier record.
     pub(crate) fn set_transaction(self, state: u16, begin: u64) {
-        self.words[6].store(begin, Ordering::Release);
+        self.words[TRANSACTION_BEGIN].store(begin, Ordering::Release);
         self.words[2].store(u64::from(state), Ordering::Release);
     }
 
     /// Returns the offset in the active log from which on the records of the handle's transaction are.
     pub(crate) fn transaction_begin(self) -> u64 {
-        self.words[6].load(Ordering::Acquire)
+        self.words[TRANSACTION_BEGIN].load(Ordering::Acquire)
     }
 
     /// Returns the number of keys that the handle has changed since its last commit.

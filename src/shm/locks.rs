@@ -24,7 +24,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::error::{Error, Result};
+use crate::file::layout::PAGE_LIMIT;
 use crate::memtable::Digest;
+use crate::page::PAGE_BYTES;
 use crate::shm::coordination::{Coordination, MAX_HANDLES};
 use crate::shm::place::Place;
 use crate::sys::{FileId, FileState, LockedFile, RangeLock, state_of};
@@ -37,6 +39,13 @@ const READERS: u64 = GATE + 3;
 const PROGRAMS: u64 = GATE + 4;
 const MAPS: u64 = GATE + 5;
 const LIVENESS: u64 = GATE + 16;
+
+const _: () = assert!(MAPS < LIVENESS);
+const _: () = assert!(
+    GATE >= PAGE_LIMIT * PAGE_BYTES as u64,
+    "behind any end of a file"
+);
+const _: () = assert!(LIVENESS + MAX_HANDLES as u64 <= i64::MAX as u64);
 
 /// How long an exclusive lock is retried: a killed process releases its locks one after the other, and perhaps the
 /// open-close lock first.

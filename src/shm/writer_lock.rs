@@ -36,6 +36,9 @@ const ACQUISITION: u64 = 1 << 9;
 /// Seats beyond these can't own the lock.
 pub(crate) const MOST_SEATS: u64 = 128;
 
+const _: () = assert!(MOST_SEATS <= OWNER && OWNER < CONTENDED && CONTENDED < ACQUISITION);
+const _: () = assert!(ACQUISITION & (OWNER | CONTENDED) == 0);
+
 /// How often to look at a lock that is taken before letting others run, and how often to do that before sleeping. (The
 /// model checker tries both with the word itself.) Neither more looks nor longer pauses between them were faster, with two
 /// processes or four.
@@ -192,6 +195,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
 
     /// Takes the lock if the word is still `seen`.
     fn take_from(&self, seen: u64, seat: usize, mark: u64) -> Option<Ownership> {
+        debug_assert!((seat as u64) < MOST_SEATS, "seat {seat}");
         let count = (seen & !(OWNER | CONTENDED)).wrapping_add(ACQUISITION);
         let word = count | mark | (seat as u64 + 1);
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);

@@ -73,3 +73,7 @@ pub const MAX_LAYERS: u32 = 64;
 
 const _: () = assert!(PAGE_BITS == (PAGE_BYTES - 16) * 8);
 const _: () = assert!(MAX_BYTES.is_multiple_of(PAGE_BYTES));
+const _: () = assert!(
+    MAX_PAGES.is_multiple_of(1 << MAX_FOLDS),
+    "the largest filter can be folded"
+);

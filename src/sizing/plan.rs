@@ -172,9 +172,11 @@ impl Cell {
         let pages = pages.ok_or(SizingError::TooLarge {
             bytes: MAX_BYTES as f64,
         })?;
+        let plan = self.best(capacity, pages);
+        debug_assert!(plan.fpr <= fpr, "{plan:?}");
         Ok(Plan {
             target: fpr,
-            ..self.best(capacity, pages)
+            ..plan
         })
     }
 

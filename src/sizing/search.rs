@@ -31,6 +31,7 @@ pub(super) fn least(guess: u64, most: u64, mut holds: impl FnMut(u64) -> bool) -
             }
         }
     }
+    debug_assert!(fails < holding && holding <= most);
     while holding - fails > 1 {
         let middle = fails + (holding - fails) / 2;
         if holds(middle) {

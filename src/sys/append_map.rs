@@ -58,6 +58,8 @@ impl Appending {
         let Some(map) = self.map().filter(reaches).or_else(|| self.grow(file, end)) else {
             return Ok(false);
         };
+        // What lies behind the map is other memory of this process.
+        assert!(reaches(&map), "{end} of {}", map.len());
         // SAFETY: `offset + bytes.len() <= map.len()`, and the offset fits a usize as the map's length does. No
         // reference to the mapped bytes exists: they are only ever reached through such pointers, of this handle's maps
         // or another's, by the one writer that `append_at` requires, and through system calls. `bytes` does not overlap

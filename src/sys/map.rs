@@ -177,6 +177,7 @@ impl Map {
     /// # Panics
     /// Panics if they are not all in the map.
     pub(crate) fn copy(&self, from: usize, out: &mut [u8]) {
+        assert!(out.len().is_multiple_of(8), "whole words");
         let cells = &self.cells()[from..][..out.len() / 8];
         if let Some((file, offset)) = &self.holed
             && read_exact_at(file, out, offset + from as u64 * 8).is_ok()
@@ -195,6 +196,7 @@ impl Map {
     /// # Panics
     /// Panics if they are not all in the map.
     pub(crate) fn words_of_copy<const N: usize>(&self, from: usize, copy: &[u8]) -> Words<'_, N> {
+        const { assert!(N <= BLANK) };
         // Anything but zeros is not a hole and never becomes one.
         if self.spares_holes() && copy.iter().all(|byte| *byte == 0) {
             let (zeros, _) = ZEROS.split_first_chunk().expect("at most 512");
