@@ -11,7 +11,11 @@ pub(crate) const MAX_TAG: usize = 4096;
 /// Maximum bytes of a writer's name.
 pub(crate) const MAX_WRITER_NAME: usize = 255;
 
-const _: () = assert!(MAX_TAG <= u16::MAX as usize && MAX_WRITER_NAME <= u16::MAX as usize);
+const _: () = assert!(MAX_TAG <= u16::MAX as usize, "its length takes 16 bits");
+const _: () = assert!(
+    MAX_WRITER_NAME <= u16::MAX as usize,
+    "and so does the name's"
+);
 
 /// The last commit of one named writer.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -107,6 +107,8 @@ pub(crate) struct Pass<'a, I> {
     packer: Option<Packer>,
     new: Vec<Segment>,
     changes: OwnedChanges,
+    /// Where the range ends whose changes were asked for last; at first, where those of the part begin.
+    asked_to: u64,
     /// The bytes of the segment that was read last.
     bytes: Vec<u8>,
     /// Memory for the pages of a segment.
@@ -124,6 +126,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             packer: None,
             new: Vec::with_capacity(old.len()),
             changes: OwnedChanges::default(),
+            asked_to: 0,
             bytes: Vec::new(),
             memory: Vec::new(),
         }
@@ -131,7 +134,12 @@ impl<'a, I: PassIo> Pass<'a, I> {
 
     /// Leaves all segments but these to others.
     pub(crate) fn of_part(self, part: Range<usize>) -> Self {
-        Self { part, ..self }
+        let asked_to = self.old.get(part.start).map_or(0, |front| front.first);
+        Self {
+            part,
+            asked_to,
+            ..self
+        }
     }
 
     /// Returns the segments of the new directory.
@@ -146,6 +154,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
             if pages >= self.io.target_pages() / 2 || index + 1 == self.part.end {
                 self.finish(end)?;
             }
+            // Changes that nobody asked for would be lost with the log.
+            assert_eq!(self.asked_to, end);
         }
         // What is packed and not written would be lost with the log.
         assert!(self.packer.is_none());
@@ -244,6 +254,8 @@ impl<'a, I: PassIo> Pass<'a, I> {
     }
 
     fn load_changes(&mut self, range: Range<u64>) -> Result<(), I::Error> {
+        assert_eq!(range.start, self.asked_to, "in order, and each once");
+        self.asked_to = range.end;
         self.io.changes(range.clone(), &mut self.changes)?;
         // A change of another range would be packed out of order, or by nobody.
         let OwnedChanges { added, removed } = &self.changes;
