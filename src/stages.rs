@@ -4,7 +4,6 @@
 use crate::bloom::layer_pages::LayerPages;
 use crate::file::{Header, Layer};
 use crate::fingerprint::page::work::{Decode, Encode};
-use crate::fingerprint::segment::draft::Draft;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::lookup::{FilePages, Lookup};
@@ -12,8 +11,9 @@ use crate::fingerprint::segment::merge::Changes;
 use crate::fingerprint::segment::packer::Packer;
 use crate::fingerprint::segment::page_index::PageIndex;
 use crate::fingerprint::segment::pass::{OwnedChanges, Pass, PassIo};
+use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::memtable::{Buffer, COMMITTED, Claim};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::write_window::WriteWindow;
 use crate::page::{self, Binding};
 use crate::sizing::Plan;
@@ -180,7 +180,7 @@ impl Work for Count<'_> {
 /// Segments of fingerprints in memory.
 #[derive(Debug)]
 pub struct Segments {
-    space: Space,
+    space: FingerprintSpace,
     segments: Vec<Segment>,
     pages: Vec<[u8; PAGE_BYTES]>,
     index: PageIndex,
@@ -193,7 +193,7 @@ impl Segments {
     /// If the space is 0 or above 2^63.
     pub fn new(list: &[u64], space: u64) -> Self {
         let (mut segments, mut pages) = (Vec::new(), Vec::new());
-        let mut place = |draft: Draft| {
+        let mut place = |draft: UnplacedSegment| {
             let (segment, bytes) = draft.place(BENCH, pages.len() as u64, 1);
             segments.push(segment);
             pages.extend_from_slice(bytes.as_chunks().0);
@@ -206,7 +206,7 @@ impl Segments {
             }
         }
         packer.finish(space).into_iter().for_each(place);
-        let space = Space::new(space).expect("1 to 2^63");
+        let space = FingerprintSpace::new(space).expect("1 to 2^63");
         let index = PageIndex::of(&segments, pages.len() as u64).expect("memory for fences");
         Self {
             space,
@@ -331,7 +331,7 @@ impl PassIo for Memory<'_> {
         Ok(())
     }
 
-    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
+    fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), SegmentFault> {
         Ok(draft.place(BENCH, 0, 2))
     }
 

@@ -69,7 +69,7 @@ impl<'a> LayerCheckpoint<'a> {
         let Some(layer) = self.layers.last_mut() else {
             return Ok(());
         };
-        let workers = closed.occasion.workers(closed.access.options);
+        let workers = closed.trigger.workers(closed.access.options);
         let target = (closed.cut.layer_index, *layer);
         let generation = closed.log.generation;
         let task = CheckpointTask::new(closed.meta, generation, target, self.count, workers);

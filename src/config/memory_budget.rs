@@ -36,7 +36,7 @@ const PACKED_SEGMENTS: u64 = 6;
 const CHECKPOINT_EXTRA: u64 = 2 << 20;
 /// Shared buffers take at most the disk's room divided by this.
 const DISK_SHARE: u64 = 4;
-/// A filter of absent keys takes at most what the buffers of an exclusive handle may take, divided by this.
+/// A negative filter takes at most what the buffers of an exclusive handle may take, divided by this.
 const ABSENCE_SHARE: u64 = 2;
 /// A buffer is at most this many times as large as the one before it, so that a short session stays small.
 const GROWTH_STEP: u64 = 4;
@@ -151,7 +151,7 @@ pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) ->
     }
 }
 
-/// Returns how many bytes a filter of absent keys may have, beside the buffers. A handle whose caller set its memory has
+/// Returns how many bytes a negative filter may have, beside the buffers. A handle whose caller set its memory has
 /// none.
 pub(crate) fn absence_share(options: &Options) -> u64 {
     let most = match (options.granted, options.between) {

@@ -86,7 +86,7 @@ pub struct Options {
     pub(crate) follow: bool,
     pub(crate) segment_pages: u64,
     pub(crate) step_segments: u64,
-    /// The bytes of segments from which on they are worth a filter of absent keys, whatever memory there is; `None` decides
+    /// The bytes of segments from which on they are worth a negative filter, whatever memory there is; `None` decides
     /// by memory.
     pub(crate) filtered_from: Option<u64>,
     pub(crate) storage: Arc<dyn Storage>,
@@ -360,7 +360,7 @@ impl Options {
         self
     }
 
-    /// Sets how many bytes of segments get a filter of absent keys, whatever memory there is. For tests, so that a small
+    /// Sets how many bytes of segments get a negative filter, whatever memory there is. For tests, so that a small
     /// store of [`Kind::Fingerprint`] has one.
     #[doc(hidden)]
     pub fn filtered_from(mut self, bytes: u64) -> Self {

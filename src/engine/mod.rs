@@ -161,10 +161,10 @@ mod tests {
                     .unwrap(),
             )
         };
-        let settled = log();
+        let checkpointed = log();
         other.checkpoint().unwrap();
-        assert!(!settled.path.exists());
-        one.engine.handle.check_names(Some(&settled)).unwrap();
+        assert!(!checkpointed.path.exists());
+        one.engine.handle.check_names(Some(&checkpointed)).unwrap();
         one.insert(b"another key").unwrap();
         let needed = log();
         std::fs::remove_file(&needed.path).unwrap();

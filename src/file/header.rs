@@ -5,7 +5,7 @@ use super::draft_mark::STORE_ID_OFFSET;
 use super::layout::{HEADER_BYTES, PAGES_OFFSET, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
-use crate::page::space::{MOST_FINGERPRINTS, Space};
+use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
 use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
@@ -297,14 +297,14 @@ impl Header {
     }
 
     /// Returns how write buffers round hashes: down to the least one with the same fingerprint. `None` keeps them whole.
-    pub(crate) fn rounding(&self) -> Option<Space> {
+    pub(crate) fn rounding(&self) -> Option<FingerprintSpace> {
         self.space()
     }
 
     /// Returns the fingerprints that there may be in a store of them; `None` for any other store.
-    pub(crate) fn space(&self) -> Option<Space> {
+    pub(crate) fn space(&self) -> Option<FingerprintSpace> {
         match self.kind {
-            Kind::Fingerprint => Space::new(self.bits),
+            Kind::Fingerprint => FingerprintSpace::new(self.bits),
             _ => None,
         }
     }

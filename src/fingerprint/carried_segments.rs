@@ -8,14 +8,14 @@ use crate::fingerprint::segment::directory::{decode_page, range};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::image::Image;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 
 /// The directory of a delta, and the segments that it carries, as far as they have been read.
 pub(crate) struct CarriedSegments<'a> {
     superblock: &'a Superblock,
     directory: DirectoryRef,
-    space: Space,
+    space: FingerprintSpace,
     binding: Binding,
     /// The segments of the new moment, those that are not in the delta too.
     segments: Vec<Segment>,
@@ -29,7 +29,7 @@ impl<'a> CarriedSegments<'a> {
     pub(crate) fn new(
         superblock: &'a Superblock,
         directory: DirectoryRef,
-        (space, binding): (Space, Binding),
+        (space, binding): (FingerprintSpace, Binding),
     ) -> Self {
         Self {
             superblock,

@@ -9,7 +9,7 @@ use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::generation::hash_stream::{CommittedTo, for_each_change, sort_nearly_sorted};
 use crate::generation::log_window::LogWindow;
 use crate::memtable::ClosedKeys;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::wal::LogFile;
 
 /// So many records are kept before those that do not decide are given up.
@@ -30,14 +30,14 @@ pub(crate) enum ChangeSource<'a> {
 /// Takes a source's changes range by range, ascending.
 pub(crate) struct ChangeStream<'a> {
     source: ChangeSource<'a>,
-    space: Space,
+    space: FingerprintSpace,
     /// Rounded hashes, and whether the last record of each inserts it.
     window: LogWindow<(u64, bool)>,
 }
 
 impl<'a> ChangeStream<'a> {
     /// Begins to take changes, with about `most` of them in memory at a time.
-    pub(crate) fn new(source: ChangeSource<'a>, space: Space, most: u64) -> Self {
+    pub(crate) fn new(source: ChangeSource<'a>, space: FingerprintSpace, most: u64) -> Self {
         Self {
             source,
             space,
@@ -106,7 +106,7 @@ impl<'a> ChangeStream<'a> {
 fn read_lasts(
     log: &LogFile,
     committed: &CommittedTo,
-    space: Space,
+    space: FingerprintSpace,
     range: &RangeInclusive<u64>,
     lasts: &mut Vec<(u64, bool)>,
 ) -> Result<()> {
@@ -156,7 +156,7 @@ mod tests {
             most in 0_u64..40,
             cuts in prop::collection::vec(any::<u64>(), 0..10),
         ) {
-            let space = Space::new(1 << 20).unwrap();
+            let space = FingerprintSpace::new(1 << 20).unwrap();
             let (log, _) = log_in_memory();
             let mut at = LogEnd::begin(&log).unwrap();
             let mut scratch = Vec::new();

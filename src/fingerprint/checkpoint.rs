@@ -14,19 +14,19 @@ use crate::fingerprint::changes::{ChangeSource, ChangeStream};
 use crate::fingerprint::directory_file::{
     named, raise_reused, read_directory, read_segment, write_directory,
 };
-use crate::fingerprint::negative_filter_update::{AbsenceUpdate, HeldFilter, Merge};
+use crate::fingerprint::negative_filter_update::{HeldFilter, Merge, NegativeFilterUpdate};
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::room_share::RoomShare;
-use crate::fingerprint::segment::absence_filter::AbsenceFilter;
-use crate::fingerprint::segment::draft::Draft;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::free_room::FreeRoom;
+use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::{Origin, OwnedChanges, Pass, PassIo};
+use crate::fingerprint::segment::unplaced::UnplacedSegment;
 use crate::page::Binding;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::page_io::checkpoint_trigger::Workers;
 use crate::storefile::meta::Meta;
 use crate::sys::two_threads::do_both;
@@ -41,7 +41,7 @@ pub(crate) struct FingerprintPass<'a> {
     access: PageAccess<'a>,
     pending: &'a PendingFilter,
     held: HeldFilter,
-    space: Space,
+    space: FingerprintSpace,
     binding: Binding,
     /// The newest superblock. The other one names the same directory.
     superblock: Superblock,
@@ -59,7 +59,7 @@ impl<'a> FingerprintPass<'a> {
         (pending, held): (&'a PendingFilter, HeldFilter),
         meta: &Meta,
         directory: DirectoryRef,
-        space: Space,
+        space: FingerprintSpace,
     ) -> Result<Self> {
         let file = access.file;
         let binding = file.header.binding();
@@ -123,11 +123,12 @@ impl<'a> FingerprintPass<'a> {
         &mut self,
         source: ChangeSource<'_>,
         merge: &Merge,
-    ) -> Result<(DirectoryRef, Option<Arc<AbsenceFilter>>)> {
+    ) -> Result<(DirectoryRef, Option<Arc<NegativeFilter>>)> {
         // Of no other generation are the changes: the segments would skip a log, or have one twice.
         assert_eq!(merge.generation, self.superblock.generation + 1);
         let held = std::mem::take(&mut self.held);
-        let absence = AbsenceUpdate::begin(self.access.options, self.space, merge, held);
+        let negative_filter =
+            NegativeFilterUpdate::begin(self.access.options, self.space, merge, held);
         let most = self.access.options.chunk_keys();
         let mut changes = ChangeStream::new(source, self.space, most);
         let old = self.segments.clone();
@@ -137,7 +138,7 @@ impl<'a> FingerprintPass<'a> {
                 old: &old,
                 part: part.clone(),
                 merge,
-                absence: &absence,
+                negative_filter: &negative_filter,
             };
             let written = self.merge_step(&step, &mut changes)?;
             unpublished += pages_of(written.iter().filter(|one| !is_among(one, &old)));
@@ -146,7 +147,7 @@ impl<'a> FingerprintPass<'a> {
             let is_enough = unpublished >= pages_of(&old) / (2 * MOST_STEPS as u64);
             if part.end < old.len() && is_enough {
                 let all = merged.iter().chain(&old[part.end..]).copied().collect();
-                self.end_step(all, merge.generation, absence.held())?;
+                self.end_step(all, merge.generation, negative_filter.held())?;
                 (unpublished, is_published) = (0, true);
             }
         }
@@ -156,7 +157,7 @@ impl<'a> FingerprintPass<'a> {
             return Ok((self.directory, None));
         }
         let directory = self.write_directory(&merged, merge.generation)?;
-        Ok((directory, absence.into_filter()))
+        Ok((directory, negative_filter.into_filter()))
     }
 
     /// Publishes segments that have a part of the changes, so that the room of the old ones is free. Nothing is lost or
@@ -166,7 +167,7 @@ impl<'a> FingerprintPass<'a> {
         &mut self,
         segments: Vec<Segment>,
         generation: u64,
-        absence: Option<Arc<AbsenceFilter>>,
+        negative_filter: Option<Arc<NegativeFilter>>,
     ) -> Result<()> {
         let directory = self.write_directory(&segments, generation)?;
         let superblock = Superblock {
@@ -176,7 +177,7 @@ impl<'a> FingerprintPass<'a> {
             partly_merged: Some(self.superblock.keys()),
             ..self.superblock.clone()
         };
-        self.superblock = self.publish(superblock, absence)?;
+        self.superblock = self.publish(superblock, negative_filter)?;
         (self.directory, self.segments) = (directory, segments);
         self.free_room()
     }
@@ -185,7 +186,7 @@ impl<'a> FingerprintPass<'a> {
     pub(crate) fn publish(
         &self,
         superblock: Superblock,
-        absence: Option<Arc<AbsenceFilter>>,
+        negative_filter: Option<Arc<NegativeFilter>>,
     ) -> Result<Superblock> {
         // One that is not newer would not count, and a reader would go on to look where others write.
         assert_eq!(superblock.sequence, self.next_sequence());
@@ -193,18 +194,18 @@ impl<'a> FingerprintPass<'a> {
         let directory = superblock.directory;
         let version = directory.map_or(0, |directory| directory.version);
         // Another thread may map the directory as soon as it is named.
-        self.pending.set(version, absence);
+        self.pending.set(version, negative_filter);
         let named = self.access.file.name_segments(superblock);
         named.inspect_err(|_| self.pending.set(version, None))
     }
 
     /// Merges a part of the segments, on two threads if a caller waits, perhaps since the step before.
     fn merge_step(&self, step: &Step<'_>, changes: &mut ChangeStream<'_>) -> Result<Vec<Segment>> {
-        let occasion = match self.access.state.is_awaited() {
-            true => Occasion::Awaited,
-            false => step.merge.occasion,
+        let trigger = match self.access.state.is_awaited() {
+            true => CheckpointTrigger::Awaited,
+            false => step.merge.trigger,
         };
-        let workers = occasion.workers(self.access.options);
+        let workers = trigger.workers(self.access.options);
         match changes.closed() {
             // Each thread would read the whole of a log.
             Some(keys) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
@@ -255,7 +256,7 @@ impl<'a> FingerprintPass<'a> {
             writer: AlignedWriter::new(file.raw.length().unwrap_or(0), |bytes, offset| {
                 file.write_pages(bytes, offset)
             }),
-            absence: step.absence,
+            negative_filter: step.negative_filter,
         };
         let pass = Pass::new(&mut io, self.space, step.old, step.merge.count);
         let segments = pass.of_part(step.part.clone()).run();
@@ -293,7 +294,7 @@ struct Step<'p> {
     old: &'p [Segment],
     part: Range<usize>,
     merge: &'p Merge,
-    absence: &'p AbsenceUpdate,
+    negative_filter: &'p NegativeFilterUpdate,
 }
 
 /// Returns the parts that so many segments are merged in: one at least, and each of `least` at least if there are as many.
@@ -329,7 +330,7 @@ struct SegmentIo<'a, 'p, 's> {
     generation: u64,
     binding: Binding,
     writer: AlignedWriter<'a>,
-    absence: &'p AbsenceUpdate,
+    negative_filter: &'p NegativeFilterUpdate,
 }
 
 /// Why a pass ended.
@@ -367,7 +368,7 @@ impl PassIo for SegmentIo<'_, '_, '_> {
         Ok(read_segment(&*file.raw, &file.place, segment, bytes)?)
     }
 
-    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), PassFailure> {
+    fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), PassFailure> {
         let first_page = take(self.access, &mut self.room, draft.pages_in_file())?;
         let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
         self.writer.write(&bytes, page_offset(first_page))?;
@@ -387,15 +388,15 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     }
 
     fn note(&mut self, origin: Origin, fingerprints: &[u64]) {
-        self.absence.note(origin, fingerprints);
+        self.negative_filter.note(origin, fingerprints);
     }
 
     fn notes_all(&self) -> bool {
-        self.absence.notes_all()
+        self.negative_filter.notes_all()
     }
 
     fn note_damaged(&mut self) {
-        self.absence.note_damaged();
+        self.negative_filter.note_damaged();
     }
 
     fn target_pages(&self) -> usize {

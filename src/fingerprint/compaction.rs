@@ -18,9 +18,9 @@ use crate::fingerprint::segment::fences::pages_with_fences;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::image::Image;
 use crate::page::Binding;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::PageAccess;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::page_io::checkpoint_trigger::Workers;
 use crate::storefile::meta::Meta;
 use crate::sys::two_threads::do_both;
@@ -128,7 +128,7 @@ impl<'a> Compaction<'a> {
         &self,
         segments: &mut Vec<Segment>,
         version: u64,
-        space: Space,
+        space: FingerprintSpace,
         room: &mut FreeRoom,
     ) -> Result<bool> {
         let mut split = Vec::new();
@@ -200,7 +200,7 @@ impl<'a> Compaction<'a> {
         &self,
         moves: &[Move],
         segments: &[Segment],
-        space: Space,
+        space: FingerprintSpace,
     ) -> Result<Vec<(usize, Segment)>> {
         let move_some = |moves: &[Move]| {
             let mut bytes = Vec::new();
@@ -211,7 +211,7 @@ impl<'a> Compaction<'a> {
             });
             moved.filter_map(Result::transpose).collect()
         };
-        match Occasion::Awaited.workers(self.access.options) {
+        match CheckpointTrigger::Awaited.workers(self.access.options) {
             Workers::One => move_some(moves),
             Workers::Two => {
                 let (some, others) = moves.split_at(moves.len() / 2);

@@ -12,7 +12,7 @@ use crate::fingerprint::segment::directory::{check, decode_page, encode};
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::reuse::before_writing;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
@@ -28,7 +28,7 @@ pub(crate) fn read_directory(
     file: &dyn StorageFile,
     path: &Path,
     directory: &DirectoryRef,
-    (space, binding): (Space, Binding),
+    (space, binding): (FingerprintSpace, Binding),
 ) -> Result<ReadDirectory> {
     let failed = |fault: SegmentFault| Error::Format {
         path: path.to_owned(),
@@ -89,7 +89,7 @@ pub(crate) fn read_segment(
 pub(crate) fn check_whole(
     directory: &DirectoryRef,
     segments: &[Segment],
-    space: Space,
+    space: FingerprintSpace,
 ) -> Result<(), SegmentFault> {
     check(segments, space)?;
     let sums = sums_of(segments);
@@ -175,7 +175,7 @@ pub(crate) fn raise_reused(file: &dyn StorageFile, path: &Path, version: u64) ->
 /// Lowers the word `reused` if it is above the version of the newest directory. Nothing but damage leaves it so: it lies
 /// under no CRC. Every look-up would find its directory passed, and wait for a newer one for ever. The caller is the first
 /// handle, so nobody reads by an older directory.
-pub(crate) fn mend_reused(
+pub(crate) fn repair_reused(
     file: &dyn StorageFile,
     path: &Path,
     superblock: &Superblock,
@@ -209,8 +209,8 @@ pub(crate) fn named<'a>(
 pub(crate) fn expect_directory(
     path: &Path,
     superblock: &Superblock,
-    space: Option<Space>,
-) -> Result<(DirectoryRef, Space)> {
+    space: Option<FingerprintSpace>,
+) -> Result<(DirectoryRef, FingerprintSpace)> {
     superblock
         .directory
         .zip(space)

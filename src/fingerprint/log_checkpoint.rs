@@ -10,10 +10,10 @@ use crate::fingerprint::checkpoint::FingerprintPass;
 use crate::fingerprint::directory_file::expect_directory;
 use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::fingerprint::segment::absence_filter::AbsenceFilter;
+use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
 use crate::memtable::{ClosedKeys, Presence};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
 
 /// The checkpoint of a store of fingerprints.
@@ -24,7 +24,7 @@ pub(crate) struct FingerprintCheckpoint<'a> {
     /// The directory that the superblock after the checkpoint names: the one from before until `write` makes another.
     directory: DirectoryRef,
     /// The negative filter of that directory's segments, if the checkpoint made one.
-    negative_filter: Option<Arc<AbsenceFilter>>,
+    negative_filter: Option<Arc<NegativeFilter>>,
 }
 
 impl<'a> FingerprintCheckpoint<'a> {
@@ -67,7 +67,7 @@ impl PageCheckpoint for FingerprintCheckpoint<'_> {
             directory: self.directory,
             count,
             generation: closed.log.generation + 1,
-            occasion: closed.occasion,
+            trigger: closed.trigger,
         };
         let source = self.inserted.source.clone();
         (self.directory, self.negative_filter) = self.pass.run(source, &merge)?;
@@ -99,7 +99,7 @@ fn change_source<'a>(closed: &ClosedLog<'a>) -> ChangeSource<'a> {
 /// All keys of each fingerprint whose last record is an insert.
 struct InsertedFingerprints<'a> {
     source: ChangeSource<'a>,
-    space: Space,
+    space: FingerprintSpace,
 }
 
 impl InsertedKeys for InsertedFingerprints<'_> {

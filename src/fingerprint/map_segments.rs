@@ -7,9 +7,9 @@ use crate::error::{Error, Result};
 use crate::file::DirectoryRef;
 use crate::file::layout::{REUSED_OFFSET, page_offset};
 use crate::fingerprint::directory_file::read_directory;
-use crate::fingerprint::segment::absence_filter::AbsenceFilter;
+use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pages::SegmentPages;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::page_io::map_error::MapError;
 use crate::sys::storage::{StorageFile, read_exact_at};
@@ -19,9 +19,9 @@ pub(crate) fn map_segments(
     file: &dyn StorageFile,
     path: &Path,
     directory: &DirectoryRef,
-    bound: (Space, Binding),
+    bound: (FingerprintSpace, Binding),
     held: Option<&Arc<SegmentPages>>,
-    take_absence: impl FnOnce(u64) -> Option<Arc<AbsenceFilter>>,
+    take_negative_filter: impl FnOnce(u64) -> Option<Arc<NegativeFilter>>,
 ) -> Result<Arc<SegmentPages>, MapError> {
     if let Some(held) = held.filter(|held| held.version() == directory.version) {
         return Ok(Arc::clone(held));
@@ -48,9 +48,9 @@ pub(crate) fn map_segments(
     let held = held.map(Arc::as_ref);
     let pages = SegmentPages::new(found.segments, bound, directory, map, held);
     let pages = pages.map_err(failed)?;
-    Ok(Arc::new(
-        pages.with_absence(take_absence(directory.version)),
-    ))
+    Ok(Arc::new(pages.with_negative_filter(take_negative_filter(
+        directory.version,
+    ))))
 }
 
 /// Returns the error of a damaged directory, unless its room may have been written again since its superblock was read.

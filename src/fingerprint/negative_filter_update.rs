@@ -1,16 +1,16 @@
-//! Brings the filter of absent keys up to date with what a checkpoint merges, or makes it.
+//! Brings the negative filter up to date with what a checkpoint merges, or makes it.
 
 use std::sync::Arc;
 
 use crate::config::memory_budget::absence_share;
 use crate::config::options::Options;
 use crate::file::DirectoryRef;
-use crate::fingerprint::segment::absence_filter::AbsenceFilter;
+use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pages::SegmentPages;
 use crate::fingerprint::segment::pass::Origin;
 use crate::page::PAGE_BYTES;
-use crate::page::space::Space;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::sys::sync::{AtomicBool, Ordering};
 
 /// Bits for each key of a new filter. With 16 or 24, streams were no faster and took more memory.
@@ -26,11 +26,11 @@ const CHANGES_EACH: u64 = 64;
 const LEAST_FILTERED: u64 = 32 << 20;
 
 /// The filters that may contain all fingerprints once the checkpoint is through.
-pub(crate) struct AbsenceUpdate {
+pub(crate) struct NegativeFilterUpdate {
     /// That of the segments of before. It gets what is new.
-    held: Option<Arc<AbsenceFilter>>,
+    held: Option<Arc<NegativeFilter>>,
     /// One that takes its place, if it gets all fingerprints.
-    made: Option<Arc<AbsenceFilter>>,
+    made: Option<Arc<NegativeFilter>>,
     /// Whether the fingerprints of a segment are not known.
     is_incomplete: AtomicBool,
 }
@@ -44,7 +44,7 @@ pub(crate) struct Merge {
     pub(crate) count: u64,
     /// The generation of what is written.
     pub(crate) generation: u64,
-    pub(crate) occasion: Occasion,
+    pub(crate) trigger: CheckpointTrigger,
 }
 
 /// The filter of segments as this handle has them mapped. Not the map, which would count twice while the steps of a
@@ -52,24 +52,29 @@ pub(crate) struct Merge {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct HeldFilter {
     version: u64,
-    filter: Option<Arc<AbsenceFilter>>,
+    filter: Option<Arc<NegativeFilter>>,
 }
 
 impl HeldFilter {
     pub(crate) fn of(segments: &SegmentPages) -> Self {
         Self {
             version: segments.version(),
-            filter: segments.absence().map(Arc::clone),
+            filter: segments.negative_filter().map(Arc::clone),
         }
     }
 }
 
-impl AbsenceUpdate {
+impl NegativeFilterUpdate {
     /// Begins the update of a filter.
-    pub(crate) fn begin(options: &Options, space: Space, merge: &Merge, held: HeldFilter) -> Self {
+    pub(crate) fn begin(
+        options: &Options,
+        space: FingerprintSpace,
+        merge: &Merge,
+        held: HeldFilter,
+    ) -> Self {
         let is_of_these = held.version == merge.directory.version;
         let held = held.filter.filter(|_| is_of_these);
-        let has_bits = |held: &Arc<AbsenceFilter>, bits: u64| {
+        let has_bits = |held: &Arc<NegativeFilter>, bits: u64| {
             // Those that were removed are in it as well.
             held.bytes() >= bytes_for(held.added().saturating_add(merge.count), bits)
         };
@@ -78,7 +83,7 @@ impl AbsenceUpdate {
         let keys = merge.directory.keys.saturating_add(merge.count);
         let made = match !has_room && pays(options, merge, keys) {
             // Without memory for it, look-ups go on with the old one.
-            true => AbsenceFilter::empty(space, bytes_for(keys, BITS)).ok(),
+            true => NegativeFilter::empty(space, bytes_for(keys, BITS)).ok(),
             false => None,
         };
         Self {
@@ -102,7 +107,7 @@ impl AbsenceUpdate {
 
     /// Returns the filter of the segments of before, which has what was noted so far, and so all of theirs that have
     /// taken that in.
-    pub(crate) fn held(&self) -> Option<Arc<AbsenceFilter>> {
+    pub(crate) fn held(&self) -> Option<Arc<NegativeFilter>> {
         self.held.clone()
     }
 
@@ -117,7 +122,7 @@ impl AbsenceUpdate {
     }
 
     /// Returns the filter of the new segments, if one contains all of their fingerprints.
-    pub(crate) fn into_filter(self) -> Option<Arc<AbsenceFilter>> {
+    pub(crate) fn into_filter(self) -> Option<Arc<NegativeFilter>> {
         let is_incomplete = self.is_incomplete.load(Ordering::Relaxed);
         self.made.filter(|_| !is_incomplete).or(self.held)
     }
@@ -133,7 +138,7 @@ fn pays(options: &Options, merge: &Merge, keys: u64) -> bool {
     // It takes a good part of a checkpoint to make one: there should be many look-ups to come.
     sees_most
         && bytes >= LEAST_FILTERED
-        && merge.occasion == Occasion::FullBuffer
+        && merge.trigger == CheckpointTrigger::FullBuffer
         && bytes_for(keys, BITS) <= absence_share(options)
 }
 
@@ -164,9 +169,9 @@ mod tests {
             .filtered_from(0)
     }
 
-    fn filter_of(store: &Store) -> Option<Arc<AbsenceFilter>> {
+    fn filter_of(store: &Store) -> Option<Arc<NegativeFilter>> {
         let view = store.engine.views.current().unwrap();
-        view.filter.segments()?.absence().map(Arc::clone)
+        view.filter.segments()?.negative_filter().map(Arc::clone)
     }
 
     /// Inserts keys, and checkpoints them.
@@ -242,10 +247,10 @@ mod tests {
                 directory,
                 count: keys - directory.keys,
                 generation: 7,
-                occasion: Occasion::Awaited,
+                trigger: CheckpointTrigger::Awaited,
             };
             let held = view.filter.held_filter();
-            AbsenceUpdate::begin(&Options::new(), space, &merge, held).into_filter()
+            NegativeFilterUpdate::begin(&Options::new(), space, &merge, held).into_filter()
         };
         let most = bytes * 8 / WORTHLESS_BITS;
         assert!(updated(most).is_some_and(|kept| kept.bytes() == bytes));
@@ -280,12 +285,12 @@ mod tests {
             directory: view.superblock.directory.unwrap(),
             count: 1,
             generation: 7,
-            occasion: Occasion::Awaited,
+            trigger: CheckpointTrigger::Awaited,
         };
         let (options, space) = (options(), store.engine.file.header.space().unwrap());
         let held = view.filter.held_filter();
         let updated = |merge: &Merge| {
-            AbsenceUpdate::begin(&options, space, merge, held.clone()).into_filter()
+            NegativeFilterUpdate::begin(&options, space, merge, held.clone()).into_filter()
         };
         assert!(updated(&merge).is_some());
         merge.directory.version += 1;
@@ -403,7 +408,7 @@ mod tests {
             directory,
             count: 1 << 20,
             generation: 7,
-            occasion: Occasion::FullBuffer,
+            trigger: CheckpointTrigger::FullBuffer,
         };
         let most = absence_share(&Options::new());
         let keys = most / 2;
@@ -412,7 +417,7 @@ mod tests {
         assert!(!pays(&Options::new().buffer(1 << 30), &full, keys));
         assert!(!pays(&Options::new(), &full, most));
         let awaited = Merge {
-            occasion: Occasion::Awaited,
+            trigger: CheckpointTrigger::Awaited,
             ..full
         };
         let few = Merge {

@@ -36,7 +36,7 @@ impl PageLookup for Damaged {
 #[inline]
 pub(crate) fn stale(segments: &SegmentPages) -> Option<StaleDirectory> {
     let version = segments.version();
-    segments.has_passed().then_some(StaleDirectory { version })
+    segments.is_stale().then_some(StaleDirectory { version })
 }
 
 /// Probes the segments for a key.
@@ -47,7 +47,7 @@ pub(crate) fn probe(
 ) -> Result<Probe> {
     match segments.contains(hash) {
         Ok(found) => Ok(Probe::of(found)),
-        Err(NoAnswer::Passed) => Ok(Probe::Stale(StaleDirectory {
+        Err(NoAnswer::Stale) => Ok(Probe::Stale(StaleDirectory {
             version: segments.version(),
         })),
         Err(NoAnswer::Damaged(fault)) => {
@@ -80,7 +80,7 @@ pub(crate) fn probe_segments(
             *answer = Some(context.is_key(*hash, *answer == Some(true))?);
         }
     }
-    if segments.has_passed() {
+    if segments.is_stale() {
         return Err(NeedsPointLookup);
     }
     rest.settle(found, |turn| answers[turn] == Some(true));

@@ -13,7 +13,7 @@ use crate::fingerprint::directory_file::{expect_directory, raise_reused, write_d
 use crate::fingerprint::segment::directory::encode;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::progress::Watched;
@@ -27,7 +27,7 @@ pub(crate) struct SegmentDelta<'a> {
     path: &'a Path,
     superblock: &'a Superblock,
     directory: DirectoryRef,
-    space: Space,
+    space: FingerprintSpace,
     binding: Binding,
 }
 

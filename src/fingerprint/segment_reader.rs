@@ -12,7 +12,7 @@ use crate::fingerprint::segment::directory::range;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::free_room::FreeRoom;
 use crate::fingerprint::segment::image::Image;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::page_scan::clear;
 use crate::storefile::progress::Watched;
@@ -24,7 +24,7 @@ pub(crate) struct SegmentReader<'a> {
     file: &'a dyn StorageFile,
     path: &'a Path,
     superblock: &'a Superblock,
-    space: Space,
+    space: FingerprintSpace,
     pub(crate) binding: Binding,
     pub(crate) segments: Vec<Segment>,
 }
@@ -46,7 +46,7 @@ impl<'a> SegmentReader<'a> {
         file: &'a dyn StorageFile,
         path: &'a Path,
         superblock: &'a Superblock,
-        (space, binding): (Space, Binding),
+        (space, binding): (FingerprintSpace, Binding),
     ) -> Result<Self> {
         let (directory, space) = expect_directory(path, superblock, Some(space))?;
         let found = read_directory(file, path, &directory, (space, binding))?;

@@ -11,11 +11,11 @@ use crate::fingerprint::directory_file::{
     expect_directory, read_directory, read_segment, write_directory,
 };
 use crate::fingerprint::segment::directory::range;
-use crate::fingerprint::segment::draft::Draft;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::image::Image;
 use crate::fingerprint::segment::packer::Packer;
-use crate::page::space::Space;
+use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, write_all_at};
@@ -49,7 +49,7 @@ impl SetOperation {
 /// The fingerprints of one input, in order.
 struct FingerprintList<'a> {
     store: StillFile<'a>,
-    space: Space,
+    space: FingerprintSpace,
     binding: Binding,
     segments: Vec<Segment>,
     /// The segment that is read next.
@@ -277,7 +277,7 @@ struct Target<'a> {
 }
 
 impl Target<'_> {
-    fn write(&mut self, draft: Draft) -> Result<()> {
+    fn write(&mut self, draft: UnplacedSegment) -> Result<()> {
         let (segment, bytes) = draft.place(self.binding, self.end, 1);
         write_all_at(self.file, &bytes, page_offset(self.end))
             .map_err(|error| Error::io("write pages of", self.path, error))?;
@@ -326,13 +326,13 @@ pub(crate) fn check_limit(out: &Path, header: &Header, keys: u64) -> Result<()> 
 
 /// Returns the rate of a store with so many keys.
 pub(crate) fn rate_of(header: &Header, keys: u64) -> f64 {
-    keys as f64 / header.space().map_or(0, Space::count) as f64
+    keys as f64 / header.space().map_or(0, FingerprintSpace::count) as f64
 }
 
 /// Refuses stores whose fingerprints can't be compared.
 pub(crate) fn check_comparable(stores: &[StillFile<'_>]) -> Result<()> {
     let first = &stores[0];
-    let space = |store: &StillFile<'_>| store.header.space().map_or(0, Space::count);
+    let space = |store: &StillFile<'_>| store.header.space().map_or(0, FingerprintSpace::count);
     match stores.iter().find(|store| space(store) != space(first)) {
         None => Ok(()),
         Some(store) => Err(Error::Mismatch {

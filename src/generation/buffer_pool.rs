@@ -15,7 +15,7 @@ use crate::config::memory_budget::{SizeRule, default_share, room_for};
 use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::memtable::{Buffer, limit_of};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Access;
 use crate::shm::place::Place;
@@ -39,7 +39,7 @@ pub(crate) struct BufferPool {
     pub(crate) shared: Arc<Coordination>,
     pub(crate) rule: SizeRule,
     /// In a store of fingerprints.
-    pub(crate) space: Option<Space>,
+    pub(crate) space: Option<FingerprintSpace>,
     /// Whether a thread of its own runs checkpoints, and makes buffers ahead.
     pub(crate) makes_ahead: bool,
     /// The next buffer of an exclusive handle, created ahead.
@@ -139,11 +139,11 @@ impl BufferPool {
     /// reports why it cannot.
     pub(crate) fn make_spare(
         &self,
-        settled: &Weak<Generation>,
+        checkpointed: &Weak<Generation>,
         demand: Demand,
         is_wanted: impl FnOnce() -> bool,
     ) {
-        let is_gone = || Ok::<_, Infallible>(settled.strong_count() == 0);
+        let is_gone = || Ok::<_, Infallible>(checkpointed.strong_count() == 0);
         if wait_until(SPARE_PATIENCE, is_gone) != Ok(true) || !is_wanted() {
             return;
         }

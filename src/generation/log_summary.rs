@@ -8,7 +8,7 @@ use crate::file::{CommitEntry, Header, Layer};
 use crate::generation::hash_stream::CommittedTo;
 use crate::generation::sampling::Sampling;
 use crate::memtable::Digest;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sizing::MAX_LAYERS;
 use crate::storefile::meta::Meta;
 use crate::wal::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};
@@ -153,7 +153,7 @@ struct LogScanner<'a> {
     header: &'a Header,
     sampling: Option<Sampling>,
     /// In a store of fingerprints.
-    space: Option<Space>,
+    space: Option<FingerprintSpace>,
     found: LogSummary,
     committed: BTreeMap<u64, u64>,
     /// Each handle's keys since its last mark.

@@ -12,8 +12,8 @@ use std::sync::{Arc, Condvar, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
-use crate::memtable::{Buffer, Wrong};
-use crate::page::space::Space;
+use crate::memtable::{Buffer, ShmCorruption};
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::shm::place::Place;
@@ -32,7 +32,7 @@ pub(crate) struct Generation {
     /// Opened when it is first needed, which never happens in a reader.
     log: OnceLock<Arc<LogFile>>,
     syncing: Syncing,
-    told: SeenFailures,
+    reported: SeenFailures,
 }
 
 impl Generation {
@@ -41,7 +41,7 @@ impl Generation {
             buffer,
             log: OnceLock::new(),
             syncing: Syncing::default(),
-            told: SeenFailures::default(),
+            reported: SeenFailures::default(),
         }
     }
 
@@ -50,7 +50,7 @@ impl Generation {
         store: &Place,
         number: u64,
         sizes: BufferSizes,
-        space: Option<Space>,
+        space: Option<FingerprintSpace>,
         write: bool,
     ) -> Result<Self> {
         let path = buffer_path(store, number);
@@ -173,8 +173,8 @@ impl Generation {
     fn check_durable(&self, log: &LogFile) -> Result<()> {
         // The order matters: the end moves on meanwhile.
         let durable = self.buffer.durable();
-        let told = Wrong::unless_in("durable", 0..=self.buffer.tail().end, durable);
-        told.map_err(|wrong| wrong.at(&log.path))
+        let reported = ShmCorruption::unless_in("durable", 0..=self.buffer.tail().end, durable);
+        reported.map_err(|wrong| wrong.at(&log.path))
     }
 
     fn sync(&self, log: &LogFile) -> Result<()> {
@@ -183,7 +183,7 @@ impl Generation {
         let (failures, mended) = self.buffer.failures();
         FsyncFailures::new(failures, mended).sync(
             &*log.file,
-            &self.told,
+            &self.reported,
             || write_again(log, durable, tail),
             |error| Error::sync("sync the log", &log.path, error),
         )?;

@@ -12,13 +12,13 @@ use crate::sys::sync::Ordering;
 
 /// A word of shared memory that can't be what its writer stored.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Wrong {
+pub(crate) struct ShmCorruption {
     pub(crate) word: &'static str,
     pub(crate) expected: String,
     pub(crate) got: u64,
 }
 
-impl Wrong {
+impl ShmCorruption {
     /// Returns an error unless the word is in the range.
     #[inline]
     pub(crate) fn unless_in(
@@ -215,20 +215,20 @@ const FIRST_TAIL: u64 = 4096;
 impl Buffer {
     /// Checks each word that the holder of the writer lock is about to use, on its own.
     #[inline]
-    pub(crate) fn check(&self) -> Result<(), Wrong> {
+    pub(crate) fn check(&self) -> Result<(), ShmCorruption> {
         let tail = self.tail();
         if !tail.end.is_multiple_of(8) || (tail.end != 0 && tail.end < FIRST_TAIL) {
-            return Err(Wrong {
+            return Err(ShmCorruption {
                 word: "tail",
                 expected: format!("0, or a multiple of 8 from {FIRST_TAIL} on"),
                 got: tail.end,
             });
         }
-        Wrong::unless_in("tail", 0..=self.allocated(), tail.end)?;
-        Wrong::unless_in("applied", 0..=tail.end, self.applied())?;
-        Wrong::unless_in("durable", 0..=tail.end, self.durable())?;
-        Wrong::unless_in("used", 0..=self.limit(), self.used())?;
-        Wrong::unless_in("sealed", 0..=0, self.is_sealed().into())
+        ShmCorruption::unless_in("tail", 0..=self.allocated(), tail.end)?;
+        ShmCorruption::unless_in("applied", 0..=tail.end, self.applied())?;
+        ShmCorruption::unless_in("durable", 0..=tail.end, self.durable())?;
+        ShmCorruption::unless_in("used", 0..=self.limit(), self.used())?;
+        ShmCorruption::unless_in("sealed", 0..=0, self.is_sealed().into())
     }
 
     /// Adds the words that change under the writer lock alone. Returns the tail and the allocated bytes as they went
@@ -271,10 +271,10 @@ impl Buffer {
     }
 
     /// Returns a state that was found in the table although no writer gives it to a key.
-    pub(crate) fn nonsense(&self) -> Option<Wrong> {
+    pub(crate) fn nonsense(&self) -> Option<ShmCorruption> {
         match self.nonsense.load(Ordering::Relaxed) {
             0 => None,
-            state => Some(Wrong {
+            state => Some(ShmCorruption {
                 word: "state",
                 expected: format!("below {}", self.states_end()),
                 got: state,

@@ -51,7 +51,7 @@ struct Scene {
     /// The writer has returned.
     done: AtomicBool,
     /// A reader has seen the key.
-    told: AtomicBool,
+    reported: AtomicBool,
 }
 
 impl Scene {
@@ -65,7 +65,7 @@ impl Scene {
             buffer,
             logged: AtomicU64::new(0),
             done: AtomicBool::new(false),
-            told: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
         })
     }
 
@@ -80,13 +80,13 @@ impl Scene {
 
     /// Checks what any reader may demand of the buffer while `KEY` is on its way in.
     fn look(&self) {
-        let after = self.done.load(Ordering::Acquire) || self.told.load(Ordering::Acquire);
+        let after = self.done.load(Ordering::Acquire) || self.reported.load(Ordering::Acquire);
         let seen = self.buffer.contains(KEY);
         assert!(seen || !after, "a key that was there is not");
         if seen {
             assert!(self.is_logged(1), "a claim is taken for a key");
             assert!(self.buffer.contains(KEY), "a key was there and is not");
-            self.told.store(true, Ordering::Release);
+            self.reported.store(true, Ordering::Release);
         }
     }
 }

@@ -20,11 +20,11 @@ mod transactions;
 use std::io;
 use std::path::Path;
 
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use closed_keys::ClosedKeys;
-pub(crate) use integrity::{Digest, OpenChange, OpenKeys, Sum, Wrong};
+pub(crate) use integrity::{Digest, OpenChange, OpenKeys, ShmCorruption, Sum};
 pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;
 pub(crate) use state::COMMITTED;
@@ -93,7 +93,7 @@ pub(crate) struct Buffer {
     transactions: u64,
     homes: u64,
     /// In a store of fingerprints: keys with one fingerprint are one key.
-    space: Option<Space>,
+    space: Option<FingerprintSpace>,
     /// An impossible state that this handle found in the table; 0 if it found none.
     nonsense: AtomicU64,
 }
@@ -209,7 +209,7 @@ impl Buffer {
     }
 
     /// Takes all keys with one fingerprint for one key from now on.
-    pub(crate) fn rounding_to(mut self, space: Option<Space>) -> Self {
+    pub(crate) fn rounding_to(mut self, space: Option<FingerprintSpace>) -> Self {
         self.space = space;
         self
     }

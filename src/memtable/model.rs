@@ -27,7 +27,7 @@ enum Step {
     Commit(usize),
     Abort(usize),
     /// Publishes the claims among these keys and retracts the others.
-    Mend(Vec<u64>),
+    Repair(Vec<u64>),
     Collect(u64, u64),
 }
 
@@ -44,7 +44,7 @@ fn step() -> impl Strategy<Value = Step> {
         4 => (1_u64..9).prop_map(Step::Begin),
         2 => (0_usize..64).prop_map(Step::Commit),
         2 => (0_usize..64).prop_map(Step::Abort),
-        1 => prop::collection::vec(key(), 0..4).prop_map(Step::Mend),
+        1 => prop::collection::vec(key(), 0..4).prop_map(Step::Repair),
         1 => any::<(u64, u64)>().prop_map(|(a, b)| Step::Collect(a.min(b), a.max(b))),
     ]
 }
@@ -100,7 +100,7 @@ impl Twin {
         Ok(())
     }
 
-    fn mend(&mut self, buffer: &Buffer, logged: &[u64]) -> Result<(), TestCaseError> {
+    fn repair(&mut self, buffer: &Buffer, logged: &[u64]) -> Result<(), TestCaseError> {
         for key in logged {
             buffer.publish_logged(*key, true, COMMITTED);
         }
@@ -152,7 +152,7 @@ impl Twin {
                     self.end(state, Fate::Dropped);
                 }
             }
-            Step::Mend(logged) => self.mend(buffer, logged)?,
+            Step::Repair(logged) => self.repair(buffer, logged)?,
             Step::Collect(start, end) => {
                 let mut got = Vec::new();
                 let closed = ClosedKeys::of(buffer);

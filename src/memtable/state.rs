@@ -111,19 +111,19 @@ impl Variant {
     fn ended(self, outcome: Transaction) -> u16 {
         match outcome {
             Transaction::None => DROPPED,
-            outcome => self.settled(outcome == Transaction::Committed),
+            outcome => self.checkpointed(outcome == Transaction::Committed),
         }
     }
 
     /// Returns the state of a key once the transaction is committed, or aborted.
-    fn settled(self, committed: bool) -> u16 {
+    fn checkpointed(self, committed: bool) -> u16 {
         let (without, with) = self.states();
         if committed { with } else { without }
     }
 
     /// Returns whether the transaction's last record of the key is an insert.
     fn inserts(self) -> bool {
-        plain(self.settled(true)) == Presence::Settled
+        plain(self.checkpointed(true)) == Presence::Settled
     }
 
     /// Returns what the records of the transaction, which is open, are.
@@ -151,7 +151,7 @@ fn turned(state: u16) -> u16 {
         Variant::Remove => base + 3,
         Variant::InsertAndRemove => base,
         Variant::RemoveAndInsert => base + 1,
-        again => again.settled(false),
+        again => again.checkpointed(false),
     }
 }
 
@@ -285,7 +285,7 @@ impl Buffer {
             return plain_sum(state);
         }
         plain_sum(match self.transaction(state) {
-            Transaction::Open(_) => variant_of(state).settled(true),
+            Transaction::Open(_) => variant_of(state).checkpointed(true),
             outcome => variant_of(state).ended(outcome),
         })
     }
@@ -369,14 +369,14 @@ mod tests {
                 if is_open {
                     assert_eq!(base_of(state), base);
                     assert_eq!(Some(variant_of(state).inserts()), last);
-                    assert_eq!(variant_of(state).settled(false), before);
+                    assert_eq!(variant_of(state).checkpointed(false), before);
                 } else {
                     assert_eq!(state, before);
                 }
             }
             let ended = match state < FIRST_SEAT_STATE {
                 true => state,
-                false => variant_of(state).settled(committed),
+                false => variant_of(state).checkpointed(committed),
             };
             let counted = if committed { ends } else { without };
             assert_eq!(

@@ -141,8 +141,8 @@ impl Buffer {
     /// another one. A reader's "pending" is therefore a hint, and the holder of the writer lock decides.
     fn sweep_transactions(&self) {
         self.for_each_key(|slot, state| {
-            if let Some(settled) = self.settled_state(state) {
-                self.publish(slot, settled);
+            if let Some(checkpointed) = self.settled_state(state) {
+                self.publish(slot, checkpointed);
             }
         });
         for index in 0..self.transactions {

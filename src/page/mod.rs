@@ -4,9 +4,9 @@
 //! Bytes: FORMAT.md, "Pages".
 
 pub(crate) mod binding;
+pub(crate) mod fingerprint_space;
 mod kind;
 pub(crate) mod place;
-pub(crate) mod space;
 mod state;
 pub(crate) mod write_window;
 

@@ -14,19 +14,21 @@ pub(crate) enum Workers {
 
 /// Why a checkpoint runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Occasion {
+pub(crate) enum CheckpointTrigger {
     /// A buffer is full: more keys are coming.
     FullBuffer,
     /// A caller waits, perhaps for the handle to close.
     Awaited,
 }
 
-impl Occasion {
+impl CheckpointTrigger {
     /// Returns how many threads may work.
     pub(crate) fn workers(self, options: &Options) -> Workers {
         match self {
-            Occasion::Awaited if options.background && !AddressSpace::is_tight() => Workers::Two,
-            Occasion::Awaited | Occasion::FullBuffer => Workers::One,
+            CheckpointTrigger::Awaited if options.background && !AddressSpace::is_tight() => {
+                Workers::Two
+            }
+            CheckpointTrigger::Awaited | CheckpointTrigger::FullBuffer => Workers::One,
         }
     }
 }

@@ -8,7 +8,7 @@ use crate::file::{Section, Superblock};
 use crate::generation::log_summary::LogSummary;
 use crate::memtable::Buffer;
 use crate::page_io::PageAccess;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::storefile::meta::Meta;
 use crate::wal::{Cut, LogFile};
 
@@ -24,7 +24,7 @@ pub(crate) struct ClosedLog<'a> {
     pub(crate) buffer: Option<&'a Buffer>,
     /// The most keys to hold in memory at a time if they come from the log. 0 where a buffer takes that memory.
     pub(crate) log_keys: u64,
-    pub(crate) occasion: Occasion,
+    pub(crate) trigger: CheckpointTrigger,
     /// Whether no other process can change the buffer.
     pub(crate) is_private: bool,
 }

@@ -1,6 +1,6 @@
 //! The sizes that write buffers may have.
 
-use crate::memtable::{Buffer, Wrong, limit_of};
+use crate::memtable::{Buffer, ShmCorruption, limit_of};
 
 /// The largest buffer that any machine has room for.
 pub(crate) const MOST_BUFFER: u64 = 1 << 48;
@@ -24,13 +24,13 @@ impl BufferSizes {
     }
 
     /// Checks that a buffer has one of the sizes. A last buffer has no room for a key.
-    pub(crate) fn expect(self, buffer: &Buffer) -> Result<(), Wrong> {
+    pub(crate) fn expect(self, buffer: &Buffer) -> Result<(), ShmCorruption> {
         let limit = buffer.limit();
         let (least, most) = (limit_of(self.least), limit_of(self.most));
         if (least..=most).contains(&limit) || limit == limit_of(0) {
             return Ok(());
         }
-        Err(Wrong {
+        Err(ShmCorruption {
             word: "buffer bytes",
             expected: format!("those of a buffer for {least} to {most} keys"),
             got: buffer.bytes(),

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::file::layout::MAX_COUNTER;
-use crate::memtable::{Sum, Wrong};
+use crate::memtable::{ShmCorruption, Sum};
 use crate::page::write_window::WriteWindow;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::FsyncFailures;
@@ -232,12 +232,12 @@ impl Coordination {
         store_id: &[u8; 16],
         file: FileId,
         sizes: BufferSizes,
-        (active, settled): (u64, u64),
+        (active, checkpointed): (u64, u64),
     ) {
         // Between them lies one checkpoint at most.
         assert!(
-            (settled..=settled + 1).contains(&active),
-            "{settled} {active}"
+            (checkpointed..=checkpointed + 1).contains(&active),
+            "{checkpointed} {active}"
         );
         assert!(sizes.least <= sizes.most, "{sizes:?}");
         let (low, high) = halves(store_id);
@@ -250,7 +250,7 @@ impl Coordination {
         self.set(Word::MostBuffer, sizes.most);
         let _ = self.buffer_sizes.set(sizes);
         self.set(Word::Active, active);
-        self.set(Word::Settled, settled);
+        self.set(Word::Settled, checkpointed);
         self.set(Word::NextHandle, self.get(Word::NextHandle).max(1));
         self.set(Word::Magic, SHM_MAGIC);
         self.region.words()[SECOND_MAGIC].store(SHM_MAGIC, Ordering::Release);
@@ -298,11 +298,11 @@ impl Coordination {
     /// Returns the settled generation: the pages hold all generations below it. It is one behind the active generation
     /// while a checkpoint is due or running, else equal to it.
     #[inline]
-    pub(crate) fn settled(&self) -> u64 {
+    pub(crate) fn checkpointed(&self) -> u64 {
         self.get(Word::Settled)
     }
 
-    pub(crate) fn set_settled(&self, generation: u64) {
+    pub(crate) fn set_checkpointed(&self, generation: u64) {
         self.set(Word::Settled, generation);
     }
 
@@ -393,10 +393,10 @@ impl Coordination {
     }
 
     /// Checks the number of a new handle against those of the handles present.
-    pub(crate) fn check_handle(&self, handle: u64) -> Result<(), Wrong> {
+    pub(crate) fn check_handle(&self, handle: u64) -> Result<(), ShmCorruption> {
         let others = (0..MAX_HANDLES).map(|index| self.slot(index).handle());
         let last = others.max().unwrap_or(0).saturating_add(1);
-        Wrong::unless_in("next handle", last..=MAX_COUNTER, handle)
+        ShmCorruption::unless_in("next handle", last..=MAX_COUNTER, handle)
     }
 
     /// Sets the number from which new handles are counted.

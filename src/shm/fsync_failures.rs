@@ -45,13 +45,13 @@ impl<'a> FsyncFailures<'a> {
     pub(crate) fn sync(
         self,
         file: &dyn StorageFile,
-        told: &SeenFailures,
+        reported: &SeenFailures,
         write_again: impl Fn() -> Result<()>,
         failed: impl Fn(io::Error) -> crate::Error,
     ) -> Result<()> {
         loop {
             let failures = self.failures.load(Ordering::Acquire);
-            if told.0.swap(failures, Ordering::AcqRel) != failures {
+            if reported.0.swap(failures, Ordering::AcqRel) != failures {
                 // This reports failures that are known already.
                 let _ = file.sync();
             }

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use crate::error::{Error, Result};
-use crate::memtable::{Digest, Wrong};
+use crate::memtable::{Digest, ShmCorruption};
 use crate::shm::coordination::{Coordination, DAMAGED, LOST};
 use crate::shm::locks::{HandleSlotLease, PresenceLock, StoreLocks};
 use crate::shm::place::Place;
@@ -219,7 +219,7 @@ impl Handle {
         let named = named.and_then(|()| match log.and_then(|log| Some((log, log.id?))) {
             Some((log, id)) => match self.place.expect(&log.path, id) {
                 // Another handle has brought the log into the pages meanwhile, and removed it.
-                Err(Error::Moved { .. }) if self.shared.settled() > log.generation => Ok(()),
+                Err(Error::Moved { .. }) if self.shared.checkpointed() > log.generation => Ok(()),
                 outcome => outcome,
             },
             None => Ok(()),
@@ -229,7 +229,7 @@ impl Handle {
 
     /// Ends the work of all handles on memory that cannot be trusted.
     #[cold]
-    pub(crate) fn distrust(&self, wrong: Wrong) -> Error {
+    pub(crate) fn poison_shared(&self, wrong: ShmCorruption) -> Error {
         self.poison(wrong.at(&self.place))
     }
 
@@ -243,7 +243,7 @@ impl Handle {
         if found == expected {
             return Ok(());
         }
-        Err(self.distrust(Wrong {
+        Err(self.poison_shared(ShmCorruption {
             word: "table",
             expected: format!("{} keys of handle {handle}, as they were", expected.keys),
             got: found.keys,
@@ -251,7 +251,7 @@ impl Handle {
     }
 }
 
-impl Wrong {
+impl ShmCorruption {
     pub(crate) fn at(self, store: &std::path::Path) -> Error {
         Error::SharedMemory {
             path: store.to_owned(),

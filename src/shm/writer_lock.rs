@@ -22,7 +22,7 @@
 use std::hint::spin_loop;
 use std::time::{Duration, Instant};
 
-use crate::memtable::Wrong;
+use crate::memtable::ShmCorruption;
 use crate::sys::futex;
 use crate::sys::sync::{AtomicU64, Ordering, yield_now};
 
@@ -93,7 +93,7 @@ pub(crate) enum Refusal<E> {
     /// Another kept it for too long: the one in this seat, if it was not just changing hands.
     Busy(Option<usize>),
     /// The word can't be right.
-    Wrong(Wrong),
+    ShmCorruption(ShmCorruption),
     /// The caller could not find out whether the owner lives.
     Unknown(E),
 }
@@ -144,7 +144,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
             let left = patience.saturating_sub(begun.elapsed());
             let is_over = left.is_zero();
             let found = self.word.load(Ordering::Relaxed);
-            let owner = owner_of(found, seat).map_err(Refusal::Wrong)?;
+            let owner = owner_of(found, seat).map_err(Refusal::ShmCorruption)?;
             let marked = owner.and_then(|owner| Some((owner, self.mark(found)?)));
             let Some((owner, seen)) = marked else {
                 // It has just changed hands.
@@ -219,7 +219,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
     /// # Errors
     /// The word is not what the owner left: it is left alone.
     #[inline]
-    pub(crate) fn release(&self, owned: Ownership) -> Result<(), Wrong> {
+    pub(crate) fn release(&self, owned: Ownership) -> Result<(), ShmCorruption> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         let free = owned.after();
         match self
@@ -236,7 +236,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
     }
 
     #[cold]
-    fn release_marked(&self, owned: Ownership, found: u64) -> Result<(), Wrong> {
+    fn release_marked(&self, owned: Ownership, found: u64) -> Result<(), ShmCorruption> {
         let (release, relaxed) = (Ordering::Release, Ordering::Relaxed);
         let marked = owned.word | CONTENDED;
         let freed = self
@@ -253,7 +253,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
 
     /// Checks that the owner still has the lock.
     #[inline]
-    pub(crate) fn check(&self, owned: Ownership) -> Result<(), Wrong> {
+    pub(crate) fn check(&self, owned: Ownership) -> Result<(), ShmCorruption> {
         let found = self.word.load(Ordering::Relaxed);
         if found & !CONTENDED == owned.word & !CONTENDED {
             return Ok(());
@@ -278,8 +278,8 @@ impl Ownership {
 }
 
 /// Returns the seat of the lock's owner, as a handle in another seat finds it.
-fn owner_of(word: u64, own: usize) -> Result<Option<usize>, Wrong> {
-    let wrong = |expected: String| Wrong {
+fn owner_of(word: u64, own: usize) -> Result<Option<usize>, ShmCorruption> {
+    let wrong = |expected: String| ShmCorruption {
         word: "writer lock",
         expected,
         got: word,
@@ -293,8 +293,8 @@ fn owner_of(word: u64, own: usize) -> Result<Option<usize>, Wrong> {
 }
 
 #[cold]
-fn not(expected: u64, got: u64) -> Wrong {
-    Wrong {
+fn not(expected: u64, got: u64) -> ShmCorruption {
+    ShmCorruption {
         word: "writer lock",
         expected: expected.to_string(),
         got,
@@ -321,7 +321,7 @@ mod tests {
     fn is_wrong<T: std::fmt::Debug, E: std::fmt::Debug>(outcome: Result<T, Refusal<E>>) -> bool {
         matches!(
             outcome,
-            Err(Refusal::Wrong(Wrong {
+            Err(Refusal::ShmCorruption(ShmCorruption {
                 word: "writer lock",
                 ..
             }))

@@ -29,7 +29,7 @@ pub(crate) struct StoreFile {
     pub(crate) watch: Option<FileWatch>,
     shared: Arc<Coordination>,
     /// The failed syncs of the file that the system has reported to this handle.
-    told: SeenFailures,
+    reported: SeenFailures,
 }
 
 impl StoreFile {
@@ -50,7 +50,7 @@ impl StoreFile {
             raw,
             watch,
             shared,
-            told: SeenFailures::default(),
+            reported: SeenFailures::default(),
         }
     }
 
@@ -138,13 +138,13 @@ impl StoreFile {
 
     /// Makes the newest superblock durable if a sync of the store file failed, through whichever handle. Pages need no
     /// such care: until a superblock records a checkpoint, recovery repeats all of it.
-    pub(crate) fn mend(&self) -> Result<()> {
+    pub(crate) fn repair_sync(&self) -> Result<()> {
         if !self.shared.doubt().is_open() {
             return Ok(());
         }
         self.shared.doubt().sync(
             &*self.raw,
-            &self.told,
+            &self.reported,
             || {
                 let superblock = self.read_meta()?.superblock;
                 write_superblock(&*self.raw, &self.place, &self.header, &superblock)

@@ -189,11 +189,11 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let (from, bytes) = file(folder.path(), &pieces, length);
             let part = part.min(length);
-            let mut told = Vec::new();
+            let mut reported = Vec::new();
             let best = disk().create_new(&folder.path().join("best")).unwrap();
-            best.copy_from(&*from, 0..part as u64, &mut |at| { told.push(at); Ok(()) }).unwrap();
-            prop_assert!(told.is_sorted());
-            prop_assert_eq!(told.last(), Some(&(part as u64)));
+            best.copy_from(&*from, 0..part as u64, &mut |at| { reported.push(at); Ok(()) }).unwrap();
+            prop_assert!(reported.is_sorted());
+            prop_assert_eq!(reported.last(), Some(&(part as u64)));
             let plain = disk().create_new(&folder.path().join("plain")).unwrap();
             plain.set_length(part as u64).unwrap();
             let write = |bytes: &[u8], at| plain.write_at(bytes, at);

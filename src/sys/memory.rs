@@ -30,16 +30,16 @@ impl Memory {
     pub(crate) fn physical() -> Option<u64> {
         static PHYSICAL: OnceLock<Option<u64>> = OnceLock::new();
         let read = || {
-            let told = std::fs::read_to_string("/proc/meminfo").ok()?;
-            Some(value_of(&told, "MemTotal:")?.saturating_mul(1024))
+            let reported = std::fs::read_to_string("/proc/meminfo").ok()?;
+            Some(value_of(&reported, "MemTotal:")?.saturating_mul(1024))
         };
         *PHYSICAL.get_or_init(read)
     }
 
     /// Reads what the system tells in files; `read` returns the text of one.
     fn read(read: &dyn Fn(&Path) -> Option<String>) -> Option<Self> {
-        let told = read(Path::new("/proc/meminfo"))?;
-        let kibibytes = |name: &str| Some(value_of(&told, name)?.saturating_mul(1024));
+        let reported = read(Path::new("/proc/meminfo"))?;
+        let kibibytes = |name: &str| Some(value_of(&reported, name)?.saturating_mul(1024));
         let mut found = Self {
             total: kibibytes("MemTotal:")?,
             available: kibibytes("MemAvailable:")?,
@@ -155,8 +155,8 @@ impl Group {
         let limits = limits.filter_map(|name| read(name)?.trim().parse::<u64>().ok());
         let limit = limits.min()?;
         let usage = read(self.names.usage)?.trim().parse::<u64>().ok()?;
-        let told = read("memory.stat").unwrap_or_default();
-        let files = self.names.files.map(|name| value_of(&told, name));
+        let reported = read("memory.stat").unwrap_or_default();
+        let files = self.names.files.map(|name| value_of(&reported, name));
         let files = files.into_iter().flatten().fold(0, u64::saturating_add);
         Some((limit, limit.saturating_sub(usage.saturating_sub(files))))
     }

@@ -171,14 +171,14 @@ impl World {
     fn checkpoint(&self, from_log: bool) {
         let checkpointer = Checkpointer::of(&self.keeper.engine);
         if !from_log {
-            return checkpointer.settle_all(options().timeout).unwrap();
+            return checkpointer.checkpoint_all(options().timeout).unwrap();
         }
         let sealed = self.view().sealed.clone().unwrap();
         let log = Writer::of(&self.keeper.engine)
             .logs
             .of(&sealed)
             .map(Arc::clone);
-        checkpointer.settle_from_log(&log.unwrap()).unwrap();
+        checkpointer.checkpoint_from_log(&log.unwrap()).unwrap();
     }
 
     fn kill(&mut self) {

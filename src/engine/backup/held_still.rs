@@ -11,7 +11,7 @@ use crate::engine::write::rotation::target_of;
 use crate::error::{Error, Result};
 use crate::file::FormatError;
 use crate::filter::checkpoint as filter;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::shm::locks::{Intention, OpenCloseLock, Others, locked};
 use crate::storefile::atomic_file::AtomicFile;
 use crate::storefile::meta::Meta;
@@ -134,7 +134,7 @@ fn apply_to(copy: &Engine, log: &Arc<LogFile>, is_closed: bool) -> Result<()> {
     let meta = copy.file.read_meta()?;
     let applier = Checkpointer::of(copy).applier();
     let applied = match is_closed {
-        true => applier.apply(&meta, log, None, Occasion::Awaited),
+        true => applier.apply(&meta, log, None, CheckpointTrigger::Awaited),
         false => applier.apply_unclosed(&meta, log, |count| {
             target_of(&copy.file, &meta.superblock, count)
         }),

@@ -12,7 +12,7 @@ use crate::generation::log_summary::{LogSummary, scan_sampling};
 use crate::generation::sampling::Sampling;
 use crate::memtable::Buffer;
 use crate::page_io::PageAccess;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::page_io::page_checkpoint::ClosedLog;
 use crate::storefile::meta::Meta;
 use crate::wal::{Cut, LogError, LogFile};
@@ -34,10 +34,10 @@ impl LogApplier<'_> {
         meta: &Meta,
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
-        occasion: Occasion,
+        trigger: CheckpointTrigger,
     ) -> Result<Superblock> {
         let closed = read_closed(log, meta)?;
-        self.apply_closed(meta, log, buffer, closed, occasion)
+        self.apply_closed(meta, log, buffer, closed, trigger)
     }
 
     /// Does the same with a log that no record closes and that can't be written to. `target` returns the layer for a number
@@ -55,7 +55,7 @@ impl LogApplier<'_> {
             layer_index,
             layer,
         };
-        self.apply_closed(meta, log, None, (found, cut), Occasion::Awaited)
+        self.apply_closed(meta, log, None, (found, cut), CheckpointTrigger::Awaited)
     }
 
     /// The one order of steps for all kinds. Nothing that a reader sees changes before the superblock at its end.
@@ -65,7 +65,7 @@ impl LogApplier<'_> {
         log: &Arc<LogFile>,
         buffer: Option<&Buffer>,
         (mut found, cut): (LogSummary, Cut),
-        occasion: Occasion,
+        trigger: CheckpointTrigger,
     ) -> Result<Superblock> {
         let access = self.access;
         filter::expect_memory(access)?;
@@ -80,7 +80,7 @@ impl LogApplier<'_> {
             cut,
             buffer,
             log_keys,
-            occasion,
+            trigger,
             is_private: self.is_private,
         };
         let held = HeldPages {

@@ -13,10 +13,10 @@ use crate::error::{Error, Result};
 use crate::filter::checkpoint as filter;
 use crate::generation::Generation;
 use crate::generation::log_files::LogFiles;
-use crate::memtable::Wrong;
+use crate::memtable::ShmCorruption;
 use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_state::CheckpointState;
-use crate::page_io::checkpoint_trigger::Occasion;
+use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::prefetch::hints::LookupHints;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::{Access, Handle};
@@ -121,20 +121,24 @@ impl<'a> Checkpointer<'a> {
                 let is_wanted = || {
                     !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.seat)
                 };
-                let make_spare = |settled| {
+                let make_spare = |checkpointed| {
                     let demand = engine.views.cell.load().demand();
-                    engine.buffers.make_spare(&settled, demand, is_wanted);
+                    engine.buffers.make_spare(&checkpointed, demand, is_wanted);
                 };
                 let checkpointer = Checkpointer::of(&engine);
                 // A checkpoint that another process runs needs no help.
-                let _ = checkpointer.settle_and(Duration::ZERO, Occasion::FullBuffer, make_spare);
+                let _ = checkpointer.checkpoint_and(
+                    Duration::ZERO,
+                    CheckpointTrigger::FullBuffer,
+                    make_spare,
+                );
             });
             if let Ok(thread) = spawned {
                 self.state.add_thread(thread);
                 return Ok(());
             }
         }
-        match self.settle_and(Duration::ZERO, Occasion::FullBuffer, drop) {
+        match self.checkpoint_and(Duration::ZERO, CheckpointTrigger::FullBuffer, drop) {
             // Another process is running it.
             Err(Error::Busy { .. }) => Ok(()),
             outcome => outcome,
@@ -143,22 +147,22 @@ impl<'a> Checkpointer<'a> {
 
     /// Returns whether a closed generation waits for its checkpoint, or is being checkpointed.
     fn is_due(&self) -> bool {
-        self.shared.settled() < self.shared.active()
+        self.shared.checkpointed() < self.shared.active()
     }
 
     /// Makes sure that no checkpoint is due: waits for one that another handle runs, takes over from a handle that died
     /// during one, or else runs it.
-    pub(crate) fn settle_all(&self, patience: Duration) -> Result<()> {
+    pub(crate) fn checkpoint_all(&self, patience: Duration) -> Result<()> {
         let _waiting = self.state.wait();
-        self.settle_and(patience, Occasion::Awaited, drop)
+        self.checkpoint_and(patience, CheckpointTrigger::Awaited, drop)
     }
 
-    /// Like `settle_all`. If this call ran the checkpoint, `after` runs with the settled generation before the lock is
+    /// Like `checkpoint_all`. If this call ran the checkpoint, `after` runs with the settled generation before the lock is
     /// released.
-    fn settle_and(
+    fn checkpoint_and(
         &self,
         patience: Duration,
-        occasion: Occasion,
+        trigger: CheckpointTrigger,
         after: impl FnOnce(Weak<Generation>),
     ) -> Result<()> {
         self.handle.check_usable()?;
@@ -168,12 +172,12 @@ impl<'a> Checkpointer<'a> {
         let Some(_running) = self.begin(patience)? else {
             return Ok(());
         };
-        match self.settle(occasion) {
+        match self.settle(trigger) {
             // The checkpoint can be retried once the page is repaired, or by a handle with another policy.
             Err(error @ Error::Format { .. }) => Err(error),
             outcome => {
-                let settled = self.handle.poison_on_failure(outcome)?;
-                after(settled);
+                let checkpointed = self.handle.poison_on_failure(outcome)?;
+                after(checkpointed);
                 Ok(())
             }
         }
@@ -214,52 +218,54 @@ impl<'a> Checkpointer<'a> {
     }
 
     /// Runs the checkpoint of the one generation that is due. The caller holds the checkpoint lock.
-    fn settle(&self, occasion: Occasion) -> Result<Weak<Generation>> {
-        self.file.mend()?;
+    fn settle(&self, trigger: CheckpointTrigger) -> Result<Weak<Generation>> {
+        self.file.repair_sync()?;
         // Otherwise the pages would go to a file that has lost its name, and the log that holds the keys would be
         // removed.
         self.handle.check_names(None)?;
-        let number = self.shared.settled();
+        let number = self.shared.checkpointed();
         let meta = self.file.read_meta()?;
         // Check this before anything is removed: the superblock says which log is no longer needed.
         let newest = meta.superblock.generation;
-        let checked = Wrong::unless_in("settled", newest.saturating_sub(1)..=newest, number);
-        checked.map_err(|wrong| self.handle.distrust(wrong))?;
+        let checked =
+            ShmCorruption::unless_in("settled", newest.saturating_sub(1)..=newest, number);
+        checked.map_err(|wrong| self.handle.poison_shared(wrong))?;
         // A process may have died during the previous checkpoint before it removed its log. Remove that log first: if
         // this process dies too, an opener must look for at most one log that is no longer needed.
         self.remove_leftover(number.saturating_sub(1))?;
-        let mut settled = Weak::new();
+        let mut checkpointed = Weak::new();
         if meta.superblock.generation == number {
             self.views.renew()?;
             // The view goes: its map would count twice while the steps of the checkpoint make others.
             let sealed = self.views.cell.load().sealed.clone();
             let Some(sealed) = sealed.filter(|sealed| sealed.number() == number) else {
-                return Ok(settled);
+                return Ok(checkpointed);
             };
-            settled = Arc::downgrade(&sealed);
+            checkpointed = Arc::downgrade(&sealed);
             let log = Arc::clone(self.logs.of(&sealed)?);
             sealed.sync_to(&log, sealed.buffer.tail().end)?;
             let buffer = Some(&sealed.buffer);
-            self.applier().apply(&meta, &log, buffer, occasion)?;
+            self.applier().apply(&meta, &log, buffer, trigger)?;
         } else {
             // A process that died here had written the superblock, but perhaps not synced it. The superblock must not
             // be lost in a power cut once the log that it replaces has been removed.
             self.file.sync("sync the superblock of")?;
         }
-        self.shared.set_settled(number + 1);
+        self.shared.set_checkpointed(number + 1);
         self.views.renew()?;
         self.remove_generation(number);
-        Ok(settled)
+        Ok(checkpointed)
     }
 
     /// Moves a closed log that does not fit in memory into the pages. The caller opens the store as the first handle,
     /// before others can join.
-    pub(crate) fn settle_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
+    pub(crate) fn checkpoint_from_log(&self, log: &Arc<LogFile>) -> Result<()> {
         let meta = self.file.read_meta()?;
         let synced = log.file.sync();
         synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
-        self.applier().apply(&meta, log, None, Occasion::Awaited)?;
-        self.shared.set_settled(log.generation + 1);
+        self.applier()
+            .apply(&meta, log, None, CheckpointTrigger::Awaited)?;
+        self.shared.set_checkpointed(log.generation + 1);
         self.views.renew()?;
         self.remove_generation(log.generation);
         Ok(())

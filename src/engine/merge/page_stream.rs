@@ -155,8 +155,8 @@ impl<'a, 'w> Stream<'a, 'w> {
             least = least.max(part.layer.keys);
             most = most.saturating_add(self.inputs[part.input].most_keys(part.index)?);
         }
-        let told = sizing::keys_from_bits_set(written.bits, layer.pages, layer.probes);
-        Ok((told.round() as u64).min(most).max(least))
+        let reported = sizing::keys_from_bits_set(written.bits, layer.pages, layer.probes);
+        Ok((reported.round() as u64).min(most).max(least))
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::config::options::Options;
 use crate::error::{Error, Result};
 use crate::generation::Generation;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::shm::coordination::Coordination;
 use crate::shm::locks::{OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::shm::place::Place;
@@ -114,22 +114,24 @@ pub(crate) fn attach_all(
     path: &Place,
     file: &dyn StorageFile,
     shared: &Coordination,
-    space: Option<Space>,
+    space: Option<FingerprintSpace>,
     write: bool,
 ) -> Result<(Generation, Option<Generation>, Meta)> {
     // A rotation or the end of a checkpoint may intervene: then look again.
     for _ in 0..1000 {
-        let (active, settled) = (shared.active(), shared.settled());
+        let (active, checkpointed) = (shared.active(), shared.checkpointed());
         let open = |number| Generation::attach(path, number, shared.buffer_sizes(), space, write);
         let opened = open(active).and_then(|active_one| {
-            let sealed = (settled < active).then(|| open(settled)).transpose()?;
+            let sealed = (checkpointed < active)
+                .then(|| open(checkpointed))
+                .transpose()?;
             // Read this last: its layers hold everything that is settled.
             Ok((active_one, sealed, read_meta_of(file, path)?))
         });
         match opened {
-            Ok(opened) if opened.2.superblock.generation < settled => std::thread::yield_now(),
+            Ok(opened) if opened.2.superblock.generation < checkpointed => std::thread::yield_now(),
             Ok(opened) => return Ok(opened),
-            Err(error) if (active, settled) == (shared.active(), shared.settled()) => {
+            Err(error) if (active, checkpointed) == (shared.active(), shared.checkpointed()) => {
                 return Err(error);
             }
             Err(_) => std::thread::yield_now(),

@@ -203,7 +203,7 @@ impl<'a> Closer<'a> {
         guard.seal_active(true)?;
         drop(guard);
         self.checkpoints.join_threads();
-        self.checkpointer.settle_all(self.options.timeout)?;
+        self.checkpointer.checkpoint_all(self.options.timeout)?;
         self.checkpointer.compact()
     }
 
@@ -264,7 +264,7 @@ mod tests {
             drop(held);
             closing.join().unwrap().unwrap();
         });
-        assert_eq!(engine.shared.settled(), engine.shared.active());
+        assert_eq!(engine.shared.checkpointed(), engine.shared.active());
         assert!(lock(&engine.buffers.spare).is_none());
     }
 }

@@ -17,11 +17,11 @@ use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::{FormatError, draft_mark};
-use crate::fingerprint::directory_file::mend_reused;
+use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::{lacks_room, reserve_buffer};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::map_error::MapError;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::coordination::{Coordination, shared_path};
@@ -155,7 +155,7 @@ impl Opening<'_> {
         // Recovery has just relied on what a killed process left in the page cache: the superblock, and the names of
         // store and logs. None of it may be lost in a power cut once the files it made obsolete are removed.
         make_superblock_durable(self.options, path, &*self.file, &self.meta)?;
-        mend_reused(&*self.file, path, &self.meta.superblock)?;
+        repair_reused(&*self.file, path, &self.meta.superblock)?;
         sync_parent(&*self.options.storage, path)?;
         clear_draft_mark(&*self.file, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
@@ -204,7 +204,7 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    pub(super) fn rounding(&self) -> Option<Space> {
+    pub(super) fn rounding(&self) -> Option<FingerprintSpace> {
         self.meta.header.rounding()
     }
 
@@ -275,7 +275,7 @@ impl Opening<'_> {
         engine.views.renew()?;
         // Handles that have died since are noticed now, and a checkpoint that died with one continues.
         Writer::of(&engine).lock()?.reap_dead_handles()?;
-        if engine.shared.settled() < engine.shared.active() {
+        if engine.shared.checkpointed() < engine.shared.active() {
             Resumption::of(&engine).resume_checkpoint()?;
         }
         Ok(Session::of(engine))
@@ -296,9 +296,9 @@ impl Opening<'_> {
         {
             shared.set_torn(intent.pages.clone());
         }
-        let settled = recovered.number - u64::from(recovered.sealed.is_some());
+        let checkpointed = recovered.number - u64::from(recovered.sealed.is_some());
         let id = &self.meta.header.store_id;
-        let numbers = (recovered.number, settled);
+        let numbers = (recovered.number, checkpointed);
         shared.begin(id, self.locks.id(), sizes, numbers);
     }
 

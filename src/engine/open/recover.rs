@@ -62,16 +62,16 @@ impl<'a> Resumption<'a> {
             self.handle.poison_on_failure(replayed)?;
         }
         if !overflow {
-            return match self.shared.settled() < self.shared.active() {
+            return match self.shared.checkpointed() < self.shared.active() {
                 true => self.resume_checkpoint(),
                 false => Ok(()),
             };
         }
         match &recovered.sealed {
             Some(found) if !found.loaded => {
-                self.checkpointer.settle_from_log(&found.log)?;
+                self.checkpointer.checkpoint_from_log(&found.log)?;
             }
-            _ => self.checkpointer.settle_all(self.options.timeout)?,
+            _ => self.checkpointer.checkpoint_all(self.options.timeout)?,
         }
         if let Some(found) = &recovered.active
             && !found.loaded
@@ -84,7 +84,7 @@ impl<'a> Resumption<'a> {
                 .set_keys(found.scan.committed_keys);
             writing.seal_active(false)?;
             drop(writing);
-            self.checkpointer.settle_from_log(&found.log)?;
+            self.checkpointer.checkpoint_from_log(&found.log)?;
         }
         Ok(())
     }

@@ -20,7 +20,7 @@ const RETRIES: u32 = 50;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct KeyCount {
     /// The count according to everything but the active buffer.
-    pub(crate) settled: u8,
+    pub(crate) checkpointed: u8,
     /// The count may be higher: the page was being written.
     pub(crate) at_least: bool,
     /// Inserts minus removes in the buffers.
@@ -31,7 +31,7 @@ pub(crate) struct KeyCount {
 
 impl KeyCount {
     pub(crate) fn count(self) -> u8 {
-        after(self.settled, self.active)
+        after(self.checkpointed, self.active)
     }
 }
 
@@ -57,9 +57,9 @@ impl Buffered {
     }
 
     /// Returns the key's count, given the `settled` count of everything but the active buffer.
-    fn exactly(&self, settled: u8) -> KeyCount {
+    fn exactly(&self, checkpointed: u8) -> KeyCount {
         KeyCount {
-            settled,
+            checkpointed,
             at_least: false,
             buffered: self.sealed.wrapping_add(self.active),
             active: self.active,

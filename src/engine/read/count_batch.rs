@@ -50,7 +50,7 @@ impl Reader<'_> {
             }
             match self.count_by(&view, *hash) {
                 Ok(counted) => {
-                    was_there = counted.settled > 0;
+                    was_there = counted.checkpointed > 0;
                     each(place, counted);
                 }
                 Err(_) => return Ok(None),

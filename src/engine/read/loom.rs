@@ -133,7 +133,7 @@ impl Store {
             self.shared.window().publish(0..0);
         }
         self.newest.store(2, Ordering::Relaxed);
-        self.shared.set_settled(2);
+        self.shared.set_checkpointed(2);
         self.removed.store(1 << 1, Ordering::Relaxed);
     }
 

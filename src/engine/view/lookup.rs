@@ -125,7 +125,7 @@ impl View {
         match self.filter.has_removes() {
             true => self.net_keys(),
             false => self
-                .settled_keys()
+                .checkpointed_keys()
                 .saturating_add(self.active.buffer.keys()),
         }
     }

@@ -18,7 +18,7 @@ use crate::filter::Filter;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
-use crate::memtable::{Sum, Wrong};
+use crate::memtable::{ShmCorruption, Sum};
 use crate::page_io::map_error::MapError;
 use crate::page_io::probe::StaleDirectory;
 use crate::shm::coordination::Coordination;
@@ -54,7 +54,7 @@ pub(crate) struct View {
 impl View {
     /// Returns the number of keys in the sealed buffer and the pages. Between the superblock of a checkpoint and its
     /// end, its keys are in both. They stay in both if the process dies there.
-    pub(crate) fn settled_keys(&self) -> u64 {
+    pub(crate) fn checkpointed_keys(&self) -> u64 {
         let sealed = self.sealed.as_ref();
         let sealed = sealed.filter(|sealed| self.superblock.generation <= sealed.number());
         let sealed = sealed.map_or(0, |sealed| sealed.buffer.keys());
@@ -80,15 +80,15 @@ impl View {
     /// Returns whether the view shows the current state of the store.
     #[inline]
     pub(crate) fn is_current(&self, shared: &Coordination) -> bool {
-        let settled = match &self.sealed {
+        let checkpointed = match &self.sealed {
             Some(sealed) => sealed.number(),
             None => self.active.number(),
         };
         // A log that memory had no room for is settled without ever having been in a view. Then only the superblock
         // shows that the view is old.
         self.active.number() == shared.active()
-            && settled == shared.settled()
-            && self.superblock.generation >= settled
+            && checkpointed == shared.checkpointed()
+            && self.superblock.generation >= checkpointed
     }
 
     /// Returns the view that follows this one, with a superblock that was read after the turn; `None` if the superblock
@@ -101,8 +101,11 @@ impl View {
         find: impl Fn(u64) -> Result<Arc<Generation>>,
         map: impl FnOnce(&Superblock) -> Result<Mapped, MapError>,
     ) -> Result<Option<Self>, MapError> {
-        let Turn { active, settled } = turn;
-        if superblock.generation < settled {
+        let Turn {
+            active,
+            checkpointed,
+        } = turn;
+        if superblock.generation < checkpointed {
             return Ok(None);
         }
         let find = |number: u64| {
@@ -114,8 +117,8 @@ impl View {
                 None => find(number),
             }
         };
-        let sealed = if settled < active {
-            Some(find(settled)?)
+        let sealed = if checkpointed < active {
+            Some(find(checkpointed)?)
         } else {
             None
         };
@@ -132,21 +135,24 @@ impl View {
     }
 
     /// Checks that a turn can follow the one of this view.
-    pub(crate) fn check_turn(&self, turn: Turn) -> Result<(), Wrong> {
-        let Turn { active, settled } = turn;
-        Wrong::unless_in("active", self.active.number()..=MAX_COUNTER, active)?;
-        Wrong::unless_in("settled", active.saturating_sub(1)..=active, settled)
+    pub(crate) fn check_turn(&self, turn: Turn) -> Result<(), ShmCorruption> {
+        let Turn {
+            active,
+            checkpointed,
+        } = turn;
+        ShmCorruption::unless_in("active", self.active.number()..=MAX_COUNTER, active)?;
+        ShmCorruption::unless_in("settled", active.saturating_sub(1)..=active, checkpointed)
     }
 
     /// Checks the number of the last commit: since the superblock, there can be no more commits than the logs have room
     /// for. The caller holds the writer lock.
-    pub(crate) fn check_sequence(&self, shared: &Coordination) -> Result<u64, Wrong> {
+    pub(crate) fn check_sequence(&self, shared: &Coordination) -> Result<u64, ShmCorruption> {
         let logs = self.sealed.iter().chain([&self.active]);
         let bytes = logs.fold(0_u64, |sum, one| sum.saturating_add(one.buffer.tail().end));
         let least = self.superblock.commit_sequence;
         let most = least.saturating_add(bytes / LEAST_MARK);
         let got = shared.commit_sequence();
-        Wrong::unless_in("commit sequence", least..=most.min(MAX_COUNTER - 1), got)?;
+        ShmCorruption::unless_in("commit sequence", least..=most.min(MAX_COUNTER - 1), got)?;
         Ok(got)
     }
 
@@ -183,14 +189,14 @@ impl View {
 pub(crate) struct Turn {
     pub(crate) active: u64,
     /// The first generation that is not in the pages yet: the sealed one, or the active one.
-    pub(crate) settled: u64,
+    pub(crate) checkpointed: u64,
 }
 
 impl Turn {
     pub(crate) fn of(shared: &Coordination) -> Self {
         Self {
             active: shared.active(),
-            settled: shared.settled(),
+            checkpointed: shared.checkpointed(),
         }
     }
 }
@@ -252,7 +258,7 @@ impl ViewCell {
             }
             if !self.shared.is_ended() {
                 let checked = old.check_turn(turn);
-                checked.map_err(|wrong| self.handle.distrust(wrong))?;
+                checked.map_err(|wrong| self.handle.poison_shared(wrong))?;
             }
             match self.try_renew(&old, made.as_ref(), turn) {
                 Ok(Some(view)) => {
@@ -276,11 +282,11 @@ impl ViewCell {
             }
             std::thread::yield_now();
         }
-        let settled = self.shared.settled();
+        let checkpointed = self.shared.checkpointed();
         let newest = self.file.read_meta()?.superblock.generation;
         // A checkpoint writes its superblock before it publishes what is settled.
-        let checked = Wrong::unless_in("settled", 0..=newest, settled);
-        checked.map_err(|wrong| self.handle.distrust(wrong))?;
+        let checked = ShmCorruption::unless_in("settled", 0..=newest, checkpointed);
+        checked.map_err(|wrong| self.handle.poison_shared(wrong))?;
         Err(Error::Busy {
             path: self.file.place.to_path_buf(),
             what: "other handles to make progress",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
 use crate::error::{Error, Result};
-use crate::memtable::{Buffer, OpenChange, OpenKeys, Wrong};
+use crate::memtable::{Buffer, OpenChange, OpenKeys, ShmCorruption};
 use crate::shm::handle_slot::HandleSlot;
 use crate::wal::{LogEnd, LogReader, RecordKind};
 
@@ -70,7 +70,7 @@ impl WriteGuard<'_> {
         for (_, handle) in old.open_transactions() {
             let Some(slot) = shared.slot_of(handle) else {
                 // The keys of dead handles were given up before.
-                return Err(self.writer.handle.distrust(Wrong {
+                return Err(self.writer.handle.poison_shared(ShmCorruption {
                     word: "transaction",
                     expected: "one of a handle that is there".to_owned(),
                     got: handle,
@@ -160,7 +160,7 @@ mod tests {
             steps in prop::collection::vec((0..KEYS, 0_u64..4), 0..40),
             below in prop::collection::vec(any::<bool>(), KEYS as usize),
         ) {
-            let space = crate::page::space::Space::new(1 << 20).unwrap();
+            let space = crate::page::fingerprint_space::FingerprintSpace::new(1 << 20).unwrap();
             let [old, next] = [1, 2].map(|number| Buffer::private(0, number).unwrap().rounding_to(Some(space)));
             let hash_of = |key: u64, low: u64| space.rounded(crate::hash::finalise(key)) + low;
             for (key, is_insert) in before {

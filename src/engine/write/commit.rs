@@ -85,7 +85,7 @@ impl Writer<'_> {
             Err(Error::Log {
                 source: LogError::Missing { .. },
                 ..
-            }) if self.shared.settled() > sealed.number() => Ok(()),
+            }) if self.shared.checkpointed() > sealed.number() => Ok(()),
             Err(error) => Err(error),
         }
     }
@@ -141,7 +141,7 @@ impl WriteGuard<'_> {
     fn mark(&mut self, tag: &[u8]) -> Result<u64> {
         let writer = self.writer;
         let last = self.view.check_sequence(writer.shared);
-        let sequence = last.map_err(|wrong| writer.handle.distrust(wrong))? + 1;
+        let sequence = last.map_err(|wrong| writer.handle.poison_shared(wrong))? + 1;
         let needed = writer_bytes(&writer.options.writer, tag.len());
         let writers_bytes = self.writers_bytes_with(needed)?;
         let slot = self.slot();

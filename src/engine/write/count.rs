@@ -143,12 +143,12 @@ impl Writer<'_> {
     fn counted_already(&self, operation: Operation, batch: &[u64]) -> Result<Option<Vec<Counted>>> {
         let mut counted = Vec::with_capacity(batch.len());
         let mut is_idle = true;
-        let told = self.reader().count_batch(batch, |_, told| {
-            let one = operation.decide(told.count(), told.buffered > 0);
+        let reported = self.reader().count_batch(batch, |_, reported| {
+            let one = operation.decide(reported.count(), reported.buffered > 0);
             is_idle &= !one.done;
             counted.push(one);
         })?;
-        Ok(told.filter(|()| is_idle).map(|()| counted))
+        Ok(reported.filter(|()| is_idle).map(|()| counted))
     }
 }
 
@@ -164,10 +164,10 @@ impl BatchOperation for CountBatch<'_> {
     /// Decides on one key, taking into account the keys of the batch that are not written yet.
     fn decide(&mut self, guard: &mut WriteGuard<'_>, turn: usize) -> Result<Decision> {
         let hash = self.batch[turn];
-        let told = guard.count_of(hash)?;
+        let reported = guard.count_of(hash)?;
         let own = self.marked_of(hash).map_or(0, |marked| marked.by);
-        let count = after(told.settled, told.active + own);
-        let counted = self.operation.decide(count, told.buffered + own > 0);
+        let count = after(reported.checkpointed, reported.active + own);
+        let counted = self.operation.decide(count, reported.buffered + own > 0);
         if !counted.done {
             self.counted.push(counted);
             return Ok(Decision::Unchanged);
@@ -274,9 +274,9 @@ impl WriteGuard<'_> {
     /// there.
     fn count_of(&mut self, hash: u64) -> Result<KeyCount> {
         for _ in 0..MAX_PAGE_READS {
-            let told = self.writer.reader().count_by(&self.view, hash)?;
-            if !told.at_least {
-                return Ok(told);
+            let reported = self.writer.reader().count_by(&self.view, hash)?;
+            if !reported.at_least {
+                return Ok(reported);
             }
             self.finish_checkpoints()?;
         }

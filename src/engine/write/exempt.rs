@@ -35,7 +35,7 @@ impl Writer<'_> {
         guard.append_noted(|log, handle| log.exempt(handle, &hashes))?;
         guard.seal_active(false)?;
         drop(guard);
-        self.checkpointer().settle_all(self.options.timeout)?;
+        self.checkpointer().checkpoint_all(self.options.timeout)?;
         Ok(report)
     }
 

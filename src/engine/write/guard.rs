@@ -9,7 +9,7 @@ use crate::engine::view::View;
 use crate::engine::write::Writer;
 use crate::engine::writer_state::Local;
 use crate::error::{Error, Result};
-use crate::memtable::Wrong;
+use crate::memtable::ShmCorruption;
 use crate::shm::coordination::{DAMAGED, GAVE_UP};
 use crate::shm::handle_slot::HandleSlot;
 use crate::shm::locks::lock_error;
@@ -53,7 +53,7 @@ impl Drop for WriteGuard<'_> {
         if let Some(Exclusion { lock, owned, .. }) = &self.exclusion {
             self.local.released = owned.after();
             if let Err(wrong) = lock.release(*owned) {
-                handle.distrust(wrong);
+                handle.poison_shared(wrong);
             }
         }
     }
@@ -119,7 +119,7 @@ impl<'a> Writer<'a> {
         }
         let is_own = changing == self.handle.number;
         if is_own || self.handle.locks.is_alive(self.shared, changing)? {
-            return Err(self.handle.distrust(Wrong {
+            return Err(self.handle.poison_shared(ShmCorruption {
                 word: "changing",
                 expected: "no handle that lives".to_owned(),
                 got: changing,
@@ -167,7 +167,7 @@ impl<'a> Writer<'a> {
         });
         taken.map_err(|refusal| match refusal {
             Refusal::Busy(owner) => self.busy(owner),
-            Refusal::Wrong(wrong) => self.handle.distrust(wrong),
+            Refusal::ShmCorruption(wrong) => self.handle.poison_shared(wrong),
             Refusal::Unknown(error) => error,
         })
     }
@@ -233,7 +233,7 @@ impl<'a> WriteGuard<'a> {
             return Ok(());
         };
         let checked = lock.check(*owned);
-        checked.map_err(|wrong| self.writer.handle.distrust(wrong))
+        checked.map_err(|wrong| self.writer.handle.poison_shared(wrong))
     }
 
     /// Appends to the active log in this handle's name.

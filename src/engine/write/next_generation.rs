@@ -9,7 +9,7 @@ use crate::engine::writer_state::Local;
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::generation::Generation;
-use crate::memtable::Wrong;
+use crate::memtable::ShmCorruption;
 use crate::shm::coordination::MAX_HANDLES;
 use crate::storefile::meta::room_after;
 use crate::sys::lock;
@@ -71,7 +71,7 @@ impl WriteGuard<'_> {
     pub(crate) fn start_log(&mut self) -> Result<()> {
         let Writer { file, handle, .. } = *self.writer;
         self.finish_checkpoints()?;
-        let mended = file.mend();
+        let mended = file.repair_sync();
         handle.poison_on_failure(mended)?;
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
@@ -133,7 +133,7 @@ impl WriteGuard<'_> {
         let handle = self.writer.handle;
         if LogReader::new(&log)?.next()?.is_some() {
             // The shared words know of no log, but this one holds keys.
-            return Err(handle.distrust(Wrong {
+            return Err(handle.poison_shared(ShmCorruption {
                 word: "tail",
                 expected: "that of a log with records".to_owned(),
                 got: 0,

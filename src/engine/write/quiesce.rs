@@ -48,7 +48,7 @@ pub(crate) fn quiesce(engine: &Engine) -> Result<Quiesced<'_>> {
             guard.seal_active(false)?;
         }
         drop(guard);
-        checkpointer.settle_all(engine.options.timeout)?;
+        checkpointer.checkpoint_all(engine.options.timeout)?;
         let held_off = checkpointer.hold_off()?;
         let meta = engine.file.read_meta()?;
         // Another checkpoint may have begun since, and its process may have died during it.

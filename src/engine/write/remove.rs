@@ -323,7 +323,7 @@ mod tests {
         let sealed = store.engine.views.cell.load().sealed.clone().unwrap();
         let log = writer.logs.of(&sealed).unwrap();
         Checkpointer::of(&store.engine)
-            .settle_from_log(log)
+            .checkpoint_from_log(log)
             .unwrap();
     }
 

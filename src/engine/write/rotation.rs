@@ -30,7 +30,7 @@ impl Writer<'_> {
         // Runs without a thread: this one has nothing else to do.
         guard.seal_active(false)?;
         drop(guard);
-        self.checkpointer().settle_all(self.options.timeout)
+        self.checkpointer().checkpoint_all(self.options.timeout)
     }
 }
 
@@ -47,7 +47,7 @@ impl<'a> Writer<'a> {
             options,
             ..self.checkpointer()
         };
-        checkpointer.settle_all(self.options.timeout)
+        checkpointer.checkpoint_all(self.options.timeout)
     }
 }
 
@@ -91,7 +91,7 @@ impl WriteGuard<'_> {
     /// running.
     pub(crate) fn seal_active(&mut self, last: bool) -> Result<bool> {
         let Writer { handle, shared, .. } = *self.writer;
-        let waits = shared.settled() < shared.active();
+        let waits = shared.checkpointed() < shared.active();
         self.finish_checkpoints()?;
         // The thread that has just finished one is making this buffer.
         self.writer.checkpoints.wait_for_thread();
@@ -162,7 +162,7 @@ impl WriteGuard<'_> {
     /// Waits for the checkpoint of the previous generation, if there is one, and makes the view current.
     pub(crate) fn finish_checkpoints(&mut self) -> Result<()> {
         let timeout = self.writer.options.timeout;
-        self.writer.checkpointer().settle_all(timeout)?;
+        self.writer.checkpointer().checkpoint_all(timeout)?;
         self.refresh()
     }
 }

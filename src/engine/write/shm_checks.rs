@@ -12,7 +12,7 @@
 use crate::engine::write::guard::WriteGuard;
 use crate::error::Error;
 use crate::file::layout::MAX_COUNTER;
-use crate::memtable::Wrong;
+use crate::memtable::ShmCorruption;
 use crate::storefile::meta::read_meta_of;
 use crate::wal::LogEnd;
 
@@ -26,26 +26,26 @@ impl WriteGuard<'_> {
             return Ok(());
         }
         let checked = self.checked_end();
-        self.local.end = checked.map_err(|wrong| self.writer.handle.distrust(wrong))?;
+        self.local.end = checked.map_err(|wrong| self.writer.handle.poison_shared(wrong))?;
         Ok(())
     }
 
     #[inline]
-    fn checked_end(&self) -> Result<LogEnd, Wrong> {
+    fn checked_end(&self) -> Result<LogEnd, ShmCorruption> {
         let (writer, view) = (self.writer, &self.view);
         let shared = writer.shared;
         let active = view.active.number();
-        Wrong::unless_in("ended", 0..=0, shared.is_ended().into())?;
-        Wrong::unless_in(
+        ShmCorruption::unless_in("ended", 0..=0, shared.is_ended().into())?;
+        ShmCorruption::unless_in(
             "handle",
             writer.handle.number..=writer.handle.number,
             self.slot().handle(),
         )?;
-        Wrong::unless_in("active", active..=active, shared.active())?;
-        Wrong::unless_in("active", view.superblock.generation..=MAX_COUNTER, active)?;
+        ShmCorruption::unless_in("active", active..=active, shared.active())?;
+        ShmCorruption::unless_in("active", view.superblock.generation..=MAX_COUNTER, active)?;
         view.active.buffer.check()?;
         let (sum, end) = view.sum_and_end(shared);
-        Wrong::unless_in("sum", sum..=sum, shared.seal())?;
+        ShmCorruption::unless_in("sum", sum..=sum, shared.seal())?;
         Ok(end)
     }
 
@@ -61,7 +61,7 @@ impl WriteGuard<'_> {
         if expected == found {
             return true;
         }
-        self.writer.handle.distrust(Wrong {
+        self.writer.handle.poison_shared(ShmCorruption {
             word: "tail",
             expected: expected.end.to_string(),
             got: found.end,
@@ -75,7 +75,7 @@ impl WriteGuard<'_> {
         if buffer.is_open(state, self.writer.handle.number) {
             return Ok(state);
         }
-        Err(self.writer.handle.distrust(Wrong {
+        Err(self.writer.handle.poison_shared(ShmCorruption {
             word: "transaction",
             expected: format!("one of handle {}", self.writer.handle.number),
             got: state.into(),
@@ -87,7 +87,7 @@ impl WriteGuard<'_> {
     pub(crate) fn check_table(&self) -> Result<(), Error> {
         match self.view.active.buffer.nonsense() {
             None => Ok(()),
-            Some(wrong) => Err(self.writer.handle.distrust(wrong)),
+            Some(wrong) => Err(self.writer.handle.poison_shared(wrong)),
         }
     }
 
@@ -97,14 +97,14 @@ impl WriteGuard<'_> {
         let writer = self.writer;
         let newest = read_meta_of(&*writer.file.raw, &writer.file.place)?.superblock;
         let known = self.view.superblock.generation;
-        Wrong::unless_in("settled", newest.generation..=newest.generation, known)
-            .map_err(|wrong| writer.handle.distrust(wrong))
+        ShmCorruption::unless_in("settled", newest.generation..=newest.generation, known)
+            .map_err(|wrong| writer.handle.poison_shared(wrong))
     }
 
     /// Checks the current buffer, from whose size that of the next one follows.
     pub(crate) fn check_size(&self) -> Result<(), Error> {
         let sizes = self.writer.shared.buffer_sizes();
         let checked = sizes.expect(&self.view.active.buffer);
-        checked.map_err(|wrong| self.writer.handle.distrust(wrong))
+        checked.map_err(|wrong| self.writer.handle.poison_shared(wrong))
     }
 }

@@ -9,7 +9,7 @@ use crate::engine::write::commit::finish_commit;
 use crate::engine::write::guard::WriteGuard;
 use crate::error::{Error, Result};
 use crate::generation::Generation;
-use crate::memtable::{Buffer, COMMITTED, Digest, OpenKeys, Wrong};
+use crate::memtable::{Buffer, COMMITTED, Digest, OpenKeys, ShmCorruption};
 use crate::shm::coordination::MAX_HANDLES;
 use crate::shm::handle_slot::HandleSlot;
 use crate::shm::shm_files::{buffer_path, remove_if_there};
@@ -39,7 +39,7 @@ impl Writer<'_> {
             return self.remove_successor(active);
         }
         let sequence = view.check_sequence(self.shared);
-        let sequence = sequence.map_err(|wrong| self.handle.distrust(wrong))?;
+        let sequence = sequence.map_err(|wrong| self.handle.poison_shared(wrong))?;
         let logged = self.apply_rest(active)?;
         self.shared
             .set_commit_sequence(sequence.max(logged.sequence));
@@ -76,8 +76,8 @@ impl Writer<'_> {
         while let Some(record) = reader.next()? {
             self.apply_record(active, &record, record.offset < applied, &mut logged);
         }
-        let told = Wrong::unless_in("tail", 0..=reader.end(), tail.end);
-        told.map_err(|wrong| self.handle.distrust(wrong))?;
+        let reported = ShmCorruption::unless_in("tail", 0..=reader.end(), tail.end);
+        reported.map_err(|wrong| self.handle.poison_shared(wrong))?;
         logged.end.end = reader.end();
         logged.end.previous = reader.previous();
         Ok(logged)

@@ -6,7 +6,7 @@ use super::entry::{SEGMENT_BYTES, Segment};
 use super::fault::{SegmentFault, check_entries, check_sealed};
 use crate::codec::{Decoder, Encoder};
 use crate::file::directory_ref::{SEGMENTS_IN_PAGE, directory_pages};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES, PAYLOAD_OFFSET};
 
 const _: () = assert!(SEGMENTS_IN_PAGE as usize == (PAGE_BYTES - PAYLOAD_OFFSET) / SEGMENT_BYTES);
@@ -69,7 +69,7 @@ pub(crate) fn decode_page(
 }
 
 /// Checks that a directory covers the space from its begin on, in order, and that no two segments share a page.
-pub(crate) fn check(segments: &[Segment], space: Space) -> Result<(), SegmentFault> {
+pub(crate) fn check(segments: &[Segment], space: FingerprintSpace) -> Result<(), SegmentFault> {
     let wrong = |expected, got| {
         Err(SegmentFault::Field {
             field: "first",
@@ -115,7 +115,7 @@ fn check_order(segments: &[Segment]) -> Result<(), SegmentFault> {
 #[cfg(test)]
 pub(crate) fn segment_of(
     segments: u64,
-    space: Space,
+    space: FingerprintSpace,
     first: impl Fn(u64) -> u64,
     fingerprint: u64,
 ) -> u64 {
@@ -125,7 +125,7 @@ pub(crate) fn segment_of(
 }
 
 /// Returns the range of a segment.
-pub(crate) fn range(segments: &[Segment], index: usize, space: Space) -> Range<u64> {
+pub(crate) fn range(segments: &[Segment], index: usize, space: FingerprintSpace) -> Range<u64> {
     let end = segments
         .get(index + 1)
         .map_or(space.count(), |next| next.first);
@@ -174,7 +174,7 @@ mod tests {
         ) {
             let firsts: Vec<u64> = [0].into_iter().chain(firsts).collect();
             let segments = segments(&firsts);
-            let space = Space::new(1 << 40).unwrap();
+            let space = FingerprintSpace::new(1 << 40).unwrap();
             prop_assert_eq!(check(&segments, space), Ok(()));
             let bytes = encode(OWN, &segments, 500, 6);
             prop_assert_eq!(bytes.len() as u64 / 4096, directory_pages(segments.len() as u64));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn what_is_out_of_order_or_shared_is_told() {
-        let space = Space::new(1 << 40).unwrap();
+        let space = FingerprintSpace::new(1 << 40).unwrap();
         let good = segments(&[0, 10, 20]);
         let field = |expected, got| {
             Err(SegmentFault::Field {
@@ -200,49 +200,49 @@ mod tests {
                 got,
             })
         };
-        let told = |harm: &dyn Fn(&mut Vec<Segment>)| {
+        let reported = |harm: &dyn Fn(&mut Vec<Segment>)| {
             let mut segments = good.clone();
             harm(&mut segments);
             check(&segments, space)
         };
-        assert_eq!(told(&|_| ()), Ok(()));
+        assert_eq!(reported(&|_| ()), Ok(()));
         assert_eq!(check(&[], space), Ok(()));
         assert_eq!(
-            told(&|all| all[0].first = 1),
+            reported(&|all| all[0].first = 1),
             field("0 in the first segment", 1)
         );
         let above = field("above the one before", 10);
-        assert_eq!(told(&|all| all[2].first = 10), above);
+        assert_eq!(reported(&|all| all[2].first = 10), above);
         let below = field("below the number of fingerprints", 1 << 40);
-        assert_eq!(told(&|all| all[2].first = 1 << 40), below);
+        assert_eq!(reported(&|all| all[2].first = 1 << 40), below);
         let last = good[2].extent().end - 1;
-        let shared = told(&|all| all[1].first_page = last);
+        let shared = reported(&|all| all[1].first_page = last);
         assert_eq!(shared, Err(SegmentFault::Shared { number: last }));
-        assert_eq!(told(&|all| all[1].first_page = last + 1), Ok(()));
+        assert_eq!(reported(&|all| all[1].first_page = last + 1), Ok(()));
     }
 
     #[test]
     fn a_page_with_a_wrong_entry_is_told() {
         let good = encode(OWN, &segments(&[0, 10, 20]), 500, 6);
-        let told = |place: usize, value: u64| {
+        let reported = |place: usize, value: u64| {
             let mut page = good.clone();
             put_u64(&mut page, PAYLOAD_OFFSET + place, value);
             OWN.seal(500, 6, 3, &mut page);
             decoded(&page, 3)
         };
-        assert!(told(0, 0).is_ok());
+        assert!(reported(0, 0).is_ok());
         for (place, value, name) in [
             (SEGMENT_BYTES, 0, "first"),
             (SEGMENT_BYTES + 8, END_PAGE, "first_page"),
             (SEGMENT_BYTES + 24, 7, "generation"),
             (SEGMENT_BYTES + 32, 0, "pages"),
         ] {
-            match told(place, value) {
+            match reported(place, value) {
                 Err(SegmentFault::Field { field, .. }) => assert_eq!(field, name),
                 other => panic!("{name}: {other:?}"),
             }
         }
-        let stray = told(3 * SEGMENT_BYTES, 1);
+        let stray = reported(3 * SEGMENT_BYTES, 1);
         let (number, expected, got) = (500, 3, 3);
         assert_eq!(
             stray,

@@ -170,20 +170,23 @@ mod tests {
     #[test]
     fn fences_rise_from_page_to_page_and_the_first_is_where_the_range_begins() {
         let fences: Vec<u64> = (0..1100).map(|number| 1000 + number * 10).collect();
-        let told = |fences: &[u64], begin: u64| {
+        let reported = |fences: &[u64], begin: u64| {
             let written = pages(fences);
             let page = |number| written[(number - 70) as usize];
             read(OWN, fences.len() as u32, 70, 4, begin..20_000, page)
         };
-        assert_eq!(told(&fences, 1000), Ok(fences.clone()));
-        assert_eq!(told(&fences, 999), Err(SegmentFault::Fences { number: 70 }));
+        assert_eq!(reported(&fences, 1000), Ok(fences.clone()));
+        assert_eq!(
+            reported(&fences, 999),
+            Err(SegmentFault::Fences { number: 70 })
+        );
         // The last fence of a page or the first of the next: one of them is wrong.
         for (index, fence) in [(509, 6100), (509, 6105), (510, 6090), (1020, 11_190)] {
             let mut wrong = fences.clone();
             wrong[index] = fence;
             let number = 70 + (index as u64 + 1) / 510;
             let expected = Err(SegmentFault::Fences { number });
-            assert_eq!(told(&wrong, 1000), expected, "{index} is {fence}");
+            assert_eq!(reported(&wrong, 1000), expected, "{index} is {fence}");
         }
     }
 
@@ -191,18 +194,18 @@ mod tests {
     fn every_fault_is_told() {
         let fences: Vec<u64> = (0..600).map(|number| 1000 + number * 10).collect();
         let good = pages(&fences)[1];
-        let told = |harm: &dyn Fn(&mut [u8; PAGE_BYTES])| {
+        let reported = |harm: &dyn Fn(&mut [u8; PAGE_BYTES])| {
             let mut page = good;
             harm(&mut page);
             OWN.seal(71, 4, u32::from(page[OCCUPANCY_OFFSET]), &mut page);
             check(OWN, &page, 71, 4, 90, 1000..7000)
         };
-        assert_eq!(told(&|_| ()), Ok(()));
+        assert_eq!(reported(&|_| ()), Ok(()));
         let unsorted = Err(SegmentFault::Fences { number: 71 });
-        assert_eq!(told(&|page| put_u64(page, 16, 6109)), Ok(()));
-        assert_eq!(told(&|page| put_u64(page, 16, 6110)), unsorted);
-        assert_eq!(told(&|page| put_u64(page, 16, 999)), unsorted);
-        assert_eq!(told(&|page| put_u64(page, 16 + 89 * 8, 7000)), unsorted);
+        assert_eq!(reported(&|page| put_u64(page, 16, 6109)), Ok(()));
+        assert_eq!(reported(&|page| put_u64(page, 16, 6110)), unsorted);
+        assert_eq!(reported(&|page| put_u64(page, 16, 999)), unsorted);
+        assert_eq!(reported(&|page| put_u64(page, 16 + 89 * 8, 7000)), unsorted);
         let entries = |got| {
             Err(SegmentFault::Entries {
                 number: 71,
@@ -211,10 +214,10 @@ mod tests {
             })
         };
         assert_eq!(
-            told(&|page| put_u32(page, OCCUPANCY_OFFSET, 91)),
+            reported(&|page| put_u32(page, OCCUPANCY_OFFSET, 91)),
             entries(91)
         );
-        assert_eq!(told(&|page| page[4095] = 1), entries(90));
+        assert_eq!(reported(&|page| page[4095] = 1), entries(90));
         let range = 1000..7000;
         assert_eq!(
             check(OWN, &good, 71, 5, 90, range.clone()),

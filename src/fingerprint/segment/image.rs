@@ -2,12 +2,12 @@
 
 use std::ops::Range;
 
-use super::draft::Draft;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fences::{self, place};
 use super::merge::Changes;
 use super::packer::Packer;
+use super::unplaced::UnplacedSegment;
 use crate::codec::u64_at;
 use crate::fingerprint::page::{self, MOST_IN_PAGE, read::FingerprintFault};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
@@ -119,9 +119,9 @@ impl<'a> Image<'a> {
     }
 
     /// Returns some of the pages, counted within the segment, to be placed elsewhere.
-    pub(crate) fn part(&self, pages: Range<usize>) -> Draft {
+    pub(crate) fn part(&self, pages: Range<usize>) -> UnplacedSegment {
         let fences = pages.clone().map(|index| self.fence(index)).collect();
-        Draft::of(self.pages[pages].as_flattened().to_vec(), fences)
+        UnplacedSegment::of(self.pages[pages].as_flattened().to_vec(), fences)
     }
 
     /// Checks the headers and CRCs of all pages, those of fences too.

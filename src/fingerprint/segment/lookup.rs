@@ -6,7 +6,7 @@ use super::fault::SegmentFault;
 use super::fences;
 use super::page_index::PageIndex;
 use crate::fingerprint::page::look::{Candidates, LookPages, Unary};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::simd::dispatch::{self, Cpu, Work};
 use crate::sys::simd::lanes::{Lanes, Mask, Single};
 
@@ -51,7 +51,7 @@ pub(crate) trait FilePages: Copy {
 pub(crate) struct Lookup<'a, P> {
     pub(crate) segments: &'a [Segment],
     pub(crate) index: &'a PageIndex,
-    pub(crate) space: Space,
+    pub(crate) space: FingerprintSpace,
     pub(crate) pages: P,
 }
 

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use ::loom::thread;
 
-use super::reuse::{before_writing, has_passed};
+use super::reuse::{before_writing, is_stale};
 use crate::sys::explore;
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -78,8 +78,8 @@ impl File {
             let words = self.room(version).each_ref();
             let words = words.map(|word| word.load(Ordering::Relaxed));
             let passed = match self.mistake {
-                Mistake::AskedEarly => has_passed(|| early, version),
-                _ => has_passed(|| self.reused.load(Ordering::Relaxed), version),
+                Mistake::AskedEarly => is_stale(|| early, version),
+                _ => is_stale(|| self.reused.load(Ordering::Relaxed), version),
             };
             if !passed {
                 assert_eq!(words, [10 * version, 10 * version + 1]);

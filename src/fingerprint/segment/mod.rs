@@ -5,9 +5,7 @@
 //! ones, the bytes of segments and of the directory, and which pages of the file are free. docs/design.md,
 //! "Fingerprints", says how a store uses them.
 
-pub(crate) mod absence_filter;
 pub(crate) mod directory;
-pub(crate) mod draft;
 pub(crate) mod entry;
 pub(crate) mod fault;
 pub(crate) mod fences;
@@ -17,6 +15,7 @@ pub(crate) mod lookup;
 #[cfg(all(test, loom))]
 mod loom;
 pub(crate) mod merge;
+pub(crate) mod negative_filter;
 pub(crate) mod packer;
 pub(crate) mod page_index;
 pub(crate) mod pages;
@@ -27,3 +26,4 @@ mod search;
 pub(crate) mod sorted_run;
 #[cfg(test)]
 mod tests;
+pub(crate) mod unplaced;

@@ -2,9 +2,9 @@
 
 use std::ops::Range;
 
-use super::draft::Draft;
 use super::merge::{Changes, merge};
 use super::sorted_run::SortedRun;
+use super::unplaced::UnplacedSegment;
 use crate::file::directory_ref::TARGET_PAGES;
 use crate::fingerprint::page::{decode, longest};
 use crate::page::{PAGE_BYTES, occupancy};
@@ -18,7 +18,7 @@ const FIRST_GUESS: usize = 1400;
 /// A page ends where the next one's first fingerprint lies. So the last fingerprints wait until more have come.
 #[derive(Debug)]
 pub(crate) struct Packer {
-    draft: Draft,
+    draft: UnplacedSegment,
     /// The first fingerprint that the next page may hold.
     first: u64,
     /// Fingerprints that are in no page yet.
@@ -41,7 +41,7 @@ impl Packer {
         // With more, a segment could have more pages than its entry may name.
         assert!((1..=TARGET_PAGES).contains(&target), "{target} pages");
         Self {
-            draft: Draft::within(memory),
+            draft: UnplacedSegment::within(memory),
             first,
             pending: SortedRun::default(),
             guess: FIRST_GUESS,
@@ -85,12 +85,12 @@ impl Packer {
 
     /// Returns a segment if one is complete. Asked each time that something was packed, the packer keeps no more than two
     /// segments and what came last.
-    pub(crate) fn take_full(&mut self) -> Option<Draft> {
+    pub(crate) fn take_full(&mut self) -> Option<UnplacedSegment> {
         self.draft.take_full(self.target)
     }
 
     /// Packs what is left, up to the end of its range. There is at least one segment, which may have no fingerprints.
-    pub(crate) fn finish(mut self, end: u64) -> Vec<Draft> {
+    pub(crate) fn finish(mut self, end: u64) -> Vec<UnplacedSegment> {
         dispatch::run_wide(Pack(&mut self, end));
         // A fingerprint that is left would be in no page.
         assert!(self.pending.as_slice().is_empty());

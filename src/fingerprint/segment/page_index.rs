@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use super::entry::Segment;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::simd::lanes::Lanes;
 use crate::sys::sync::{AtomicBool, Ordering};
 use crate::sys::{Region, prefetch_all};
@@ -111,7 +111,13 @@ impl PageIndex {
     }
 
     /// Keeps the fences of a segment, one for each of its pages. Several threads may do so.
-    pub(crate) fn load(&self, segment: &Segment, range: Range<u64>, fences: &[u64], space: Space) {
+    pub(crate) fn load(
+        &self,
+        segment: &Segment,
+        range: Range<u64>,
+        fences: &[u64],
+        space: FingerprintSpace,
+    ) {
         let pages = segment.first_page..segment.first_fence_page();
         // A page whose fence stays 0 would be passed over, and its keys not found.
         assert_eq!(fences.len(), segment.pages as usize);
@@ -124,7 +130,7 @@ impl PageIndex {
     }
 
     /// Records that all fences of a segment are there, and where its hashes begin.
-    fn set_loaded(&self, segment: &Segment, range: Range<u64>, space: Space) {
+    fn set_loaded(&self, segment: &Segment, range: Range<u64>, space: FingerprintSpace) {
         self.set_starts(segment, range.clone(), space);
         // A fingerprint can't be above the greatest, so it may be behind all others.
         let end = range.end.min(!CHECKED);
@@ -132,7 +138,7 @@ impl PageIndex {
         word.store(end, Ordering::Release);
     }
 
-    fn set_starts(&self, segment: &Segment, range: Range<u64>, space: Space) {
+    fn set_starts(&self, segment: &Segment, range: Range<u64>, space: FingerprintSpace) {
         let least = *space.hashes(range.clone()).start();
         let first = least.div_ceil(1 << self.shift) as usize;
         let mut page = segment.first_page;
@@ -168,7 +174,7 @@ impl PageIndex {
         &self,
         segment: &Segment,
         range: Range<u64>,
-        space: Space,
+        space: FingerprintSpace,
         other: &Self,
     ) {
         if !other.is_loaded(segment) {
@@ -218,12 +224,12 @@ mod tests {
         fences: &'a [u64],
         pages_in_each: usize,
         segments: Vec<Segment>,
-        space: Space,
+        space: FingerprintSpace,
         index: PageIndex,
     }
 
     impl<'a> Asked<'a> {
-        fn of(fences: &'a [u64], pages_in_each: usize, space: Space) -> Self {
+        fn of(fences: &'a [u64], pages_in_each: usize, space: FingerprintSpace) -> Self {
             let (segments, end_page) = segments(fences, pages_in_each);
             let index = PageIndex::of(&segments, end_page).unwrap();
             Self {
@@ -276,7 +282,7 @@ mod tests {
             known in any::<u64>(),
             hashes in prop::collection::vec(any::<u64>(), 100),
         ) {
-            let space = Space::new(if bits == 63 { 1 << 63 } else { (1 << bits) + 7 }).unwrap();
+            let space = FingerprintSpace::new(if bits == 63 { 1 << 63 } else { (1 << bits) + 7 }).unwrap();
             let fences: BTreeSet<u64> = &(&more | &crowd) | &BTreeSet::from([0]);
             let fences = Vec::from_iter(fences);
             let asked = Asked::of(&fences, pages_in_each, space);
@@ -307,8 +313,8 @@ mod tests {
                     prop_assert_eq!(index.fence(page), if is_known(segment) { fence } else { 0 });
                     if let Some(found) = asked.found(index, hash) {
                         prop_assert!(is_checked);
-                        let told = (found.page.lane(0), found.fence.lane(0), found.width.lane(0));
-                        prop_assert_eq!(told, (page, fence, next - fence));
+                        let reported = (found.page.lane(0), found.fence.lane(0), found.width.lane(0));
+                        prop_assert_eq!(reported, (page, fence, next - fence));
                     }
                 }
             }
@@ -324,7 +330,7 @@ mod tests {
             .into_iter()
             .flat_map(|pages| [(pages, 40), (pages, 63)])
         {
-            let space = Space::new(1 << bits).unwrap();
+            let space = FingerprintSpace::new(1 << bits).unwrap();
             let width = space.count() / pages;
             let uneven = |page: u64| crate::hash::finalise(page) % (width / 8);
             let fences =

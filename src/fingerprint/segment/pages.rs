@@ -3,18 +3,18 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::absence_filter::{AbsenceFilter, FILTERED_AT_ONCE};
 use super::directory::range;
 use super::entry::Segment;
 use super::fault::{SegmentFault, check_sealed};
 use super::fences;
 use super::lookup::{FilePages, Lookup};
+use super::negative_filter::{FILTERED_AT_ONCE, NegativeFilter};
 use super::page_index::PageIndex;
-use super::reuse::has_passed;
+use super::reuse::is_stale;
 use crate::file::DirectoryRef;
 use crate::file::layout::REUSED_OFFSET;
 use crate::fingerprint::page::{self, read::FingerprintFault};
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS};
 use crate::sys::simd::lanes::Lanes;
 use crate::sys::{Map, Parts};
@@ -24,21 +24,21 @@ use crate::sys::{Map, Parts};
 pub(crate) struct SegmentPages {
     segments: Vec<Segment>,
     index: PageIndex,
-    space: Space,
+    space: FingerprintSpace,
     binding: Binding,
     /// The version of the directory.
     version: u64,
     /// The whole file, at least up to the last page of a segment.
     map: Arc<Map>,
     /// Contains all fingerprints of these segments.
-    absence: Option<Arc<AbsenceFilter>>,
+    negative_filter: Option<Arc<NegativeFilter>>,
 }
 
 /// Why there is no answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoAnswer {
     /// The room of these segments may hold others by now. Look in a newer directory.
-    Passed,
+    Stale,
     Damaged(SegmentFault),
 }
 
@@ -47,7 +47,7 @@ impl SegmentPages {
     /// checked are not checked again.
     pub(crate) fn new(
         segments: Vec<Segment>,
-        (space, binding): (Space, Binding),
+        (space, binding): (FingerprintSpace, Binding),
         directory: &DirectoryRef,
         map: Arc<Map>,
         held: Option<&Self>,
@@ -59,7 +59,7 @@ impl SegmentPages {
             binding,
             version: directory.version,
             map,
-            absence: None,
+            negative_filter: None,
         };
         if let Some(held) = held {
             pages.take_over(held);
@@ -68,13 +68,16 @@ impl SegmentPages {
     }
 
     /// Adds a filter that contains all fingerprints of these segments.
-    pub(crate) fn with_absence(self, absence: Option<Arc<AbsenceFilter>>) -> Self {
-        Self { absence, ..self }
+    pub(crate) fn with_negative_filter(self, negative_filter: Option<Arc<NegativeFilter>>) -> Self {
+        Self {
+            negative_filter,
+            ..self
+        }
     }
 
     /// Returns the filter that contains all fingerprints of these segments, if there is one.
-    pub(crate) fn absence(&self) -> Option<&Arc<AbsenceFilter>> {
-        self.absence.as_ref()
+    pub(crate) fn negative_filter(&self) -> Option<&Arc<NegativeFilter>> {
+        self.negative_filter.as_ref()
     }
 
     /// Marks the pages that are those of an older directory as checked, if they were. Pages that this handle has just
@@ -105,8 +108,8 @@ impl SegmentPages {
 
     /// Returns whether what was read up to now may be of later segments.
     #[inline]
-    pub(crate) fn has_passed(&self) -> bool {
-        has_passed(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
+    pub(crate) fn is_stale(&self) -> bool {
+        is_stale(|| self.map.word(REUSED_OFFSET as usize / 8), self.version)
     }
 
     fn copy(&self, page: u64) -> [u8; PAGE_BYTES] {
@@ -160,7 +163,7 @@ impl SegmentPages {
     /// Sets the answer for each of some hashes; `None` if there was none.
     pub(crate) fn contains_all(&self, hashes: &[u64], answers: &mut [Option<bool>]) {
         debug_assert_eq!(hashes.len(), answers.len());
-        let Some(absence) = &self.absence else {
+        let Some(negative_filter) = &self.negative_filter else {
             self.lookup().contains_all(hashes, answers);
             return;
         };
@@ -168,7 +171,7 @@ impl SegmentPages {
         for (some, answers) in groups.zip(answers.chunks_mut(FILTERED_AT_ONCE)) {
             let mut turns = [0; FILTERED_AT_ONCE];
             let fingerprints = some.iter().map(|hash| self.space.fingerprint(*hash));
-            let Some(turns) = absence.sift(fingerprints, &mut turns) else {
+            let Some(turns) = negative_filter.sift(fingerprints, &mut turns) else {
                 self.lookup().contains_all(some, answers);
                 continue;
             };
@@ -187,14 +190,15 @@ impl SegmentPages {
 
     /// Returns whether a key is there.
     pub(crate) fn contains(&self, hash: u64) -> Result<bool, NoAnswer> {
-        let is_absent =
-            |absence: &Arc<AbsenceFilter>| !absence.may_contain(self.space.fingerprint(hash));
-        let found = match self.absence.as_ref().is_some_and(is_absent) {
+        let is_absent = |negative_filter: &Arc<NegativeFilter>| {
+            !negative_filter.may_contain(self.space.fingerprint(hash))
+        };
+        let found = match self.negative_filter.as_ref().is_some_and(is_absent) {
             true => Some(false),
             false => self.lookup().contains(hash),
         };
-        if self.has_passed() {
-            return Err(NoAnswer::Passed);
+        if self.is_stale() {
+            return Err(NoAnswer::Stale);
         }
         match found {
             Some(found) => Ok(found),
@@ -207,17 +211,17 @@ impl SegmentPages {
     fn fault(&self, hash: u64) -> NoAnswer {
         let fault = self.lookup().check_way(hash);
         match fault {
-            Err(fault) if !self.has_passed() => NoAnswer::Damaged(fault),
+            Err(fault) if !self.is_stale() => NoAnswer::Damaged(fault),
             // Whatever was wrong has been written again since.
-            _ => NoAnswer::Passed,
+            _ => NoAnswer::Stale,
         }
     }
 
     /// Asks for the lines that a look-up of a key begins with.
     #[inline]
     pub(crate) fn prefetch(&self, hash: u64) {
-        if let Some(absence) = &self.absence {
-            absence.prefetch(self.space.fingerprint(hash));
+        if let Some(negative_filter) = &self.negative_filter {
+            negative_filter.prefetch(self.space.fingerprint(hash));
         }
         self.lookup().prefetch(hash);
     }

@@ -3,17 +3,17 @@
 use std::ops::Range;
 
 use super::directory::range;
-use super::draft::Draft;
 use super::entry::Segment;
 use super::fault::SegmentFault;
 use super::image::Image;
 use super::merge::{Changes, merge};
 use super::packer::Packer;
 use super::sorted_run::SortedRun;
+use super::unplaced::UnplacedSegment;
 use crate::config::memory_budget::CHANGES_AT_ONCE;
 use crate::file::directory_ref::TARGET_PAGES;
 use crate::page::Binding;
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::simd::dispatch::Baseline;
 
 /// Where a pass gets what it merges, and what becomes of the result.
@@ -31,7 +31,7 @@ pub(crate) trait PassIo {
     fn read(&mut self, segment: &Segment, bytes: &mut Vec<u8>) -> Result<(), Self::Error>;
 
     /// Writes a segment where nothing is named. Also returns the memory of its pages, to be used again.
-    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), Self::Error>;
+    fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), Self::Error>;
 
     /// Returns whether a segment that is not what was written gives up what it has lost, instead of ending the pass.
     fn salvages(&self) -> bool {
@@ -97,7 +97,7 @@ impl OwnedChanges {
 /// become too small and takes them in.
 pub(crate) struct Pass<'a, I> {
     io: &'a mut I,
-    space: Space,
+    space: FingerprintSpace,
     old: &'a [Segment],
     /// The segments that this pass is about.
     part: Range<usize>,
@@ -116,7 +116,12 @@ pub(crate) struct Pass<'a, I> {
 }
 
 impl<'a, I: PassIo> Pass<'a, I> {
-    pub(crate) fn new(io: &'a mut I, space: Space, old: &'a [Segment], expected: u64) -> Self {
+    pub(crate) fn new(
+        io: &'a mut I,
+        space: FingerprintSpace,
+        old: &'a [Segment],
+        expected: u64,
+    ) -> Self {
         Self {
             io,
             space,
@@ -348,7 +353,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         Ok(())
     }
 
-    fn write(&mut self, draft: Draft) -> Result<(), I::Error> {
+    fn write(&mut self, draft: UnplacedSegment) -> Result<(), I::Error> {
         let (segment, memory) = self.io.write(draft)?;
         self.new.push(segment);
         if memory.capacity() > self.memory.capacity() {

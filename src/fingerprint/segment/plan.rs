@@ -6,7 +6,7 @@ use crate::file::directory_ref::directory_pages;
 use crate::fingerprint::page::MOST_IN_PAGE;
 use crate::fingerprint::page::encode::fits;
 use crate::page::PAGE_BYTES;
-use crate::page::space::{MOST_FINGERPRINTS, Space};
+use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
 use crate::sizing::{SizingError, hash_floor};
 
 /// The size and rate of a store of [`Kind::Fingerprint`](crate::Kind::Fingerprint), which keeps a rate up to a limit of
@@ -37,7 +37,7 @@ use crate::sizing::{SizingError, hash_floor};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct FingerprintPlan {
     pub(crate) limit: u64,
-    pub(crate) space: Space,
+    pub(crate) space: FingerprintSpace,
 }
 
 impl FingerprintPlan {
@@ -60,7 +60,7 @@ impl FingerprintPlan {
             count = (count + 1.0).max(count.next_up());
         }
         let space = match count <= MOST_FINGERPRINTS as f64 {
-            true => Space::new(count as u64),
+            true => FingerprintSpace::new(count as u64),
             false => None,
         };
         match space {

@@ -337,10 +337,10 @@ fn every_flipped_byte_of_a_segment_is_told() {
         let mut harmed = good.clone();
         harmed[at] ^= 1 << (at % 8);
         let number = extent.start + (at / PAGE_BYTES) as u64;
-        let told = image(&harmed);
+        let reported = image(&harmed);
         assert!(
-            matches!(told, Some(Err(SegmentFault::Checksum { number: got, .. })) if got == number),
-            "{at}: {told:?}"
+            matches!(reported, Some(Err(SegmentFault::Checksum { number: got, .. })) if got == number),
+            "{at}: {reported:?}"
         );
     }
 }
@@ -354,10 +354,10 @@ fn a_page_of_another_place_is_told() {
     let check = |segment, bytes: &[u8]| Image::of(OWN, segment, 1 << 40, bytes).unwrap().check();
     let mut moved = good.clone();
     moved[..PAGE_BYTES].copy_from_slice(&good[PAGE_BYTES..2 * PAGE_BYTES]);
-    let told = check(segment, &moved);
+    let reported = check(segment, &moved);
     assert!(
-        matches!(told, Err(SegmentFault::Checksum { .. })),
-        "{told:?}"
+        matches!(reported, Err(SegmentFault::Checksum { .. })),
+        "{reported:?}"
     );
     let front = &mut moved[..PAGE_BYTES];
     OWN.seal(
@@ -366,11 +366,11 @@ fn a_page_of_another_place_is_told() {
         page::occupancy(front),
         front,
     );
-    let told = check(segment, &moved);
+    let reported = check(segment, &moved);
     let first = |fault| matches!(fault, FingerprintFault::First { expected: 0, .. });
     assert!(
-        matches!(told, Err(SegmentFault::List { fault, .. }) if first(fault)),
-        "{told:?}"
+        matches!(reported, Err(SegmentFault::List { fault, .. }) if first(fault)),
+        "{reported:?}"
     );
     let (expected, got) = (segment.keys + 1, segment.keys);
     let keys = Segment {
@@ -385,17 +385,17 @@ fn a_page_of_another_place_is_told() {
         generation: 3,
         ..segment
     };
-    let told = check(generation, &good);
+    let reported = check(generation, &good);
     assert!(
         matches!(
-            told,
+            reported,
             Err(SegmentFault::Generation {
                 expected: 3,
                 got: 2,
                 ..
             })
         ),
-        "{told:?}"
+        "{reported:?}"
     );
 }
 

@@ -19,9 +19,12 @@ fn insert(store: &Store, keys: std::ops::Range<u64>) {
     }
 }
 
-fn make_spare(store: &Store, settled: &Weak<Generation>) {
+fn make_spare(store: &Store, checkpointed: &Weak<Generation>) {
     let demand = store.engine.views.current().unwrap().demand();
-    store.engine.buffers.make_spare(settled, demand, || true);
+    store
+        .engine
+        .buffers
+        .make_spare(checkpointed, demand, || true);
 }
 
 #[test]
@@ -84,9 +87,9 @@ fn there_are_never_three() {
         let is_made = || at(&path)[1].exists() || lock(&store.engine.buffers.spare).is_some();
         make_spare(&store, &Arc::downgrade(&held));
         assert!(!is_made());
-        let settled = Arc::downgrade(&held);
+        let checkpointed = Arc::downgrade(&held);
         drop(held);
-        make_spare(&store, &settled);
+        make_spare(&store, &checkpointed);
         assert!(is_made());
     }
 }

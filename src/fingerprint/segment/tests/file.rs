@@ -5,7 +5,6 @@ use std::ops::Range;
 use crate::codec::u64_at;
 use crate::fingerprint::page::{decode, first, has_short_front};
 use crate::fingerprint::segment::directory;
-use crate::fingerprint::segment::draft::Draft;
 use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment::fault::SegmentFault;
 use crate::fingerprint::segment::fences;
@@ -15,7 +14,8 @@ use crate::fingerprint::segment::lookup::FilePages;
 use crate::fingerprint::segment::merge::Changes;
 use crate::fingerprint::segment::page_index::PageIndex;
 use crate::fingerprint::segment::pass::{OwnedChanges, Pass, PassIo};
-use crate::page::space::Space;
+use crate::fingerprint::segment::unplaced::UnplacedSegment;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, GENERATION_OFFSET, PAGE_BYTES, PAGE_WORDS, occupancy};
 use crate::sys::simd::dispatch::Baseline;
 use crate::sys::simd::lanes::Lanes;
@@ -26,7 +26,7 @@ pub(super) const OWN: Binding = Binding::NONE;
 /// Its bytes, and the directory of its newest checkpoint.
 #[derive(Clone)]
 pub(super) struct File {
-    pub(super) space: Space,
+    pub(super) space: FingerprintSpace,
     pub(super) segments: Vec<Segment>,
     bytes: Vec<u8>,
     generation: u64,
@@ -35,7 +35,7 @@ pub(super) struct File {
 impl File {
     pub(super) fn new(count: u64) -> Self {
         Self {
-            space: Space::new(count).unwrap(),
+            space: FingerprintSpace::new(count).unwrap(),
             segments: Vec::new(),
             bytes: Vec::new(),
             generation: 1,
@@ -158,7 +158,7 @@ impl PassIo for Disk<'_> {
         Ok(())
     }
 
-    fn write(&mut self, draft: Draft) -> Result<(Segment, Vec<u8>), SegmentFault> {
+    fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), SegmentFault> {
         let pages = draft.pages_in_file();
         let first_page = self.room.take(pages).unwrap();
         let (segment, bytes) = draft.place(OWN, first_page, self.file.generation);

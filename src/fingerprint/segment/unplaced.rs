@@ -10,7 +10,7 @@ use crate::sys::simd::dispatch::Cpu;
 
 /// Pages that are packed and not sealed yet, since nobody knows where they will lie.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct Draft {
+pub(crate) struct UnplacedSegment {
     /// Begins with the pages. What lies behind them is anything, and is not cleared before a page is written there: that
     /// took a thirtieth of a checkpoint.
     memory: Vec<u8>,
@@ -18,7 +18,7 @@ pub(crate) struct Draft {
     fences: Vec<u64>,
 }
 
-impl Draft {
+impl UnplacedSegment {
     /// Returns pages that lie elsewhere already, each with its fence.
     pub(super) fn of(pages: Vec<u8>, fences: Vec<u64>) -> Self {
         assert_eq!(pages.len(), fences.len() * PAGE_BYTES);
@@ -133,8 +133,8 @@ mod tests {
     use crate::file::directory_ref::TARGET_PAGES;
     use crate::sys::simd::dispatch::Baseline;
 
-    fn draft(pages: usize) -> Draft {
-        let mut draft = Draft::default();
+    fn draft(pages: usize) -> UnplacedSegment {
+        let mut draft = UnplacedSegment::default();
         for page in 0..pages as u64 {
             draft.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
         }
@@ -148,7 +148,7 @@ mod tests {
             .chain([1, 1529, 1530, 2039])
         {
             let cut = draft(pages).cut(TARGET_PAGES);
-            let sizes: Vec<_> = cut.iter().map(Draft::pages).collect();
+            let sizes: Vec<_> = cut.iter().map(UnplacedSegment::pages).collect();
             assert_eq!(sizes.iter().sum::<usize>(), pages);
             let (least, most) = (sizes.iter().min().unwrap(), sizes.iter().max().unwrap());
             assert!(most - least <= 1, "{pages}: {sizes:?}");
@@ -158,7 +158,7 @@ mod tests {
                 "{pages}: {sizes:?}"
             );
             let whole = draft(pages);
-            let pages_of = |draft: &Draft| draft.memory[..draft.bytes()].to_vec();
+            let pages_of = |draft: &UnplacedSegment| draft.memory[..draft.bytes()].to_vec();
             let joined: Vec<u8> = cut.iter().flat_map(pages_of).collect();
             assert!(joined == whole.memory);
         }
@@ -182,7 +182,7 @@ mod tests {
     #[test]
     fn a_draft_in_used_memory_is_the_same() {
         for used in [1, PAGE_BYTES, 5 * PAGE_BYTES / 2, 8 * PAGE_BYTES] {
-            let mut within = Draft::within(vec![0xAA; used]);
+            let mut within = UnplacedSegment::within(vec![0xAA; used]);
             for page in 0..3 {
                 within.push(&[page * 10 + 3], page * 10..page * 10 + 10, Baseline);
             }

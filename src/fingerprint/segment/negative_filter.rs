@@ -3,7 +3,7 @@
 
 use std::io;
 
-use crate::page::space::Space;
+use crate::page::fingerprint_space::FingerprintSpace;
 use crate::sys::Region;
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -27,7 +27,7 @@ const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 /// merges in that order, fills them one after the other. With 12 bits for each fingerprint it lets one in 80 absent ones
 /// through, with 6 bits one in 14.
 #[derive(Debug)]
-pub(crate) struct AbsenceFilter {
+pub(crate) struct NegativeFilter {
     words: Region,
     /// Words for each fingerprint of the space, times 2^64.
     scale: u64,
@@ -35,9 +35,9 @@ pub(crate) struct AbsenceFilter {
     added: AtomicU64,
 }
 
-impl AbsenceFilter {
+impl NegativeFilter {
     /// Returns a filter without any fingerprint, of `bytes` bytes or less.
-    pub(crate) fn empty(space: Space, bytes: u64) -> io::Result<Self> {
+    pub(crate) fn empty(space: FingerprintSpace, bytes: u64) -> io::Result<Self> {
         let words = (bytes / 8).clamp(1, space.count());
         let scale = (u128::from(words) << 64) / u128::from(space.count());
         Ok(Self {
@@ -183,9 +183,10 @@ mod tests {
     use super::*;
     use crate::hash::finalise;
 
-    fn spaces() -> impl Strategy<Value = Space> {
-        (0_u32..63, any::<u64>())
-            .prop_map(|(bits, more)| Space::new((1 << bits) + more % (1 << bits)).unwrap())
+    fn spaces() -> impl Strategy<Value = FingerprintSpace> {
+        (0_u32..63, any::<u64>()).prop_map(|(bits, more)| {
+            FingerprintSpace::new((1 << bits) + more % (1 << bits)).unwrap()
+        })
     }
 
     proptest! {
@@ -197,7 +198,7 @@ mod tests {
             added in prop::collection::vec(any::<u64>(), 0..700),
             others in prop::collection::vec(any::<u64>(), 0..700),
         ) {
-            let filter = AbsenceFilter::empty(space, bytes).unwrap();
+            let filter = NegativeFilter::empty(space, bytes).unwrap();
             prop_assert!(filter.bytes() <= bytes.max(8));
             let ends = [0, u64::MAX];
             let mut added: Vec<u64> = added.iter().chain(&ends).map(|hash| space.fingerprint(*hash)).collect();
@@ -229,11 +230,11 @@ mod tests {
         }
     }
 
-    fn spread(number: u64, space: Space) -> u64 {
+    fn spread(number: u64, space: FingerprintSpace) -> u64 {
         space.fingerprint(finalise(number))
     }
 
-    fn sorted(numbers: Range<u64>, space: Space) -> Vec<u64> {
+    fn sorted(numbers: Range<u64>, space: FingerprintSpace) -> Vec<u64> {
         let mut all: Vec<u64> = numbers.map(|number| spread(number, space)).collect();
         all.sort_unstable();
         all
@@ -242,10 +243,10 @@ mod tests {
     /// Threads that add the fingerprints of adjacent ranges, which share a word at each border.
     #[test]
     fn threads_lose_nothing_at_the_borders_of_their_ranges() {
-        let space = Space::new(1 << 40).unwrap();
+        let space = FingerprintSpace::new(1 << 40).unwrap();
         let all = sorted(0..100_000, space);
         for _ in 0..10 {
-            let filter = AbsenceFilter::empty(space, 8 << 13).unwrap();
+            let filter = NegativeFilter::empty(space, 8 << 13).unwrap();
             let ranges: Vec<_> = all.chunks(20).collect();
             let next = [AtomicU64::new(0), AtomicU64::new(0)];
             std::thread::scope(|scope| {
@@ -271,9 +272,9 @@ mod tests {
     #[test]
     fn as_many_absent_ones_pass_as_the_documentation_says() {
         const KEYS: u64 = 100_000;
-        let space = Space::new(1 << 44).unwrap();
+        let space = FingerprintSpace::new(1 << 44).unwrap();
         for (bits, one_in) in [(12, 80), (6, 14)] {
-            let filter = AbsenceFilter::empty(space, KEYS * bits / 8).unwrap();
+            let filter = NegativeFilter::empty(space, KEYS * bits / 8).unwrap();
             filter.add(&sorted(0..KEYS, space));
             let absent = (KEYS..2 * KEYS).map(|key| spread(key, space));
             let passed = absent.filter(|key| filter.may_contain(*key)).count() as u64;
@@ -289,8 +290,8 @@ mod tests {
     /// if there is nothing behind.
     #[test]
     fn the_filter_is_not_asked_where_most_are_there() {
-        let space = Space::new(1 << 44).unwrap();
-        let filter = AbsenceFilter::empty(space, 1 << 20).unwrap();
+        let space = FingerprintSpace::new(1 << 44).unwrap();
+        let filter = NegativeFilter::empty(space, 1 << 20).unwrap();
         let there = sorted(0..1000, space);
         filter.add(&there);
         let absent = (1000..)

@@ -11,13 +11,13 @@ pub(crate) const MOST_FINGERPRINTS: u64 = 1 << 63;
 ///
 /// Hashes go to fingerprints by the high half of a product, so sorting by hash sorts by fingerprint, whatever the count.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Space {
+pub(crate) struct FingerprintSpace {
     count: u64,
     /// `(2^64 - 1) / count`, rounded down: a product with it takes less time than a division.
     inverse: u64,
 }
 
-impl Space {
+impl FingerprintSpace {
     /// Returns `None` unless the count is 1 to [`MOST_FINGERPRINTS`].
     pub(crate) fn new(count: u64) -> Option<Self> {
         (1..=MOST_FINGERPRINTS).contains(&count).then(|| Self {
@@ -80,7 +80,7 @@ mod tests {
         /// The slow twin divides.
         #[test]
         fn a_fingerprint_is_the_share_of_the_hash(count in counts(), hash in any::<u64>()) {
-            let space = Space::new(count).unwrap();
+            let space = FingerprintSpace::new(count).unwrap();
             let share = u128::from(hash) * u128::from(count) / (1 << 64);
             prop_assert_eq!(u128::from(space.fingerprint(hash)), share);
             prop_assert!(space.fingerprint(hash) < count);
@@ -88,7 +88,7 @@ mod tests {
 
         #[test]
         fn a_rounded_hash_is_the_first_of_its_fingerprint(count in counts(), hash in any::<u64>()) {
-            let space = Space::new(count).unwrap();
+            let space = FingerprintSpace::new(count).unwrap();
             let rounded = space.rounded(hash);
             let fingerprint = space.fingerprint(hash);
             prop_assert_eq!(Some(rounded), first_hash_of(fingerprint, count));
@@ -100,7 +100,7 @@ mod tests {
         /// The slow twin divides. Multiples of the count are where the quotient changes.
         #[test]
         fn a_quotient_is_exact(count in counts(), number in any::<u64>(), beside in 0_u64..3) {
-            let space = Space::new(count).unwrap();
+            let space = FingerprintSpace::new(count).unwrap();
             let edge = (number - number % count).wrapping_add(beside).wrapping_sub(1);
             for number in [number, edge, u64::MAX] {
                 prop_assert_eq!(space.quotient(number), number / count);
@@ -113,7 +113,7 @@ mod tests {
             ends in any::<(u64, u64)>(),
             hash in any::<u64>(),
         ) {
-            let space = Space::new(count).unwrap();
+            let space = FingerprintSpace::new(count).unwrap();
             let (one, other) = (ends.0 % count, ends.1 % count);
             let range = one.min(other)..one.max(other) + 1;
             let hashes = space.hashes(range.clone());
@@ -125,9 +125,9 @@ mod tests {
 
     #[test]
     fn a_space_has_at_least_one_fingerprint_and_not_too_many() {
-        assert_eq!(Space::new(0), None);
-        assert_eq!(Space::new(MOST_FINGERPRINTS + 1), None);
-        assert_eq!(Space::new(1).unwrap().rounded(u64::MAX), 0);
-        assert_eq!(Space::new(1).unwrap().hashes(0..1), 0..=u64::MAX);
+        assert_eq!(FingerprintSpace::new(0), None);
+        assert_eq!(FingerprintSpace::new(MOST_FINGERPRINTS + 1), None);
+        assert_eq!(FingerprintSpace::new(1).unwrap().rounded(u64::MAX), 0);
+        assert_eq!(FingerprintSpace::new(1).unwrap().hashes(0..1), 0..=u64::MAX);
     }
 }
