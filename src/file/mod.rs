@@ -15,6 +15,7 @@ pub(crate) mod label;
 pub(crate) mod layer;
 pub(crate) mod layout;
 pub(crate) mod section;
+pub(crate) mod section_hashes;
 pub(crate) mod superblock;
 #[cfg(test)]
 mod tests;

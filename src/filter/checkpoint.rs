@@ -2,8 +2,9 @@
 
 use crate::bloom::counting_checkpoint::{self, CountingCheckpoint};
 use crate::bloom::layer_checkpoint::BloomCheckpoint;
+use crate::bloom::target_layer::target_layer;
 use crate::error::Result;
-use crate::file::Header;
+use crate::file::{Header, Layer, Superblock};
 use crate::fingerprint::compaction::Compaction;
 use crate::fingerprint::log_checkpoint::FingerprintCheckpoint;
 use crate::fingerprint::negative_filter_update::HeldFilter;
@@ -22,6 +23,29 @@ pub(crate) struct HeldPages<'a> {
     /// Returns the negative filter of the mapped segments.
     pub(crate) negative_filter: &'a dyn Fn() -> HeldFilter,
     pub(crate) pending_filter: &'a PendingFilter,
+}
+
+/// Returns the layer that takes `count` more keys, and its index; no layer where a checkpoint finds free room by itself.
+pub(crate) fn target_of(
+    file: &StoreFile,
+    superblock: &Superblock,
+    count: u64,
+) -> Result<(u32, Option<Layer>)> {
+    match file.header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => {
+            let (index, layer) = target_layer(file, superblock, count)?;
+            Ok((index, Some(layer)))
+        }
+        Kind::Fingerprint => Ok((0, None)),
+    }
+}
+
+/// Returns whether the file of a closing store may become shorter, so that each map of it needs a lease.
+pub(crate) fn may_shrink(header: &Header) -> bool {
+    match header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
+        Kind::Fingerprint => true,
+    }
 }
 
 /// Refuses a checkpoint for which this process has no address space, as far as the header says what it needs.

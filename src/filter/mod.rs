@@ -11,6 +11,7 @@ pub(crate) mod design_like;
 pub(crate) mod differences;
 pub(crate) mod merge;
 pub(crate) mod readahead;
+pub(crate) mod replay;
 
 use std::path::Path;
 use std::sync::Arc;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use crate::error::{Error, Result};
-use crate::file::section::{Gone, Hashes};
+use crate::file::section_hashes::{Gone, Hashes};
 use crate::file::{FormatError, Section, SectionKind, Superblock};
 use crate::storefile::meta::{read_meta_of, section_error};
 use crate::sys::lock;

@@ -13,7 +13,7 @@ use crate::engine::read::Reader;
 use crate::engine::write::Writer;
 use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
-use crate::file::section::Hashes;
+use crate::file::section_hashes::Hashes;
 use crate::file::superblock::Superblock;
 use crate::file::{FormatError, Header, Layer};
 use crate::page::write_window::check_patiently;

@@ -6,9 +6,8 @@ use std::sync::Arc;
 use crate::config::memory_budget::{bytes_for_log, room_for};
 use crate::config::options::Options;
 use crate::engine::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
-use crate::engine::open::recover::{
-    Recovered, RecoveredLog, Resumption, make_superblock_durable, recover,
-};
+use crate::engine::open::recover::{Recovered, Resumption, make_superblock_durable, recover};
+use crate::engine::open::recovered_log::RecoveredLog;
 use crate::engine::open::session::Session;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::View;
@@ -17,6 +16,7 @@ use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::{FormatError, draft_mark};
+use crate::filter::checkpoint::may_shrink;
 use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
@@ -326,7 +326,7 @@ impl Opening<'_> {
     pub(super) fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
         let superblock = self.meta.superblock;
         let header = &self.meta.header;
-        let lease = match header.kind.is_set() {
+        let lease = match may_shrink(header) {
             true => Some(MapLease::take(self.locks)?),
             false => None,
         };

@@ -10,6 +10,7 @@ pub(crate) mod follower;
 pub(crate) mod handle;
 pub(crate) mod read_only;
 pub(crate) mod recover;
+pub(crate) mod recovered_log;
 pub(crate) mod session;
 pub(crate) mod strays;
 pub(crate) mod unpublished;

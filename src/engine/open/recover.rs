@@ -7,6 +7,7 @@ use std::sync::Arc;
 use crate::config::options::Options;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
+use crate::engine::open::recovered_log::RecoveredLog;
 use crate::engine::open::strays::StrayLogs;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::ViewCell;
@@ -14,16 +15,11 @@ use crate::engine::write::Writer;
 use crate::error::{Error, Result};
 use crate::file::superblock::{Commits, WRITERS_ROOM, writers_bytes};
 use crate::filter::checkpoint as filter;
-use crate::generation::Generation;
-use crate::generation::buffer_pool::make_buffer;
-use crate::generation::count_stream::for_each_operation;
-use crate::generation::hash_stream::{for_each_change, for_each_committed};
-use crate::generation::log_summary::{LogSummary, scan};
-use crate::memtable::{self, Buffer, COMMITTED, Claim};
+use crate::generation::log_summary::scan;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::shm::place::Place;
-use crate::storefile::meta::{Meta, room_after};
+use crate::storefile::meta::Meta;
 use crate::storefile::store_file::{StoreFile, write_superblock};
 use crate::sys::storage::{Storage, StorageFile};
 use crate::wal::file::{RECORDS_OFFSET, sync_parent};
@@ -128,14 +124,6 @@ impl Recovered {
         }
         report
     }
-}
-
-/// A generation that was found on disk.
-pub(crate) struct RecoveredLog {
-    pub(crate) log: Arc<LogFile>,
-    pub(crate) scan: LogSummary,
-    /// Its keys are in a buffer. Otherwise they must go from the log into the pages.
-    loaded: bool,
 }
 
 /// Reads the logs. A writer also removes logs that do not count.
@@ -357,55 +345,6 @@ impl Recovery<'_> {
     }
 }
 
-impl RecoveredLog {
-    fn nonsense(&self, reason: &'static str) -> Error {
-        Error::Log {
-            path: self.log.path.clone(),
-            source: LogError::Nonsense {
-                offset: self.scan.cut_offset,
-                reason,
-            },
-        }
-    }
-
-    /// Returns a generation with the committed keys of the log in its buffer; `None` if a buffer of `bytes` bytes has
-    /// no room for them.
-    pub(crate) fn load(
-        &mut self,
-        meta: &Meta,
-        path: &Place,
-        shared: bool,
-        bytes: u64,
-    ) -> Result<Option<Generation>> {
-        let counts = meta.header.kind.counts();
-        // In a counting store's log the same keys may occur many times.
-        if !counts && self.scan.committed_keys > memtable::limit_of(bytes) {
-            return Ok(None);
-        }
-        let memory = make_buffer(path, shared, bytes, self.log.generation)?;
-        let memory = memory.rounding_to(meta.header.rounding());
-        let has_room = match counts {
-            true => fill_nets(&memory, self)?,
-            false if meta.header.kind.is_set() => fill_changes(&memory, self)?,
-            false => fill(&memory, self)?,
-        };
-        if !has_room {
-            return Ok(None);
-        }
-        self.loaded = true;
-        memory.set_room(room_after(&meta.header, &meta.superblock, None));
-        memory.set_durable(self.scan.end.end);
-        memory.set_applied(self.scan.end.end);
-        let generation = Generation::new(memory);
-        generation.set_log_end(self.scan.end);
-        generation.set_log(Arc::clone(&self.log));
-        if self.scan.cut.is_some() {
-            generation.buffer.set_sealed();
-        }
-        Ok(Some(generation))
-    }
-}
-
 /// Makes durable what recovery has just relied on in the store file. Unless the store was closed cleanly, this rewrites
 /// the superblock: the sync that was to make it durable may have failed, and the result of a later sync then proves
 /// nothing about it.
@@ -430,66 +369,3 @@ pub(crate) fn make_superblock_durable(
     let synced = file.sync();
     synced.map_err(|error| Error::sync("sync the store", path, error))
 }
-
-/// Does the same as `fill` for a counting store.
-fn fill_nets(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
-    let mut fits = true;
-    for_each_operation(&found.log, |hash, by| match memory.mark(hash) {
-        Some(slot) => memory.count(slot, by),
-        None => fits = false,
-    })?;
-    memory.unmark_all();
-    Ok(fits)
-}
-
-/// Does the same as `fill` for a store of fingerprints, with removes.
-fn fill_changes(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
-    let (mut keys, mut net, mut fits) = (0, 0, true);
-    for_each_change(
-        &found.log,
-        &found.scan.committed,
-        |hash, is_insert| match memory.apply(hash, is_insert) {
-            Some(change) => {
-                keys += change.unsigned_abs();
-                net += change;
-            }
-            None => fits = false,
-        },
-    )?;
-    memory.set_keys(keys);
-    memory.set_net_keys(net);
-    Ok(fits)
-}
-
-/// Fills the buffer with the log's committed keys, and returns whether all had room.
-fn fill(memory: &Buffer, found: &RecoveredLog) -> Result<bool> {
-    let mut keys = 0;
-    let mut fits = true;
-    let mut claim = |hash| match memory.claim(hash) {
-        Claim::Claimed(slot) => {
-            memory.publish(slot, COMMITTED);
-            keys += 1;
-        }
-        // The keys crowd into a few buckets, which does not happen with an honest hash.
-        Claim::NoRoom => fits = false,
-        _ => {}
-    };
-    // Prefetch each key some keys before claiming it: the table is larger than any cache.
-    let mut ahead = [0; APPEND_AHEAD];
-    let mut count = 0;
-    for_each_committed(&found.log, &found.scan.committed, |hash| {
-        memory.prefetch(hash);
-        let before = std::mem::replace(&mut ahead[count % APPEND_AHEAD], hash);
-        if count >= APPEND_AHEAD {
-            claim(before);
-        }
-        count += 1;
-    })?;
-    let rest = count.min(APPEND_AHEAD);
-    (count - rest..count).for_each(|place| claim(ahead[place % APPEND_AHEAD]));
-    memory.set_keys(keys);
-    Ok(fits)
-}
-
-/// How many keys are prefetched before the first of them is claimed.
-const APPEND_AHEAD: usize = 32;

@@ -6,15 +6,12 @@ use crate::config::options::Options;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
-use crate::error::{Error, Result};
-use crate::file::layout::FIRST_PAGE;
-use crate::file::{Layer, Superblock};
+use crate::error::Result;
+use crate::filter::checkpoint::target_of;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::Demand;
-use crate::page::PAGE_BYTES;
 use crate::shm::coordination::MAX_HANDLES;
 use crate::storefile::meta::room_after;
-use crate::storefile::store_file::StoreFile;
 use crate::wal::Cut;
 
 /// A log of this many times the buffer's bytes is closed early.
@@ -165,46 +162,6 @@ impl WriteGuard<'_> {
         self.writer.checkpointer().checkpoint_all(timeout)?;
         self.refresh()
     }
-}
-
-/// Returns the layer that takes `count` more keys, and its index; no layer in a store of fingerprints.
-pub(crate) fn target_of(
-    file: &StoreFile,
-    superblock: &Superblock,
-    count: u64,
-) -> Result<(u32, Option<Layer>)> {
-    if file.header.kind.is_set() {
-        return Ok((0, None));
-    }
-    let (index, layer) = target_layer(file, superblock, count)?;
-    Ok((index, Some(layer)))
-}
-
-/// Returns the layer that takes `count` more keys: the last one if it has room, otherwise a new one behind everything
-/// ever written, where pages are blank. Pages of removed sections are not blank.
-fn target_layer(file: &StoreFile, superblock: &Superblock, count: u64) -> Result<(u32, Layer)> {
-    let layers = &superblock.layers;
-    let last = layers.last();
-    let index = layers.len() as u32;
-    let Some(growth) = file.header.growth() else {
-        let Some(layer) = last else {
-            unreachable!("a fixed store has its layer from the beginning");
-        };
-        return Ok((0, *layer));
-    };
-    if let Some(layer) = last
-        && layer.room() >= count
-    {
-        return Ok((index - 1, *layer));
-    }
-    let capacity = file.key_limit;
-    let full = |_| Error::Full { capacity };
-    let capacity = growth.next_capacity(last.map(|layer| layer.capacity), count);
-    let plan = growth.layer(index, capacity.map_err(full)?).map_err(full)?;
-    let length = file.raw.length();
-    let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
-    let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
-    Ok((index, Layer::behind(end, &plan)))
 }
 
 #[cfg(test)]
