@@ -1,7 +1,7 @@
 //! Which layer takes the next keys.
 
 use crate::error::{Error, Result};
-use crate::file::layout::{FIRST_PAGE, PAGE_LIMIT};
+use crate::file::layout::FIRST_PAGE;
 use crate::file::{Layer, Superblock};
 use crate::page::PAGE_BYTES;
 use crate::storefile::store_file::StoreFile;
@@ -34,40 +34,5 @@ pub(crate) fn target_layer(
     let length = file.raw.length();
     let length = length.map_err(|error| Error::io("measure", &file.place, error))?;
     let end = length.div_ceil(PAGE_BYTES as u64).max(FIRST_PAGE);
-    // No reader takes a layer that lies further out. Only a forged capacity, or a file that was made as long, leads there.
-    match end.checked_add(plan.pages) {
-        Some(end_page) if end_page <= PAGE_LIMIT => Ok((index, Layer::behind(end, &plan))),
-        _ => Err(Error::Full {
-            capacity: file.key_limit,
-        }),
-    }
-}
-
-#[cfg(all(test, not(loom)))]
-mod tests {
-    use super::*;
-    use crate::{Kind, Options};
-
-    /// A capacity that no key ever filled: a hostile file may claim it.
-    #[test]
-    fn a_layer_that_no_reader_would_take_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let options = Options::new().kind(Kind::Scalable).capacity(1000);
-        let store = options.create(folder.path().join("store")).unwrap();
-        store.insert_hash(1).unwrap();
-        store.checkpoint().unwrap();
-        let file = &store.engine.file;
-        let mut superblock = file.read_meta().unwrap().superblock;
-        let (index, layer) = target_layer(file, &superblock, 10_000).unwrap();
-        assert!(index == 1 && layer.first_page + layer.pages <= PAGE_LIMIT);
-        for power in 10..=63 {
-            let last = superblock.layers.last_mut().unwrap();
-            (last.capacity, last.keys) = (1 << power, 1 << power);
-            match target_layer(file, &superblock, 1) {
-                Ok((_, layer)) => assert!(layer.first_page + layer.pages <= PAGE_LIMIT, "{power}"),
-                Err(error) => assert!(matches!(error, Error::Full { .. }), "{power}: {error:?}"),
-            }
-        }
-        assert!(target_layer(file, &superblock, 1).is_err());
-    }
+    Ok((index, Layer::behind(end, &plan)))
 }
