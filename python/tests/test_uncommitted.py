@@ -134,17 +134,37 @@ def test_a_program_that_ends_warns_by_itself():
     assert held("a") == [False]
 
 
-@pytest.mark.parametrize("ending", ["pool.close(); pool.join()", "pool.terminate(); pool.join()"])
-def test_a_pools_children_warn(ending):
-    """At their end; for those that are killed, which is how `with` ends a pool, the parent does."""
-    code = f"""
+def test_a_pools_children_warn_at_their_end():
+    code = """
 import multiprocessing, everseen
 store = everseen.open("a.ever")
 def insert(key):
     return store.insert(key)
 pool = multiprocessing.get_context("fork").Pool(1)
 assert pool.map(insert, ["a", "b", "c"]) == [True] * 3
-{ending}
+pool.close(); pool.join()
+with store:
+    pass
+"""
+    said = python(code)
+    assert said.count("3 uncommitted keys were dropped") == 1, said
+    assert held("a") == [False]
+
+
+def test_the_parent_warns_of_a_child_that_was_killed():
+    """`with` ends a pool so, but tells its children to end as well: they may have dropped their keys, and die unheard."""
+    code = """
+import multiprocessing, everseen
+store = everseen.open("a.ever")
+context = multiprocessing.get_context("fork")
+ours, theirs = context.Pipe()
+def work():
+    theirs.send(store.insert_many(["a", "b", "c"]))
+    theirs.recv()
+child = context.Process(target=work)
+child.start()
+assert list(ours.recv()) == [True] * 3
+child.terminate(); child.join()
 with store:
     pass
 """

@@ -31,7 +31,11 @@ impl Round {
         let ended = dedup.end();
         // Put back, as the message says.
         fs::rename(self.lab.path("moved"), self.lab.path(OUT)).unwrap();
-        ended.refused(&["was removed, renamed or replaced while this run wrote to it"])?;
+        // The run may have opened the file, and not yet looked whether it still has its name.
+        ended.refused(&[
+            "was removed, renamed or replaced while this run wrote to it",
+            "it was replaced just now",
+        ])?;
         self.judge(&list, &ended)?;
         let ended = self.run(&list, &Conditions::default(), &[])?;
         match ended.well() {
