@@ -60,7 +60,7 @@ impl LogFile {
         (generation, moment): (u64, u64),
         length: u64,
     ) -> Result<Self> {
-        // No superblock is of generation 0, so nobody would look for the log.
+        // No superblock is of generation 0, so recovery would not look for the log.
         assert!(generation > 0);
         let path = log_path(store, generation);
         let file = storage

@@ -118,7 +118,7 @@ impl<'a> Repairer<'a> {
         }
     }
 
-    /// Gives up what damaged pages have lost: a checkpoint writes anew what is left.
+    /// Gives up what damaged pages have lost: a checkpoint writes what is left to other pages.
     fn checkpoint_repairing(&self, on: OnDamage) -> Result<()> {
         self.checkpointer.state.set_repairing(true);
         let options = self.checkpointer.options.clone().on_damage(on);

@@ -159,7 +159,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
             if pages >= self.io.target_pages() / 2 || index + 1 == self.part.end {
                 self.finish(end)?;
             }
-            // Changes that nobody asked for would be lost with the log.
+            // Changes that no call asked for would be lost with the log.
             assert_eq!(self.asked_to, end);
         }
         // What is packed and not written would be lost with the log.
@@ -262,7 +262,7 @@ impl<'a, I: PassIo> Pass<'a, I> {
         assert_eq!(range.start, self.asked_to, "in order, and each once");
         self.asked_to = range.end;
         self.io.changes(range.clone(), &mut self.changes)?;
-        // A change of another range would be packed out of order, or by nobody.
+        // A change of another range would be packed out of order, or not at all.
         let OwnedChanges { added, removed } = &self.changes;
         for list in [added, removed] {
             let mut ends = list.first().into_iter().chain(list.last());
