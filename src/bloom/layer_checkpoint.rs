@@ -10,7 +10,7 @@ use crate::bloom::layer_pages::LayerPages;
 use crate::error::{Error, Result};
 use crate::file::{FormatError, Layer, Section, Superblock};
 use crate::generation::hash_stream::KeySource;
-use crate::memtable::{Buffer, ClosedKeys, Digest, Presence};
+use crate::memtable::{Buffer, ClosedKeys, Digest};
 use crate::page_io::PageAccess;
 use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
 use crate::wal::RecordKind;
@@ -66,9 +66,10 @@ impl<'a> LayerCheckpoint<'a> {
             }
             return Ok(());
         }
-        let Some(layer) = self.layers.last_mut() else {
-            return Ok(());
-        };
+        let layer = self
+            .layers
+            .last_mut()
+            .expect("where there are keys, a layer takes them");
         let workers = closed.trigger.workers(closed.access.options);
         let target = (closed.cut.layer_index, *layer);
         let generation = closed.log.generation;
@@ -226,11 +227,7 @@ impl InsertedKeys for KeySource<'_> {
 
     fn remover(&self, most: u64) -> InsertedRemover<'_> {
         if let KeySource::Closed(keys) = self {
-            let buffer = keys.buffer();
-            return Box::new(|_, hashes| {
-                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
-                Ok(())
-            });
+            return keys.remover(most);
         }
         let mut stream = self.stream(most);
         Box::new(move |range: RangeInclusive<u64>, hashes| {

@@ -182,7 +182,7 @@ impl<'a> FingerprintPass<'a> {
         self.free_room()
     }
 
-    /// Publishes a superblock. `absence` is the filter of the segments that it names. Returns the newest superblock.
+    /// Publishes a superblock. `negative_filter` is that of the segments that it names. Returns the newest superblock.
     pub(crate) fn publish(
         &self,
         superblock: Superblock,

@@ -12,7 +12,7 @@ use crate::fingerprint::negative_filter_update::{HeldFilter, Merge};
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pass::OwnedChanges;
-use crate::memtable::{ClosedKeys, Presence};
+use crate::memtable::ClosedKeys;
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page_io::page_checkpoint::{ClosedLog, InsertedKeys, InsertedRemover, PageCheckpoint};
 
@@ -112,11 +112,7 @@ impl InsertedKeys for InsertedFingerprints<'_> {
 
     fn remover(&self, most: u64) -> InsertedRemover<'_> {
         if let ChangeSource::Closed(keys) = &self.source {
-            let buffer = keys.buffer();
-            return Box::new(|_, hashes| {
-                hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
-                Ok(())
-            });
+            return keys.remover(most);
         }
         let space = self.space;
         let mut stream = ChangeStream::new(self.source.clone(), space, most);

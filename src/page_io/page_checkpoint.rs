@@ -6,7 +6,7 @@ use std::sync::Arc;
 use crate::error::Result;
 use crate::file::{Section, Superblock};
 use crate::generation::log_summary::LogSummary;
-use crate::memtable::Buffer;
+use crate::memtable::{Buffer, ClosedKeys, Presence};
 use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::storefile::meta::Meta;
@@ -58,3 +58,18 @@ pub(crate) trait InsertedKeys {
 /// for those that follow.
 pub(crate) type InsertedRemover<'a> =
     Box<dyn FnMut(RangeInclusive<u64>, &mut Vec<u64>) -> Result<()> + 'a>;
+
+/// Keys of a closed buffer are looked up there, whatever their kind.
+impl InsertedKeys for ClosedKeys<'_> {
+    fn count_in_log(&self) -> u64 {
+        0
+    }
+
+    fn remover(&self, _most: u64) -> InsertedRemover<'_> {
+        let buffer = self.buffer();
+        Box::new(|_, hashes| {
+            hashes.retain(|hash| buffer.lookup(*hash) != Presence::Settled);
+            Ok(())
+        })
+    }
+}
