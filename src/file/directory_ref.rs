@@ -57,7 +57,6 @@ impl DirectoryRef {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
-        self.expect_writable();
         out.u64(self.places[0])
             .u64(self.places[1])
             .u64(self.segments)

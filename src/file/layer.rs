@@ -85,7 +85,6 @@ impl Layer {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
-        self.expect_writable();
         out.u64(self.first_page)
             .u64(self.pages)
             .u64(self.capacity)

@@ -17,9 +17,9 @@ pub(crate) mod layout;
 pub(crate) mod section;
 pub(crate) mod section_hashes;
 pub(crate) mod superblock;
+mod superblock_flags;
 #[cfg(test)]
 mod tests;
-mod writable;
 
 pub use delta_error::DeltaError;
 pub(crate) use directory_ref::DirectoryRef;

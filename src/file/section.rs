@@ -111,7 +111,6 @@ impl Section {
     }
 
     pub(crate) fn encode(&self, out: &mut Encoder<'_>) {
-        self.expect_writable();
         out.u32(self.kind.id())
             .u32(self.rarity)
             .u64(self.first_page)

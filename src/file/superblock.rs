@@ -7,10 +7,12 @@ pub(crate) use super::commits::{
     CommitEntry, Commits, MAX_TAG, MAX_WRITER_NAME, writer_bytes, writers_bytes,
 };
 use super::commits::{encode_commits, take_commits};
+use super::directory_ref::DIRECTORY_REF_BYTES;
 use super::label::label_of;
 use super::layer::LAYER_BYTES;
 use super::layout::{FIRST_PAGE, HEADER_BYTES, SUPERBLOCK_BYTES, page_offset};
 use super::section::{MAX_SECTIONS, SECTION_BYTES};
+use super::superblock_flags::{FLAG_LOG_EXPECTED, FLAG_MOMENT, expect_known, is_partly_merged};
 use super::{DirectoryRef, Header, Journal, Layer, Section, SectionKind, SuperblockFault};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::page::{Kind, PAGE_BYTES, PAYLOAD_BITS};
@@ -22,11 +24,10 @@ pub(crate) const SUPERBLOCK_LENGTH_OFFSET: usize = 12;
 pub(crate) const HEADER_COPY_OFFSET: usize = 32;
 /// Bytes before the layer table.
 pub(crate) const FIXED_BYTES: usize = 320;
-const FLAG_LOG_EXPECTED: u32 = 1;
-const FLAG_PARTLY_MERGED: u32 = 2;
-const FLAG_MOMENT: u32 = 4;
-const MERGING: u32 = FLAG_LOG_EXPECTED | FLAG_PARTLY_MERGED;
-const SUPERBLOCK_FLAGS: u32 = MERGING | FLAG_MOMENT;
+/// Bytes of the moment, behind the writers.
+const MOMENT_BYTES: usize = 8;
+/// How many kinds of sections there are, each of which a store may have once.
+const SECTION_KINDS: usize = 3;
 /// Bytes available for writers, whatever the number of layers and sections.
 pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
     - FIXED_BYTES
@@ -35,6 +36,10 @@ pub(crate) const WRITERS_ROOM: usize = SUPERBLOCK_BYTES
 
 const _: () = assert!(HEADER_COPY_OFFSET + HEADER_BYTES + 32 == FIXED_BYTES);
 const _: () = assert!(SUPERBLOCK_CRC_OFFSET + 4 == SUPERBLOCK_LENGTH_OFFSET);
+// Only stores of layers have a layer table, and only those of fingerprints a directory.
+const _: () = assert!(DIRECTORY_REF_BYTES <= MAX_LAYERS as usize * LAYER_BYTES);
+// The moment has no room of its own: it takes that of sections which no store has yet.
+const _: () = assert!(MOMENT_BYTES <= (MAX_SECTIONS - SECTION_KINDS) * SECTION_BYTES);
 
 /// A superblock whose CRC and fields have all been checked.
 #[derive(Debug, Clone, PartialEq)]
@@ -128,7 +133,6 @@ impl Superblock {
 
     /// Returns all bytes, padded to whole pages.
     pub(crate) fn encode(&self, header: &Header) -> Vec<u8> {
-        self.expect_writable(header);
         let mut bytes = Vec::with_capacity(PAGE_BYTES);
         let mut out = Encoder::new(&mut bytes);
         out.bytes(&SUPERBLOCK_MAGIC)
@@ -152,24 +156,34 @@ impl Superblock {
         for section in &self.sections {
             section.encode(&mut out);
         }
-        encode_commits(&self.commits, &mut out);
+        let before = bytes.len();
+        encode_commits(&self.commits, &mut Encoder::new(&mut bytes));
+        // By this sum commits are refused that no superblock has room for.
+        assert_eq!((bytes.len() - before) as u64, writers_bytes(&self.commits));
+        let mut out = Encoder::new(&mut bytes);
         if self.moment != 0 {
             out.u64(self.moment);
         }
         let length = bytes.len();
-        self.expect_length(length);
+        // One byte more would lie in the other superblock, or in the first page.
+        assert!(length <= SUPERBLOCK_BYTES, "{length} bytes");
         put_u32(&mut bytes, SUPERBLOCK_LENGTH_OFFSET, length as u32);
         let crc = crc32fast::hash(&bytes[SUPERBLOCK_LENGTH_OFFSET..]);
         put_u32(&mut bytes, SUPERBLOCK_CRC_OFFSET, crc);
         bytes.resize(length.next_multiple_of(PAGE_BYTES), 0);
+        self.expect_readable(&bytes, header);
         bytes
     }
 
-    fn flags(&self) -> u32 {
-        let flag = |is_set: bool, flag: u32| if is_set { flag } else { 0 };
-        flag(self.log_expected, FLAG_LOG_EXPECTED)
-            | flag(self.partly_merged.is_some(), FLAG_PARTLY_MERGED)
-            | flag(self.moment != 0, FLAG_MOMENT)
+    /// Asserts that a reader takes these bytes for this superblock. One that no reader takes is a lost checkpoint, whose log
+    /// is removed as soon as it is written: what made it wrong must end here, in a release too. Bytes from the disk are never
+    /// asserted.
+    fn expect_readable(&self, bytes: &[u8], header: &Header) {
+        // The counters of a forged file may stand at their end.
+        let counters = [self.sequence, self.generation, self.commit_sequence];
+        if counters.iter().all(|counter| *counter <= MAX_COUNTER) {
+            assert_eq!(Self::decode(bytes, header).as_ref(), Ok(self));
+        }
     }
 
     /// Returns the bytes of a superblock in its place, if its checksum is right.
@@ -318,15 +332,6 @@ impl Superblock {
     }
 }
 
-/// Refuses flags of a later version, before all else: what else that has changed can't be known. The CRC is right, so it is no
-/// damage.
-fn expect_known(flags: u32) -> Result<(), SuperblockFault> {
-    match flags & !SUPERBLOCK_FLAGS {
-        0 => Ok(()),
-        unknown => Err(SuperblockFault::UnknownFlags { unknown }),
-    }
-}
-
 fn check_counters(
     sequence: u64,
     generation: u64,
@@ -351,17 +356,6 @@ fn check_counts(layers: u32, sections: u32) -> Result<(), SuperblockFault> {
     match sections as usize > MAX_SECTIONS {
         true => wrong_field("section_count", "at most 8", sections.into()),
         false => Ok(()),
-    }
-}
-
-fn is_partly_merged(flags: u32, kind: Kind) -> Result<bool, SuperblockFault> {
-    match (flags & !FLAG_MOMENT, kind) {
-        (0 | FLAG_LOG_EXPECTED, _) => Ok(false),
-        (MERGING, Kind::Fingerprint) => Ok(true),
-        _ => {
-            let expected = "bits 0 and 2, and in a store of fingerprints 1";
-            wrong_field("flags", expected, flags.into())
-        }
     }
 }
 
@@ -453,7 +447,7 @@ pub(super) fn wrong<T>(
     Some(wrong_field(field, expected, got))
 }
 
-fn wrong_field<T>(
+pub(super) fn wrong_field<T>(
     field: &'static str,
     expected: &'static str,
     got: u64,

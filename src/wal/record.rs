@@ -225,15 +225,19 @@ pub(crate) struct Cut {
 impl Cut {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         assert!(self.layer_index < MAX_LAYERS, "{}", self.layer_index);
-        let mut out = Encoder::new(out);
-        out.u32(if self.last { CUT_FLAG_LAST } else { 0 })
+        let begin = out.len();
+        let mut encoder = Encoder::new(out);
+        encoder
+            .u32(if self.last { CUT_FLAG_LAST } else { 0 })
             .u32(self.layer_index);
         match &self.layer {
-            Some(layer) => layer.encode(&mut out),
+            Some(layer) => layer.encode(&mut encoder),
             None => {
-                out.bytes(&[0; LAYER_BYTES]);
+                encoder.bytes(&[0; LAYER_BYTES]);
             }
         }
+        // A log that no reader finds closed is never checkpointed.
+        assert_eq!(Self::decode(&out[begin..]).as_ref(), Some(self));
     }
 
     pub(crate) fn decode(payload: &[u8]) -> Option<Self> {
