@@ -51,7 +51,14 @@ AXES = {
     "share": "size of a classic filter ÷ memory",
 }
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
-INK, FAINT, GRID = "#24292f", "#57606a", "#e4e7eb"
+# Texts are faint unless they are titles (t), headings (b) or names (i); m and e say where they are held, s that they are small.
+# Paths are the grid (g), a frame (f), a dashed line (d), lines (l) and marks (p), hollow ones too (h).
+CLASSES = (
+    "text{fill:#57606a}.t,.b,.i{fill:#24292f}.t,.b{font-weight:600}.t{font-size:15px}"
+    ".m{text-anchor:middle}.e{text-anchor:end}.s{font-size:11px}"
+    "path{fill:none}.g{stroke:#e4e7eb}.f{stroke:#c4c9d0}.d{stroke:#57606a;stroke-dasharray:3 3}"
+    ".l,.p{stroke:currentColor;stroke-linejoin:round}.p{fill:currentColor;stroke-width:1.3}.h{fill:#fff}"
+)
 
 PANEL_W, PANEL_H, GAP = 270, 290, 14
 LEFT, TOP, BOTTOM = 84, 58, 58
@@ -154,26 +161,26 @@ def draw(points, args):
         f"<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 {width} {height}' "
         f"width='{width}' height='{height}' role='img' {FONT} font-size='12'>",
         f"<title>{escape(title)}</title>",
+        f"<style>{CLASSES}</style>",
         # A light card, so that it can be read on any page.
-        f"<rect width='{width}' height='{height}' rx='8' fill='#ffffff'/>",
-        text(LEFT, 26, title, size=15, weight=600),
+        f"<rect width='{width}' height='{height}' rx='8' fill='#fff'/>",
+        text(LEFT, 26, title, "t"),
     ]
     ticks = y.powers(8)
     if len(ticks) < 3:
         ticks += y.between()
     middle = TOP + PANEL_H / 2
     svg.append(
-        f"<text x='18' y='{middle:.0f}' text-anchor='middle' fill='{FAINT}' "
-        f"transform='rotate(-90 18 {middle:.0f})'>{escape(args.y)}</text>"
+        f"<text x='18' y='{middle:.0f}' class='m' transform='rotate(-90 18 {middle:.0f})'>{escape(args.y)}</text>"
     )
     for value in ticks:
-        svg.append(text(LEFT - 8, y.at(value) + 4, plain(value), anchor="end", fill=FAINT))
+        svg.append(text(LEFT - 8, y.at(value) + 4, plain(value), "e"))
     for place, phase in enumerate(phases):
         left = LEFT + place * (PANEL_W + GAP)
         x = Log(across, left, left + PANEL_W, 2.0 if args.x == "bytes" else 10.0)
         svg += panel(points[phase], phase, x, y, ticks, args.x, variants)
     whole = LEFT + (len(phases) * (PANEL_W + GAP) - GAP) / 2
-    svg.append(text(whole, TOP + PANEL_H + 44, AXES[args.x], anchor="middle", fill=FAINT))
+    svg.append(text(whole, TOP + PANEL_H + 44, AXES[args.x], "m"))
     svg += legend(points, phases, variants, width - legend_width + 16)
     svg.append("</svg>")
     return "\n".join(svg) + "\n"
@@ -181,39 +188,27 @@ def draw(points, args):
 
 def panel(lines, phase, x, y, ticks, axis, variants):
     left, right, top, bottom = x.start, x.end, y.end, y.start
-    svg = [text((left + right) / 2, top - 9, PHASES.get(phase, phase), anchor="middle", weight=600)]
-    for value in ticks:
-        at = y.at(value)
-        svg.append(f"<path d='M{left:.1f} {at:.1f}H{right:.1f}' stroke='{GRID}'/>")
+    svg = [text((left + right) / 2, top - 9, PHASES.get(phase, phase), "m b")]
+    across, up = f"h{number(right - left)}", f"V{number(bottom)}"
+    grid = [f"M{number(left)} {number(y.at(value))}{across}" for value in ticks]
     for value in x.powers(5):
         at = x.at(value)
-        svg.append(f"<path d='M{at:.1f} {top:.1f}V{bottom:.1f}' stroke='{GRID}'/>")
+        grid.append(f"M{number(at)} {number(top)}{up}")
         label = {"keys": exponent, "bytes": size, "share": plain}[axis](value)
-        svg.append(text(at, bottom + 18, label, anchor="middle", fill=FAINT))
+        svg.append(text(at, bottom + 18, label, "m"))
+    svg.append(f"<path class='g' d='{''.join(grid)}'/>")
     if axis == "share" and left < x.at(1) < right:
         # Here the filter is as large as memory.
-        svg.append(
-            f"<path d='M{x.at(1):.1f} {top:.1f}V{bottom:.1f}' stroke='{FAINT}' stroke-dasharray='3 3'/>"
-        )
-        svg.append(text(x.at(1) - 4, bottom - 7, "memory", anchor="end", fill=FAINT, size=11))
-    svg.append(
-        f"<rect x='{left:.1f}' y='{top:.1f}' width='{right - left:.1f}' "
-        f"height='{bottom - top:.1f}' fill='none' stroke='#c4c9d0'/>"
-    )
+        svg.append(f"<path class='d' d='M{number(x.at(1))} {number(top)}{up}'/>")
+        svg.append(text(x.at(1) - 4, bottom - 7, "memory", "e s"))
+    svg.append(f"<path class='f' d='M{number(left)} {number(top)}{across}{up}H{number(left)}z'/>")
     # Everseen last, on top of the others.
     for name in reversed(variants):
         if name not in lines:
             continue
-        _, colour, mark, dashes = style(name, variants)
-        stroke = 2.4 if name.startswith("everseen") else 1.5
-        path = "L".join(f"{x.at(at):.1f} {y.at(ns):.1f}" for at, ns, _ in lines[name])
-        dashed = f" stroke-dasharray='{dashes}'" if dashes else ""
-        svg.append(
-            f"<path d='M{path}' fill='none' stroke='{colour}' stroke-width='{stroke}' "
-            f"stroke-linejoin='round'{dashed}/>"
-        )
-        for at, ns, whole in lines[name]:
-            svg.append(shape(mark, x.at(at), y.at(ns), colour, whole))
+        places = [(x.at(at), y.at(ns), whole) for at, ns, whole in lines[name]]
+        line = "M" + "L".join(f"{number(at)} {number(up)}" for at, up, _ in places)
+        svg.append(series(name, variants, line, places))
     return svg
 
 
@@ -226,20 +221,27 @@ def legend(points, phases, variants, left):
 
     svg = []
     for place, name in enumerate(sorted(variants, key=height)):
-        label, colour, mark, dashes = style(name, variants)
         at = TOP + 10 + 21 * place
-        stroke = 2.4 if name.startswith("everseen") else 1.5
-        dashed = f" stroke-dasharray='{dashes}'" if dashes else ""
-        svg.append(
-            f"<path d='M{left} {at}h26' stroke='{colour}' stroke-width='{stroke}'{dashed}/>"
-        )
-        svg.append(shape(mark, left + 13, at, colour, True))
-        svg.append(text(left + 33, at + 4, label))
+        svg.append(series(name, variants, f"M{number(left)} {at}h26", [(left + 13, at, True)]))
+        svg.append(text(left + 33, at + 4, style(name, variants)[0], "i"))
     lines = [line for phase in phases for line in points[phase].values()]
     if not all(whole for line in lines for _, _, whole in line):
         at = TOP + 16 + 21 * len(variants)
-        svg.append(text(left, at, "hollow: stopped early", fill=FAINT, size=11))
+        svg.append(text(left, at, "hollow: stopped early", "s"))
     return svg
+
+
+def series(name, variants, line, places):
+    """A line and its marks: (x, y, filled)."""
+    _, colour, mark, dashes = style(name, variants)
+    stroke = 2.4 if name.startswith("everseen") else 1.5
+    dashed = f" stroke-dasharray='{dashes}'" if dashes else ""
+    svg = f"<g color='{colour}'><path class='l' stroke-width='{stroke}'{dashed} d='{line}'/>"
+    for shown, paint in ((True, "p"), (False, "p h")):
+        marks = "".join(shape(mark, x, y) for x, y, filled in places if filled == shown)
+        if marks:
+            svg += f"<path class='{paint}' d='{marks}'/>"
+    return svg + "</g>"
 
 
 def in_order(names):
@@ -254,25 +256,24 @@ def style(name, variants):
     return name, OTHERS[others.index(name) % len(OTHERS)], "circle", "1 3"
 
 
-def shape(mark, x, y, colour, filled):
-    paint = f"fill='{colour if filled else '#ffffff'}' stroke='{colour}' stroke-width='1.3'"
-    if mark == "circle":
-        return f"<circle cx='{x:.1f}' cy='{y:.1f}' r='3.4' {paint}/>"
-    corners = {
-        "square": [(-3.1, -3.1), (3.1, -3.1), (3.1, 3.1), (-3.1, 3.1)],
-        "diamond": [(0, -4.4), (4.4, 0), (0, 4.4), (-4.4, 0)],
-        "up": [(0, -4.2), (4, 3.2), (-4, 3.2)],
-        "down": [(0, 4.2), (4, -3.2), (-4, -3.2)],
+def shape(mark, x, y):
+    """The outline of a mark, as a part of a path."""
+    dx, dy, outline = {
+        "circle": (-3.4, 0, "a3.4 3.4 0 1 0 6.8 0 3.4 3.4 0 1 0-6.8 0"),
+        "square": (-3.1, -3.1, "h6.2v6.2h-6.2z"),
+        "diamond": (0, -4.4, "l4.4 4.4-4.4 4.4-4.4-4.4z"),
+        "up": (0, -4.2, "l4 7.4h-8z"),
+        "down": (0, 4.2, "l4-7.4h-8z"),
     }[mark]
-    path = "L".join(f"{x + dx:.1f} {y + dy:.1f}" for dx, dy in corners)
-    return f"<path d='M{path}Z' {paint}/>"
+    return f"M{number(x + dx)} {number(y + dy)}{outline}"
 
 
-def text(x, y, content, anchor="start", fill=INK, size=12, weight=400):
-    return (
-        f"<text x='{x:.1f}' y='{y:.1f}' text-anchor='{anchor}' fill='{fill}' "
-        f"font-size='{size}' font-weight='{weight}'>{escape(content)}</text>"
-    )
+def text(x, y, content, classes):
+    return f"<text x='{number(x)}' y='{number(y)}' class='{classes}'>{escape(content)}</text>"
+
+
+def number(value):
+    return f"{value:.1f}".removesuffix(".0")
 
 
 def plain(value):
