@@ -51,8 +51,9 @@ AXES = {
     "share": "size of a classic filter ÷ memory",
 }
 FONT = "font-family='system-ui, -apple-system, Segoe UI, Helvetica, Arial, sans-serif'"
-# Texts are faint unless they are titles (t), headings (b) or names (i); m centres them, e ends them at their place, s makes
-# them small. Paths are the grid (g), a frame (f), a dashed line (d), lines (l) and marks (p), hollow ones too (h).
+# Texts are faint unless they are titles (t), headings (b) or names (i); m centres them, e ends them at their place,
+# s makes them small. Paths are the grid (g), a frame (f), a dashed line (d), lines (l) and marks (p), hollow ones
+# too (h).
 CLASSES = (
     "text{fill:#57606a}.t,.b,.i{fill:#24292f}.t,.b{font-weight:600}.t{font-size:15px}"
     ".m{text-anchor:middle}.e{text-anchor:end}.s{font-size:11px}"
