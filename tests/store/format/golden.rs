@@ -362,15 +362,10 @@ fn golden_files_are_small() {
 /// Lines of up to 16 bytes; the first one with the name.
 pub(crate) fn dump(out: &mut String, bytes: &[u8], base: usize, name: &str) {
     for (index, line) in bytes.chunks(16).enumerate() {
-        let hex: Vec<_> = line.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hex: String = line.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = if index == 0 { name } else { "" };
-        writeln!(
-            out,
-            "{:06x}  {name:<20}  {}",
-            base + index * 16,
-            hex.join(" ")
-        )
-        .unwrap();
+        let line = format!("{:06x}  {hex:<16}  {name}", base + index * 16);
+        writeln!(out, "{}", line.trim_end()).unwrap();
     }
 }
 
