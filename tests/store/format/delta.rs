@@ -44,9 +44,9 @@ fn dump(out: &mut String, layout: &Layout, bytes: &[u8]) {
         let (offset, size) = field.fixed().unwrap();
         let mut text = String::new();
         for byte in &bytes[offset..offset + size] {
-            write!(text, "{byte:02x} ").unwrap();
+            write!(text, "{byte:02x}").unwrap();
         }
-        writeln!(out, "{offset:4}  {:<16}  {}", field.name, text.trim_end()).unwrap();
+        writeln!(out, "{offset:4}  {text:<16}  {}", field.name).unwrap();
     }
 }
 
@@ -112,7 +112,7 @@ fn marks_and_deltas_are_as_documented() {
     dump(&mut text, &table, &bytes);
     let hex = |bytes: &[u8]| {
         let each = bytes.iter().map(|byte| format!("{byte:02x}"));
-        each.collect::<Vec<_>>().join(" ")
+        each.collect::<String>()
     };
     write!(
         text,
