@@ -113,8 +113,7 @@ fn count(
     let mut pass = CountingPass::new(access, task)?;
     pass.run(nets, from_log, found.digest, closed.is_private)
         .inspect_err(|_| access.shared.set_torn(pass.named()))?;
-    let keys = layer.keys.saturating_add(found.committed_keys);
-    layer.keys = keys.saturating_sub(found.removed);
+    layer.keys = layer.keys.saturating_add_signed(found.digest.net());
     Ok(())
 }
 

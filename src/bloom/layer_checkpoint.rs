@@ -32,7 +32,7 @@ impl<'a> LayerCheckpoint<'a> {
         let ClosedLog { found, cut, .. } = closed;
         let mut layers = closed.meta.superblock.layers.clone();
         let target = target(closed)?;
-        let count = found.committed_keys + found.removed;
+        let count = found.committed_keys;
         if count > 0 {
             layers.truncate(cut.layer_index as usize);
             layers.push(target);

@@ -2,7 +2,6 @@
 
 use crate::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_FIRST_BUFFER, Options};
 use crate::memtable::{bytes_for, limit_of};
-use crate::page::Kind;
 use crate::shm::buffer_sizes::{BufferSizes, MOST_BUFFER};
 use crate::shm::place::Place;
 use crate::sizing::PAGE_BYTES;
@@ -43,6 +42,15 @@ const GROWTH_STEP: u64 = 4;
 /// What is taken for each further byte of a filter that the least memory doesn't serve.
 const PER_FILTER_BYTE: u64 = 4;
 
+/// What a checkpoint writes of a filter.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum CheckpointWrites {
+    /// The pages that its keys change.
+    ChangedPages,
+    /// All of it, or nearly so, whatever its size.
+    WholeFilter,
+}
+
 /// How a handle decides on the size of the next buffer.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct SizeRule {
@@ -54,18 +62,18 @@ pub(crate) struct SizeRule {
 }
 
 impl SizeRule {
-    pub(crate) fn of(options: &Options, kind: Kind) -> Self {
+    pub(crate) fn of(options: &Options, writes: CheckpointWrites) -> Self {
         let most = match (options.granted, options.between) {
             (true, _) => options.buffer,
             (false, Some((_, most))) => most,
             (false, None) => u64::MAX,
         };
         let base = options.bounds().0;
-        // A store of fingerprints begins small and writes all of it at each checkpoint: with the least buffer it would do
-        // so for each two million keys up to the first fourteen.
-        let served = match kind.is_set() {
-            true => base / PER_FILTER_BYTE,
-            false => base,
+        let served = match writes {
+            CheckpointWrites::ChangedPages => base,
+            // Such a filter begins small: with the least buffer it would be written for each two million keys up to the
+            // first fourteen.
+            CheckpointWrites::WholeFilter => base / PER_FILTER_BYTE,
         };
         Self {
             base,
@@ -321,7 +329,7 @@ mod tests {
 
     #[test]
     fn memory_follows_the_filter_step_by_step_and_back_down() {
-        let rule = SizeRule::of(&Options::new(), Kind::Bloom);
+        let rule = SizeRule::of(&Options::new(), CheckpointWrites::ChangedPages);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64, current, free: u64| {
             rule.next_bytes(sizes, filter * MIB, table_bytes(current * MIB), || {
@@ -358,7 +366,7 @@ mod tests {
 
     #[test]
     fn memory_follows_fingerprints_from_the_first_buffer_on() {
-        let rule = SizeRule::of(&Options::new(), Kind::Fingerprint);
+        let rule = SizeRule::of(&Options::new(), CheckpointWrites::WholeFilter);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
         for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
@@ -369,7 +377,7 @@ mod tests {
     #[test]
     fn what_is_set_is_a_bound() {
         let fixed = Options::new().buffer(MIB);
-        let rule = SizeRule::of(&fixed, Kind::Bloom);
+        let rule = SizeRule::of(&fixed, CheckpointWrites::ChangedPages);
         assert_eq!(fixed.buffer_sizes(), sizes(MIB, MIB));
         // Others made the session, with larger buffers.
         let following = sizes(MIB / 2, 64 * MIB);
@@ -388,7 +396,7 @@ mod tests {
         replaced.check().unwrap();
         assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
         let between = Options::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
-        let rule = SizeRule::of(&between, Kind::Bloom);
+        let rule = SizeRule::of(&between, CheckpointWrites::ChangedPages);
         let wide = sizes(MIB, 1 << 40);
         assert_eq!(
             rule.next_bytes(wide, 1 << 40, current, PLENTY),

@@ -22,6 +22,7 @@ use crate::engine::view::{View, ViewCell};
 use crate::engine::writer_state::WriterState;
 use crate::file::label::label_of;
 use crate::file::{Header, SectionKind};
+use crate::filter::checkpoint::writes_of;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::buffer_pool::BufferPool;
 use crate::generation::log_files::LogFiles;
@@ -109,8 +110,8 @@ impl Engine {
                 place,
                 access,
                 shared: Arc::clone(&shared),
-                rule: SizeRule::of(&parts.options, file.header.kind),
-                space: file.header.rounding(),
+                rule: SizeRule::of(&parts.options, writes_of(&file.header)),
+                model: file.model,
                 makes_ahead: parts.options.background,
                 spare: Mutex::default(),
             },

@@ -13,7 +13,7 @@ pub struct RecoveryReport {
     pub logs: u64,
     /// The bytes of their valid records.
     pub log_bytes: u64,
-    /// The keys recovered from them.
+    /// The inserts and removes recovered from them.
     pub keys: u64,
     /// The keys in them that no commit covers, of all runs since the last checkpoint. A transactional store drops them.
     pub dropped: u64,

@@ -6,6 +6,7 @@ use super::layout::{HEADER_BYTES, PAGES_OFFSET, SECTOR_BYTES};
 use crate::codec::{Decoder, Encoder, put_u32, u32_at};
 use crate::hash::Hash;
 use crate::page::fingerprint_space::{FingerprintSpace, MOST_FINGERPRINTS};
+use crate::page::key_model::KeyModel;
 use crate::page::{Binding, Kind, PAGE_BYTES, PAYLOAD_BITS};
 use crate::sizing::{Growth, MAX_PROBES};
 
@@ -296,9 +297,14 @@ impl Header {
         }
     }
 
-    /// Returns how write buffers round hashes: down to the least one with the same fingerprint. `None` keeps them whole.
-    pub(crate) fn rounding(&self) -> Option<FingerprintSpace> {
-        self.space()
+    /// Returns what the store knows of a key.
+    pub(crate) fn key_model(&self) -> KeyModel {
+        match (self.kind, self.space()) {
+            (Kind::Fingerprint, Some(space)) => KeyModel::Set(space),
+            (Kind::Counting, _) => KeyModel::Multiset,
+            (Kind::Bloom | Kind::Scalable, _) => KeyModel::GrowOnlySet,
+            (Kind::Fingerprint, None) => unreachable!("a header without a space is refused"),
+        }
     }
 
     /// Returns the fingerprints that there may be in a store of them; `None` for any other store.

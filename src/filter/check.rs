@@ -152,11 +152,3 @@ pub(crate) fn bits_per_key(header: &Header, superblock: &Superblock) -> f64 {
         keys => bits as f64 / keys as f64,
     }
 }
-
-/// Returns whether removes lower the number of keys.
-pub(crate) fn counts_removes(header: &Header) -> bool {
-    match header.kind {
-        Kind::Bloom | Kind::Scalable => false,
-        Kind::Counting | Kind::Fingerprint => true,
-    }
-}

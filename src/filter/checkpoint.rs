@@ -3,13 +3,13 @@
 use crate::bloom::counting_checkpoint::{self, CountingCheckpoint};
 use crate::bloom::layer_checkpoint::BloomCheckpoint;
 use crate::bloom::target_layer::target_layer;
+use crate::config::memory_budget::CheckpointWrites;
 use crate::error::Result;
 use crate::file::{Header, Layer, Superblock};
 use crate::fingerprint::compaction::Compaction;
 use crate::fingerprint::log_checkpoint::FingerprintCheckpoint;
 use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::pending_filter::PendingFilter;
-use crate::memtable::{Buffer, ClosedKeys, Digest};
 use crate::page::Kind;
 use crate::page_io::PageAccess;
 use crate::page_io::page_checkpoint::{ClosedLog, PageCheckpoint};
@@ -40,6 +40,15 @@ pub(crate) fn target_of(
     }
 }
 
+/// Returns what a checkpoint writes of the filter.
+pub(crate) fn writes_of(header: &Header) -> CheckpointWrites {
+    match header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => CheckpointWrites::ChangedPages,
+        // Hashes are spread evenly, so a log has keys for each segment.
+        Kind::Fingerprint => CheckpointWrites::WholeFilter,
+    }
+}
+
 /// Returns whether the file of a closing store may become shorter, so that each map of it needs a lease.
 pub(crate) fn may_shrink(header: &Header) -> bool {
     match header.kind {
@@ -56,14 +65,6 @@ pub(crate) fn expect_memory(access: PageAccess<'_>) -> Result<()> {
         }
         // Its largest segment says how much it is.
         Kind::Fingerprint => Ok(()),
-    }
-}
-
-/// Returns the digest of a closed buffer. It equals that of the log if the buffer is sound.
-pub(crate) fn digest(header: &Header, buffer: &Buffer) -> Digest {
-    match header.kind {
-        Kind::Counting => buffer.net_digest(0..=u64::MAX),
-        Kind::Bloom | Kind::Scalable | Kind::Fingerprint => ClosedKeys::of(buffer).digest(),
     }
 }
 

@@ -145,6 +145,7 @@ mod tests {
 
     use super::*;
     use crate::memtable::Buffer;
+    use crate::page::key_model::KeyModel;
     use crate::wal::tests::log_in_memory;
     use crate::wal::{LogEnd, LogWriter};
 
@@ -161,7 +162,7 @@ mod tests {
             let mut at = LogEnd::begin(&log).unwrap();
             let mut scratch = Vec::new();
             let mut writer = LogWriter { log: &log, at: &mut at, scratch: &mut scratch };
-            let buffer = Buffer::private(1 << 16, 1).unwrap().rounding_to(Some(space));
+            let buffer = Buffer::private(1 << 16, 1).unwrap().holding(KeyModel::Set(space));
             let mut twin: BTreeMap<u64, bool> = BTreeMap::new();
             let mut count = 0;
             for keys in &records {

@@ -15,7 +15,7 @@ use crate::config::memory_budget::{SizeRule, default_share, room_for};
 use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::memtable::{Buffer, limit_of};
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Access;
 use crate::shm::place::Place;
@@ -38,8 +38,8 @@ pub(crate) struct BufferPool {
     pub(crate) access: Access,
     pub(crate) shared: Arc<Coordination>,
     pub(crate) rule: SizeRule,
-    /// In a store of fingerprints.
-    pub(crate) space: Option<FingerprintSpace>,
+    /// What the store knows of a key.
+    pub(crate) model: KeyModel,
     /// Whether a thread of its own runs checkpoints, and makes buffers ahead.
     pub(crate) makes_ahead: bool,
     /// The next buffer of an exclusive handle, created ahead.
@@ -119,7 +119,7 @@ impl BufferPool {
 
     fn make_new(&self, number: u64, bytes: u64) -> Result<Buffer> {
         let made = make_buffer(&self.place, self.access == Access::Shared, bytes, number);
-        made.map(|made| made.rounding_to(self.space))
+        made.map(|made| made.holding(self.model))
     }
 
     /// Prepares a buffer without a key for many keys.
@@ -196,7 +196,7 @@ impl BufferPool {
                 && serves.contains(&spare.limit())
                 && demand.fits(spare.bytes())
         });
-        spare.map(|spare| spare.rounding_to(self.space))
+        spare.map(|spare| spare.holding(self.model))
     }
 }
 

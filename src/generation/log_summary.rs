@@ -8,7 +8,7 @@ use crate::file::{CommitEntry, Header, Layer};
 use crate::generation::hash_stream::CommittedTo;
 use crate::generation::sampling::Sampling;
 use crate::memtable::Digest;
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::sizing::MAX_LAYERS;
 use crate::storefile::meta::Meta;
 use crate::wal::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, RecordKind};
@@ -18,13 +18,11 @@ use crate::wal::{Cut, LogEnd, LogError, LogFile, LogReader, Mark, Record, Record
 pub(crate) struct LogSummary {
     /// The end of the valid records.
     pub(crate) end: LogEnd,
-    /// The number of keys in the log, committed or not. In a store of fingerprints, of inserts and removes.
+    /// The number of inserts and removes in the log, committed or not.
     pub(crate) keys: u64,
-    /// The number of committed keys. In a store that is not transactional, this is the number of all keys.
+    /// The number of committed ones. In a store that is not transactional, all are.
     pub(crate) committed_keys: u64,
-    /// The number of removed keys of a counting store.
-    pub(crate) removed: u64,
-    /// The digest of the committed keys; in a counting store, of inserts minus removes.
+    /// The digest of the committed inserts, less that of the committed removes.
     pub(crate) digest: Digest,
     /// The number of hashes in records of exemptions.
     pub(crate) exempt: u64,
@@ -51,7 +49,6 @@ impl LogSummary {
             end,
             keys: 0,
             committed_keys: 0,
-            removed: 0,
             digest: Digest::default(),
             exempt: 0,
             sampled: Vec::new(),
@@ -127,7 +124,7 @@ pub(crate) fn scan_sampling(
         log,
         header,
         sampling,
-        space: header.rounding(),
+        model: header.key_model(),
         found: LogSummary::empty(LogEnd::begin(log)?),
         committed: BTreeMap::new(),
         pending: BTreeMap::new(),
@@ -152,8 +149,7 @@ struct LogScanner<'a> {
     log: &'a LogFile,
     header: &'a Header,
     sampling: Option<Sampling>,
-    /// In a store of fingerprints.
-    space: Option<FingerprintSpace>,
+    model: KeyModel,
     found: LogSummary,
     committed: BTreeMap<u64, u64>,
     /// Each handle's keys since its last mark.
@@ -171,13 +167,9 @@ impl LogScanner<'_> {
             RecordKind::Lost => found.lost.extend(record.hashes()),
             RecordKind::Exempt => found.exempt += record.hashes().len() as u64,
             RecordKind::Insert => self.take_insert(record),
-            RecordKind::Remove if self.header.kind.counts() => {
-                found.removed += record.hashes().len() as u64;
-                found.digest.add_all(record.hashes(), -1);
-            }
-            RecordKind::Remove if self.header.kind.is_set() => self.take_changes(record, -1),
+            RecordKind::Remove if self.model.has_removes() => self.take_changes(record, -1),
             RecordKind::Remove => {
-                let reason = "keys are removed from a filter without counters";
+                let reason = "keys are removed from a filter that can't remove any";
                 return Err(self.nonsense(record, reason));
             }
             RecordKind::Commit => {
@@ -213,13 +205,8 @@ impl LogScanner<'_> {
         self.found.keys += count;
         let (keys, digest) = self.pending.entry(record.handle).or_default();
         *keys += count;
-        match self.space {
-            None => digest.add_all(record.hashes(), times),
-            Some(space) => {
-                let rounded = record.hashes().map(|hash| space.rounded(hash));
-                digest.add_all(rounded, times);
-            }
-        }
+        let model = self.model;
+        digest.add_all(record.hashes().map(|hash| model.rounded(hash)), times);
     }
 
     fn take_mark(&mut self, record: &Record<'_>, mark: Mark) {

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use crate::error::{Error, Result};
 use crate::memtable::{Buffer, ShmCorruption};
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::fsync_failures::{FsyncFailures, SeenFailures};
 use crate::shm::place::Place;
@@ -50,14 +50,14 @@ impl Generation {
         store: &Place,
         number: u64,
         sizes: BufferSizes,
-        space: Option<FingerprintSpace>,
+        model: KeyModel,
         write: bool,
     ) -> Result<Self> {
         let path = buffer_path(store, number);
         let opened = Buffer::open(store.folder(), &path, number, write);
         let buffer = opened.map_err(|error| Error::io("open the write buffer", &path, error))?;
         sizes.expect(&buffer).map_err(|wrong| wrong.at(store))?;
-        Ok(Self::new(buffer.rounding_to(space)))
+        Ok(Self::new(buffer.holding(model)))
     }
 
     pub(crate) fn number(&self) -> u64 {

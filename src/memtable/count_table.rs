@@ -66,7 +66,7 @@ impl Buffer {
 
     /// Adds to the key's number if the key is marked. The next holder of the writer lock calls this after a holder that
     /// died between the record and the number.
-    pub(crate) fn count_marked(&self, hash: u64, by: i64) {
+    pub(super) fn count_marked(&self, hash: u64, by: i64) {
         if let Some((slot, state)) = self.find(hash)
             && state & MARKED != 0
         {

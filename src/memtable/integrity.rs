@@ -91,6 +91,11 @@ impl Digest {
         self.sum = self.sum.wrapping_add(mixed(hash).wrapping_mul(times));
     }
 
+    /// Returns the inserts less the removes.
+    pub(crate) fn net(self) -> i64 {
+        self.keys.cast_signed()
+    }
+
     /// Returns the digest of some keys, each counted once.
     pub(crate) fn of(hashes: &[u64]) -> Self {
         let mut all = Self::default();

@@ -4,6 +4,7 @@
 //! generation's log. The transactions follow, then the table of keys.
 
 mod bucket;
+mod by_model;
 mod closed_keys;
 mod count_table;
 mod integrity;
@@ -20,7 +21,7 @@ mod transactions;
 use std::io;
 use std::path::Path;
 
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::sys::sync::{AtomicU64, Ordering};
 use crate::sys::{Folder, Region, SECOND_MAGIC};
 pub(crate) use closed_keys::ClosedKeys;
@@ -92,8 +93,8 @@ pub(crate) struct Buffer {
     generation: u64,
     transactions: u64,
     homes: u64,
-    /// In a store of fingerprints: keys with one fingerprint are one key.
-    space: Option<FingerprintSpace>,
+    /// What the states of the keys in the table mean.
+    model: KeyModel,
     /// An impossible state that this handle found in the table; 0 if it found none.
     nonsense: AtomicU64,
 }
@@ -174,7 +175,7 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
-            space: None,
+            model: KeyModel::GrowOnlySet,
             nonsense: AtomicU64::new(0),
         };
         buffer.set(Word::Generation, generation);
@@ -203,24 +204,9 @@ impl Buffer {
             generation,
             transactions: shape.transactions,
             homes: shape.homes,
-            space: None,
+            model: KeyModel::GrowOnlySet,
             nonsense: AtomicU64::new(0),
         })
-    }
-
-    /// Takes all keys with one fingerprint for one key from now on.
-    pub(crate) fn rounding_to(mut self, space: Option<FingerprintSpace>) -> Self {
-        self.space = space;
-        self
-    }
-
-    /// Returns the hash under which a key is in the table.
-    #[inline]
-    pub(crate) fn rounded(&self, hash: u64) -> u64 {
-        match self.space {
-            None => hash,
-            Some(space) => space.rounded(hash),
-        }
     }
 
     /// Returns the buffer's generation.

@@ -243,7 +243,7 @@ impl Buffer {
 
     /// Shows readers what a record of the log inserts or removes, in state `base`, if it is claimed. The next holder of
     /// the writer lock calls this after a holder that died between the record and the publishing.
-    pub(crate) fn publish_logged(&self, hash: u64, is_insert: bool, base: u16) {
+    pub(super) fn publish_logged(&self, hash: u64, is_insert: bool, base: u16) {
         if let Some((slot, state)) = self.find(hash)
             && let Some(state) = self.replayed(state, is_insert, base)
         {
@@ -252,7 +252,7 @@ impl Buffer {
     }
 
     /// Retracts all claims that a dead holder of the writer lock left, and counts the keys that are present.
-    pub(crate) fn retract_claimed(&self) {
+    pub(super) fn retract_claimed(&self) {
         let (mut used, mut keys, mut net) = (0, 0, 0);
         self.for_each_key(|slot, state| {
             used += 1;

@@ -79,11 +79,6 @@ impl Kind {
         matches!(self, Kind::Fingerprint)
     }
 
-    /// Returns whether it grows by further layers.
-    pub(crate) fn adds_layers(self) -> bool {
-        matches!(self, Kind::Scalable)
-    }
-
     /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -5,6 +5,7 @@
 
 pub(crate) mod binding;
 pub(crate) mod fingerprint_space;
+pub(crate) mod key_model;
 mod kind;
 pub(crate) mod place;
 mod state;

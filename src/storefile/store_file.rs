@@ -10,6 +10,7 @@ use crate::file::layout::{
 };
 use crate::file::{FormatError, Header, Intent, Superblock};
 use crate::page::PAGE_BYTES;
+use crate::page::key_model::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::fsync_failures::SeenFailures;
 use crate::shm::place::Place;
@@ -22,6 +23,8 @@ use crate::sys::storage::{Owner, StorageFile, write_all_at};
 pub(crate) struct StoreFile {
     pub(crate) place: Place,
     pub(crate) header: Header,
+    /// What the store knows of a key.
+    pub(crate) model: KeyModel,
     /// The maximum number of keys that the store may hold.
     pub(crate) key_limit: u64,
     pub(crate) raw: Arc<dyn StorageFile>,
@@ -44,6 +47,7 @@ impl StoreFile {
             None => header.capacity,
         };
         Self {
+            model: header.key_model(),
             place,
             header,
             key_limit,
@@ -62,7 +66,7 @@ impl StoreFile {
     /// Refuses an operation that only a counting store supports.
     pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
         let kind = self.header.kind;
-        match kind.counts() {
+        match self.model.has_counts() {
             true => Ok(()),
             false => Err(Error::NotCounting { action, kind }),
         }
@@ -159,10 +163,6 @@ impl StoreFile {
             path: self.place.to_path_buf(),
             source,
         }
-    }
-
-    pub(crate) fn grows(&self) -> bool {
-        self.header.kind.adds_layers()
     }
 }
 

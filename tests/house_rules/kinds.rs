@@ -1,24 +1,37 @@
-//! The kind of a store is asked for in `src/filter` and in the kinds' own rooms.
+//! The kind of a store is asked for in `src/filter` and in the kinds' own rooms. What a store knows of a key, a set's or a
+//! multiset's, is asked for where the answer lies, and once where keys are read and once where they are written.
 
 use super::{assert_holds, code_lines};
 
 /// The rooms that don't know which kind they work on.
 const BLIND: [&str; 4] = [
-    "src/engine/backup/",
-    "src/engine/check/",
-    "src/engine/checkpoint/",
-    "src/engine/merge/",
+    "src/engine/",
+    "src/generation/",
+    "src/config/",
+    "src/storefile/",
+];
+
+/// In them, what may name a kind: where a caller chooses that of a new store, and tests in files of their own.
+const NAMING: [&str; 3] = [
+    "src/config/options.rs",
+    "src/engine/read/overtaken.rs",
+    "src/generation/buffer_pool/tests.rs",
+];
+
+/// Where code may ask what a store knows of a key. Elsewhere it is passed on.
+const MODELS: [&str; 8] = [
+    "src/page/",
+    "src/file/header.rs",
+    "src/memtable/by_model.rs",
+    "src/bloom/",
+    "src/fingerprint/",
+    "src/filter/",
+    "src/engine/read/keys.rs",
+    "src/engine/write/keys.rs",
 ];
 
 /// How code asks for the kind.
-const QUESTIONS: [&str; 6] = [
-    ".counts()",
-    ".is_set()",
-    ".adds_layers()",
-    ".rounding()",
-    ".space()",
-    "Kind::",
-];
+const QUESTIONS: [&str; 4] = [".counts()", ".is_set()", ".space()", "Kind::"];
 
 fn asks_for_the_kind(line: &str, question: &str) -> bool {
     line.match_indices(question).any(|(at, _)| {
@@ -29,20 +42,42 @@ fn asks_for_the_kind(line: &str, question: &str) -> bool {
 }
 
 fn blind_rooms_ask_for_no_kind(path: &str, text: &str) -> Vec<String> {
-    if !BLIND.iter().any(|room| path.starts_with(room)) {
+    if NAMING.contains(&path) || !BLIND.iter().any(|room| path.starts_with(room)) {
         return Vec::new();
     }
-    let text = text.split("#[cfg(test)]").next().unwrap_or(text);
-    let asking = code_lines(text)
+    let asking = code_lines(without_tests(text))
         .filter(|(_, line)| QUESTIONS.iter().any(|asked| asks_for_the_kind(line, asked)));
     asking
         .map(|(number, line)| format!("{path}:{number}: ask src/filter for it: {line}"))
         .collect()
 }
 
+fn what_is_known_of_keys_is_asked_in_few_places(path: &str, text: &str) -> Vec<String> {
+    if !path.starts_with("src/") || MODELS.iter().any(|place| path.starts_with(place)) {
+        return Vec::new();
+    }
+    let asking = code_lines(without_tests(text)).filter(|(_, line)| line.contains("KeyModel::"));
+    asking
+        .map(|(number, line)| format!("{path}:{number}: pass the model on: {line}"))
+        .collect()
+}
+
+fn without_tests(text: &str) -> &str {
+    text.split("#[cfg(test)]").next().unwrap_or(text)
+}
+
 #[test]
 fn the_kind_is_asked_for_in_its_rooms() {
     assert_holds(blind_rooms_ask_for_no_kind);
+    for path in [
+        "src/engine/read/a.rs",
+        "src/generation/a.rs",
+        "src/config/a.rs",
+        "src/storefile/a.rs",
+    ] {
+        let line = "if header.kind.counts() {";
+        assert_eq!(blind_rooms_ask_for_no_kind(path, line).len(), 1, "{path}");
+    }
     let path = "src/engine/checkpoint/a.rs";
     let bad = [
         "if self.file.header.kind.counts() {",
@@ -55,4 +90,14 @@ fn the_kind_is_asked_for_in_its_rooms() {
     }
     let good = "let kind = SectionKind::Exempt;\n// kind.counts()\n#[cfg(test)]\nmod tests { Kind::Bloom }";
     assert!(blind_rooms_ask_for_no_kind(path, good).is_empty());
+}
+
+#[test]
+fn the_model_of_keys_is_asked_for_where_it_is_answered() {
+    assert_holds(what_is_known_of_keys_is_asked_in_few_places);
+    let asked = "KeyModel::Multiset => self.count(),";
+    let rule = what_is_known_of_keys_is_asked_in_few_places;
+    assert_eq!(rule("src/engine/read/point.rs", asked).len(), 1);
+    assert!(rule("src/engine/read/keys.rs", asked).is_empty());
+    assert!(rule("src/engine/open/attach.rs", "model: KeyModel,").is_empty());
 }

@@ -111,7 +111,7 @@ impl Untouched {
 
     fn keys_in_logs(&self) -> u64 {
         let logs = self.logs.sealed.iter().chain(&self.logs.active);
-        logs.map(|found| found.scan.committed_keys.saturating_add(found.scan.removed))
+        logs.map(|found| found.scan.committed_keys)
             .fold(0, u64::saturating_add)
     }
 

@@ -3,7 +3,6 @@
 use crate::engine::Engine;
 use crate::engine::view::{View, ViewCell};
 use crate::error::Result;
-use crate::filter::check::counts_removes;
 use crate::shm::handle::Handle;
 use crate::storefile::store_file::StoreFile;
 
@@ -58,10 +57,7 @@ impl<'a> KeyCounter<'a> {
 
     pub(crate) fn fullness_of(&self, view: &View) -> Fullness {
         Fullness {
-            keys: match counts_removes(&self.file.header) {
-                true => view.net_keys(),
-                false => view.keys(),
-            },
+            keys: view.keys(),
             limit: self.file.key_limit,
         }
     }

@@ -144,7 +144,7 @@ impl StatsCollector<'_> {
         Ok(Stats {
             kind: header.kind,
             hash: header.hash,
-            capacity: (!self.file.grows()).then_some(header.capacity),
+            capacity: header.growth().is_none().then_some(header.capacity),
             fpr_target: header.fpr,
             fpr_now: filter::expected_rate(header, superblock),
             keys: fullness.keys,

@@ -129,7 +129,7 @@ impl LogApplier<'_> {
         let header = &self.access.file.header;
         let must_agree = has_exemptions || filter::must_agree_before(header);
         buffer.tail().end == found.end.end
-            && (!must_agree || filter::digest(header, buffer) == found.digest)
+            && (!must_agree || buffer.closed_digest() == found.digest)
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Instant;
 use crate::config::options::Options;
 use crate::error::{Error, Result};
 use crate::generation::Generation;
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::shm::coordination::Coordination;
 use crate::shm::locks::{OpenCloseLock, PresenceLock, StoreLocks, locked};
 use crate::shm::place::Place;
@@ -114,13 +114,13 @@ pub(crate) fn attach_all(
     path: &Place,
     file: &dyn StorageFile,
     shared: &Coordination,
-    space: Option<FingerprintSpace>,
+    model: KeyModel,
     write: bool,
 ) -> Result<(Generation, Option<Generation>, Meta)> {
     // A rotation or the end of a checkpoint may intervene: then look again.
     for _ in 0..1000 {
         let (active, checkpointed) = (shared.active(), shared.checkpointed());
-        let open = |number| Generation::attach(path, number, shared.buffer_sizes(), space, write);
+        let open = |number| Generation::attach(path, number, shared.buffer_sizes(), model, write);
         let opened = open(active).and_then(|active_one| {
             let sealed = (checkpointed < active)
                 .then(|| open(checkpointed))

@@ -21,7 +21,7 @@ use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
 use crate::generation::buffer_pool::{lacks_room, reserve_buffer};
-use crate::page::fingerprint_space::FingerprintSpace;
+use crate::page::key_model::KeyModel;
 use crate::page_io::map_error::MapError;
 use crate::shm::buffer_sizes::BufferSizes;
 use crate::shm::coordination::{Coordination, shared_path};
@@ -171,7 +171,7 @@ impl Opening<'_> {
             Some(found) => self.load(found, is_shared, sizes)?,
             None => {
                 let memory = reserve_buffer(path, is_shared, bytes, recovered.number)?;
-                Some(Generation::new(memory.rounding_to(self.rounding())))
+                Some(Generation::new(memory.holding(self.key_model())))
             }
         };
         self.begin_words(&shared, &recovered, sizes);
@@ -204,8 +204,9 @@ impl Opening<'_> {
         Ok(Session::of(engine))
     }
 
-    pub(super) fn rounding(&self) -> Option<FingerprintSpace> {
-        self.meta.header.rounding()
+    /// Returns what the store knows of a key.
+    pub(super) fn key_model(&self) -> KeyModel {
+        self.meta.header.key_model()
     }
 
     /// Returns a generation with the keys of a log in its buffer; `None` if there is no memory for one that is large
@@ -259,7 +260,8 @@ impl Opening<'_> {
         checked.map_err(|wrong| wrong.at(path))?;
         let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
         let writer_file = shared.writer_file().map_err(lock_error(&words))?;
-        let (active, sealed, meta) = attach_all(path, &*self.file, &shared, self.rounding(), true)?;
+        let (active, sealed, meta) =
+            attach_all(path, &*self.file, &shared, self.key_model(), true)?;
         let held = Some(Held { presence, seat });
         let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
@@ -310,7 +312,7 @@ impl Opening<'_> {
         bytes: u64,
     ) -> Result<Generation> {
         let memory = reserve_buffer(self.place, is_shared, bytes, recovered.number)?;
-        let generation = Generation::new(memory.rounding_to(self.rounding()));
+        let generation = Generation::new(memory.holding(self.key_model()));
         if let Some(found) = &recovered.active {
             let end = found.scan.end;
             generation.buffer.set_durable(end.end);

@@ -78,7 +78,7 @@ impl Opening<'_> {
         let shared = Coordination::open(path, id, self.locks.id(), false)
             .map_err(|unfit| unfit.error(path))?;
         let (active, sealed, meta) =
-            attach_all(path, &*self.file, &shared, self.rounding(), false)?;
+            attach_all(path, &*self.file, &shared, self.key_model(), false)?;
         let again = Opening {
             options: self.options,
             place: path,
@@ -127,7 +127,7 @@ impl Opening<'_> {
             Some(active) => active,
             None => {
                 let memory = make_buffer(path, false, sizes.least, recovered.number)?;
-                Generation::new(memory.rounding_to(self.rounding()))
+                Generation::new(memory.holding(self.key_model()))
             }
         };
         let recovery = recovered.report(&self.meta);

@@ -43,7 +43,7 @@ impl RecoveredLog {
             return Ok(None);
         }
         let memory = make_buffer(path, shared, bytes, self.log.generation)?;
-        let memory = memory.rounding_to(meta.header.rounding());
+        let memory = memory.holding(meta.header.key_model());
         if !filter::replay(&meta.header, &memory, &self.log, &self.scan.committed)? {
             return Ok(None);
         }

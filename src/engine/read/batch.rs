@@ -59,15 +59,8 @@ struct PartLookup<'a, C> {
 }
 
 impl Reader<'_> {
-    /// Looks up the keys of a part, and appends an answer for each.
-    pub(crate) fn contains_each(self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
-        self.check_readable(keys.count())?;
-        let done = out.len();
-        out.resize(done + keys.count(), false);
-        let found = &mut out[done..];
-        if self.file.header.kind.counts() {
-            return self.counts_each(keys, found);
-        }
+    /// Sets `found` for each key of a part that a set has.
+    pub(super) fn find_in_set(self, keys: &dyn HashSource, found: &mut [bool]) -> Result<()> {
         let keys = SourceTail::all(keys);
         if self.contains_part(&keys, found) {
             return Ok(());
@@ -76,7 +69,7 @@ impl Reader<'_> {
         let mut outcome = Ok(());
         keys.for_each(|place, hash| {
             if outcome.is_ok() && !found[place] {
-                outcome = self.contains(hash).map(|there| found[place] = there);
+                outcome = self.is_in_set(hash).map(|there| found[place] = there);
             }
         });
         outcome

@@ -125,16 +125,16 @@ impl PageLookup for PageCount<'_> {
 
 impl Reader<'_> {
     /// Returns whether a counting store holds the key.
-    pub(crate) fn counts_any(self, hash: u64) -> Result<bool> {
+    pub(super) fn is_counted(self, hash: u64) -> Result<bool> {
         Ok(self.count_patiently(hash, 0)? > 0)
     }
 
     /// Returns how often the store holds the key; [`STUCK`] means that often or more.
-    pub(crate) fn count_of(self, hash: u64) -> Result<u8> {
+    pub(super) fn count_exactly(self, hash: u64) -> Result<u8> {
         self.count_patiently(hash, RETRIES)
     }
 
-    /// Like [`count_of`](Self::count_of), with `retries` retries while the page is being written.
+    /// Like [`count_exactly`](Self::count_exactly), with `retries` retries while the page is being written.
     fn count_patiently(self, hash: u64, mut retries: u32) -> Result<u8> {
         self.check_readable(1)?;
         loop {

@@ -8,8 +8,8 @@ use crate::prefetch::hash_source::HashSource;
 use crate::prefetch::{ALL_GROUP, BATCH, GROUP};
 
 impl Reader<'_> {
-    /// Sets `found` for each key that a counting store holds.
-    pub(crate) fn counts_each(self, keys: &dyn HashSource, found: &mut [bool]) -> Result<()> {
+    /// Sets `found` for each key of a part that a counting store holds.
+    pub(super) fn find_counted(self, keys: &dyn HashSource, found: &mut [bool]) -> Result<()> {
         let mut hashes = [0; BATCH];
         for (at, found) in (0..).step_by(BATCH).zip(found.chunks_mut(BATCH)) {
             let batch = &mut hashes[..found.len()];
@@ -18,7 +18,7 @@ impl Reader<'_> {
             if counted.is_none() {
                 // Retry key by key, so that only the affected key fails.
                 for (hash, found) in batch.iter().zip(found) {
-                    *found = self.counts_any(*hash)?;
+                    *found = self.is_counted(*hash)?;
                 }
             }
         }

@@ -63,12 +63,16 @@ impl LookAhead {
 
 impl Reader<'_> {
     /// Looks up many keys together. `says` tells whether a key is present from what the active buffer says of it; `None`
-    /// skips that buffer. Returns `None` if the look met a damaged page: each key is then looked up in its turn.
+    /// skips that buffer. Returns `None` if that would not help, or if the look met a damaged page: each key is then looked
+    /// up in its turn.
     pub(crate) fn look_ahead<C: Fn(Presence) -> Option<bool>>(
         self,
         keys: &SourceTail<'_>,
         says: Option<C>,
     ) -> Result<Option<LookAhead>> {
+        if !self.can_look_ahead() {
+            return Ok(None);
+        }
         for _ in 0..MAX_VIEW_ATTEMPTS {
             let mut seen = vec![false; keys.count()];
             let before = Arc::clone(&*self.views.current()?);

@@ -8,6 +8,7 @@ pub(crate) mod buffers;
 pub(crate) mod count;
 pub(crate) mod count_batch;
 pub(crate) mod damaged;
+pub(crate) mod keys;
 pub(crate) mod look_ahead;
 #[cfg(all(test, loom))]
 pub(crate) mod loom;

@@ -72,12 +72,9 @@ pub(crate) fn look_up<V: Deref<Target = Arc<View>>, P>(
 }
 
 impl Reader<'_> {
-    /// Returns whether a key is there.
+    /// Returns whether a key of a set is there.
     #[inline]
-    pub(crate) fn contains(self, hash: u64) -> Result<bool> {
-        if self.file.header.kind.counts() {
-            return self.counts_any(hash);
-        }
+    pub(super) fn is_in_set(self, hash: u64) -> Result<bool> {
         self.check_readable(1)?;
         let there = |presence| self.says_there(presence);
         Ok(self.find(hash, |_| (), there)?.is_none())

@@ -115,14 +115,15 @@ impl View {
         closed_says(sealed.buffer.lookup_closed(hash))
     }
 
-    /// Returns whether a buffer has the key. The answer is exact, but the key may be uncommitted.
-    pub(crate) fn is_buffered(&self, hash: u64) -> bool {
-        self.active.buffer.contains(hash) || self.sealed_says(hash) == Some(true)
+    /// Returns whether the buffers prove that a key was inserted. The answer is exact, but the key may be uncommitted.
+    pub(crate) fn proves_insert(&self, hash: u64) -> bool {
+        let sealed = self.sealed.as_ref().map(|sealed| &sealed.buffer);
+        self.active.buffer.proves_insert(sealed, hash)
     }
 
     /// Returns the number of keys, those of open transactions included.
     pub(crate) fn keys(&self) -> u64 {
-        match self.filter.has_removes() {
+        match self.active.buffer.has_removes() {
             true => self.net_keys(),
             false => self
                 .checkpointed_keys()

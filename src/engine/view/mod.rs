@@ -326,8 +326,8 @@ impl ViewCell {
             None => {
                 let write = self.handle.access == Access::Shared;
                 let sizes = self.shared.buffer_sizes();
-                let space = self.file.header.rounding();
-                let opened = Generation::attach(&self.file.place, number, sizes, space, write);
+                let model = self.file.model;
+                let opened = Generation::attach(&self.file.place, number, sizes, model, write);
                 opened.map(Arc::new)
             }
         };

@@ -68,7 +68,7 @@ impl WriteGuard<'_> {
         let mut failed = None;
         let view = &self.view;
         hashes.retain(|hash| {
-            if self.is_buffered(*hash) {
+            if view.proves_insert(*hash) {
                 report.present += 1;
                 return false;
             }
@@ -92,16 +92,5 @@ impl WriteGuard<'_> {
             None => Ok(report),
             Some(error) => Err(error),
         }
-    }
-
-    /// Returns whether a buffer holds the key, which proves that it was inserted.
-    fn is_buffered(&self, hash: u64) -> bool {
-        let view = &self.view;
-        if self.writer.file.header.kind.counts() {
-            let sealed = view.sealed.as_ref();
-            let sealed = sealed.map_or(0, |sealed| sealed.buffer.net(hash));
-            return sealed + view.active.buffer.net(hash) > 0;
-        }
-        view.is_buffered(hash)
     }
 }

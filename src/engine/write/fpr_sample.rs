@@ -46,7 +46,7 @@ impl Writer<'_> {
     /// Returns whether only the pages hold the key although it was never inserted, and no note of that exists.
     fn is_lost(&self, view: &View, hash: u64) -> Result<bool> {
         let sampled = view.superblock.section(SectionKind::Sample).is_some();
-        if !sampled || view.is_buffered(hash) || !self.reader().is_below(hash)? {
+        if !sampled || view.proves_insert(hash) || !self.reader().is_below(hash)? {
             return Ok(false);
         }
         for kept in [&view.sections.sample, &view.sections.lost]

@@ -9,7 +9,6 @@ use crate::engine::view::View;
 use crate::engine::view::lookup::AbsentSince;
 use crate::engine::write::Writer;
 use crate::engine::write::claim::Candidates;
-use crate::engine::write::count::Operation;
 use crate::engine::write::freshness::Freshness;
 use crate::engine::write::verdict::{OnPending, Stop, Verdict};
 use crate::error::Result;
@@ -29,11 +28,8 @@ struct BatchPrecheck<'a> {
 }
 
 impl Writer<'_> {
-    /// Inserts one key.
-    pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
-        if self.file.header.kind.counts() {
-            return Ok(self.count_single(Operation::Insert, hash)?.verdict());
-        }
+    /// Inserts one key into a set.
+    pub(super) fn claim_in_set(&self, hash: u64) -> Result<Verdict> {
         self.handle.check_writable()?;
         let mut verdict = [Verdict::Seen];
         let Some(absent) = self.reader().absent_since(hash)? else {
@@ -52,27 +48,16 @@ impl Writer<'_> {
         }
     }
 
-    /// Inserts the keys of a part in order and appends a verdict for each.
+    /// Inserts the keys of a part into a set, in order, and appends a verdict for each; with [`OnPending::Stop`] only up to
+    /// the first key that is pending.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, and those keys are done.
-    pub(crate) fn claim_each(
-        &self,
-        keys: &dyn HashSource,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<()> {
-        self.claim_part(keys, OnPending::GoOn, verdicts)
-    }
-
-    /// Like `claim_each`, but with [`OnPending::Stop`] only up to the first key that is pending.
-    pub(crate) fn claim_part(
+    pub(super) fn claim_part_in_set(
         &self,
         keys: &dyn HashSource,
         on_pending: OnPending,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
-        if self.file.header.kind.counts() {
-            return self.count_verdicts(Operation::Insert, keys, verdicts);
-        }
         self.handle.check_writable()?;
         let mut ahead = match keys.count() < LEAST_PRECHECKED_KEYS {
             true => None,
@@ -82,7 +67,7 @@ impl Writer<'_> {
         self.claim_ahead(keys, range, &mut ahead, on_pending, verdicts)
     }
 
-    /// Like `claim_part`, for a range of a part's keys. What a look ahead has found is seen; other keys are searched
+    /// Like [`claim_part`](Self::claim_part), for a range of a part's keys. What a look ahead has found is seen; other keys are searched
     /// where they may be since.
     pub(crate) fn claim_ahead(
         &self,

@@ -32,6 +32,7 @@ pub(crate) mod fpr_sample;
 pub(crate) mod freshness;
 pub(crate) mod guard;
 pub(crate) mod insert;
+pub(crate) mod keys;
 pub(crate) mod next_generation;
 pub(crate) mod quiesce;
 pub(crate) mod remove;

@@ -31,17 +31,9 @@ struct RemoveBatch<'b> {
 }
 
 impl Writer<'_> {
-    /// Removes one key.
-    pub(crate) fn remove_single(&self, hash: u64) -> Result<bool> {
-        let mut outcomes = Vec::with_capacity(1);
-        self.remove_each(&vec![hash], &mut outcomes)?;
-        // One key gives one answer.
-        Ok(outcomes[0])
-    }
-
-    /// Removes the keys of a part in order and appends the outcome of each. On an error the outcomes are those of the keys
-    /// before the one that failed, and those keys are done.
-    pub(crate) fn remove_each(&self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
+    /// Removes the keys of a part from a set, in order, and appends the outcome of each. On an error the outcomes are those of
+    /// the keys before the one that failed, and those keys are done.
+    pub(super) fn remove_from_set(&self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
         self.handle.check_writable()?;
         let mut ahead = self.look_below(&SourceTail::all(keys))?;
         let mut hashes = [0; BATCH];

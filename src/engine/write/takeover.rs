@@ -44,7 +44,7 @@ impl Writer<'_> {
         self.shared
             .set_commit_sequence(sequence.max(logged.sequence));
         active.set_log_end(logged.end);
-        self.retract(&active.buffer);
+        active.buffer.retract_unlogged();
         self.recount_uncommitted(&active.buffer, &logged.pending)?;
         if logged.sealed {
             // Do this first: after another death from here on, the cut is not read again.
@@ -54,7 +54,7 @@ impl Writer<'_> {
         if logged.sealed {
             self.begin_next(active, None)?;
             // Keys that were carried over count in the next buffer.
-            self.retract(&active.buffer);
+            active.buffer.retract_unlogged();
         } else {
             self.remove_successor(active)?;
         }
@@ -104,31 +104,16 @@ impl Writer<'_> {
                     finish_commit(active, self.shared.slot(slot));
                 }
             }
-            RecordKind::Insert | RecordKind::Remove if self.file.header.kind.counts() => {
-                let is_insert = record.kind == RecordKind::Insert;
-                if !is_applied {
-                    count_marked(active, record, if is_insert { 1 } else { -1 });
-                }
-            }
             RecordKind::Insert | RecordKind::Remove => {
                 let is_insert = record.kind == RecordKind::Insert;
                 let rounded = record.hashes().map(|hash| active.buffer.rounded(hash));
                 let pending = logged.pending.entry(record.handle).or_default();
                 pending.add_all(rounded, if is_insert { 1 } else { -1 });
                 if !is_applied && let Some(state) = self.state_of(record.handle) {
-                    for hash in record.hashes() {
-                        active.buffer.publish_logged(hash, is_insert, state);
-                    }
+                    let hashes = record.hashes();
+                    active.buffer.apply_logged(hashes, is_insert, state);
                 }
             }
-        }
-    }
-
-    /// Gives up claims and marks that are not in the log.
-    fn retract(&self, active: &Buffer) {
-        match self.file.header.kind.counts() {
-            true => active.unmark_all(),
-            false => active.retract_claimed(),
         }
     }
 
@@ -174,18 +159,6 @@ impl Writer<'_> {
     }
 }
 
-/// Adds a record of a counting store to the counts of those of its keys that are still marked.
-fn count_marked(active: &Generation, record: &Record<'_>, by: i64) {
-    let mut nets = BTreeMap::new();
-    for hash in record.hashes() {
-        *nets.entry(hash).or_insert(0) += by;
-    }
-    // Count each key once, with its sum: the first count clears its mark.
-    for (hash, net) in nets {
-        active.buffer.count_marked(hash, net);
-    }
-}
-
 /// Gives up a handle's uncommitted keys, and returns how many these are.
 fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) -> u64 {
     let (state, mut dropped) = (slot.transaction(), 0);
@@ -194,7 +167,7 @@ fn abort_keys(active: &Buffer, slot: HandleSlot<'_>, handle: u64) -> u64 {
         active.give_up_transaction(state);
         dropped = slot.uncommitted();
         active.set_keys(active.keys().saturating_sub(dropped));
-        let net = slot.digest().keys.cast_signed();
+        let net = slot.digest().net();
         active.set_net_keys(active.net_keys().saturating_sub(net));
     }
     slot.set_transaction(0, 0);

@@ -171,3 +171,27 @@ fn a_page_that_is_not_is_damaged() {
         assert!(told(OnDamage::Seen) > 0);
     }
 }
+
+/// A log of removes alone takes as much memory as one of inserts.
+#[test]
+fn a_reader_has_room_for_a_log_of_removes() {
+    const MANY: u64 = 60_000;
+    let folder = TempDir::new().unwrap();
+    let path = folder.path().join("store");
+    let options = Options::new().kind(Kind::Counting).capacity(MANY).fpr(0.01);
+    let store = options.create(&path).unwrap();
+    let keys: Vec<[u8; 8]> = (0..MANY).map(|number| key(number).to_le_bytes()).collect();
+    for key in &keys {
+        store.insert(key.as_slice()).unwrap();
+    }
+    store.checkpoint().unwrap();
+    for key in &keys[1..] {
+        store.remove(key.as_slice()).unwrap();
+    }
+    let (_copies, killed) = image(&path);
+    let bounds = Options::new().buffer_between(LEAST_BUFFER, 64 * LEAST_BUFFER);
+    let reader = bounds.open_read_only(&killed).unwrap();
+    assert_eq!(reader.recovery().keys, MANY - 1);
+    assert!(reader.contains(keys[0].as_slice()).unwrap());
+    assert_eq!(reader.stats().unwrap().keys, 1);
+}

@@ -1,0 +1,127 @@
+//! Inserts and removes keys: chooses by what the store knows of a key.
+
+use crate::engine::write::Writer;
+use crate::engine::write::count::{Counted, Operation};
+use crate::engine::write::verdict::{OnPending, Verdict};
+use crate::error::{Error, REMOVE_KEYS, Result};
+use crate::page::key_model::KeyModel;
+use crate::prefetch::hash_source::HashSource;
+
+impl Writer<'_> {
+    /// Inserts one key.
+    pub(crate) fn claim_single(&self, hash: u64) -> Result<Verdict> {
+        match self.file.model {
+            KeyModel::GrowOnlySet | KeyModel::Set(_) => self.claim_in_set(hash),
+            KeyModel::Multiset => Ok(self.count_single(Operation::Insert, hash)?.verdict()),
+        }
+    }
+
+    /// Inserts the keys of a part in order and appends a verdict for each.
+    ///
+    /// On an error the verdicts are those of the keys before the one that failed, and those keys are done.
+    pub(crate) fn claim_each(
+        &self,
+        keys: &dyn HashSource,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        self.claim_part(keys, OnPending::GoOn, verdicts)
+    }
+
+    /// Like `claim_each`, but with [`OnPending::Stop`] only up to the first key that is pending.
+    pub(crate) fn claim_part(
+        &self,
+        keys: &dyn HashSource,
+        on_pending: OnPending,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        match self.file.model {
+            KeyModel::GrowOnlySet | KeyModel::Set(_) => {
+                self.claim_part_in_set(keys, on_pending, verdicts)
+            }
+            KeyModel::Multiset => self.count_verdicts(Operation::Insert, keys, verdicts),
+        }
+    }
+
+    /// Inserts one key if it is absent.
+    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
+    pub(crate) fn claim_unique(&self, hash: u64) -> Result<Verdict> {
+        match self.file.model {
+            KeyModel::GrowOnlySet | KeyModel::Set(_) => self.claim_in_set(hash),
+            KeyModel::Multiset => Ok(self.count_single(Operation::InsertUnique, hash)?.verdict()),
+        }
+    }
+
+    /// Like `claim_part`, but inserts only keys that are absent.
+    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
+    pub(crate) fn claim_unique_part(
+        &self,
+        keys: &dyn HashSource,
+        on_pending: OnPending,
+        verdicts: &mut Vec<Verdict>,
+    ) -> Result<()> {
+        match self.file.model {
+            KeyModel::GrowOnlySet | KeyModel::Set(_) => {
+                self.claim_part_in_set(keys, on_pending, verdicts)
+            }
+            KeyModel::Multiset => self.count_verdicts(Operation::InsertUnique, keys, verdicts),
+        }
+    }
+
+    /// Refuses to remove keys from a store that can't.
+    pub(crate) fn check_removes(&self) -> Result<()> {
+        match self.file.model.has_removes() {
+            true => Ok(()),
+            false => Err(self.cannot(REMOVE_KEYS)),
+        }
+    }
+
+    /// Removes one key once, and returns whether it was there.
+    ///
+    /// # Errors
+    /// The store can't remove keys.
+    pub(crate) fn remove_single(&self, hash: u64) -> Result<bool> {
+        let mut removed = Vec::with_capacity(1);
+        self.remove_each(&vec![hash], &mut removed)?;
+        // One key gives one answer.
+        Ok(removed[0])
+    }
+
+    /// Removes the keys of a part once each, in order, and appends whether each was there. On an error the answers are
+    /// those of the keys before the one that failed, and those keys are done.
+    ///
+    /// # Errors
+    /// The store can't remove keys.
+    pub(crate) fn remove_each(&self, keys: &dyn HashSource, removed: &mut Vec<bool>) -> Result<()> {
+        match self.file.model {
+            KeyModel::GrowOnlySet => self.check_removes(),
+            KeyModel::Set(_) => self.remove_from_set(keys, removed),
+            KeyModel::Multiset => {
+                let mut counted = Vec::with_capacity(keys.count());
+                let outcome = self.count_each(Operation::Remove, keys, &mut counted);
+                removed.extend(counted.into_iter().map(|counted| counted.done));
+                outcome
+            }
+        }
+    }
+
+    /// Removes one key once if the buffers prove that it was inserted.
+    ///
+    /// # Errors
+    /// The store does not know how often a key was inserted.
+    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
+    pub(crate) fn remove_proven(&self, hash: u64) -> Result<Counted> {
+        match self.file.model {
+            KeyModel::GrowOnlySet => Err(self.cannot(REMOVE_KEYS)),
+            // It removes keys, but not this way.
+            KeyModel::Set(_) => Err(self.cannot("prove that a key was inserted")),
+            KeyModel::Multiset => self.count_single(Operation::RemoveProven, hash),
+        }
+    }
+
+    /// Returns the error of an action that the store's kind of filter does not support.
+    #[cold]
+    fn cannot(&self, action: &'static str) -> Error {
+        let kind = self.file.header.kind;
+        Error::NotCounting { action, kind }
+    }
+}
