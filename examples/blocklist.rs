@@ -6,13 +6,16 @@
 
 use std::error::Error;
 
-use everseen::Options;
+use everseen::CreateOptions;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let folder = tempfile::tempdir()?;
     let path = folder.path().join("blocked.ever");
     // A rate of one in twenty, so that there is something to correct.
-    let store = Options::new().capacity(10_000).fpr(0.05).create(&path)?;
+    let store = CreateOptions::new()
+        .capacity(10_000)
+        .fpr(0.05)
+        .create(&path)?;
     let blocked: Vec<String> = (0..10_000)
         .map(|host| format!("spam-{host}.example"))
         .collect();

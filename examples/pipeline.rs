@@ -12,7 +12,7 @@ use std::error::Error;
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 
-use everseen::Options;
+use everseen::CreateOptions;
 
 /// Lines of a batch: a few thousand are several times as fast as lines one by one.
 const BATCH: usize = 4096;
@@ -20,7 +20,7 @@ const BATCH: usize = 4096;
 fn main() -> Result<(), Box<dyn Error>> {
     let path = std::env::args().nth(1).ok_or("name a file of lines")?;
     let folder = tempfile::tempdir()?;
-    let options = Options::new().transactional(true).fpr(1e-6);
+    let options = CreateOptions::new().transactional(true).fpr(1e-6);
     let store = options.open_or_create(folder.path().join("seen.ever"))?;
 
     let mut input = BufReader::new(File::open(path)?);

@@ -19,7 +19,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::process::Command;
 
-use everseen::{Options, Store};
+use everseen::{CreateOptions, Store};
 
 /// Pages of the site.
 const PAGES: u64 = 2_000;
@@ -40,7 +40,7 @@ fn main() -> Outcome<()> {
 
 /// Crawls the whole site, from wherever an earlier crawler was killed.
 fn crawl(site: SocketAddr, folder: &Path) -> Outcome<()> {
-    let options = Options::new().transactional(true).fpr(1e-9);
+    let options = CreateOptions::new().transactional(true).fpr(1e-9);
     let store = options.open_or_create(folder.join("visited.ever"))?;
     let mut frontier = Frontier::open(&folder.join("frontier"), &store)?;
     discover(&store, &mut frontier, "/0")?;

@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use everseen::Options;
+use everseen::CreateOptions;
 
 const WORKERS: usize = 4;
 const KEYS: u64 = 200_000;
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Claims all keys, in batches, and prints how many were new.
 fn work(path: &Path) -> Result<(), Box<dyn Error>> {
-    let store = Options::new().open_or_create(path)?;
+    let store = CreateOptions::new().open_or_create(path)?;
     let keys: Vec<[u8; 8]> = (0..KEYS).map(u64::to_le_bytes).collect();
     let mut won = 0;
     for batch in keys.chunks(1000) {

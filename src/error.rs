@@ -191,7 +191,7 @@ pub enum Error {
 
     /// The disk has no room for a write buffer, which is a file beside the store while it is open. Nothing acknowledged
     /// is lost.
-    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`Options::buffer`), of which this is seven sixteenths", path = shown(path))]
+    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`OpenOptions::buffer`), of which this is seven sixteenths", path = shown(path))]
     NoRoomForBuffer {
         /// The buffer's file.
         path: PathBuf,
@@ -438,7 +438,7 @@ pub enum Error {
     },
 
     /// This handle reads what other handles write, and all of those have closed the store or died. Open the store again
-    /// to see what later writers do, or let the handle do so: [`Options::follow`](crate::Options::follow).
+    /// to see what later writers do, or let the handle do so: [`OpenOptions::follow`](crate::OpenOptions::follow).
     ///
     /// In a store of fingerprints, the same error ends a read-only handle that shares no memory with writers, since there
     /// were none when it was opened, once a later writer's checkpoint uses the room of the pages that it reads.

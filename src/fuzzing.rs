@@ -14,7 +14,7 @@ use crate::fingerprint::segment::image::Image;
 use crate::fingerprint::segment::packer::Packer;
 use crate::generation::log_summary::{LogSummary, scan};
 use crate::page::{Binding, PAGE_BYTES, PAGE_WORDS, occupancy};
-use crate::storage::Storage;
+use crate::testing::storage::Storage;
 use crate::wal::LogFile;
 
 /// The store that pages outside of a file belong to.

@@ -23,10 +23,10 @@
 //! # fn main() -> everseen::Result<()> {
 //! # let folder = tempfile::tempdir().unwrap();
 //! # let path = folder.path().join("visited.ever");
-//! use everseen::Options;
+//! use everseen::{CreateOptions, OpenOptions};
 //!
 //! // A crawler's visited set, which goes back to the last commit when the crawler dies.
-//! let options = Options::new().fpr(1e-6).transactional(true);
+//! let options = CreateOptions::new().fpr(1e-6).transactional(true);
 //! let visited = options.open_or_create(&path)?;
 //!
 //! let urls = ["https://example.org/", "https://example.org/a", "https://example.org/"];
@@ -35,13 +35,13 @@
 //!
 //! // The crawler's own position, kept with everything inserted so far, or not at all.
 //! visited.commit_with(b"frontier at 2")?;
-//! visited.insert(b"https://example.org/b")?;
+//! visited.insert("https://example.org/b")?;
 //! drop(visited); // dies without a commit
 //!
-//! let visited = options.open(&path)?;
+//! let visited = OpenOptions::new().open(&path)?;
 //! assert_eq!(visited.last_commit("default")?.unwrap().tag, b"frontier at 2");
-//! assert!(visited.contains(b"https://example.org/a")?);
-//! assert!(!visited.contains(b"https://example.org/b")?);
+//! assert!(visited.contains("https://example.org/a")?);
+//! assert!(!visited.contains("https://example.org/b")?);
 //! # visited.close()?;
 //! # Ok(())
 //! # }
@@ -61,8 +61,8 @@
 //!
 //! - It can't list keys, and only stores of [`Kind::Counting`] and [`Kind::Fingerprint`] can remove a key once it is
 //!   inserted.
-//! - It trusts no network file system with its locks and maps; see [`Options::exclusive`].
-//! - It can't survive another program shortening or overwriting its file: see [`storage`] and [`Map`].
+//! - It trusts no network file system with its locks and maps; see [`OpenOptions::exclusive`].
+//! - It can't survive another program shortening or overwriting its file: see [`Store`].
 //! - It changes no signal's handling. Where the size of files is limited (`RLIMIT_FSIZE`, `ulimit -f`), a process that
 //!   doesn't ignore `SIGXFSZ` is killed by a write that would exceed the limit, at which nothing acknowledged is lost; one
 //!   that does gets an [`Error::Io`]. The command and Python ignore it.
@@ -99,24 +99,30 @@ pub mod sizing;
 pub mod stages;
 mod storefile;
 mod sys;
+#[doc(hidden)]
+pub mod testing;
 mod wal;
 
-pub use api::counting::Removal;
-pub use api::measured::Measured;
+pub use api::backup::apply_delta;
+pub use api::batch::BatchError;
+pub use api::claim::{ClaimOptions, Uncommitted};
+pub use api::entry::repair;
+pub use api::exemptions::Exemptions;
+pub use api::key::Key;
 pub use api::precheck::Precheck;
 pub use api::program_lock::StoreLock;
+pub use api::remove::Removal;
 pub use api::sieve::{Sieve, Sweep};
 pub use api::store::Store;
 pub use bloom::occupancy::LayerOccupancy;
+pub use config::create_options::CreateOptions;
 pub use config::damage_policy::OnDamage;
-pub use config::options::{
-    DEFAULT_BUFFER, DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, DEFAULT_GROWTH,
-    DEFAULT_TIGHTENING, DEFAULT_TIMEOUT, LEAST_BUFFER, MOST_FIRST_BUFFER, Options,
-};
+pub use config::open_options::OpenOptions;
 pub use engine::backup::apply::ApplyReport;
 pub use engine::backup::delta_writer::DeltaReport;
 pub use engine::backup::snapshot::SnapshotReport;
 pub use engine::check::fullness::Fullness;
+pub use engine::check::measured::Measured;
 pub use engine::check::repair::RepairReport;
 pub use engine::check::stats::{LayerStats, Stats};
 pub use engine::check::verify::VerifyReport;
@@ -136,8 +142,6 @@ pub use hash::Hash;
 pub use page::{Kind, PageState, UnknownKind};
 pub use page_io::damage::Damage;
 pub use storefile::progress::Progress;
-pub use sys::Map;
-pub use sys::storage;
 pub use wal::LogError;
 
 /// The examples of the README compile and run.

@@ -84,7 +84,7 @@ impl Pages {
     /// # Errors
     /// If it can't be opened and mapped.
     pub fn open(store: &std::path::Path, plan: &Plan) -> std::io::Result<Self> {
-        use crate::storage::Storage;
+        use crate::testing::storage::Storage;
         let file = crate::sys::Disk::default().open(store, false)?;
         let layer = Layer::after(None, plan);
         let mut front = [0; PAGE_BYTES];

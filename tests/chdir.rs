@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use everseen::{Options, Verdict};
+use everseen::Verdict;
+use everseen::testing::Options;
 
 #[test]
 fn a_store_that_was_opened_by_a_relative_path_stays_where_it_is() {
@@ -16,7 +17,7 @@ fn a_store_that_was_opened_by_a_relative_path_stays_where_it_is() {
         .capacity(100_000)
         .transactional(true)
         .measured(false)
-        .buffer(everseen::LEAST_BUFFER);
+        .buffer(everseen::testing::LEAST_BUFFER);
     let names = |folder: &Path| std::fs::read_dir(folder).unwrap().count();
     let key = |number: u64| number.to_le_bytes();
     let one = options.clone().writer("one").create("store").unwrap();
@@ -28,9 +29,9 @@ fn a_store_that_was_opened_by_a_relative_path_stays_where_it_is() {
         } else {
             (&other, &one)
         };
-        assert_eq!(store.claim(&key(number)).unwrap(), Verdict::New, "{number}");
+        assert_eq!(store.claim(key(number)).unwrap(), Verdict::New, "{number}");
         // A handle is not taken for dead because its name is not found from here.
-        let verdict = beside.claim(&key(number)).unwrap();
+        let verdict = beside.claim(key(number)).unwrap();
         assert_eq!(verdict, Verdict::Pending, "{number}");
         if number % 100 == 99 {
             one.commit().unwrap();
@@ -57,7 +58,7 @@ fn a_store_that_was_opened_by_a_relative_path_stays_where_it_is() {
     }
     for path in [killed.path().join("store"), here.join("store")] {
         let store = options.open(&path).unwrap();
-        assert!((0..20_000).all(|number| store.contains(&key(number)).unwrap()));
+        assert!((0..20_000).all(|number| store.contains(key(number)).unwrap()));
         store.close().unwrap();
         assert_eq!(names(path.parent().unwrap()), 1);
     }

@@ -9,10 +9,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use everseen::Store;
 use everseen::hash::{Hash, KeyHasher};
 use everseen::sizing::Plan;
 use everseen::stages::{Fingerprints, PAGE_BYTES, Pages, Segments, Table, apply, is_whole, seal};
-use everseen::{Options, Store};
+use everseen::testing::Options;
 use everseen_benches::keys::{hash, url};
 
 /// Keys that a measurement takes at a time.
@@ -308,7 +309,7 @@ fn pages(criterion: &mut Criterion) {
     group.bench_function("contains_hash_batch, absent keys", |bencher| {
         bencher.iter_batched(
             || hashes(absent().start),
-            |keys| store.contains_hash_batch(&keys).expect("whole pages"),
+            |keys| store.contains_batch(&keys).expect("whole pages"),
             BatchSize::SmallInput,
         );
     });

@@ -3,7 +3,8 @@
 
 use std::collections::HashSet;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use everseen_fuzz::stores::{self, folder};
 use libfuzzer_sys::{arbitrary, arbitrary::Arbitrary, fuzz_target};
 use tempfile::TempDir;
@@ -52,13 +53,13 @@ impl Twin {
 
     /// Inserts this many keys from one on; fewer if the transaction would not fit the buffer.
     fn insert_some(&mut self, first: u16, count: u16) {
-        let most = self.store().transaction_quota().min(8000);
+        let most = self.store().uncommitted().unwrap().most.min(8000);
         let left = most.saturating_sub(self.pending.len() as u64);
         let first = u64::from(first);
         let keys: Vec<u64> = (first..first + left.min(count.into())).collect();
         let answers = self
             .store()
-            .insert_hash_batch(&keys)
+            .insert_batch(&keys)
             .expect("there is room");
         for (key, new) in keys.into_iter().zip(answers) {
             assert_eq!(new, self.present.insert(key), "key {key}");
@@ -107,7 +108,7 @@ impl Twin {
     fn check(&self, store: &Store) {
         for key in &self.present {
             assert!(
-                store.contains_hash(*key).expect("nothing is damaged"),
+                store.contains(*key).expect("nothing is damaged"),
                 "key {key}"
             );
         }
@@ -115,7 +116,7 @@ impl Twin {
             assert!(self.present.contains(key));
         }
         for key in 1 << 40..(1 << 40) + 50 {
-            let found = store.contains_hash(key).expect("nothing is damaged");
+            let found = store.contains(key).expect("nothing is damaged");
             assert!(!found, "absent key {key}");
         }
         let commit = store.last_commit("default").expect("logs can be read");
@@ -161,7 +162,7 @@ fuzz_target!(|input: Input| {
             Step::Batch(first, count) => twin.insert_some(*first, *count),
             Step::Contains(key) => {
                 let key = u64::from(*key);
-                let found = twin.store().contains_hash(key).expect("nothing is damaged");
+                let found = twin.store().contains(key).expect("nothing is damaged");
                 assert_eq!(found, twin.present.contains(&key), "key {key}");
             }
             Step::Commit => twin.commit(&[]),

@@ -117,7 +117,7 @@ fuzz_target!(|input: Input| {
 /// Asks for everything that can be asked for.
 fn ask(store: &Store) {
     for key in 0..2 * KEYS {
-        let _ = store.contains_hash(key);
+        let _ = store.contains(key);
     }
     let _ = store.stats();
     let _ = store.verify();
@@ -127,7 +127,7 @@ fn ask(store: &Store) {
 /// Inserts keys and commits; answers those that were taken.
 fn insert(store: &Store, keys: &[u16]) -> Vec<u64> {
     let keys = keys.iter().map(|key| u64::from(*key));
-    let kept = keys.filter(|key| store.insert_hash(*key).is_ok()).collect();
+    let kept = keys.filter(|key| store.insert(*key).is_ok()).collect();
     match store.commit_with(b"fuzzed") {
         Ok(_) => kept,
         Err(_) => Vec::new(),
@@ -138,7 +138,7 @@ fn insert(store: &Store, keys: &[u16]) -> Vec<u64> {
 fn expect(store: &Store, kept: &[u64]) {
     for key in kept {
         assert!(
-            !matches!(store.contains_hash(*key), Ok(false)),
+            !matches!(store.contains(*key), Ok(false)),
             "key {key} is lost"
         );
     }

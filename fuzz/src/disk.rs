@@ -4,8 +4,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile, disk};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile, disk};
 
 /// No file may be longer: numbers that a fuzzer forges ask for layers of any size.
 const ROOM: u64 = 1 << 28;

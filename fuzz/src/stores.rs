@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::Kind;
 use tempfile::TempDir;
 
 use crate::disk::SmallDisk;
@@ -91,7 +92,7 @@ fn make(kind: Kind, transactional: bool, closed: bool) -> Files {
     let store = options.create(&path).expect("it can be made");
     for part in 0..4 {
         let keys: Vec<u64> = (part * KEYS / 4..(part + 1) * KEYS / 4).collect();
-        store.insert_hash_batch(&keys).expect("there is room");
+        store.insert_batch(&keys).expect("there is room");
         store.commit_with(b"tag").expect("it can be committed");
         if part < 2 {
             store.checkpoint().expect("it can be checkpointed");

@@ -151,7 +151,7 @@ pub(crate) fn exempt<'py>(
         outcome.map_err(|bad: BadColumn| bad.raise(py))?;
         py.check_signals()?;
     }
-    let done = session.call(py, |store| store.exempt_hashed(&hashed))?;
+    let done = session.call(py, |store| store.exempt(&hashed))?;
     let fields = fields!(py, done, exempted already present);
     report(py, "ExemptReport", &fields)
 }

@@ -2,12 +2,12 @@
 
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Options, Progress as Bytes};
+use everseen::{Error, OpenOptions, Progress as Bytes};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
 
 use crate::errors::{OrRaise, raised};
-use crate::opening::{on_damage, options};
+use crate::opening::{StoreOptions, on_damage};
 use crate::progress::{Progress, Watch};
 use crate::reports::{self, fields, report};
 use crate::session::Session;
@@ -93,9 +93,8 @@ pub(crate) fn apply<'py>(
 ) -> PyResult<Bound<'py, PyAny>> {
     let progress = Progress::of(py, progress, "B")?;
     let done = watched(py, &progress, |watch| {
-        Options::new().apply_watched(&delta, &copy, |bytes: Bytes| {
-            watch.at(bytes.done, bytes.total)
-        })
+        let at = |bytes: Bytes| watch.at(bytes.done, bytes.total);
+        everseen::apply_delta(&delta, &copy, &OpenOptions::new(), at)
     })?;
     let fields = fields!(py, done, pages keys resumed);
     fields.set_item("from_generation", done.from)?;
@@ -112,7 +111,9 @@ pub(crate) fn repair<'py>(
     policy: &str,
     given: &Bound<'py, PyDict>,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let (policy, options) = (on_damage(policy)?, options(given)?);
-    let done = py.detach(|| options.repair(&path, policy)).or_raise(py)?;
+    let (policy, options) = (on_damage(policy)?, StoreOptions::of(given)?);
+    let done = py
+        .detach(|| everseen::repair(&path, policy, &options.open))
+        .or_raise(py)?;
     reports::repaired(py, &done)
 }

@@ -1,6 +1,7 @@
 //! The methods of `everseen.Store` for many keys.
 
 use everseen::hash::HashedKey;
+use everseen::{BatchError, ClaimOptions};
 use pyo3::prelude::*;
 
 use crate::answers::Answer;
@@ -59,7 +60,8 @@ impl Store {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_keys(keys, |store, keys, answers| {
             let mut verdicts = Vec::with_capacity(keys.len());
-            let outcome = store.claim_batch(keys, &mut verdicts);
+            let claimed = store.claim_batch(keys, ClaimOptions::new());
+            let outcome = BatchError::append(claimed, &mut verdicts);
             answers.extend(are_new(verdicts));
             outcome
         })
@@ -82,7 +84,8 @@ impl Store {
         let batch = Batch::new(&self.session, Answer::Verdict, Nulls::of(nulls)?, progress);
         batch.of_keys(keys, |store, keys, answers| {
             let mut verdicts = Vec::with_capacity(keys.len());
-            let outcome = store.claim_batch(keys, &mut verdicts);
+            let claimed = store.claim_batch(keys, ClaimOptions::new());
+            let outcome = BatchError::append(claimed, &mut verdicts);
             let number = |verdict| Verdict::from(verdict) as u8;
             answers.extend(verdicts.into_iter().map(number));
             outcome
@@ -131,7 +134,7 @@ impl Store {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_keys(keys, |store, keys, answers| {
             let mut removed = Vec::with_capacity(keys.len());
-            let outcome = store.remove_batch(keys, &mut removed);
+            let outcome = BatchError::append(store.remove_batch(keys), &mut removed);
             answers.extend(bytes(removed));
             outcome
         })
@@ -159,7 +162,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
-            answers.extend(bytes(store.insert_hash_batch(hashes)?));
+            answers.extend(bytes(store.insert_batch(hashes)?));
             Ok(())
         })
     }
@@ -178,7 +181,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
-            answers.extend(bytes(store.contains_hash_batch(hashes)?));
+            answers.extend(bytes(store.contains_batch(hashes)?));
             Ok(())
         })
     }
@@ -201,7 +204,8 @@ impl Store {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
             let mut verdicts = Vec::with_capacity(hashes.len());
-            let outcome = store.claim_hashed(&taken_up(hashes), &mut verdicts);
+            let claimed = store.claim_batch(&taken_up(hashes), ClaimOptions::new());
+            let outcome = BatchError::append(claimed, &mut verdicts);
             answers.extend(are_new(verdicts));
             outcome
         })
@@ -223,7 +227,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
-            answers.extend(bytes(store.contains_hashed(&taken_up(hashes))?));
+            answers.extend(bytes(store.contains_batch(&taken_up(hashes))?));
             Ok(())
         })
     }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use everseen::{Merge, MergeReport, Options};
+use everseen::{Merge, MergeReport};
 use pyo3::prelude::*;
 
 use crate::copies::watched;
@@ -15,10 +15,9 @@ fn merged<'py>(
     progress: Option<&Bound<'py, PyAny>>,
     work: impl FnOnce(Merge<'_>) -> everseen::Result<MergeReport> + Send,
 ) -> PyResult<Bound<'py, PyAny>> {
-    let options = fpr.map_or(Options::new(), |rate| Options::new().fpr(rate));
     let progress = Progress::of(py, progress, "pages")?;
     let report = watched(py, &progress, |watch| {
-        let merge = Merge::new().options(&options);
+        let merge = fpr.map_or(Merge::new(), |rate| Merge::new().fpr(rate));
         work(merge.watch(|done, total| watch.at(done, total)))
     })?;
     reports::merged(py, &report)

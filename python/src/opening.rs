@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use everseen::{OnDamage, OptionDifference, Options, Result, Store};
+use everseen::{CreateOptions, OnDamage, OpenOptions, OptionDifference, Result, Store};
 use pyo3::exceptions::{PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
@@ -54,7 +54,7 @@ pub(crate) struct Opening {
     pub(crate) exclusive: bool,
     pub(crate) writer: String,
     mode: Mode,
-    options: Options,
+    options: StoreOptions,
     /// The lasting options, as they were given.
     given: Py<PyDict>,
 }
@@ -79,7 +79,7 @@ impl Opening {
             exclusive,
             writer,
             mode: Mode::of(mode)?,
-            options: options(given)?,
+            options: StoreOptions::of(given)?,
             given: lasting.unbind(),
         })
     }
@@ -87,10 +87,10 @@ impl Opening {
     pub(crate) fn open(&self) -> Result<Store> {
         let path: &Path = &self.path;
         match self.mode {
-            Mode::OpenOrCreate => self.options.open_or_create(path),
-            Mode::Create => self.options.create(path),
-            Mode::Open => self.options.open(path),
-            Mode::Read => self.options.open_read_only(path),
+            Mode::OpenOrCreate => self.options.to_create().open_or_create(path),
+            Mode::Create => self.options.to_create().create(path),
+            Mode::Open => self.options.open.open(path),
+            Mode::Read => self.options.open.open_read_only(path),
         }
     }
 
@@ -101,7 +101,7 @@ impl Opening {
             return Ok(());
         }
         let path = self.path.display();
-        let found = self.options.differences(store);
+        let found = self.options.create.differences(store).or_raise(py)?;
         if let Some(unmet) = found.iter().find(|found| found.is_unmet) {
             let OptionDifference { option, has, .. } = unmet;
             let message = format!(
@@ -124,8 +124,8 @@ impl Opening {
     /// Opens the store that [`open`](Self::open) has opened before.
     pub(crate) fn reopen(&self) -> Result<Store> {
         match self.mode {
-            Mode::Read => self.options.open_read_only(&self.path),
-            _ => self.options.open(&self.path),
+            Mode::Read => self.options.open.open_read_only(&self.path),
+            _ => self.options.open.open(&self.path),
         }
     }
 
@@ -141,46 +141,87 @@ impl Opening {
     }
 }
 
-/// Returns the library's options for a dictionary of them. What is `None` keeps its default.
-pub(crate) fn options(given: &Bound<'_, PyDict>) -> PyResult<Options> {
-    let mut options = Options::new();
-    for (name, value) in given {
-        if !value.is_none() {
-            options = set(options, &name.extract::<String>()?, &value)?;
-        }
-    }
-    Ok(options)
+/// The library's options: of a handle, and of a new store.
+pub(crate) struct StoreOptions {
+    pub(crate) open: OpenOptions,
+    create: CreateOptions,
+    growth: u32,
+    tightening: f64,
 }
 
-fn set(options: Options, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Options> {
-    Ok(match name {
-        "capacity" => options.capacity(value.extract()?),
-        "grows_to" => options.grows_to(value.extract()?),
-        "fpr" => options.fpr(value.extract()?),
-        "bits_per_key" => options.bits_per_key(value.extract()?),
-        "kind" => options.kind(named(&value.extract::<String>()?)?),
-        "growth" => options.growth(value.extract()?),
-        "tightening" => options.tightening(value.extract()?),
-        "hash" => options.hash(named(&value.extract::<String>()?)?),
-        "seed" => options.seed(seed(&value.extract::<Vec<u8>>()?)?),
-        "transactional" => options.transactional(value.extract()?),
-        "measured" => options.measured(value.extract()?),
-        "label" => options.label(&value.extract::<Vec<u8>>()?),
-        "foldable" => options.foldable(value.extract()?),
-        "times" => options.times(value.extract()?),
-        "like" => {
-            let path: PathBuf = value.extract()?;
-            options.like(path).or_raise(value.py())?
+impl StoreOptions {
+    /// Takes the options of a dictionary. What is `None` keeps its default.
+    pub(crate) fn of(given: &Bound<'_, PyDict>) -> PyResult<Self> {
+        let mut options = Self {
+            open: OpenOptions::new(),
+            create: CreateOptions::new(),
+            growth: CreateOptions::DEFAULT_GROWTH,
+            tightening: CreateOptions::DEFAULT_TIGHTENING,
+        };
+        for (name, value) in given {
+            if !value.is_none() {
+                let name: String = name.extract()?;
+                options = match LASTING.contains(&&*name) || name == "exclusive" {
+                    true => options.set_open(&name, &value)?,
+                    false => options.set_create(&name, &value)?,
+                };
+            }
         }
-        "buffer" => options.buffer(value.extract()?),
-        "writer" => options.writer(&value.extract::<String>()?),
-        "background" => options.background(value.extract()?),
-        "exclusive" => options.exclusive(value.extract()?),
-        "timeout" => options.timeout(seconds(value.extract()?)?),
-        "follow" => options.follow(value.extract()?),
-        "on_damage" => options.on_damage(on_damage(&value.extract::<String>()?)?),
-        _ => return Err(PyTypeError::new_err(format!("no option {name:?}"))),
-    })
+        options.create = options.create.layers(options.growth, options.tightening);
+        Ok(options)
+    }
+
+    fn to_create(&self) -> CreateOptions {
+        self.create.clone().open_options(self.open.clone())
+    }
+
+    fn set_open(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let open = self.open;
+        self.open = match name {
+            "buffer" => open.buffer(value.extract()?),
+            "writer" => open.writer(&value.extract::<String>()?),
+            "background" => open.background(value.extract()?),
+            "exclusive" => open.exclusive(value.extract()?),
+            "timeout" => open.timeout(seconds(value.extract()?)?),
+            "follow" => open.follow(value.extract()?),
+            "on_damage" => open.on_damage(on_damage(&value.extract::<String>()?)?),
+            _ => return Err(unknown(name)),
+        };
+        Ok(self)
+    }
+
+    fn set_create(mut self, name: &str, value: &Bound<'_, PyAny>) -> PyResult<Self> {
+        let create = self.create;
+        self.create = match name {
+            "capacity" => create.capacity(value.extract()?),
+            "grows_to" => create.grows_to(value.extract()?),
+            "fpr" => create.fpr(value.extract()?),
+            "bits_per_key" => create.bits_per_key(value.extract()?),
+            "kind" => create.kind(named(&value.extract::<String>()?)?),
+            "growth" => {
+                self.growth = value.extract()?;
+                create
+            }
+            "tightening" => {
+                self.tightening = value.extract()?;
+                create
+            }
+            "hash" => create.hash(named(&value.extract::<String>()?)?),
+            "seed" => create.seed(seed(&value.extract::<Vec<u8>>()?)?),
+            "transactional" => create.transactional(value.extract()?),
+            "measured" => create.measured(value.extract()?),
+            "label" => create.label(&value.extract::<Vec<u8>>()?),
+            "foldable" => create.foldable(value.extract()?),
+            "times" => create.times(value.extract()?),
+            "like" => create.like(value.extract::<PathBuf>()?),
+            _ => return Err(unknown(name)),
+        };
+        Ok(self)
+    }
+}
+
+fn unknown(name: &str) -> PyErr {
+    PyTypeError::new_err(format!("no option {name:?}"))
 }
 
 /// Parses the name of a kind or of a hash.

@@ -127,7 +127,7 @@ impl Session {
         }
         let (store, writer) = (&opened.store, &self.opening.writer);
         let commit = || {
-            if store.uncommitted()? > 0 {
+            if store.uncommitted()?.keys > 0 {
                 // A plain commit would replace the tag by an empty one.
                 let last = store.last_commit(writer)?;
                 store.commit_with(&last.map(|commit| commit.tag).unwrap_or_default())?;

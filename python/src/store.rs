@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use everseen::ClaimOptions;
 use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
 use pyo3::types::{PyBytes, PyDict};
@@ -72,7 +73,7 @@ impl Store {
     /// >>> store.insert("key"), store.insert(b"key")
     /// (True, False)
     fn insert(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, everseen::Store::insert)
+        self.with_key(py, &key, |store, key| store.insert(key))
     }
 
     /// Insert the key, and return the full verdict.
@@ -84,7 +85,9 @@ impl Store {
     /// >>> store.claim("key") == everseen.Verdict.NEW
     /// True
     fn claim(&self, py: Python<'_>, key: Key) -> PyResult<Verdict> {
-        Ok(self.with_key(py, &key, everseen::Store::claim)?.into())
+        Ok(self
+            .with_key(py, &key, |store, key| store.claim(key))?
+            .into())
     }
 
     /// Insert the key if it is absent, and return whether it was.
@@ -95,7 +98,11 @@ impl Store {
     /// >>> store.insert_unique("key"), store.insert_unique("key"), store.count_estimate("key")
     /// (True, False, 1)
     fn insert_unique(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, everseen::Store::insert_unique)
+        self.with_key(py, &key, |store, key| {
+            let options = ClaimOptions::new().if_absent(true);
+            let verdicts = store.claim_batch(&[key], options)?;
+            Ok(verdicts == [everseen::Verdict::New])
+        })
     }
 
     /// Return whether the key is in the store; so does `key in store`.
@@ -106,7 +113,7 @@ impl Store {
     /// >>> store.contains("key"), "key" in store
     /// (False, False)
     fn contains(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, everseen::Store::contains)
+        self.with_key(py, &key, |store, key| store.contains(key))
     }
 
     fn __contains__(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
@@ -124,7 +131,7 @@ impl Store {
     /// >>> store.insert("key"), store.remove("key"), store.remove("key")
     /// (True, True, False)
     fn remove(&self, py: Python<'_>, key: Key) -> PyResult<bool> {
-        self.with_key(py, &key, everseen::Store::remove)
+        self.with_key(py, &key, |store, key| store.remove(key))
     }
 
     /// Return how often the key is present, at most: its inserts minus its removes.
@@ -137,7 +144,7 @@ impl Store {
     /// >>> store.count_estimate("key")
     /// 2
     fn count_estimate(&self, py: Python<'_>, key: Key) -> PyResult<u64> {
-        self.with_key(py, &key, everseen::Store::count_estimate)
+        self.with_key(py, &key, |store, key| store.count_estimate(key))
     }
 
     /// Insert a key by its hash, an integer of 64 bits that the caller has computed.
@@ -149,7 +156,7 @@ impl Store {
     /// (True, False)
     fn insert_hash(&self, py: Python<'_>, hash: &Bound<'_, PyAny>) -> PyResult<bool> {
         let hash = hashes::of_int(hash)?;
-        self.session.call(py, |store| store.insert_hash(hash))
+        self.session.call(py, |store| store.insert(hash))
     }
 
     /// Return whether a key is in the store that was inserted by its hash.
@@ -159,7 +166,7 @@ impl Store {
     /// False
     fn contains_hash(&self, py: Python<'_>, hash: &Bound<'_, PyAny>) -> PyResult<bool> {
         let hash = hashes::of_int(hash)?;
-        self.session.call(py, |store| store.contains_hash(hash))
+        self.session.call(py, |store| store.contains(hash))
     }
 
     /// Make durable what returned before the call, and return the commit's sequence number.
@@ -238,8 +245,9 @@ impl Store {
     /// >>> everseen.open("measured.ever").measured().false_positives
     /// 0
     fn measured<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
-        let measured = self.session.call(py, everseen::Store::measured)?;
-        measured
+        let stats = self.session.call(py, everseen::Store::stats)?;
+        stats
+            .measured
             .map(|found| reports::measured(py, &found))
             .transpose()
     }
@@ -387,7 +395,7 @@ impl Store {
     /// How many keys this handle has inserted or removed since its last commit; 0 unless the store is transactional.
     #[getter]
     fn uncommitted(&self, py: Python<'_>) -> PyResult<u64> {
-        self.session.call(py, everseen::Store::uncommitted)
+        self.session.call(py, |store| Ok(store.uncommitted()?.keys))
     }
 
     /// How many uncommitted new keys this handle may have; `None` if the store is not transactional.
@@ -395,7 +403,7 @@ impl Store {
     fn transaction_quota(&self, py: Python<'_>) -> PyResult<Option<u64>> {
         let quota = self
             .session
-            .call(py, |store| Ok(store.transaction_quota()))?;
+            .call(py, |store| Ok(store.uncommitted()?.most))?;
         Ok((quota != u64::MAX).then_some(quota))
     }
 

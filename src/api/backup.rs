@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 
 use crate::api::store::Store;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::backup::apply::{self, ApplyReport};
 use crate::engine::backup::delta_writer::{self, DeltaReport};
@@ -22,9 +22,9 @@ impl Store {
     ///
     /// Where the file system shares blocks between files (Btrfs, XFS, …), the copy takes no extra space and next to no
     /// time. Elsewhere checkpoints wait until the copy is complete: inserts go on until the buffer is full, and then
-    /// wait for up to their handle's [timeout](crate::Options::timeout).
+    /// wait for up to their handle's [timeout](crate::OpenOptions::timeout).
     ///
-    /// A handle that [only reads](crate::Options::open_read_only) copies a store that no handle has open for writing, with
+    /// A handle that [only reads](crate::OpenOptions::open_read_only) copies a store that no handle has open for writing, with
     /// what a killed writer left in its logs, and changes nothing of the store. Writers can't open the store meanwhile.
     ///
     /// # Errors
@@ -50,7 +50,7 @@ impl Store {
         self.copy_once(|engine| snapshot::snapshot(engine, dest, &mut watch))
     }
 
-    /// Writes what has changed since the copy `previous` was taken to a new file `dest`, a delta. [`Options::apply`]
+    /// Writes what has changed since the copy `previous` was taken to a new file `dest`, a delta. [`apply_delta`](crate::apply_delta)
     /// applies the delta to that copy, or to another copy of the same moment, wherever it is.
     ///
     /// `previous` is a [snapshot](Self::snapshot), or one that deltas brought up to date, that was never written to as
@@ -95,35 +95,28 @@ impl Store {
     }
 }
 
-impl Options {
-    /// Applies a [delta](crate::Store::snapshot_since) to a copy. The copy then equals, byte for byte, a
-    /// [snapshot](crate::Store::snapshot) taken at the moment of the delta. A copy that is already there is left
-    /// unchanged.
-    ///
-    /// The call first checks the whole delta and what it will make of the copy. It trusts the copy's other pages;
-    /// [`Store::verify`](crate::Store::verify) reads them. If the call is interrupted after that check (a kill, a power
-    /// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`](crate::FormatError::HalfApplied) until the same delta has been
-    /// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
-    /// but readers are not noticed and may get errors.
-    ///
-    /// # Errors
-    /// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
-    /// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
-    pub fn apply(&self, delta: impl AsRef<Path>, copy: impl AsRef<Path>) -> Result<ApplyReport> {
-        self.apply_watched(delta, copy, |_| ControlFlow::Continue(()))
-    }
-
-    /// Like [`apply`](Self::apply), but reports its progress to `watch` from time to time. `watch` may end the call
-    /// while the delta is checked; after that it is not called any more.
-    ///
-    /// # Errors
-    /// The same as [`apply`](Self::apply); [`Error::Cancelled`](crate::Error::Cancelled).
-    pub fn apply_watched(
-        &self,
-        delta: impl AsRef<Path>,
-        copy: impl AsRef<Path>,
-        mut watch: impl FnMut(Progress) -> ControlFlow<()>,
-    ) -> Result<ApplyReport> {
-        apply::apply(self, delta.as_ref(), copy.as_ref(), &mut watch)
-    }
+/// Applies a [delta](crate::Store::snapshot_since) to a copy. The copy then equals, byte for byte, a
+/// [snapshot](crate::Store::snapshot) taken at the moment of the delta. A copy that is already there is left
+/// unchanged.
+///
+/// The call first checks the whole delta and what it will make of the copy. It trusts the copy's other pages;
+/// [`Store::verify`](crate::Store::verify) reads them. If the call is interrupted after that check (a kill, a power
+/// cut, a full disk), opening the copy fails with [`FormatError::HalfApplied`](crate::FormatError::HalfApplied) until the same delta has been
+/// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
+/// but readers are not noticed and may get errors.
+///
+/// # Errors
+/// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
+/// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
+///
+/// `watch` learns the progress from time to time, and may end the call while the delta is checked, with
+/// [`Error::Cancelled`](crate::Error::Cancelled); after that it is not called any more. Of the options, the timeout
+/// applies.
+pub fn apply_delta(
+    delta: impl AsRef<Path>,
+    copy: impl AsRef<Path>,
+    options: &OpenOptions,
+    mut watch: impl FnMut(Progress) -> ControlFlow<()>,
+) -> Result<ApplyReport> {
+    apply::apply(options, delta.as_ref(), copy.as_ref(), &mut watch)
 }

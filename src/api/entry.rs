@@ -1,11 +1,11 @@
 //! Entry points: creating, opening and repairing a store.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use crate::api::store::Store;
+use crate::config::create_options::CreateOptions;
 use crate::config::damage_policy::OnDamage;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::config::template::Template;
 use crate::engine::check::offline_repair;
 use crate::engine::check::repair::RepairReport;
@@ -16,19 +16,59 @@ use crate::file::SectionKind;
 use crate::file::label::label_of;
 use crate::storefile::meta::identify;
 
-impl Options {
+impl CreateOptions {
     /// Creates a store and opens it. An empty file at `path` becomes the store: it keeps its owner, its mode, and the
     /// locks that other programs have on it.
     ///
     /// # Errors
     /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
     /// [`Error::Sizing`] and [`Error::InvalidOption`] for invalid parameters, and errors of the operating system. After
-    /// an error there is no store. [`Error::Emptied`] for an empty file that was a store.
+    /// an error there is no store. [`Error::Emptied`] for an empty file that was a store. Of
+    /// the store that it is to be [like](Self::like), [`Error::NotFound`] and [`Error::Format`].
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
-        Ok(Store::of(create::create(self, path.as_ref())?))
+        let like = self.template()?;
+        Ok(Store::of(create::create(
+            self,
+            like.as_ref(),
+            path.as_ref(),
+        )?))
     }
 
+    /// Opens a store, or creates it if there is none, or an empty file. A store that is there
+    /// keeps what it was created with; [`differences`](Self::differences) tells which of these options it does not follow.
+    ///
+    /// # Errors
+    /// The same as [`OpenOptions::open`] and [`create`](Self::create).
+    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
+        self.check()?;
+        match self.open.open(&path) {
+            Err(Error::NotFound { .. } | Error::EmptyFile { .. }) => match self.create(&path) {
+                // Another process has created it meanwhile.
+                Err(Error::AlreadyExists { .. }) => self.open.open(path),
+                outcome => outcome,
+            },
+            outcome => outcome,
+        }
+    }
+
+    /// Reads the header and the superblock of the store that a new one is to be like.
+    pub(crate) fn template(&self) -> Result<Option<Template>> {
+        let Some(path) = &self.like else {
+            return Ok(None);
+        };
+        check_exists(&self.open, path)?;
+        let (_, meta) = identify(&self.open, path, false)?;
+        let mut sections = meta.superblock.sections.iter();
+        Ok(Some(Template {
+            measured: sections.any(|section| section.kind == SectionKind::Sample),
+            label: label_of(&meta.header, &meta.superblock.commits).map(<[u8]>::to_vec),
+            header: meta.header,
+        }))
+    }
+}
+
+impl OpenOptions {
     /// Opens a store for reading and writing, and recovers it if its last user was killed.
     ///
     /// # Errors
@@ -37,23 +77,6 @@ impl Options {
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         Ok(Store::of(handle::open(self, path.as_ref())?))
-    }
-
-    /// Opens a store, or creates it if there is none, or an empty file. Options for new stores (kind, capacity, rate,
-    /// `transactional` and so on) apply only when it is created; a store that is there keeps its own.
-    /// [`Options::differences`] tells which of them it does not follow.
-    ///
-    /// # Errors
-    /// The same as [`open`](Self::open) and [`create`](Self::create).
-    pub fn open_or_create(&self, path: impl AsRef<Path>) -> Result<Store> {
-        match self.open(&path) {
-            Err(Error::NotFound { .. } | Error::EmptyFile { .. }) => match self.create(&path) {
-                // Another process has created it meanwhile.
-                Err(Error::AlreadyExists { .. }) => self.open(path),
-                outcome => outcome,
-            },
-            outcome => outcome,
-        }
     }
 
     /// Opens a store to read what it holds at this moment, logs included. Writes nothing.
@@ -78,40 +101,22 @@ impl Options {
             false => Ok(Store::of(opened)),
         }
     }
+}
 
-    /// Repairs a store that no handle has open, as far as what is left of it allows. It restores a damaged header or
-    /// superblock from its copies, truncates damaged logs at the damage, and moves what they hold into the pages. It
-    /// rewrites each damaged page as `policy` says: as one that holds no key, or as one that holds every key. Copy the
-    /// store first if what is lost matters.
-    ///
-    /// # Errors
-    /// The same as [`open`](Self::open), for damage that can't be repaired: both superblocks, a log's header, a
-    /// superblock that recorded a layer which no other superblock records. [`Error::InvalidOption`] for
-    /// [`OnDamage::Error`].
-    pub fn repair(&self, path: impl AsRef<Path>, policy: OnDamage) -> Result<RepairReport> {
-        self.check()?;
-        offline_repair::repair(self, path.as_ref(), policy)
-    }
-
-    /// For a new store: takes from the store at `path` everything that decides where a key's bits are (kind, hash,
-    /// seed, probes, pages, growth), and also capacity and rate. Such stores can be [merged](crate::Merge). These
-    /// options' own settings for those parameters are ignored, except [`times`](Self::times). Whether the new store is
-    /// [`transactional`](Self::transactional) or [`measured`](Self::measured) also follows the store at `path`, and so does
-    /// its [`label`](Self::label), unless these options set it. This call reads only the header and superblock of that store, and reads them only once,
-    /// now.
-    ///
-    /// # Errors
-    /// [`Error::NotFound`], [`Error::Format`] if its header is damaged.
-    pub fn like(mut self, path: impl AsRef<Path>) -> Result<Self> {
-        let path = path.as_ref();
-        check_exists(&self, path)?;
-        let (_, meta) = identify(&self, path, false)?;
-        let mut sections = meta.superblock.sections.iter();
-        self.like = Some(Arc::new(Template {
-            measured: sections.any(|section| section.kind == SectionKind::Sample),
-            label: label_of(&meta.header, &meta.superblock.commits).map(<[u8]>::to_vec),
-            header: meta.header,
-        }));
-        Ok(self)
-    }
+/// Repairs a store that no handle has open, as far as what is left of it allows. It restores a damaged header or
+/// superblock from its copies, truncates damaged logs at the damage, and moves what they hold into the pages. It
+/// rewrites each damaged page as `policy` says: as one that holds no key, or as one that holds every key. Copy the
+/// store first if what is lost matters.
+///
+/// # Errors
+/// The same as [`OpenOptions::open`], for damage that can't be repaired: both superblocks, a log's header, a
+/// superblock that recorded a layer which no other superblock records. [`Error::InvalidOption`] for
+/// [`OnDamage::Error`].
+pub fn repair(
+    path: impl AsRef<Path>,
+    policy: OnDamage,
+    options: &OpenOptions,
+) -> Result<RepairReport> {
+    options.check()?;
+    offline_repair::repair(options, path.as_ref(), policy)
 }

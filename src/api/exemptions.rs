@@ -1,5 +1,6 @@
 //! Exempts keys that the store wrongly answers "seen" for.
 
+use crate::api::key::{Key, bits_of};
 use crate::api::store::Store;
 use crate::engine::write::Writer;
 use crate::engine::write::exempt::ExemptReport;
@@ -20,52 +21,55 @@ impl Store {
     /// # Errors
     /// The same as [`checkpoint`](Self::checkpoint). After an error some of the keys may be exempt nevertheless, now or
     /// after a later checkpoint.
-    pub fn exempt<K: AsRef<[u8]>>(&self, keys: &[K]) -> Result<ExemptReport> {
+    pub fn exempt<K: Key>(&self, keys: &[K]) -> Result<ExemptReport> {
         let hasher = &self.engine.hasher;
-        let mut hashed = Vec::with_capacity(keys.len());
-        hasher.keys(keys.iter().map(AsRef::as_ref), &mut hashed);
-        self.exempt_hashed(&hashed)
+        let bits = keys.iter().map(|key| bits_of(hasher, key)).collect();
+        Writer::of(&self.engine).exempt(bits)
     }
 
-    /// Like [`exempt`](Self::exempt), for keys that this store's [`hasher`](Self::hasher) has hashed. That is not
-    /// checked.
-    ///
-    /// # Errors
-    /// The same as [`exempt`](Self::exempt).
-    pub fn exempt_hashed(&self, keys: &[HashedKey]) -> Result<ExemptReport> {
-        Writer::of(&self.engine).exempt(keys.iter().map(|key| key.bits()).collect())
-    }
-
-    /// Like [`exempt`](Self::exempt), for callers that bring their own hashes.
-    ///
-    /// # Errors
-    /// The same as [`exempt`](Self::exempt).
-    pub fn exempt_hash_batch(&self, hashes: &[u64]) -> Result<ExemptReport> {
-        let hasher = &self.engine.hasher;
-        let hashes = hashes.iter().map(|hash| hasher.mix(*hash));
-        Writer::of(&self.engine).exempt(hashes.collect())
-    }
-
-    /// Returns how many keys were exempt at the last checkpoint. Keys inserted since then are still counted.
-    ///
-    /// # Errors
-    /// The handle can't go on.
-    pub fn exemptions(&self) -> Result<u64> {
-        self.read(|engine| {
-            engine.handle.check_usable()?;
-            let view = engine.views.current()?;
-            let exempt = view.sections.exempt.as_ref();
-            Ok(exempt.map_or(0, |exempt| exempt.count()))
-        })
-    }
-
-    /// Passes the hash of each exempt key to `each`, in ascending order, as
-    /// [`HashedKey::bits`](crate::hash::HashedKey::bits) returns it. The keys themselves are not kept. Concurrent
-    /// changes may or may not be included.
-    ///
-    /// # Errors
-    /// A damaged section, or one that can't be read.
-    pub fn for_each_exemption(&self, each: impl FnMut(u64)) -> Result<()> {
-        self.read_once(|engine| Writer::of(engine).for_each_exemption(each))
+    /// Returns the exempt keys, in ascending order of their bits. The keys' bytes are not kept. Concurrent changes may or
+    /// may not be included. [`Stats::exempt`](crate::Stats::exempt) says how many there are.
+    pub fn exemptions(&self) -> Exemptions<'_> {
+        Exemptions {
+            store: self,
+            from: Some(0),
+            piece: Vec::new().into_iter(),
+        }
     }
 }
+
+/// The exempt keys of a store; see [`Store::exemptions`].
+///
+/// An item is an error for a damaged section, or one that can't be read, and then the last one.
+#[derive(Debug)]
+#[must_use = "an iterator does nothing until it is asked"]
+pub struct Exemptions<'s> {
+    store: &'s Store,
+    /// The least bits that have not been read; `None` at the end.
+    from: Option<u64>,
+    piece: std::vec::IntoIter<u64>,
+}
+
+impl Iterator for Exemptions<'_> {
+    type Item = Result<HashedKey>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if self.piece.len() == 0 {
+            let from = self.from?;
+            let read = |engine: &crate::engine::Engine| Writer::of(engine).exempt_from(from);
+            match self.store.read(read) {
+                Ok(piece) => {
+                    self.from = piece.last().and_then(|last| last.checked_add(1));
+                    self.piece = piece.into_iter();
+                }
+                Err(error) => {
+                    self.from = None;
+                    return Some(Err(error));
+                }
+            }
+        }
+        self.piece.next().map(HashedKey::from_bits).map(Ok)
+    }
+}
+
+impl std::iter::FusedIterator for Exemptions<'_> {}

@@ -29,13 +29,13 @@ impl Store {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use crate::Options;
+    use crate::testing::Options;
 
     #[test]
     fn one_handle_has_it_at_a_time_and_the_store_is_not_kept_from_anything() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let options = Options::new().buffer(crate::LEAST_BUFFER);
+        let options = Options::new().buffer(crate::testing::LEAST_BUFFER);
         let one = options.create(&path).unwrap();
         let held = one.try_lock().unwrap().unwrap();
         assert!(one.try_lock().unwrap().is_none());

@@ -3,6 +3,8 @@
 use std::collections::VecDeque;
 use std::time::Duration;
 
+use crate::api::batch::BatchError;
+use crate::api::claim::ClaimOptions;
 use crate::api::precheck::Precheck;
 use crate::api::store::Store;
 use crate::engine::Engine;
@@ -53,9 +55,9 @@ pub enum Sweep {
 /// # fn main() -> everseen::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = folder.path().join("visited.ever");
-/// use everseen::{Options, Sieve, Verdict};
+/// use everseen::{CreateOptions, Sieve, Verdict};
 ///
-/// let store = Options::new().open_or_create(&path)?;
+/// let store = CreateOptions::new().open_or_create(&path)?;
 /// let mut fresh = Vec::new();
 /// let mut sieve = Sieve::new(&store);
 /// for line in ["one", "two", "one", "three"] {
@@ -95,7 +97,7 @@ pub struct Sieve<'s, T> {
 
 impl<'s, T> Sieve<'s, T> {
     /// Returns an empty sieve for a store. In addition to the memory that the store was
-    /// [granted](crate::Options::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
+    /// [granted](crate::OpenOptions::buffer), its keys take up to as much again, 64 MiB at most, or a fourth where that is
     /// more.
     pub fn new(store: &'s Store) -> Self {
         let sieve = Self {
@@ -214,7 +216,7 @@ impl<'s, T> Sieve<'s, T> {
     }
 
     /// Like [`claim`](Self::claim), but stops before the first key that is [pending](Verdict::Pending), and returns
-    /// whether there is one. That key and those after it still wait. See [`Store::claim_hashed_until_pending`].
+    /// whether there is one. That key and those after it still wait. See [`ClaimOptions::until_pending`].
     ///
     /// # Errors
     /// The same as [`claim`](Self::claim).
@@ -250,10 +252,10 @@ impl<'s, T> Sieve<'s, T> {
                 self.sweeps += u64::from(place_of(ahead) != first);
                 claimed
             }
-            OnPending::GoOn => self.store.claim_hashed(&self.keys[next], &mut verdicts),
-            OnPending::Stop => {
-                let keys = &self.keys[next];
-                self.store.claim_hashed_until_pending(keys, &mut verdicts)
+            _ => {
+                let options = ClaimOptions::new().until_pending(on_pending == OnPending::Stop);
+                let claimed = self.store.claim_batch(&self.keys[next], options);
+                BatchError::append(claimed, &mut verdicts)
             }
         };
         let is_pending = on_pending.stops_after(&verdicts);
@@ -276,7 +278,7 @@ impl<'s, T> Sieve<'s, T> {
     }
 
     /// Like [`contains`](Self::contains), and returns what was found out about these keys, as a list of their own. So
-    /// those that are absent can be [claimed](Store::claim_prechecked) later without another look at the pages
+    /// those that are absent can be [claimed](Precheck::claim) later without another look at the pages
     /// ([`Precheck::select`]).
     ///
     /// # Errors
@@ -298,7 +300,7 @@ impl<'s, T> Sieve<'s, T> {
         self.close_window()?;
         let next = self.done..self.closed.min(self.done.saturating_add(most));
         if self.ahead.is_none() {
-            return self.store.contains_hashed(&self.keys[next]);
+            return self.store.contains_batch(&self.keys[next]);
         }
         let mut found = Vec::new();
         let (keys, first) = (self.keys.as_slice(), place_of(&self.ahead));
@@ -325,7 +327,7 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Returns whether to sweep for this many keys.
     fn sweeps_for(&self, keys: usize) -> Result<bool> {
-        if self.store.engine.file.header.kind.counts() {
+        if self.store.engine.file.model.has_counts() {
             return Ok(false);
         }
         match self.sweep {

@@ -394,8 +394,8 @@ impl<'a> BloomPass<'a> {
 
 #[cfg(test)]
 mod tests {
-    use crate::Options;
     use crate::file::layout::PAGES_OFFSET;
+    use crate::testing::Options;
 
     /// A single thread is the slow twin. All keys arrive in one checkpoint, at closing.
     #[test]
@@ -411,7 +411,7 @@ mod tests {
             let store = options.clone().background(background);
             let store = store.open(&path).unwrap();
             let keys: Vec<u64> = (0..200_000).collect();
-            store.insert_hash_batch(&keys).unwrap();
+            store.insert_batch(&keys).unwrap();
             store.close().unwrap();
             let bytes = std::fs::read(path).unwrap();
             bytes[PAGES_OFFSET as usize..].to_vec()

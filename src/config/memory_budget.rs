@@ -1,6 +1,6 @@
 //! How much memory a handle takes by default, and how it divides what it has.
 
-use crate::config::options::{DEFAULT_BUFFER, LEAST_BUFFER, MOST_FIRST_BUFFER, Options};
+use crate::config::open_options::OpenOptions;
 use crate::memtable::{bytes_for, limit_of};
 use crate::shm::buffer_sizes::{BufferSizes, MOST_BUFFER};
 use crate::shm::place::Place;
@@ -62,7 +62,7 @@ pub(crate) struct SizeRule {
 }
 
 impl SizeRule {
-    pub(crate) fn of(options: &Options, writes: CheckpointWrites) -> Self {
+    pub(crate) fn of(options: &OpenOptions, writes: CheckpointWrites) -> Self {
         let most = match (options.granted, options.between) {
             (true, _) => options.buffer,
             (false, Some((_, most))) => most,
@@ -122,7 +122,7 @@ fn table_bytes(budget: u64) -> u64 {
 /// Returns how much memory the buffers and all scratch of a handle may take by default, for as long as things are as
 /// they are. `room` says how much the disk has left if the buffers are files on it; `filter` are the bytes of the filter.
 pub(crate) fn default_share(room: Option<u64>, filter: u64) -> u64 {
-    let share = Memory::of_process().map_or(MOST_FIRST_BUFFER, |memory| match room {
+    let share = Memory::of_process().map_or(OpenOptions::MOST_FIRST_BUFFER, |memory| match room {
         Some(_) => shared_share(memory, filter),
         None => share_of(memory),
     });
@@ -151,7 +151,7 @@ pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) ->
     if keys <= limit_of(sizes.least) || needed > sizes.most {
         return sizes.least;
     }
-    let memory = Memory::of_process().map_or(MOST_FIRST_BUFFER, share_of);
+    let memory = Memory::of_process().map_or(OpenOptions::MOST_FIRST_BUFFER, share_of);
     let share = memory.min(room.unwrap_or(u64::MAX) / DISK_SHARE);
     match needed <= table_bytes(share) {
         true => needed,
@@ -161,7 +161,7 @@ pub(crate) fn bytes_for_log(sizes: BufferSizes, keys: u64, room: Option<u64>) ->
 
 /// Returns how many bytes a negative filter may have, beside the buffers. A handle whose caller set its memory has
 /// none.
-pub(crate) fn absence_share(options: &Options) -> u64 {
+pub(crate) fn absence_share(options: &OpenOptions) -> u64 {
     let most = match (options.granted, options.between) {
         (true, _) => 0,
         (false, Some((_, most))) => most / ABSENCE_SHARE,
@@ -190,7 +190,7 @@ const DEFAULT_WINDOW: u64 = 64 << 20;
 /// Or at most what is left of a limited address space, divided by this.
 const WINDOW_SHARE: u64 = 16;
 
-impl Options {
+impl OpenOptions {
     /// Returns these options with a buffer that fits a store file of `file` bytes, memory, and the disk: buffers are
     /// files beside the store, where logs and pages need room as well. The disk does not limit those of an exclusive
     /// handle.
@@ -205,7 +205,7 @@ impl Options {
                     .max(self.bounds().0);
             }
             let disk = room.unwrap_or(u64::MAX) / DISK_SHARE;
-            options.buffer = options.buffer.min(disk).max(LEAST_BUFFER);
+            options.buffer = options.buffer.min(disk).max(OpenOptions::LEAST_BUFFER);
         }
         if let Some(left) = left_to_map() {
             let pages = left / SEGMENT_SHARE / PAGE_BYTES;
@@ -222,7 +222,10 @@ impl Options {
             let (least, most) = self.bounds();
             let mapped =
                 left_to_map().map_or(u64::MAX, |left| left.saturating_sub(file) / MAPPED_SHARE);
-            options.buffer = file.clamp(least, most).min(mapped).max(LEAST_BUFFER);
+            options.buffer = file
+                .clamp(least, most)
+                .min(mapped)
+                .max(OpenOptions::LEAST_BUFFER);
         }
         options
     }
@@ -230,8 +233,8 @@ impl Options {
     /// Returns the least and the most memory that a handle takes before it has filled a buffer.
     fn bounds(&self) -> (u64, u64) {
         match self.between {
-            Some((least, most)) => (least, most.min(MOST_FIRST_BUFFER).max(least)),
-            None => (DEFAULT_BUFFER, MOST_FIRST_BUFFER),
+            Some((least, most)) => (least, most.min(OpenOptions::MOST_FIRST_BUFFER).max(least)),
+            None => (OpenOptions::DEFAULT_BUFFER, OpenOptions::MOST_FIRST_BUFFER),
         }
     }
 
@@ -243,7 +246,8 @@ impl Options {
     /// Returns the sizes that the buffers of a session may have whose first handle has these options.
     pub(crate) fn buffer_sizes(&self) -> BufferSizes {
         let least = self.buffer_bytes();
-        let memory = || Memory::physical().map_or(MOST_FIRST_BUFFER, |all| all / MEMORY_SHARE);
+        let memory =
+            || Memory::physical().map_or(OpenOptions::MOST_FIRST_BUFFER, |all| all / MEMORY_SHARE);
         let most = match (self.granted, self.between) {
             (true, _) => self.buffer,
             (false, Some((_, most))) => most.min(memory()),
@@ -329,7 +333,7 @@ mod tests {
 
     #[test]
     fn memory_follows_the_filter_step_by_step_and_back_down() {
-        let rule = SizeRule::of(&Options::new(), CheckpointWrites::ChangedPages);
+        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::ChangedPages);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64, current, free: u64| {
             rule.next_bytes(sizes, filter * MIB, table_bytes(current * MIB), || {
@@ -366,7 +370,7 @@ mod tests {
 
     #[test]
     fn memory_follows_fingerprints_from_the_first_buffer_on() {
-        let rule = SizeRule::of(&Options::new(), CheckpointWrites::WholeFilter);
+        let rule = SizeRule::of(&OpenOptions::new(), CheckpointWrites::WholeFilter);
         let sizes = sizes(64 * MIB, 3072 * MIB);
         let next = |filter: u64| rule.next_bytes(sizes, filter * MIB, sizes.least, PLENTY);
         for (filter, expected) in [(0, 64), (16, 64), (20, 80), (64, 256), (100, 256)] {
@@ -376,7 +380,7 @@ mod tests {
 
     #[test]
     fn what_is_set_is_a_bound() {
-        let fixed = Options::new().buffer(MIB);
+        let fixed = OpenOptions::new().buffer(MIB);
         let rule = SizeRule::of(&fixed, CheckpointWrites::ChangedPages);
         assert_eq!(fixed.buffer_sizes(), sizes(MIB, MIB));
         // Others made the session, with larger buffers.
@@ -392,10 +396,10 @@ mod tests {
             theirs.least
         );
         // The last call counts.
-        let replaced = Options::new().buffer_between(4 * MIB, MIB).buffer(MIB);
+        let replaced = OpenOptions::new().buffer_between(4 * MIB, MIB).buffer(MIB);
         replaced.check().unwrap();
         assert_eq!(replaced.buffer_sizes(), sizes(MIB, MIB));
-        let between = Options::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
+        let between = OpenOptions::new().buffer(MIB).buffer_between(MIB, 4 * MIB);
         let rule = SizeRule::of(&between, CheckpointWrites::ChangedPages);
         let wide = sizes(MIB, 1 << 40);
         assert_eq!(

@@ -2,7 +2,8 @@
 //!
 //! This module opens no file and takes no lock.
 
+pub(crate) mod create_options;
 pub(crate) mod damage_policy;
 pub(crate) mod memory_budget;
-pub(crate) mod options;
+pub(crate) mod open_options;
 pub(crate) mod template;

@@ -16,7 +16,7 @@ use std::sync::{Arc, Mutex, Weak};
 use arc_swap::ArcSwap;
 
 use crate::config::memory_budget::SizeRule;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::recovery_report::RecoveryReport;
 use crate::engine::view::{View, ViewCell};
 use crate::engine::writer_state::WriterState;
@@ -44,7 +44,7 @@ use crate::sys::{LockFile, RangeLock};
 pub(crate) struct Engine {
     /// For the checkpoint thread, which must keep the engine alive.
     pub(crate) itself: Weak<Engine>,
-    pub(crate) options: Options,
+    pub(crate) options: OpenOptions,
     pub(crate) hasher: KeyHasher,
     pub(crate) shared: Arc<Coordination>,
     pub(crate) handle: Arc<Handle>,
@@ -66,7 +66,7 @@ pub(crate) struct Parts {
     pub(crate) place: Place,
     pub(crate) locks: StoreLocks,
     pub(crate) reading: Option<RangeLock>,
-    pub(crate) options: Options,
+    pub(crate) options: OpenOptions,
     pub(crate) header: Header,
     pub(crate) file: Arc<dyn StorageFile>,
     pub(crate) watch: Option<FileWatch>,
@@ -144,7 +144,8 @@ impl Engine {
 mod tests {
     use std::sync::Arc;
 
-    use crate::{Error, Options};
+    use crate::Error;
+    use crate::testing::Options;
 
     /// A commit checks for its log after syncing it, and other handles have made progress by then.
     #[test]

@@ -2,7 +2,7 @@
 
 use crate::file::SuperblockFault;
 
-/// What [opening](crate::Options::open) found, and did about it. For a read-only handle: what the next handle to open
+/// What [opening](crate::OpenOptions::open) found, and did about it. For a read-only handle: what the next handle to open
 /// the store for writing will do.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]

@@ -60,7 +60,7 @@ pub(super) fn difference(field: &str, got: &str, expected: &str) -> String {
 
 /// Says what to do where memory ran out.
 pub(super) fn raise(limit: Option<u64>) -> String {
-    let less = "grant less for buffers with `--buffer` (`Options::buffer`)";
+    let less = "grant less for buffers with `--buffer` (`OpenOptions::buffer`)";
     match limit {
         Some(bytes) => format!(
             ", since this process may map no more than {} KiB (`ulimit -v`); raise that limit, or {less}",

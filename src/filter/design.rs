@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use crate::config::options::{DEFAULT_FIRST_LAYER, DEFAULT_FPR, DEFAULT_GROWS_TO, Options};
+use crate::config::create_options::CreateOptions;
+use crate::config::template::Template;
 use crate::error::{Error, Result};
 use crate::file::journal::layer_behind;
 use crate::file::superblock::Commits;
@@ -17,8 +18,11 @@ use crate::sizing::{Growth, Plan};
 const FIRST_SEQUENCE: u64 = 1;
 
 /// Returns the header and superblock of a new store.
-pub(crate) fn design(options: &Options) -> Result<(Header, Superblock)> {
-    if let Some(like) = &options.like {
+pub(crate) fn design(
+    options: &CreateOptions,
+    like: Option<&Template>,
+) -> Result<(Header, Superblock)> {
+    if let Some(like) = like {
         return crate::filter::design_like::design(options, like);
     }
     let kind = options.kind_of_new();
@@ -65,7 +69,7 @@ pub(crate) fn design(options: &Options) -> Result<(Header, Superblock)> {
         Kind::Fingerprint => {
             let plan = plan_fingerprints(options)?;
             header.capacity = plan.limit;
-            header.fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+            header.fpr = options.fpr.unwrap_or(CreateOptions::DEFAULT_FPR);
             header.bits = plan.space.count();
         }
     }
@@ -122,7 +126,7 @@ pub(crate) fn first_layer(kind: Kind, plan: &Plan) -> Layer {
 }
 
 /// Refuses a transactional store of a kind that can't be transactional.
-pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
+pub(crate) fn check_transactional(options: &CreateOptions, kind: Kind) -> Result<()> {
     if kind == Kind::Counting && options.transactional == Some(true) {
         return Err(Error::InvalidOption {
             option: "transactional",
@@ -135,7 +139,7 @@ pub(crate) fn check_transactional(options: &Options, kind: Kind) -> Result<()> {
 }
 
 /// Refuses a limit to grow to for the kinds that have none.
-fn check_limit(options: &Options, kind: Kind) -> Result<()> {
+fn check_limit(options: &CreateOptions, kind: Kind) -> Result<()> {
     match options.grows_to.filter(|_| kind != Kind::Fingerprint) {
         Some(limit) => Err(Error::InvalidOption {
             option: "grows_to",
@@ -146,7 +150,7 @@ fn check_limit(options: &Options, kind: Kind) -> Result<()> {
     }
 }
 
-fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
+fn plan_fixed(options: &CreateOptions, kind: Kind) -> Result<Plan> {
     let missing = || {
         Error::InvalidOption {
         option: "capacity",
@@ -163,7 +167,7 @@ fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
     let cell = kind.cell();
     let plan = match (options.fpr, options.bits_per_key) {
         (Some(rate), None) => cell.plan_for_rate(capacity, rate)?,
-        (None, None) => cell.plan_for_rate(capacity, DEFAULT_FPR)?,
+        (None, None) => cell.plan_for_rate(capacity, CreateOptions::DEFAULT_FPR)?,
         (None, Some(bits)) => cell.plan_for_bits_per_key(capacity, bits)?,
         (Some(rate), Some(bits)) => {
             return Err(Error::InvalidOption {
@@ -176,7 +180,7 @@ fn plan_fixed(options: &Options, kind: Kind) -> Result<Plan> {
     Ok(plan.foldable(options.foldable)?)
 }
 
-fn plan_growing(options: &Options) -> Result<Growth> {
+fn plan_growing(options: &CreateOptions) -> Result<Growth> {
     if options.foldable > 0 {
         return Err(Error::InvalidOption {
             option: "foldable",
@@ -193,8 +197,10 @@ fn plan_growing(options: &Options) -> Result<Growth> {
         });
     }
     let growth = Growth::new(
-        options.capacity.unwrap_or(DEFAULT_FIRST_LAYER),
-        options.fpr.unwrap_or(DEFAULT_FPR),
+        options
+            .capacity
+            .unwrap_or(CreateOptions::DEFAULT_FIRST_LAYER),
+        options.fpr.unwrap_or(CreateOptions::DEFAULT_FPR),
         options.growth,
         options.tightening,
     )?;
@@ -204,7 +210,7 @@ fn plan_growing(options: &Options) -> Result<Growth> {
 }
 
 /// Returns the limit and the space of a new store of fingerprints.
-fn plan_fingerprints(options: &Options) -> Result<FingerprintPlan> {
+fn plan_fingerprints(options: &CreateOptions) -> Result<FingerprintPlan> {
     let wrong = |option, expected: &str, got: String| Error::InvalidOption {
         option,
         expected: expected.to_owned(),
@@ -218,11 +224,11 @@ fn plan_fingerprints(options: &Options) -> Result<FingerprintPlan> {
         let expected = "a rate for kind fingerprint, from which bits a key follow";
         return Err(wrong("bits_per_key", expected, bits.to_string()));
     }
-    let fpr = options.fpr.unwrap_or(DEFAULT_FPR);
+    let fpr = options.fpr.unwrap_or(CreateOptions::DEFAULT_FPR);
     let limit = match (options.capacity, options.grows_to) {
         (Some(capacity), None) => capacity,
         (None, Some(limit)) => limit,
-        (None, None) => DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr)),
+        (None, None) => CreateOptions::DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr)),
         (Some(capacity), Some(limit)) => {
             let expected = format!("none beside a limit of {limit}: they are the same");
             return Err(wrong("capacity", &expected, capacity.to_string()));

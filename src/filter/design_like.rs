@@ -1,6 +1,6 @@
 //! A new store with the dimensions of another, so that the two can be merged.
 
-use crate::config::options::Options;
+use crate::config::create_options::CreateOptions;
 use crate::config::template::Template;
 use crate::error::{Error, Result};
 use crate::file::{DirectoryRef, Header, Superblock};
@@ -9,7 +9,7 @@ use crate::page::Kind;
 use crate::sizing::{PAGE_BITS, Plan};
 
 /// Returns the header and superblock of the new store.
-pub(crate) fn design(options: &Options, like: &Template) -> Result<(Header, Superblock)> {
+pub(crate) fn design(options: &CreateOptions, like: &Template) -> Result<(Header, Superblock)> {
     check_transactional(options, like.header.kind)?;
     let mut header = Header {
         transactional: options.transactional.unwrap_or(like.header.transactional),

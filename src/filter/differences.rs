@@ -1,6 +1,6 @@
 //! How the filter of a store differs from what options for a new one ask for.
 
-use crate::config::options::{DEFAULT_GROWTH, DEFAULT_TIGHTENING, Options};
+use crate::config::create_options::CreateOptions;
 use crate::config::template::Template;
 use crate::file::Header;
 use crate::page::Kind;
@@ -9,11 +9,11 @@ use crate::sizing::PAGE_BITS;
 /// How much larger the rate of a store may be than the one that is asked for: plans round.
 const TOLERANCE: f64 = 1.001;
 
-/// An option for new stores that a store which exists does not follow; see [`Options::differences`].
+/// An option for new stores that a store which exists does not follow; see [`CreateOptions::differences`].
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OptionDifference {
-    /// The option, as the method of [`Options`] is called.
+    /// The option, as the method of [`CreateOptions`] is called.
     pub option: &'static str,
     /// What the store was created with: "kind bloom", "a capacity of 5000".
     pub has: String,
@@ -24,7 +24,8 @@ pub struct OptionDifference {
 
 /// Returns how a store with this header, label, and perhaps a sample, differs from options.
 pub(crate) fn differences(
-    options: &Options,
+    options: &CreateOptions,
+    like: Option<&Template>,
     header: &Header,
     is_measured: bool,
     label: &[u8],
@@ -34,7 +35,7 @@ pub(crate) fn differences(
         header,
         found: Vec::new(),
     };
-    match &options.like {
+    match like {
         // It decides all that the other options could ask for.
         Some(like) => comparison.template(like),
         None => {
@@ -53,7 +54,7 @@ pub(crate) fn differences(
 }
 
 struct Comparison<'a> {
-    options: &'a Options,
+    options: &'a CreateOptions,
     header: &'a Header,
     found: Vec<OptionDifference>,
 }
@@ -141,14 +142,16 @@ impl Comparison<'_> {
     fn shape(&mut self) {
         let (options, header) = (self.options, self.header);
         let grows = header.kind == Kind::Scalable;
-        if options.growth != DEFAULT_GROWTH && options.growth != header.growth {
+        if options.growth != CreateOptions::DEFAULT_GROWTH && options.growth != header.growth {
             let has = match grows {
                 true => format!("a growth of {}", header.growth),
                 false => self.has_kind(),
             };
             self.add("growth", !grows, has);
         }
-        if options.tightening != DEFAULT_TIGHTENING && options.tightening != header.tightening {
+        if options.tightening != CreateOptions::DEFAULT_TIGHTENING
+            && options.tightening != header.tightening
+        {
             let has = match grows {
                 true => format!("a tightening of {}", header.tightening),
                 false => self.has_kind(),

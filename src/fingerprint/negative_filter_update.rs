@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::memory_budget::absence_share;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::file::DirectoryRef;
 use crate::fingerprint::segment::negative_filter::NegativeFilter;
 use crate::fingerprint::segment::pages::SegmentPages;
@@ -67,7 +67,7 @@ impl HeldFilter {
 impl NegativeFilterUpdate {
     /// Begins the update of a filter.
     pub(crate) fn begin(
-        options: &Options,
+        options: &OpenOptions,
         space: FingerprintSpace,
         merge: &Merge,
         held: HeldFilter,
@@ -129,7 +129,7 @@ impl NegativeFilterUpdate {
 }
 
 /// Returns whether to make a new filter for so many keys.
-fn pays(options: &Options, merge: &Merge, keys: u64) -> bool {
+fn pays(options: &OpenOptions, merge: &Merge, keys: u64) -> bool {
     let sees_most = merge.count >= merge.directory.segments.saturating_mul(CHANGES_EACH);
     let bytes = merge.directory.pages.saturating_mul(PAGE_BYTES as u64);
     if let Some(least) = options.filtered_from {
@@ -148,6 +148,7 @@ fn bytes_for(keys: u64, bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use crate::testing::Appending;
     use std::path::Path;
 
     use tempfile::TempDir;
@@ -156,7 +157,8 @@ mod tests {
     use crate::file::layout::page_offset;
     use crate::hash::HashedKey;
     use crate::sys::storage::write_all_at;
-    use crate::{Kind, LEAST_BUFFER, Store, Verdict};
+    use crate::testing::{LEAST_BUFFER, Options};
+    use crate::{Kind, Store, Verdict};
 
     fn options() -> Options {
         let options = Options::new().kind(Kind::Fingerprint).background(false);
@@ -176,16 +178,16 @@ mod tests {
 
     /// Inserts keys, and checkpoints them.
     fn merge(store: &Store, keys: std::ops::Range<u64>) {
-        store.insert_hash_batch(&Vec::from_iter(keys)).unwrap();
+        store.insert_batch(&Vec::from_iter(keys)).unwrap();
         store.checkpoint().unwrap();
     }
 
     /// Looks for keys one by one and together.
     fn assert_all(store: &Store, keys: std::ops::Range<u64>, expected: bool) {
         let keys = Vec::from_iter(keys);
-        for (key, found) in keys.iter().zip(store.contains_hash_batch(&keys).unwrap()) {
+        for (key, found) in keys.iter().zip(store.contains_batch(&keys).unwrap()) {
             assert_eq!(found, expected, "key {key}");
-            assert_eq!(store.contains_hash(*key).unwrap(), expected, "key {key}");
+            assert_eq!(store.contains(*key).unwrap(), expected, "key {key}");
         }
     }
 
@@ -250,7 +252,7 @@ mod tests {
                 trigger: CheckpointTrigger::Awaited,
             };
             let held = view.filter.held_filter();
-            NegativeFilterUpdate::begin(&Options::new(), space, &merge, held).into_filter()
+            NegativeFilterUpdate::begin(&OpenOptions::new(), space, &merge, held).into_filter()
         };
         let most = bytes * 8 / WORTHLESS_BITS;
         assert!(updated(most).is_some_and(|kept| kept.bytes() == bytes));
@@ -290,7 +292,8 @@ mod tests {
         let (options, space) = (options(), store.engine.file.header.space().unwrap());
         let held = view.filter.held_filter();
         let updated = |merge: &Merge| {
-            NegativeFilterUpdate::begin(&options, space, merge, held.clone()).into_filter()
+            NegativeFilterUpdate::begin(options.open_options(), space, merge, held.clone())
+                .into_filter()
         };
         assert!(updated(&merge).is_some());
         merge.directory.version += 1;
@@ -303,10 +306,10 @@ mod tests {
             .map(|hash| HashedKey::from_bits(hash << 40))
             .collect();
         let mut verdicts = Vec::new();
-        store.claim_hashed(&crowd, &mut verdicts).unwrap();
+        store.claim_into(&crowd, &mut verdicts).unwrap();
         assert!(verdicts.iter().all(|verdict| *verdict == Verdict::New));
         store.checkpoint().unwrap();
-        let found = store.contains_hashed(&crowd).unwrap();
+        let found = store.contains_batch(&crowd).unwrap();
         assert!(found.iter().all(|found| *found));
     }
 
@@ -347,7 +350,7 @@ mod tests {
         let folder = TempDir::new().unwrap();
         let store = made(&folder.path().join("store"), 4000);
         for key in 0..500 {
-            assert!(store.remove_hash(key).unwrap());
+            assert!(store.remove(key).unwrap());
         }
         store.checkpoint().unwrap();
         assert!(filter_of(&store).is_some());
@@ -366,7 +369,7 @@ mod tests {
         for round in 0..8 {
             let (gone, come) = (round * 1000, (round + 4) * 1000);
             for key in gone..gone + 1000 {
-                assert!(store.remove_hash(key).unwrap());
+                assert!(store.remove(key).unwrap());
             }
             merge(&store, come..come + 1000);
             let filter = filter_of(&store).unwrap();
@@ -410,12 +413,12 @@ mod tests {
             generation: 7,
             trigger: CheckpointTrigger::FullBuffer,
         };
-        let most = absence_share(&Options::new());
+        let most = absence_share(&OpenOptions::new());
         let keys = most / 2;
-        assert!(pays(&Options::new(), &full, keys));
+        assert!(pays(&OpenOptions::new(), &full, keys));
         // The caller has set the memory, or there is too little.
-        assert!(!pays(&Options::new().buffer(1 << 30), &full, keys));
-        assert!(!pays(&Options::new(), &full, most));
+        assert!(!pays(&OpenOptions::new().buffer(1 << 30), &full, keys));
+        assert!(!pays(&OpenOptions::new(), &full, most));
         let awaited = Merge {
             trigger: CheckpointTrigger::Awaited,
             ..full
@@ -427,7 +430,7 @@ mod tests {
         let mut small = full;
         small.directory.pages = 4 << 10;
         for merge in [awaited, few, small] {
-            assert!(!pays(&Options::new(), &merge, keys), "{merge:?}");
+            assert!(!pays(&OpenOptions::new(), &merge, keys), "{merge:?}");
         }
     }
 }

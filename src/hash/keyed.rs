@@ -89,8 +89,7 @@ impl KeyHasher {
         }
     }
 
-    /// Returns the same as a [`HashedKey`], the form in which a store accepts keys that were hashed elsewhere:
-    /// [`Store::claim_hashed`](crate::Store::claim_hashed).
+    /// Returns the same as a [`HashedKey`], the form in which a store accepts [keys](crate::Key) that were hashed elsewhere.
     #[inline]
     pub fn key(&self, key: &[u8]) -> HashedKey {
         HashedKey(self.hash(key))

@@ -74,11 +74,6 @@ impl Kind {
         matches!(self, Kind::Counting)
     }
 
-    /// Returns whether it is a set of fingerprints: a key can be removed once, and its file shrinks when it is closed.
-    pub(crate) fn is_set(self) -> bool {
-        matches!(self, Kind::Fingerprint)
-    }
-
     /// Returns its name on the command line.
     pub fn name(self) -> &'static str {
         match self {

@@ -1,6 +1,6 @@
 //! The parts of an open store that a checkpoint borrows.
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::page_io::checkpoint_state::CheckpointState;
 use crate::prefetch::hints::LookupHints;
@@ -11,7 +11,7 @@ use crate::sys::AddressSpace;
 /// The parts of an open store that a pass over the pages borrows.
 #[derive(Clone, Copy)]
 pub(crate) struct PageAccess<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a OpenOptions,
     pub(crate) file: &'a StoreFile,
     pub(crate) shared: &'a Coordination,
     pub(crate) hints: &'a LookupHints,

@@ -1,6 +1,6 @@
 //! Why a checkpoint runs or a store is closed small, and what follows from that.
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::sys::AddressSpace;
 
 /// How many threads may work on a checkpoint.
@@ -23,7 +23,7 @@ pub(crate) enum CheckpointTrigger {
 
 impl CheckpointTrigger {
     /// Returns how many threads may work.
-    pub(crate) fn workers(self, options: &Options) -> Workers {
+    pub(crate) fn workers(self, options: &OpenOptions) -> Workers {
         match self {
             CheckpointTrigger::Awaited if options.background && !AddressSpace::is_tight() => {
                 Workers::Two

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicBool;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::Result;
 use crate::hash::in_pairs;
 use crate::prefetch::hash_source::{HashSource, LazyHashes};
@@ -29,7 +29,7 @@ impl LookupHints {
     /// are as large as `options` allow, and hashes are not stored. `hash` hashes two keys at once.
     pub(crate) fn in_parts<K>(
         &self,
-        options: &Options,
+        options: &OpenOptions,
         keys: &[K],
         hash: impl Fn([&K; 2]) -> [u64; 2],
         mut each: impl FnMut(&dyn HashSource) -> Result<()>,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
 use crate::file::header::STORE_MAGIC;
@@ -108,7 +108,7 @@ struct Empty {
 }
 
 impl Empty {
-    fn take(options: &Options, path: &Path, making: Making) -> Result<Self> {
+    fn take(options: &OpenOptions, path: &Path, making: Making) -> Result<Self> {
         let place = Place::of_existing(path)?;
         refuse_closed_folder(&place)?;
         let options = options.within(&place);
@@ -140,7 +140,7 @@ impl AtomicFile {
     /// Begins a file to be named `path`, which must not exist or be an empty file, with the owner and the mode of the file
     /// it is derived from, or of the empty file.
     pub(crate) fn begin(
-        options: &Options,
+        options: &OpenOptions,
         path: &Path,
         making: Making,
         owner: Option<Owner>,
@@ -186,7 +186,7 @@ impl AtomicFile {
 
     /// Creates the temporary file; returns `None` if another process is creating the same file.
     fn begin_now(
-        options: &Options,
+        options: &OpenOptions,
         place: &Place,
         (path, is_free): (&Path, &impl Fn() -> Result<()>),
         making: Making,
@@ -203,7 +203,7 @@ impl AtomicFile {
         Ok(None)
     }
 
-    fn try_begin(options: &Options, place: &Place, making: Making) -> Result<Attempt> {
+    fn try_begin(options: &OpenOptions, place: &Place, making: Making) -> Result<Attempt> {
         let storage = &options.storage;
         let temporary = place.beside(making.suffix);
         let failed = |error| Error::io(making.action, &temporary, error);
@@ -244,7 +244,7 @@ impl AtomicFile {
     }
 
     /// Begins a store in an empty file.
-    fn begin_in_place(options: &Options, empty: Empty, making: Making) -> Result<Self> {
+    fn begin_in_place(options: &OpenOptions, empty: Empty, making: Making) -> Result<Self> {
         let Empty { place, gate, file } = empty;
         let length = file.length();
         let length = length.map_err(|error| Error::io(making.action, &place, error))?;
@@ -382,13 +382,13 @@ fn refuse_closed_folder(path: &Path) -> Result<()> {
 }
 
 /// Returns whether a path names an empty file, or one that a creator has begun in its place.
-pub(crate) fn is_unfinished_file(options: &Options, path: &Path) -> Result<bool> {
+pub(crate) fn is_unfinished_file(options: &OpenOptions, path: &Path) -> Result<bool> {
     let found = is_unfinished_at(options, path);
     found.map_err(|error| Error::io("look at", path, error))
 }
 
 /// Refuses a path that already exists.
-pub(crate) fn refuse_existing(options: &Options, path: &Path) -> Result<()> {
+pub(crate) fn refuse_existing(options: &OpenOptions, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::IsFolder {
             path: path.to_owned(),

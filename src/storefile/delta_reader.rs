@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::delta::{Content, DELTA_HEADER_BYTES, DeltaHeader, END_BYTES};
 use crate::file::{DeltaError, Header, Section, Superblock};
@@ -27,7 +27,7 @@ pub(crate) struct Delta<'a> {
 }
 
 impl<'a> Delta<'a> {
-    pub(crate) fn open(options: &Options, path: &'a Path) -> Result<Self> {
+    pub(crate) fn open(options: &OpenOptions, path: &'a Path) -> Result<Self> {
         let failed = |error| Error::io("read", path, error);
         let file = options.storage.open(path, false).map_err(failed)?;
         let length = file.length().map_err(failed)?;

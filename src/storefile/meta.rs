@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark};
 use crate::file::layout::COPY_MARK_OFFSET;
@@ -33,7 +33,7 @@ pub(crate) fn section_error(path: &Path, error: std::io::Error) -> Error {
 
 /// Opens the file, then reads and checks header and superblocks.
 pub(crate) fn identify(
-    options: &Options,
+    options: &OpenOptions,
     path: &Path,
     write: bool,
 ) -> Result<(Arc<dyn StorageFile>, Meta)> {

@@ -6,7 +6,7 @@
 use std::io;
 use std::path::{Path, PathBuf};
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::header::STORE_MAGIC;
 use crate::page::PAGE_BYTES;
@@ -31,7 +31,7 @@ pub(crate) fn is_unfinished(file: &dyn StorageFile) -> io::Result<bool> {
 }
 
 /// Does the same for whatever a path names. Opens regular files alone, and follows links.
-pub(crate) fn is_unfinished_at(options: &Options, path: &Path) -> io::Result<bool> {
+pub(crate) fn is_unfinished_at(options: &OpenOptions, path: &Path) -> io::Result<bool> {
     if !std::fs::metadata(path).is_ok_and(|found| found.is_file()) {
         return Ok(false);
     }
@@ -41,7 +41,7 @@ pub(crate) fn is_unfinished_at(options: &Options, path: &Path) -> io::Result<boo
 
 /// Opens a file and checks header and superblocks. Says so if the file is no store yet.
 pub(crate) fn identify_store(
-    options: &Options,
+    options: &OpenOptions,
     place: &Place,
     write: bool,
 ) -> Result<(std::sync::Arc<dyn StorageFile>, Meta)> {

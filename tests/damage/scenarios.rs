@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::image::{Image, STORE};
@@ -65,7 +66,7 @@ impl Making {
 
     fn insert(&mut self, store: &Store, count: u64) {
         let keys = self.fresh(count);
-        let new = store.insert_hash_batch(&keys).unwrap();
+        let new = store.insert_batch(&keys).unwrap();
         assert!(new.iter().all(|new| *new));
         self.inserted.extend(keys);
     }

@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::image::Image;
@@ -70,15 +71,9 @@ impl Making {
         let gone: Vec<u64> = there.map(|(raw, _)| *raw).take(removes).collect();
         let new: Vec<u64> = (self.next..self.next + inserts).map(key).collect();
         self.next += inserts;
-        assert!(
-            store
-                .insert_hash_batch(&new)
-                .unwrap()
-                .iter()
-                .all(|new| *new)
-        );
+        assert!(store.insert_batch(&new).unwrap().iter().all(|new| *new));
         for raw in &gone {
-            assert!(store.remove_hash(*raw).unwrap());
+            assert!(store.remove(*raw).unwrap());
         }
         self.logged.extend(new.iter().chain(&gone));
         let changes = new.iter().map(|raw| (*raw, counts));

@@ -8,7 +8,8 @@ use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 use tempfile::TempDir;
 
 use super::child::{BEGINS, PEAK, SUM, Task, WRONG, Work};
@@ -150,9 +151,9 @@ impl Trial {
 
     fn ask(&mut self, store: &Store, when: &str) -> Result<(), String> {
         let keys: Vec<u64> = self.truth.keys().copied().collect();
-        let together = self.fails(store.contains_hash_batch(&keys), when)?;
+        let together = self.fails(store.contains_batch(&keys), when)?;
         for (index, raw) in keys.iter().enumerate() {
-            let alone = self.fails(store.contains_hash(*raw), when)?;
+            let alone = self.fails(store.contains(*raw), when)?;
             let both = [alone, together.as_ref().map(|found| found[index])];
             for got in both.into_iter().flatten() {
                 if self.truth[raw].is_some_and(|expected| expected != got) {
@@ -166,8 +167,8 @@ impl Trial {
 
     fn change(&mut self, store: &Store, raw: u64, insert: bool) -> Result<(), String> {
         let outcome = match insert {
-            true => store.insert_hash(raw),
-            false => store.remove_hash(raw),
+            true => store.insert(raw),
+            false => store.remove(raw),
         };
         let outcome = self.fails(outcome, "a change")?;
         let truth = self.truth.entry(raw).or_insert(Some(false));
@@ -251,7 +252,7 @@ fn try_image(
     }
     let options = small().exclusive(exclusive).storage(Unsynced::new());
     let path = folder.path().join(STORE);
-    let bound = image.bytes() + everseen::LEAST_BUFFER + FIXED + CHECKPOINT;
+    let bound = image.bytes() + everseen::testing::LEAST_BUFFER + FIXED + CHECKPOINT;
     let run = || catch_unwind(AssertUnwindSafe(|| trial.run(&options, &path)));
     bounded(bound, run).unwrap_or_else(|_| Err("panicked".to_owned()))?;
     image::clear(folder.path());

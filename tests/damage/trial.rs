@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
-use everseen::storage::Storage;
-use everseen::{Error, LEAST_BUFFER, Options, Store};
+use everseen::testing::storage::Storage;
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Store};
 use tempfile::TempDir;
 
 use super::excuse::{Excuse, excuse};
@@ -222,7 +223,7 @@ impl Trial<'_> {
         let absent = self.scenario.absent.iter().map(|raw| (raw, false));
         for (raw, inserted) in inserted.chain(absent) {
             let expected = self.answer(*raw);
-            let got = store.contains_hash(*raw);
+            let got = store.contains(*raw);
             let right = match &got {
                 // Other keys may have set the bits that damage has cleared, and a block that came
                 // to lie in a torn page of a layer to be made may hold the key.
@@ -241,7 +242,7 @@ impl Trial<'_> {
         }
         if self.grown {
             for raw in self.added.iter().copied() {
-                match store.contains_hash(raw) {
+                match store.contains(raw) {
                     Ok(true) => {}
                     Err(_) if self.has_damage() => {}
                     other => return Err(format!("{when}, new key {raw:x}: {other:?}")),
@@ -255,7 +256,7 @@ impl Trial<'_> {
     fn add(&mut self, store: &Store) -> Result<(), String> {
         for raw in self.scenario.inserted.iter().step_by(7) {
             let expected = self.answer(*raw);
-            let got = store.insert_hash(*raw);
+            let got = store.insert(*raw);
             let right = match &got {
                 Ok(true) => {
                     self.again.insert(*raw);
@@ -271,7 +272,7 @@ impl Trial<'_> {
             }
         }
         for raw in NEW.map(key) {
-            match store.insert_hash(raw) {
+            match store.insert(raw) {
                 Ok(true) => {
                     self.added.insert(raw);
                 }

@@ -1,14 +1,18 @@
 //! What every user relies on, with buffers so small that checkpoints and growth come often.
 
+use everseen::testing::Appending;
 use std::collections::HashSet;
 use std::time::Duration;
 
-use everseen::{Error, FormatError, Kind, Options, PageState, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, PageState, Store, Verdict};
 use tempfile::TempDir;
 
 /// The smallest buffer, and a given seed, so that each key is in the same page in every run.
 fn small() -> Options {
-    Options::new().buffer(everseen::LEAST_BUFFER).seed([7; 32])
+    Options::new()
+        .buffer(everseen::testing::LEAST_BUFFER)
+        .seed([7; 32])
 }
 
 fn key(number: u64) -> Vec<u8> {
@@ -64,7 +68,7 @@ fn inserts_are_remembered_by_the_next_open() {
             for round in 0..3 {
                 let store = options.open_or_create(&path).unwrap();
                 for number in 0..20_000 {
-                    let first = store.insert(&key(number)).unwrap();
+                    let first = store.insert(key(number)).unwrap();
                     assert_eq!(first, round == 0, "{kind} {transactional} {number}");
                     if number % 1000 == 999 {
                         store.commit().unwrap();
@@ -116,20 +120,20 @@ fn uncommitted_keys_of(kind: Kind) {
     let options = small().kind(kind).transactional(true);
     let store = options.create(&path).unwrap();
     for number in 0..5000 {
-        assert!(store.insert(&key(number)).unwrap());
+        assert!(store.insert(key(number)).unwrap());
         if number % 500 == 0 {
             let tag = u64::to_le_bytes(number);
             store.commit_with(&tag).unwrap();
         }
     }
-    assert!(store.contains(&key(4999)).unwrap());
+    assert!(store.contains(key(4999)).unwrap());
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     let last = store.last_commit("default").unwrap().unwrap();
     assert_eq!(last.tag, 4500_u64.to_le_bytes());
     assert_eq!(last.sequence, 10);
     for number in 0..5000 {
-        assert_eq!(store.contains(&key(number)).unwrap(), number <= 4500);
+        assert_eq!(store.contains(key(number)).unwrap(), number <= 4500);
     }
 }
 
@@ -142,7 +146,7 @@ fn a_full_store_refuses_new_keys_and_answers_on() {
         .unwrap();
     let keys: Vec<_> = (0..2000).map(key).collect();
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&keys, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&keys, &mut verdicts).unwrap_err();
     assert!(matches!(error, Error::Full { capacity: 1000 }), "{error}");
     assert_eq!(verdicts, vec![Verdict::New; 1000]);
     assert!(!store.insert(&keys[999]).unwrap());
@@ -159,15 +163,15 @@ fn too_large_a_transaction_of(kind: Kind) {
     let folder = TempDir::new().unwrap();
     let options = small().kind(kind).transactional(true);
     let store = options.create(folder.path().join("store")).unwrap();
-    let quota = store.transaction_quota();
+    let quota = store.uncommitted().unwrap().most;
     for number in 0..quota {
-        assert!(store.insert(&key(number)).unwrap());
+        assert!(store.insert(key(number)).unwrap());
     }
-    let error = store.insert(&key(quota)).unwrap_err();
+    let error = store.insert(key(quota)).unwrap_err();
     assert!(matches!(error, Error::TransactionTooLarge { quota: got } if got == quota));
-    assert!(!store.insert(&key(0)).unwrap());
+    assert!(!store.insert(key(0)).unwrap());
     store.commit().unwrap();
-    assert!(store.insert(&key(quota)).unwrap());
+    assert!(store.insert(key(quota)).unwrap());
 }
 
 #[test]
@@ -187,8 +191,8 @@ fn threads_of(kind: Kind) {
                     let mut wins = 0;
                     for number in 0..30_000 {
                         let number = (number * 7919 + thread * 1000) % 30_000;
-                        wins += u64::from(store.insert(&key(number)).unwrap());
-                        assert!(store.contains(&key(number)).unwrap());
+                        wins += u64::from(store.insert(key(number)).unwrap());
+                        assert!(store.contains(key(number)).unwrap());
                         if number % 1000 == 0 {
                             store.commit().unwrap();
                         }
@@ -222,7 +226,7 @@ fn keys_before_a_damaged_page_are_done_and_those_after_it_are_not() {
     let store = options.open(&path).unwrap();
     let new: Vec<_> = (20_000..21_000).map(key).collect();
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&new, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&new, &mut verdicts).unwrap_err();
     let Error::Format { source, .. } = error else {
         panic!("{error}");
     };
@@ -304,7 +308,7 @@ fn of_many_who_open_or_create_at_once_each_comes_in() {
                 scope.spawn(move || {
                     barrier.wait();
                     let store = Options::new().open_or_create(path).unwrap();
-                    assert!(store.insert(&number.to_le_bytes()).unwrap());
+                    assert!(store.insert(number.to_le_bytes()).unwrap());
                     store.close().unwrap();
                 });
             }
@@ -380,5 +384,5 @@ fn pages_of_a_layer_without_keys_are_neither_looked_at_nor_kept() {
             .iter()
             .all(|found| *found)
     );
-    assert!(!store.contains(&key(20_000)).unwrap());
+    assert!(!store.contains(key(20_000)).unwrap());
 }

@@ -1,12 +1,13 @@
 //! Options for a new store that a store which exists does not follow.
 
 use everseen::hash::Hash;
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 /// The options that `store` does not follow, and whether they are unmet.
 fn differences(options: &Options, store: &Store) -> Vec<(&'static str, bool)> {
-    let found = options.differences(store);
+    let found = options.differences(store).unwrap();
     found
         .into_iter()
         .map(|found| (found.option, found.is_unmet))
@@ -40,9 +41,9 @@ fn a_store_that_options_have_created_follows_them() {
         Options::new().grows_to(99).measured(false),
         fixed().seed([7; 32]).hash(Hash::Xxh3).label(b"mine"),
         fixed().transactional(true).measured(true).label(b""),
-        Options::new().like(&other).unwrap(),
-        Options::new().like(&other).unwrap().times(4).label(b"own"),
-        Options::new().like(&other).unwrap().transactional(false),
+        Options::new().like(&other),
+        Options::new().like(&other).times(4).label(b"own"),
+        Options::new().like(&other).transactional(false),
     ] {
         let (_folder, store) = created(&options);
         assert_eq!(differences(&options, &store), [], "{options:?}");
@@ -88,20 +89,16 @@ fn each_option_is_compared() {
         (ask().label(b"rules"), &prints, ("label", true)),
         (ask().label(b""), &bloom, ("label", true)),
         (
-            ask().like(other.path().join("store")).unwrap(),
+            ask().like(other.path().join("store")),
             &bloom,
             ("like", true),
         ),
-        (
-            ask().like(&bloom_path).unwrap().times(2),
-            &bloom,
-            ("times", true),
-        ),
+        (ask().like(&bloom_path).times(2), &bloom, ("times", true)),
     ] {
         assert_eq!(differences(&options, store), [expected], "{options:?}");
     }
     // A template decides what other options say.
-    let like = ask().like(&bloom_path).unwrap().capacity(1 << 40);
+    let like = ask().like(&bloom_path).capacity(1 << 40);
     assert_eq!(differences(&like, &bloom), []);
 }
 
@@ -109,7 +106,7 @@ fn each_option_is_compared() {
 fn a_difference_says_what_the_store_has() {
     let (_folder, store) = created(&Options::new().capacity(1000).fpr(1e-4));
     let options = Options::new().capacity(5000).fpr(1e-9).transactional(true);
-    let found = options.differences(&store);
+    let found = options.differences(&store).unwrap();
     let has: Vec<_> = found.iter().map(|found| found.has.as_str()).collect();
     assert_eq!(
         has,

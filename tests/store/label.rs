@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{Error, FormatError, Kind, OnDamage, Options, Store, SuperblockFault};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, OnDamage, Store, SuperblockFault};
 
 use crate::merge::pages::{Bench, merge};
 use crate::support::files::{format_error, held, image, keys, place, small};
@@ -121,7 +122,7 @@ fn stores_like_another_take_its_label_over() {
     let none = &keys(0..0);
     for (name, options) in ["bloom", "counting", "scalable"].iter().zip(kinds()) {
         let model = bench.make(name, &options, none);
-        let like = || small().like(&model).unwrap();
+        let like = || small().like(&model);
         let made = |which: &str, options: &Options| {
             label(&bench.make(&format!("{name}-{which}"), options, none))
         };
@@ -142,9 +143,9 @@ fn a_merged_store_has_the_label_of_all() {
         let name = |name: &str| format!("{name}-{round}");
         let one = bench.make(&name("one"), &options, &keys(0..300));
         let two = bench.like(&name("two"), &one, 1, &keys(300..600));
-        let bare = small().like(&one).unwrap().label(b"");
+        let bare = small().like(&one).label(b"");
         let bare = bench.make(&name("bare"), &bare, &keys(600..900));
-        let other = small().like(&one).unwrap().label(b"other");
+        let other = small().like(&one).label(b"other");
         let other = bench.make(&name("other"), &other, &keys(600..900));
 
         let out = |which: &str| bench.path(&name(which));

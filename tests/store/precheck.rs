@@ -1,10 +1,15 @@
 //! Keys that are looked up before their turn, against the slow twin: a set in memory.
 
+use everseen::BatchError;
+use everseen::ClaimOptions;
+
+use everseen::testing::Appending;
 use std::collections::{HashSet, VecDeque};
 use std::sync::mpsc::sync_channel;
 
 use everseen::hash::HashedKey;
-use everseen::{Error, Kind, Options, Precheck, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Precheck, Store, Verdict};
 use proptest::prelude::*;
 
 use crate::support::repeating::{insert_by_other, key, numbers, options};
@@ -66,7 +71,7 @@ struct List {
 impl List {
     fn new(store: &Store, numbers: Vec<u64>) -> Self {
         let keys = hashed(store, &numbers);
-        let precheck = store.precheck(&keys).unwrap();
+        let precheck = Precheck::for_claims(store, &keys).unwrap();
         Self {
             numbers,
             keys,
@@ -89,8 +94,19 @@ impl List {
         let range = self.done..self.keys.len().min(self.done + most);
         let precheck = &mut self.precheck;
         match until_pending {
-            true => store.claim_prechecked_until_pending(&self.keys, range, precheck, verdicts),
-            false => store.claim_prechecked(&self.keys, range, precheck, verdicts),
+            true => BatchError::append(
+                precheck.claim(
+                    store,
+                    &self.keys,
+                    range,
+                    ClaimOptions::new().until_pending(true),
+                ),
+                verdicts,
+            ),
+            false => BatchError::append(
+                precheck.claim(store, &self.keys, range, ClaimOptions::new()),
+                verdicts,
+            ),
         }
     }
 }
@@ -107,8 +123,9 @@ impl List {
         let range = self.done..self.keys.len().min(self.done + most);
         // What was there before is kept.
         let mut found = vec![true];
-        store
-            .contains_prechecked(&self.keys, range.clone(), &mut self.precheck, &mut found)
+        self.precheck
+            .contains(store, &self.keys, range.clone())
+            .map(|found_now| found.extend(found_now))
             .unwrap();
         let found = &found[1..];
         prop_assert_eq!(found.len(), range.len());
@@ -131,16 +148,18 @@ impl List {
                 .map(|number| 1 << 40 | number)
                 .collect();
             store
-                .claim_unique_hashed(&hashed(store, &others), &mut Vec::new())
+                .claim_batch(&hashed(store, &others), ClaimOptions::new().if_absent(true))
                 .unwrap();
             store.commit().unwrap();
         }
         for first in (0..places.len()).step_by(500) {
             let part = first..places.len().min(first + 500);
             let mut verdicts = Vec::new();
-            store
-                .claim_prechecked(&keys, part.clone(), &mut selected, &mut verdicts)
-                .unwrap();
+            BatchError::append(
+                selected.claim(store, &keys, part.clone(), ClaimOptions::new()),
+                &mut verdicts,
+            )
+            .unwrap();
             for (place, verdict) in places[part].iter().zip(verdicts) {
                 let number = self.numbers[*place];
                 prop_assert_eq!(verdict, Verdict::New, "key {}", number);
@@ -169,7 +188,7 @@ fn run(steps: &[Step], options: &Options) -> Result<(), TestCaseError> {
             } => {
                 let mut list = List::new(&store, numbers(seed, keys));
                 if is_lookup {
-                    list.precheck = store.precheck_lookup(&list.keys).unwrap();
+                    list.precheck = Precheck::for_lookups(&store, &list.keys).unwrap();
                 }
                 lists.push_back(list);
             }
@@ -287,7 +306,7 @@ fn what_came_after_the_look_is_seen() {
             let numbers: Vec<u64> = (0..between).step_by(2).collect();
             let mut verdicts = Vec::new();
             store
-                .claim_hashed(&hashed(&store, &numbers), &mut verdicts)
+                .claim_into(&hashed(&store, &numbers), &mut verdicts)
                 .unwrap();
             verdicts.clear();
             list.claim(&store, usize::MAX, false, &mut verdicts)
@@ -307,8 +326,8 @@ fn ranges_come_in_any_order() {
     let store = options().create(folder.path().join("store")).unwrap();
     let mut list = List::new(&store, (0..2000).collect());
     for _ in 0..2 {
-        store.insert(&7_u64.to_le_bytes()).unwrap();
-        store.insert(&1007_u64.to_le_bytes()).unwrap();
+        store.insert(7_u64.to_le_bytes()).unwrap();
+        store.insert(1007_u64.to_le_bytes()).unwrap();
         store.checkpoint().unwrap();
     }
     let mut verdicts = Vec::new();
@@ -331,16 +350,17 @@ fn a_lookup_is_asked_after_others_have_inserted() {
             let path = folder.path().join("store");
             let options = options().kind(kind).transactional(transactional);
             let [store, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
-            store.insert(&3_u64.to_le_bytes()).unwrap();
+            store.insert(3_u64.to_le_bytes()).unwrap();
             let keys = hashed(&store, &(0..1000).collect::<Vec<_>>());
-            let mut precheck = store.precheck_lookup(&keys).unwrap();
+            let mut precheck = Precheck::for_lookups(&store, &keys).unwrap();
             let mut came = HashSet::from([3]);
             for (handle, number) in [(&store, 3), (&other, 7), (&store, 700), (&other, 999)] {
-                handle.insert(&u64::to_le_bytes(number)).unwrap();
+                handle.insert(u64::to_le_bytes(number)).unwrap();
                 came.insert(number);
                 let mut found = Vec::new();
-                store
-                    .contains_prechecked(&keys, 0..1000, &mut precheck, &mut found)
+                precheck
+                    .contains(&store, &keys, 0..1000)
+                    .map(|found_now| found.extend(found_now))
                     .unwrap();
                 let answers = (0..).zip(found);
                 let found: HashSet<u64> = answers
@@ -366,15 +386,17 @@ fn selected_keys_are_looked_for_where_they_may_have_come() {
             let places: Vec<_> = (0..2000).rev().step_by(3).collect();
             let keys: Vec<_> = places.iter().map(|place| list.keys[*place]).collect();
             let mut selected = list.precheck.select(&places);
-            store.insert(&1999_u64.to_le_bytes()).unwrap();
+            store.insert(1999_u64.to_le_bytes()).unwrap();
             for number in 0..checkpoints {
                 store.checkpoint().unwrap();
-                store.insert(&(1000_u64 - number).to_le_bytes()).unwrap();
+                store.insert((1000_u64 - number).to_le_bytes()).unwrap();
             }
             let mut verdicts = Vec::new();
-            store
-                .claim_prechecked(&keys, 0..keys.len(), &mut selected, &mut verdicts)
-                .unwrap();
+            BatchError::append(
+                selected.claim(&store, &keys, 0..keys.len(), ClaimOptions::new()),
+                &mut verdicts,
+            )
+            .unwrap();
             for (place, verdict) in places.iter().zip(verdicts) {
                 let came = *place == 1999 || (1001 - checkpoints as usize..=1000).contains(place);
                 assert_eq!(
@@ -394,7 +416,7 @@ fn a_pending_key_ends_the_claim() {
     let options = options().kind(Kind::Fingerprint).transactional(true);
     let [store, other] = [(); 2].map(|()| options.open_or_create(&path).unwrap());
     let mut list = List::new(&store, (0..100).collect());
-    assert!(other.insert(&50_u64.to_le_bytes()).unwrap());
+    assert!(other.insert(50_u64.to_le_bytes()).unwrap());
     let mut verdicts = Vec::new();
     list.claim(&store, 1000, true, &mut verdicts).unwrap();
     assert_eq!(verdicts.pop(), Some(Verdict::Pending));
@@ -411,15 +433,17 @@ fn a_pending_key_ends_the_claim() {
 fn a_list_of_another_length_is_looked_up() {
     let folder = tempfile::tempdir().unwrap();
     let store = options().create(folder.path().join("store")).unwrap();
-    store.insert(&1_u64.to_le_bytes()).unwrap();
+    store.insert(1_u64.to_le_bytes()).unwrap();
     store.checkpoint().unwrap();
     let absent = hashed(&store, &Vec::from_iter(1000..2000));
-    let mut precheck = store.precheck(&absent).unwrap();
+    let mut precheck = Precheck::for_claims(&store, &absent).unwrap();
     let keys = hashed(&store, &[0, 1]);
     let mut verdicts = Vec::new();
-    store
-        .claim_prechecked(&keys, 0..2, &mut precheck, &mut verdicts)
-        .unwrap();
+    BatchError::append(
+        precheck.claim(&store, &keys, 0..2, ClaimOptions::new()),
+        &mut verdicts,
+    )
+    .unwrap();
     assert_eq!(verdicts, [Verdict::New, Verdict::Seen]);
 }
 
@@ -430,7 +454,7 @@ fn a_handle_that_is_closed_or_reads_claims_nothing() {
     let store = options().create(&path).unwrap();
     let mut list = List::new(&store, (0..100).collect());
     store.close().unwrap();
-    let closed = store.precheck(&list.keys).unwrap_err();
+    let closed = Precheck::for_claims(&store, &list.keys).unwrap_err();
     assert!(matches!(closed, Error::Closed), "{closed:?}");
     let mut verdicts = Vec::new();
     let closed = list.claim(&store, 100, false, &mut verdicts).unwrap_err();

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use everseen::{Error, Kind, Options, Sieve, Sweep, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Sieve, Sweep, Verdict};
 use proptest::prelude::*;
 
 use crate::support::repeating::{insert_by_other, key, numbers, options};
@@ -183,8 +184,8 @@ fn what_others_inserted_after_the_sweep_is_seen() {
             sieve.push(key(&store, number), number);
         }
         sieve.close_window().unwrap();
-        assert!(other.insert(&50_u64.to_le_bytes()).unwrap());
-        assert!(other.insert(&51_u64.to_le_bytes()).unwrap());
+        assert!(other.insert(50_u64.to_le_bytes()).unwrap());
+        assert!(other.insert(51_u64.to_le_bytes()).unwrap());
         let mut answers = Vec::new();
         let is_pending = sieve.claim_until_pending(1000, |number, verdict| {
             answers.push((number, verdict));
@@ -194,7 +195,7 @@ fn what_others_inserted_after_the_sweep_is_seen() {
             // The pending key and those behind it still wait, whoever claims them meanwhile.
             assert_eq!((answers.len(), sieve.len()), (50, 50));
             assert!(!sieve.claim_until_pending(0, |_, _| {}).unwrap());
-            assert_eq!(other.claim(&60_u64.to_le_bytes()).unwrap(), Verdict::New);
+            assert_eq!(other.claim(60_u64.to_le_bytes()).unwrap(), Verdict::New);
             other.commit().unwrap();
             let is_pending = sieve.claim_until_pending(1000, |number, verdict| {
                 answers.push((number, verdict));
@@ -288,7 +289,7 @@ fn a_handle_that_reads_may_ask_and_not_claim() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = options().create(&path).unwrap();
-    store.insert(&7_u64.to_le_bytes()).unwrap();
+    store.insert(7_u64.to_le_bytes()).unwrap();
     store.close().unwrap();
     let store = options().open_read_only(&path).unwrap();
     let mut sieve = Sieve::new(&store).sweep(Sweep::Always);

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::Parser;
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 use everseen_benches::keys::hash;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers::{self, median};
@@ -50,7 +51,7 @@ struct Args {
 }
 
 /// The least buffer that a handle takes unless told.
-const DEFAULT: u64 = everseen::DEFAULT_BUFFER;
+const DEFAULT: u64 = everseen::OpenOptions::DEFAULT_BUFFER;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut args = Args::parse();
@@ -165,7 +166,7 @@ fn fill(options: &Options, path: &Path, keys: u64) -> Result<(), Box<dyn Error>>
     for from in (0..keys).step_by(4096) {
         batch.clear();
         batch.extend((from..keys.min(from + 4096)).map(hash));
-        store.insert_hash_batch(&batch)?;
+        store.insert_batch(&batch)?;
     }
     if store.stats()?.generation != 1 {
         return Err("a checkpoint came in between".into());
@@ -178,13 +179,13 @@ fn open(options: &Options, path: &Path, keys: u64) -> Result<(), Box<dyn Error>>
     wait_for_start()?;
     let begun = Instant::now();
     let store: Store = options.open(path)?;
-    let found = store.contains_hash(hash(0))?;
+    let found = store.contains(hash(0))?;
     let opened = begun.elapsed().as_nanos();
     if found != (keys > 0) {
         return Err("the first key's answer is wrong".into());
     }
     let hashes: Vec<u64> = (0..keys).map(hash).collect();
-    if store.contains_hash_batch(&hashes)?.contains(&false) {
+    if store.contains_batch(&hashes)?.contains(&false) {
         return Err("a key is lost".into());
     }
     let begun = Instant::now();

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Parser;
 use everseen::sizing::PAGE_BYTES;
-use everseen::{Kind, Options, Store};
+use everseen::{CreateOptions, Kind, Store};
 use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::keys::hash;
 use everseen_benches::machine::{Machine, number};
@@ -130,7 +130,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), everseen::Error> {
-    let mut options = Options::new().kind(variant.kind).fpr(fpr);
+    let mut options = CreateOptions::new().kind(variant.kind).fpr(fpr);
     if variant.is_fixed {
         options = options.capacity(keys);
     }
@@ -138,7 +138,7 @@ fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), evers
     for begin in (0..keys).step_by(BATCH as usize) {
         let end = keys.min(begin + BATCH);
         let batch: Vec<u64> = (begin..end).map(hash).collect();
-        store.insert_hash_batch(&batch)?;
+        store.insert_batch(&batch)?;
     }
     store.close()?;
     Ok(())
@@ -147,7 +147,7 @@ fn fill(path: &Path, variant: &Variant, keys: u64, fpr: f64) -> Result<(), evers
 /// Returns how many pages of the disk a look-up of an absent key reads, on average, of those that are the first to look.
 fn pages_read_cold(path: &Path, looks: u64) -> Result<Option<f64>, Box<dyn Error>> {
     drop_from_cache(path)?;
-    let store = Options::new().open(path)?;
+    let store = Store::open(path)?;
     let bytes = bytes_read(&store, ABSENT, looks)?;
     store.close()?;
     Ok(bytes.map(|bytes| in_pages(bytes, looks)))
@@ -162,7 +162,7 @@ fn bytes_read(store: &Store, first: u64, looks: u64) -> Result<Option<u64>, ever
     let read = || number("/proc/self/io", "read_bytes");
     let before = read();
     for key in first..first + looks {
-        store.contains_hash(hash(key))?;
+        store.contains(hash(key))?;
     }
     Ok(before.zip(read()).map(|(before, after)| after - before))
 }
@@ -189,13 +189,13 @@ fn pages_read_in(
 /// In a worker: looks until its memory is full, and then tells what look-ups read.
 fn look_with_memory_full(path: &Path, looks: u64) -> Result<(), Box<dyn Error>> {
     wait_for_start()?;
-    let store = Options::new().open(path)?;
+    let store = Store::open(path)?;
     // As many keys as the file has pages bring two thirds of these into memory, which has room for fewer.
     let pages = path.metadata()?.len() / PAGE_BYTES;
     let first = ABSENT + looks;
     for begin in (first..first + pages).step_by(1024) {
         let batch: Vec<u64> = (begin..begin + 1024).map(hash).collect();
-        store.contains_hash_batch(&batch)?;
+        store.contains_batch(&batch)?;
     }
     let bytes = bytes_read(&store, ABSENT, looks)?;
     tell(&bytes.map_or(String::new(), |bytes| bytes.to_string()))?;

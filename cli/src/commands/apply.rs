@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::Options;
+use everseen::{OpenOptions, apply_delta};
 
 use crate::commands::snapshot::finish;
 use crate::error::CliError;
@@ -52,8 +52,8 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         bar.update_bytes(progress.done, progress.total);
         signals.go_on()
     };
-    let options = args.timeout.apply(Options::new());
-    let applied = options.apply_watched(&args.delta, &args.copy, watch);
+    let options = args.timeout.apply(OpenOptions::new());
+    let applied = apply_delta(&args.delta, &args.copy, &options, watch);
     drop(bar);
     let done = applied.map(|applied| {
         let copy = args.copy.display();

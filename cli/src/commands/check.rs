@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Options, Sieve, Store};
+use everseen::{OpenOptions, Sieve, Store};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -89,7 +89,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     input.ensure_apart_from(output.file())?;
     let options = args
         .policy
-        .apply(args.timeout.apply(Options::new().follow(true)));
+        .apply(args.timeout.apply(OpenOptions::new().follow(true)));
     let opened = options.open_read_only(&args.store);
     let store = opened.map_err(CliError::of_first_argument)?;
     input.follow(&store, &args.store)?;
@@ -148,7 +148,7 @@ impl Job for Lookup<'_> {
             let each = |(), seen| keep.push(seen != invert);
             return self.sieve.contains(items.len(), each);
         }
-        let seen = self.store.contains_hashed(items)?;
+        let seen = self.store.contains_batch(items)?;
         keep.extend(seen.into_iter().map(|seen| seen != self.invert));
         Ok(())
     }

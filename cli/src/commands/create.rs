@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{Hash, Kind, Options, Stats};
+use everseen::{CreateOptions, Hash, Kind, OpenOptions, Stats};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -129,7 +129,8 @@ impl Args {
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     check_template(&args)?;
     ensure_keys(args.kind, args.capacity, args.grows_to)?;
-    let mut options = args.timeout.apply(Options::new());
+    let handle = args.timeout.apply(OpenOptions::new());
+    let mut options = CreateOptions::new().open_options(handle);
     if let Some(yes) = args.is_transactional() {
         options = options.transactional(yes);
     }
@@ -161,7 +162,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         options = options.foldable(levels);
     }
     options = match &args.like {
-        Some(like) => options.like(like)?.times(args.times.unwrap_or(1)),
+        Some(like) => options.like(like).times(args.times.unwrap_or(1)),
         None => {
             args.urls.ensure_url()?;
             options.label(&Reading::asked(&args.urls).label())

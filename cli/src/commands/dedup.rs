@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{Options, Store};
+use everseen::{CreateOptions, OpenOptions, Store};
 
 use crate::error::CliError;
 use crate::input::own_files::Purpose;
@@ -117,19 +117,20 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     let mut input = Input::open(&args.items, Purpose::new("dedup", &args.store))?;
     input.quiet = args.summing.quiet;
-    let options = args.policy.apply(args.memory.options());
+    let handle = args.policy.apply(args.memory.options());
     let is_new = !args.store.exists() || handle::is_empty_file(&args.store);
     if is_new {
         args.items.urls.ensure_url()?;
         args.new_store.ensure_keys()?;
     }
-    let options = args.new_store.apply(options).label(&input.reading.label());
+    let options = args.new_store.apply(CreateOptions::new());
+    let options = options.label(&input.reading.label());
     let (store, output) = match &args.output {
-        Some(path) => open_with_file(options, &args, &mut input, path)?,
+        Some(path) => open_with_file(options, handle, &args, &mut input, path)?,
         None => {
             let output = Output::stdout()?.quiet(args.summing.quiet);
             input.ensure_apart_from(output.file())?;
-            (open(&options, &args.store, &mut input)?, output)
+            (open(options, handle, &args.store, &mut input)?, output)
         }
     };
     let reading = input.reading;
@@ -171,8 +172,13 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 }
 
 /// Opens a store, or creates it, and reads the input as it says.
-fn open(options: &Options, path: &Path, input: &mut Input) -> Result<Store, CliError> {
-    let opened = options.open_or_create(path);
+fn open(
+    options: CreateOptions,
+    handle: OpenOptions,
+    path: &Path,
+    input: &mut Input,
+) -> Result<Store, CliError> {
+    let opened = options.open_options(handle).open_or_create(path);
     let store = opened.map_err(CliError::of_first_argument)?;
     input.follow(&store, path)?;
     Ok(store)
@@ -180,7 +186,8 @@ fn open(options: &Options, path: &Path, input: &mut Input) -> Result<Store, CliE
 
 /// Opens a store and a file that should hold each line once.
 fn open_with_file(
-    options: Options,
+    options: CreateOptions,
+    handle: OpenOptions,
     args: &Args,
     input: &mut Input,
     path: &Path,
@@ -189,8 +196,8 @@ fn open_with_file(
     target.refuse_store(&args.store)?;
     input.purpose.refuse_output(path)?;
     input.ensure_apart_from(target.metadata().as_ref())?;
-    let options = options.writer(&target.writer());
-    let store = open(&options, &args.store, input)?;
+    let handle = handle.writer(&target.writer());
+    let store = open(options, handle, &args.store, input)?;
     let opened = target.open(&store, &args.store, args.output_longer)?;
     if let Some(notice) = opened.notice.filter(|_| !args.summing.quiet) {
         tell(format_args!("everseen: {notice}"));

@@ -145,7 +145,7 @@ impl Job for Exempting {
     }
 
     fn commit(&mut self) -> everseen::Result<()> {
-        let more = self.store.exempt_hashed(&self.pending)?;
+        let more = self.store.exempt(&self.pending)?;
         self.pending.clear();
         self.report.exempted += more.exempted;
         self.report.already += more.already;

@@ -1,7 +1,7 @@
 //! `everseen plan --kind fingerprint`: a store that grows without layers, at a few sizes on the way to its limit.
 
 use everseen::sizing::ideal_bits_per_key;
-use everseen::{DEFAULT_GROWS_TO, FingerprintPlan};
+use everseen::{CreateOptions, FingerprintPlan};
 use serde::Serialize;
 
 use crate::commands::plan::Json;
@@ -29,7 +29,7 @@ pub struct JsonFill {
 impl Outlook {
     /// Plans as `everseen create` does, where no limit is given too.
     pub fn of(limit: Option<u64>, fpr: f64) -> Result<Self, CliError> {
-        let most = || DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr));
+        let most = || CreateOptions::DEFAULT_GROWS_TO.min(FingerprintPlan::most_keys(fpr));
         let plan = FingerprintPlan::for_rate(limit.unwrap_or_else(most), fpr)?;
         Ok(Outlook { plan })
     }

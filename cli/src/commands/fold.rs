@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{Merge, Options};
+use everseen::{Merge, OpenOptions};
 
 use crate::commands::merge_command::{self, Terms};
 use crate::error::CliError;
@@ -58,19 +58,19 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         memory,
     } = args;
     side_files::refuse(&[&store, &out], &[&store, &out])?;
-    let options = terms.apply(memory.options());
+    let options = memory.options();
     let factor = match (factor, pages) {
         (Some(factor), _) => factor,
         (None, Some(pages)) => whole_factor(&options, &store, pages)?,
         (None, None) => return Err(CliError::Usage("give --factor or --pages")),
     };
-    merge_command::run(&options, &terms, &out, |merge: Merge<'_>| {
+    merge_command::run(options, &terms, &out, |merge: Merge<'_>| {
         merge.fold(&store, &out, factor)
     })
 }
 
 /// Returns how many times as many pages the store has.
-fn whole_factor(options: &Options, store: &Path, pages: u64) -> Result<u64, CliError> {
+fn whole_factor(options: &OpenOptions, store: &Path, pages: u64) -> Result<u64, CliError> {
     let opened = options.open_read_only(store)?;
     let stats = opened.stats()?;
     opened.close()?;

@@ -1,8 +1,8 @@
 //! `everseen plan --kind scalable`: a store that grows in layers, as those that its keys fill.
 
+use everseen::CreateOptions;
 use everseen::sizing::{Growth, PAGE_BITS, PAGE_BYTES, Plan, SizingError};
 use everseen::sizing::{expected_rate, ideal_bits_per_key};
-use everseen::{DEFAULT_FIRST_LAYER, DEFAULT_GROWTH, DEFAULT_TIGHTENING};
 
 use crate::commands::plan::{Json, JsonLayer};
 use crate::error::CliError;
@@ -178,5 +178,10 @@ impl GrowthPlan {
 
 /// Returns how the layers of a store follow one another that the command creates with `--kind scalable` alone.
 fn growth(fpr: f64) -> Result<Growth, SizingError> {
-    Growth::new(DEFAULT_FIRST_LAYER, fpr, DEFAULT_GROWTH, DEFAULT_TIGHTENING)
+    Growth::new(
+        CreateOptions::DEFAULT_FIRST_LAYER,
+        fpr,
+        CreateOptions::DEFAULT_GROWTH,
+        CreateOptions::DEFAULT_TIGHTENING,
+    )
 }

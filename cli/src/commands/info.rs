@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use everseen::sizing::Interval;
 use everseen::{
-    Commit, Escaped, LayerStats, Measured, Options, RecoveryReport, Stats, VerifyReport,
+    Commit, Escaped, LayerStats, Measured, OpenOptions, RecoveryReport, Stats, VerifyReport,
 };
 use serde::Serialize;
 
@@ -48,10 +48,10 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = args
         .timeout
-        .apply(Options::new().follow(true))
+        .apply(OpenOptions::new().follow(true))
         .open_read_only(&args.store)?;
     let stats = store.stats()?;
-    let measured = store.measured()?;
+    let measured = stats.measured;
     let recovery = store.recovery().clone();
     let label = store.label().map(<[u8]>::to_vec);
     let report = args.pages.then(|| store.verify()).transpose()?;

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use everseen::{Error, Merge, MergeReport, Options};
+use everseen::{Error, Merge, MergeReport, OpenOptions};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -41,38 +41,40 @@ impl Terms {
         self.json
     }
 
-    pub fn apply(&self, options: Options) -> Options {
-        let options = match (self.transactional, self.no_transactional) {
-            (true, _) => options.transactional(true),
-            (_, true) => options.transactional(false),
+    fn apply<'a>(&self, merge: Merge<'a>) -> Merge<'a> {
+        let merge = match (self.transactional, self.no_transactional) {
+            (true, _) => merge.transactional(true),
+            (_, true) => merge.transactional(false),
             // As the stores are.
-            _ => options,
+            _ => merge,
         };
         match self.fpr {
-            Some(fpr) => options.fpr(fpr),
-            None => options,
+            Some(fpr) => merge.fpr(fpr),
+            None => merge,
         }
     }
 }
 
 /// Creates a store and shows the progress; ends in order when a signal requests it.
 pub fn run(
-    options: &Options,
+    options: OpenOptions,
     terms: &Terms,
     out: &Path,
     make: impl FnOnce(Merge<'_>) -> everseen::Result<MergeReport>,
 ) -> Result<ExitCode, CliError> {
     let signals = Signals::catch()?;
     let mut progress: Option<Progress> = None;
-    let merge = Merge::new().options(options).watch(|read, total| {
-        let shown = progress.get_or_insert_with(|| Progress::of_pages(total * PAGE));
-        shown.update(Tally {
-            items: read,
-            bytes: read * PAGE,
-            ..Tally::default()
+    let merge = terms
+        .apply(Merge::new().open_options(options))
+        .watch(|read, total| {
+            let shown = progress.get_or_insert_with(|| Progress::of_pages(total * PAGE));
+            shown.update(Tally {
+                items: read,
+                bytes: read * PAGE,
+                ..Tally::default()
+            });
+            signals.go_on()
         });
-        signals.go_on()
-    });
     let made = make(merge);
     drop(progress);
     let report = match (made, signals.ending()) {

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use everseen::sizing::Plan;
-use everseen::{DEFAULT_FPR, Kind};
+use everseen::{CreateOptions, Kind};
 use serde::Serialize;
 
 use crate::commands::fingerprint_plan::{JsonFill, Outlook};
@@ -140,7 +140,7 @@ fn run_fingerprints(args: &Args) -> Result<ExitCode, CliError> {
     if let Some((_, why)) = refused.into_iter().find(|(given, _)| *given) {
         return Err(CliError::Usage(why));
     }
-    let fpr = args.fpr.unwrap_or(DEFAULT_FPR);
+    let fpr = args.fpr.unwrap_or(CreateOptions::DEFAULT_FPR);
     let outlook = Outlook::of(args.capacity.or(args.grows_to), fpr)?;
     match args.json {
         true => print_json(&outlook.json())?,

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use everseen::Store;
 use everseen::hash::{HashedKey, KeyHasher};
+use everseen::{BatchError, Store};
 use serde::Serialize;
 
 use crate::commands::open_both;
@@ -67,10 +67,11 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     input.quiet = args.summing.quiet;
     let reading = input.reading;
     // Refuses an unsuitable store before anything is read.
-    store.remove_hashed(&[], &mut Vec::new())?;
+    let none: [HashedKey; 0] = [];
+    store.remove_batch(&none).map_err(everseen::Error::from)?;
 
     let mut removal = Removing {
-        quota: store.transaction_quota(),
+        quota: store.uncommitted()?.most,
         removed: 0,
         since: None,
         store,
@@ -122,7 +123,7 @@ impl Job for Removing {
 
     fn judge(&mut self, items: &[HashedKey], keep: &mut Vec<bool>) -> everseen::Result<()> {
         let first = keep.len();
-        let outcome = self.store.remove_hashed(items, keep);
+        let outcome = BatchError::append(self.store.remove_batch(items), keep);
         self.removed += keep[first..].iter().filter(|removed| **removed).count() as u64;
         self.since = self.since.or((self.removed > 0).then(Instant::now));
         outcome

@@ -52,7 +52,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
         OnDamage::Seen => " count as seen",
         _ => " lost",
     };
-    let report = args.memory.options().repair(&args.store, policy)?;
+    let report = everseen::repair(&args.store, policy, &args.memory.options())?;
     if args.json {
         print_json(&Json::from(&report))?;
     } else {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use everseen::Options;
+use everseen::OpenOptions;
 
 use crate::error::CliError;
 use crate::options::named_file::named_file;
@@ -49,14 +49,14 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
     }
     let store = args
         .timeout
-        .apply(Options::new().follow(true))
+        .apply(OpenOptions::new().follow(true))
         .open_read_only(&args.store)?;
     let stats = store.stats()?;
     let mut census = Census::new(&stats);
     let verified = store.verify_pages(|layer, pages, state| census.add(layer, pages, state))?;
     let facts = Facts {
         name: args.store.display().to_string(),
-        measured: store.measured()?,
+        measured: stats.measured,
         in_use: store.recovery().joined,
         now: SystemTime::now()
             .duration_since(UNIX_EPOCH)

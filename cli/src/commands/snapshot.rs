@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use everseen::{DeltaReport, Error, Options, SnapshotReport, Store};
+use everseen::{DeltaReport, Error, OpenOptions, SnapshotReport, Store};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -91,7 +91,7 @@ pub fn run(args: Args) -> Result<ExitCode, CliError> {
 }
 
 /// Opens the store; only for reading if it can't be written to. The copy then takes in what the store's log holds.
-fn open(options: &Options, store: &Path) -> everseen::Result<Store> {
+fn open(options: &OpenOptions, store: &Path) -> everseen::Result<Store> {
     match options.open(store) {
         Err(Error::PermissionDenied { .. } | Error::ReadOnlyDisk { .. }) => {
             options.open_read_only(store)

@@ -4,7 +4,7 @@ use std::fmt::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use everseen::{Damage, Options, SegmentDamage, VerifyReport};
+use everseen::{Damage, OpenOptions, SegmentDamage, VerifyReport};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -39,7 +39,7 @@ Examples:
 pub fn run(args: Args) -> Result<ExitCode, CliError> {
     let store = args
         .timeout
-        .apply(Options::new().follow(true))
+        .apply(OpenOptions::new().follow(true))
         .open_read_only(&args.store)?;
     let report = store.verify()?;
     store.close()?;

@@ -144,8 +144,8 @@ pub enum PrecheckFor {
 impl PrecheckFor {
     fn look(self, store: &Store, keys: &[HashedKey]) -> everseen::Result<Precheck> {
         match self {
-            PrecheckFor::Claims => store.precheck(keys),
-            PrecheckFor::Lookups => store.precheck_lookup(keys),
+            PrecheckFor::Claims => Precheck::for_claims(store, keys),
+            PrecheckFor::Lookups => Precheck::for_lookups(store, keys),
         }
     }
 }

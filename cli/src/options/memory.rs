@@ -1,6 +1,6 @@
 //! `--buffer` and `--timeout`, for every command that writes.
 
-use everseen::Options;
+use everseen::OpenOptions;
 
 use crate::options::timeout::Timeout;
 use crate::options::units as size;
@@ -25,8 +25,8 @@ pub struct Memory {
 
 impl Memory {
     /// Returns the options for opening a store with this much memory and patience.
-    pub fn options(&self) -> Options {
-        let options = self.timeout.apply(Options::new());
+    pub fn options(&self) -> OpenOptions {
+        let options = self.timeout.apply(OpenOptions::new());
         match self.buffer {
             Some(bytes) => options.buffer(bytes),
             None => options,

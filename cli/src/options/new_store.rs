@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use everseen::sizing::{Growth, PAGE_BYTES};
-use everseen::{DEFAULT_GROWTH, DEFAULT_TIGHTENING, Kind, OptionDifference, Options, Stats, Store};
+use everseen::{CreateOptions, Kind, OptionDifference, Stats, Store};
 
 use crate::error::CliError;
 use crate::options::units as size;
@@ -40,7 +40,7 @@ pub struct NewStore {
 
 impl NewStore {
     /// Applies the description to the options of a store, which is transactional if its kind can be.
-    pub fn apply(&self, options: Options) -> Options {
+    pub fn apply(&self, options: CreateOptions) -> CreateOptions {
         let options = options.fpr(self.fpr.unwrap_or(RATE));
         let mut options = options.transactional(can_be_transactional(self.kind));
         if let Some(kind) = self.kind {
@@ -68,7 +68,7 @@ impl NewStore {
     /// warnings of what has no effect since it is more.
     pub fn compare(&self, store: &Store, stats: &Stats, path: &Path) -> Result<Warnings, CliError> {
         let mut texts = Vec::new();
-        for found in self.asked().differences(store) {
+        for found in self.asked().differences(store)? {
             let (option, value) = self.named(&found);
             let asked = format!("{option} {value}");
             if found.is_unmet {
@@ -86,8 +86,8 @@ impl NewStore {
     }
 
     /// Returns the options that the command line names.
-    fn asked(&self) -> Options {
-        let mut options = Options::new();
+    fn asked(&self) -> CreateOptions {
+        let mut options = CreateOptions::new();
         if let Some(kind) = self.kind {
             options = options.kind(kind);
         }
@@ -190,7 +190,12 @@ fn full_size(stats: &Stats, capacity: Option<u64>) -> u64 {
     match (stats.kind, capacity) {
         (Kind::Bloom | Kind::Counting, _) => stats.bytes,
         (Kind::Scalable, Some(first)) => {
-            let growth = Growth::new(first, stats.fpr_target, DEFAULT_GROWTH, DEFAULT_TIGHTENING);
+            let growth = Growth::new(
+                first,
+                stats.fpr_target,
+                CreateOptions::DEFAULT_GROWTH,
+                CreateOptions::DEFAULT_TIGHTENING,
+            );
             let layer = growth.and_then(|growth| growth.layer(0, first));
             layer.map_or(0, |layer| layer.bytes())
         }

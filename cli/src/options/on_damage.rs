@@ -1,7 +1,7 @@
 //! `--on-damage`, for every command that reads pages, and the policy of `repair`.
 
 use clap::ValueEnum;
-use everseen::{OnDamage, Options};
+use everseen::{OnDamage, OpenOptions};
 
 /// The part of the command line that tells what to do about damaged pages.
 #[derive(clap::Args)]
@@ -19,7 +19,7 @@ enum Choice {
 }
 
 impl Policy {
-    pub fn apply(&self, options: Options) -> Options {
+    pub fn apply(&self, options: OpenOptions) -> OpenOptions {
         options.on_damage(match self.on_damage {
             Choice::Error => OnDamage::Error,
             Choice::NeverSeen => OnDamage::NeverSeen,

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use everseen::Options;
+use everseen::OpenOptions;
 
 use crate::options::units as size;
 
@@ -16,7 +16,7 @@ pub struct Timeout {
 
 impl Timeout {
     /// Applies the timeout to the options of a store.
-    pub fn apply(&self, options: Options) -> Options {
+    pub fn apply(&self, options: OpenOptions) -> OpenOptions {
         options.timeout(self.timeout)
     }
 }

@@ -10,7 +10,9 @@ use std::ops::Range;
 use std::path::Path;
 
 use everseen::hash::HashedKey;
-use everseen::{Fullness, Kind, Precheck, Sieve, Stats, Store, StoreLock, Verdict};
+use everseen::{
+    ClaimOptions, Fullness, Kind, Measured, Precheck, Sieve, Stats, Store, StoreLock, Verdict,
+};
 
 use crate::error::CliError;
 use held_keys::HeldKeys;
@@ -35,12 +37,11 @@ pub struct Deferred {
     held: HeldKeys,
     /// The store's fullness when the first of them arrived.
     room: Fullness,
-    /// Whether the store must see the lines that it already has, since it counts those that it has by mistake.
-    measured: bool,
+    /// What the store counts of the lines that it has by mistake, for which it must see those that it has.
+    measured: Option<Measured>,
     /// What the store says of each line, and which lines are new: kept to reuse the allocations.
     found: Vec<bool>,
     places: Vec<usize>,
-    verdicts: Vec<Verdict>,
 }
 
 /// New lines, and what a look at them has found out.
@@ -60,10 +61,9 @@ impl Deferred {
             new: Vec::new(),
             held: HeldKeys::default(),
             room: store.fullness()?,
-            measured: stats.kind != Kind::Counting && store.measured()?.is_some(),
+            measured: stats.measured.filter(|_| stats.kind != Kind::Counting),
             found: Vec::new(),
             places: Vec::new(),
-            verdicts: Vec::new(),
         })
     }
 
@@ -78,7 +78,7 @@ impl Deferred {
     ) -> everseen::Result<()> {
         self.begin(store)?;
         if sieve.is_empty() {
-            self.found = store.contains_hashed(items)?;
+            self.found = store.contains_batch(items)?;
             return self.hold(store, items, 0, None, keep);
         }
         let found = &mut self.found;
@@ -96,7 +96,7 @@ impl Deferred {
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
         self.begin(store)?;
-        store.contains_prechecked(items, range.clone(), precheck, &mut self.found)?;
+        self.found = precheck.contains(store, items, range.clone())?;
         self.hold(
             store,
             &items[range.clone()],
@@ -124,8 +124,8 @@ impl Deferred {
         precheck: Option<&Precheck>,
         keep: &mut Vec<bool>,
     ) -> everseen::Result<()> {
-        if self.measured {
-            self.show(store, items)?;
+        if let Some(measured) = self.measured {
+            self.show(store, measured, items)?;
         }
         // Do not print what the store would later refuse.
         let left = self.room.left();
@@ -171,13 +171,17 @@ impl Deferred {
     }
 
     /// Inserts lines of the sample that the store already has, so that it notes those that it has by mistake.
-    fn show(&mut self, store: &Store, items: &[HashedKey]) -> everseen::Result<()> {
-        let is_shown = |at: &usize| self.found[*at] && store.is_sampled(items[*at]);
+    fn show(
+        &mut self,
+        store: &Store,
+        measured: Measured,
+        items: &[HashedKey],
+    ) -> everseen::Result<()> {
+        let is_shown = |at: &usize| self.found[*at] && measured.is_sampled(items[*at]);
         let seen: Vec<_> = (0..items.len()).filter(is_shown).collect();
         let keys: Vec<_> = seen.iter().map(|at| items[*at]).collect();
-        self.verdicts.clear();
-        store.claim_unique_hashed(&keys, &mut self.verdicts)?;
-        for (at, verdict) in seen.iter().zip(&self.verdicts) {
+        let verdicts = store.claim_batch(&keys, ClaimOptions::new().if_absent(true))?;
+        for (at, verdict) in seen.iter().zip(&verdicts) {
             // The line was exempted at this very moment.
             self.found[*at] = *verdict != Verdict::New;
         }
@@ -187,12 +191,11 @@ impl Deferred {
     /// Inserts the held lines into the store, now that they are printed.
     pub fn settle(&mut self, store: &Store) -> everseen::Result<()> {
         for Batch { keys, precheck } in &mut self.new {
-            self.verdicts.clear();
-            let verdicts = &mut self.verdicts;
+            let options = ClaimOptions::new().if_absent(true);
             match precheck {
-                Some(known) => store.claim_prechecked(keys, 0..keys.len(), known, verdicts)?,
-                None => store.claim_unique_hashed(keys, verdicts)?,
-            }
+                Some(known) => known.claim(store, keys, 0..keys.len(), options)?,
+                None => store.claim_batch(keys, options)?,
+            };
         }
         self.new.clear();
         self.held.clear();
@@ -217,12 +220,15 @@ pub fn alone(store: &Store, path: &Path) -> Result<StoreLock, CliError> {
 mod tests {
     use std::collections::HashSet;
 
-    use everseen::Options;
+    use everseen::CreateOptions;
 
     use super::*;
 
     fn store(folder: &Path, kind: Kind) -> Store {
-        let options = Options::new().capacity(100_000).kind(kind).measured(false);
+        let options = CreateOptions::new()
+            .capacity(100_000)
+            .kind(kind)
+            .measured(false);
         options.create(folder.join("store")).expect("a store")
     }
 
@@ -232,7 +238,10 @@ mod tests {
     }
 
     fn judge(deferred: &mut Deferred, store: &Store, items: &[HashedKey]) -> Vec<bool> {
-        let (mut precheck, mut keep) = (store.precheck(items).expect("a look"), Vec::new());
+        let (mut precheck, mut keep) = (
+            Precheck::for_claims(store, items).expect("a look"),
+            Vec::new(),
+        );
         let range = 0..items.len();
         let judged = deferred.judge_prechecked(store, items, range, &mut precheck, &mut keep);
         judged.expect("nothing fails");
@@ -245,9 +254,8 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let store = store(folder.path(), Kind::Fingerprint);
         let all = keys(&store, 0..1000);
-        let mut verdicts = Vec::new();
         let removed = &all[400..500];
-        let claimed = store.claim_unique_hashed(removed, &mut verdicts);
+        let claimed = store.insert_batch(removed);
         claimed.expect("nothing fails");
         let stats = store.stats().expect("it has some");
         let mut deferred = Deferred::new(&store, &stats).expect("nothing fails");
@@ -255,10 +263,10 @@ mod tests {
         let printed = keep.iter().filter(|is_new| **is_new).count();
         assert_eq!((printed, keep[400..500].contains(&true)), (900, false));
         for number in 400..500_u64 {
-            assert!(store.remove(&number.to_le_bytes()).expect("removes"));
+            assert!(store.remove(number.to_le_bytes()).expect("removes"));
         }
         deferred.settle(&store).expect("nothing fails");
-        let found = store.contains_hashed(&all).expect("looks");
+        let found = store.contains_batch(&all).expect("looks");
         let expected: Vec<_> = (0..1000).map(|at| !(400..500).contains(&at)).collect();
         assert_eq!(found, expected);
     }
@@ -288,9 +296,7 @@ mod tests {
                 }
             }
             deferred.settle(&store).expect("nothing fails");
-            let found = store
-                .contains_hashed(&keys(&store, 0..next))
-                .expect("looks");
+            let found = store.contains_batch(&keys(&store, 0..next)).expect("looks");
             assert!(!found.contains(&false), "{kind}");
             let stats = store.stats().expect("it has some");
             assert_eq!(stats.keys, next, "{kind}");

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Kind, Precheck, Sieve, Store, Verdict};
+use everseen::{BatchError, ClaimOptions, Kind, Precheck, Sieve, Store, Verdict};
 use serde::Serialize;
 
 use crate::error::CliError;
@@ -212,7 +212,7 @@ impl<'s> Claims<'s> {
             warnings: Warnings::new(&stats),
             quota: match deferred {
                 Some(_) => deferred_claims::most_held(store.buffer_bytes()?),
-                None => store.transaction_quota(),
+                None => store.uncommitted()?.most,
             },
             deferred,
             sink: output.sink().cloned(),
@@ -260,11 +260,10 @@ impl Claims<'_> {
                 false => self.sieve.claim(items.len(), each),
             };
         }
-        let claimed = match self.repeats {
-            Repeats::Count => store.claim_hashed(items, verdicts),
-            Repeats::LeaveOut if self.stops => store.claim_hashed_until_pending(items, verdicts),
-            Repeats::LeaveOut => store.claim_unique_hashed(items, verdicts),
-        };
+        let options = ClaimOptions::new()
+            .until_pending(self.stops)
+            .if_absent(self.repeats == Repeats::LeaveOut);
+        let claimed = BatchError::append(store.claim_batch(items, options), verdicts);
         self.leave_out_pending();
         claimed
     }
@@ -349,10 +348,9 @@ impl Job for Claims<'_> {
         let (store, verdicts) = (self.store, &mut self.verdicts);
         verdicts.clear();
         let judged = &items[range.clone()];
-        let claimed = match self.stops {
-            true => store.claim_prechecked_until_pending(items, range, precheck, verdicts),
-            false => store.claim_prechecked(items, range, precheck, verdicts),
-        };
+        let options = ClaimOptions::new().until_pending(self.stops);
+        let claimed = precheck.claim(store, items, range, options);
+        let claimed = BatchError::append(claimed, verdicts);
         self.leave_out_pending();
         self.note(judged, keep);
         claimed
@@ -425,7 +423,7 @@ pub fn room_within(quota: u64, changed: u64) -> u64 {
 mod tests {
     use super::*;
     use clap::Parser as _;
-    use everseen::Options;
+    use everseen::CreateOptions;
 
     #[derive(clap::Parser)]
     struct Line {
@@ -437,7 +435,7 @@ mod tests {
     fn a_plain_store_learns_at_a_commit_what_was_printed_before() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         for kind in [Kind::Bloom, Kind::Counting] {
-            let options = Options::new().capacity(1000).kind(kind);
+            let options = CreateOptions::new().capacity(1000).kind(kind);
             let path = folder.path().join(kind.to_string());
             let store = options.create(&path).expect("made");
             let output = Output::stdout().expect("tests have one");
@@ -455,13 +453,14 @@ mod tests {
             let items = [b"a", b"b", b"a"].map(|item| claims.hasher().key(item));
             let mut keep = Vec::new();
             // A thread has looked at the last two before their turn.
-            let mut precheck = store.precheck(&items).expect("nothing fails");
+            let looked = Precheck::for_claims(&store, &items);
+            let mut precheck = looked.expect("nothing fails");
             claims.judge(&items[..1], &mut keep).expect("nothing fails");
             let judged = claims.judge_prechecked(&items, 1..3, &mut precheck, &mut keep);
             judged.expect("nothing fails");
             assert_eq!(keep, [true, true, false]);
             let known =
-                |claims: &Claims<'_>| claims.store.contains_hashed(&items[..2]).expect("looks");
+                |claims: &Claims<'_>| claims.store.contains_batch(&items[..2]).expect("looks");
             assert_eq!(known(&claims), [false, false]);
             assert!(claims.uncommitted_since().is_some());
             claims.commit().expect("nothing fails");

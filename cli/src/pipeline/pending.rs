@@ -8,7 +8,7 @@
 use std::time::{Duration, Instant};
 
 use everseen::hash::HashedKey;
-use everseen::{Store, Verdict};
+use everseen::{BatchError, ClaimOptions, Store, Verdict};
 
 use crate::options::units as size;
 
@@ -149,7 +149,8 @@ impl PassedBy {
     pub fn claim(&self, store: &Store) -> Settled {
         let mut verdicts = Vec::new();
         // Lines that an error leaves without a verdict are still pending.
-        let _ = store.claim_hashed(&self.keys, &mut verdicts);
+        let claimed = store.claim_batch(&self.keys, ClaimOptions::new());
+        let _ = BatchError::append(claimed, &mut verdicts);
         let count = |wanted| {
             verdicts
                 .iter()

@@ -151,12 +151,12 @@ pub fn cell(kind: Kind) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use everseen::Options;
+    use everseen::CreateOptions;
 
     #[test]
     fn each_page_is_where_it_lies_and_as_full_as_it_is() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let options = Options::new().capacity(3_000_000);
+        let options = CreateOptions::new().capacity(3_000_000);
         let store = options.create(folder.path().join("store")).expect("made");
         let stats = store.stats().expect("nothing fails");
         let pages = stats.layers[0].pages;

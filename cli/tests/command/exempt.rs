@@ -52,7 +52,7 @@ fn what_is_exempt_is_not_seen_until_it_is_added() {
 #[test]
 fn items_may_end_with_nul_or_be_urls() {
     let lab = Lab::new();
-    lab.bare_store("store", &everseen::Options::new().capacity(1000));
+    lab.bare_store("store", &everseen::testing::Options::new().capacity(1000));
     lab.run_on(&["exempt", "-0", "store"], b"a\0b\0b").expect(0);
     let urls = b"HTTP://Example.org:80/a#top\nhttp://example.org/a\n";
     let ran = lab.run_on(&["exempt", "--url", "store"], urls);

@@ -50,7 +50,7 @@ fn paths_of_another_case_are_two_with_and_without() {
 #[test]
 fn add_and_check_know_a_url_by_any_spelling() {
     let lab = Lab::new();
-    lab.bare_store("store", &everseen::Options::new());
+    lab.bare_store("store", &everseen::testing::Options::new());
     let ran = lab.run_on(&["add", "--url", "--stats", "store"], SPELLINGS);
     assert_eq!(ran.err, "6 lines, 5 new, 0 of them not URLs\n");
     let input = b"http://EXAMPLE.org/%2e/b\nhttp://example.org/c\n";
@@ -207,7 +207,7 @@ fn options_of_urls_want_urls() {
             assert!(!lab.path("store").exists());
         }
         // A store of the library's own, which has no label.
-        everseen::Options::new()
+        everseen::testing::Options::new()
             .create(lab.path("store"))
             .and_then(|store| store.close())
             .expect("a store");

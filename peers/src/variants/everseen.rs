@@ -1,7 +1,8 @@
 //! Everseen itself, in its ways of use.
 
 use anyhow::Result;
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use super::{LARGE, Needs, PORTION, Peer, Setup, TRANSACTION, filter_bytes, trues};
 

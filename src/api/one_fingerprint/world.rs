@@ -1,5 +1,9 @@
 //! The real store, whose steps are driven by hand.
 
+use crate::BatchError;
+use crate::ClaimOptions;
+use crate::Precheck;
+use crate::testing::Appending;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,8 +13,8 @@ use tempfile::TempDir;
 
 use super::model::{EXEMPT, Model};
 use super::{Place, Point, Script, Step};
+use crate::Kind;
 use crate::api::store::Store;
-use crate::config::options::Options;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::read::Reader;
 use crate::engine::read::point::{Found, look_up};
@@ -20,7 +24,8 @@ use crate::engine::write::verdict::Verdict;
 use crate::error::{Error, Result};
 use crate::hash::{HashedKey, finalise};
 use crate::memtable::Presence;
-use crate::{Kind, LEAST_BUFFER};
+use crate::testing::LEAST_BUFFER;
+use crate::testing::Options;
 
 /// The hashes with one fingerprint.
 const HASHES: [u64; 2] = [1 << 63, (1 << 63) + 1];
@@ -67,7 +72,7 @@ impl World {
                 .iter()
                 .map(|n| HashedKey::from_bits(finalise(*n)))
                 .collect();
-            keeper.claim_hashed(&part, &mut Vec::new()).unwrap();
+            keeper.claim_batch(&part, ClaimOptions::new()).unwrap();
             keeper.commit().unwrap();
         }
         keeper.checkpoint().unwrap();
@@ -92,10 +97,10 @@ impl World {
         let fillers: Vec<_> = fillers.collect();
         let mut outcome = Vec::new();
         match self.turn % 2 {
-            0 => self.keeper.remove_hashed(&fillers, &mut outcome).unwrap(),
+            0 => self.keeper.remove_into(&fillers, &mut outcome).unwrap(),
             _ => {
                 let mut verdicts = Vec::new();
-                self.keeper.claim_hashed(&fillers, &mut verdicts).unwrap();
+                self.keeper.claim_into(&fillers, &mut verdicts).unwrap();
                 outcome.extend(verdicts.iter().map(|verdict| *verdict == Verdict::New));
             }
         }
@@ -171,7 +176,9 @@ impl World {
     fn checkpoint(&self, from_log: bool) {
         let checkpointer = Checkpointer::of(&self.keeper.engine);
         if !from_log {
-            return checkpointer.checkpoint_all(options().timeout).unwrap();
+            return checkpointer
+                .checkpoint_all(options().open_options().timeout)
+                .unwrap();
         }
         let sealed = self.view().sealed.clone().unwrap();
         let log = Writer::of(&self.keeper.engine)
@@ -257,16 +264,18 @@ impl World {
 
     fn insert_late(&mut self, hash: usize, script: Script) -> bool {
         let key = [HashedKey::from_bits(HASHES[hash])];
-        let mut precheck = self.handles[0].precheck(&key).unwrap();
+        let mut precheck = Precheck::for_claims(&self.handles[0], &key).unwrap();
         let mut was_there = self.model.has(0, hash);
         for between in script.into_iter().flatten() {
             self.take(between.step());
             was_there |= self.model.has(0, hash);
         }
         let mut verdict = Vec::new();
-        self.handles[0]
-            .claim_prechecked(&key, 0..1, &mut precheck, &mut verdict)
-            .unwrap();
+        BatchError::append(
+            precheck.claim(&self.handles[0], &key, 0..1, ClaimOptions::new()),
+            &mut verdict,
+        )
+        .unwrap();
         let before = self.model;
         let expected = match self.model.change(0, hash, true) {
             None => Verdict::Pending,

@@ -7,7 +7,7 @@
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::backup::copy_front::{front, mark_of};
 use crate::engine::backup::delta_writer::missing;
 use crate::engine::open::handle::check_exists;
@@ -26,7 +26,7 @@ use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::still_file::StillFile;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 
-/// The result of [applying](Options::apply) a delta.
+/// The result of [applying](crate::apply_delta) a delta.
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ApplyReport {
@@ -44,7 +44,7 @@ pub struct ApplyReport {
 
 /// Applies a delta to a copy that no handle has open.
 pub(crate) fn apply(
-    options: &Options,
+    options: &OpenOptions,
     delta: &Path,
     path: &Path,
     watch: &mut dyn FnMut(Progress) -> ControlFlow<()>,

@@ -4,7 +4,7 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::backup::held_still::{HeldStill, check_copyable};
 use crate::error::{Error, Result};
@@ -49,7 +49,7 @@ pub(crate) struct Copy<'a> {
 }
 
 impl<'a> Copy<'a> {
-    fn open(options: &Options, path: &'a Path) -> Result<Self> {
+    fn open(options: &OpenOptions, path: &'a Path) -> Result<Self> {
         crate::engine::open::handle::check_exists(options, path)
             .map_err(missing(DeltaError::MissingCopy))?;
         let (file, meta) = identify(options, path, false)?;

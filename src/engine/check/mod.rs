@@ -4,6 +4,7 @@
 
 pub(crate) mod fullness;
 mod log_repair;
+pub(crate) mod measured;
 pub(crate) mod offline_repair;
 pub(crate) mod repair;
 pub(crate) mod stats;

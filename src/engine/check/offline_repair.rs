@@ -6,7 +6,7 @@ use std::path::Path;
 
 use crate::bloom::verify::MOST_LISTED;
 use crate::config::damage_policy::OnDamage;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::check::repair::{RepairReport, Repairer};
 use crate::engine::open::handle::check_exists;
 use crate::error::{Error, Result};
@@ -21,7 +21,7 @@ use crate::storefile::page_scan::Pages;
 use crate::sys::storage::{StorageFile, read_exact_at, write_all_at};
 use crate::wal::{LogError, log_path};
 
-pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<RepairReport> {
+pub(crate) fn repair(options: &OpenOptions, path: &Path, on: OnDamage) -> Result<RepairReport> {
     check_exists(options, path)?;
     let place = &Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(place, Intention::Write, options.timeout)?;
@@ -66,7 +66,7 @@ pub(crate) fn repair(options: &Options, path: &Path, on: OnDamage) -> Result<Rep
 }
 
 pub(super) struct Repair<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a OpenOptions,
     pub(super) place: &'a Place,
     pub(super) path: &'a Path,
     pub(super) file: &'a dyn StorageFile,

@@ -16,7 +16,7 @@ use crate::page_io::damage::Damage;
 use crate::shm::handle::Handle;
 use crate::storefile::store_file::StoreFile;
 
-/// The result of [`Store::repair`](crate::Store::repair) and [`Options::repair`](crate::Options::repair).
+/// The result of [`Store::repair`](crate::Store::repair) and [`repair`](fn@crate::repair).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct RepairReport {
@@ -39,7 +39,7 @@ pub struct RepairReport {
     /// the pages, and was given up. They are seen again if the pages hold them.
     pub exemptions: u64,
     /// Whether the sample was damaged, or older than the pages, and was given up. The store is then no longer
-    /// [measured](crate::Store::measured).
+    /// [measured](crate::Measured).
     pub sample: bool,
     /// The first 2^20 of the pages that were damaged. They are now as the policy says.
     pub pages: Vec<Damage>,

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::engine::Engine;
 use crate::engine::check::fullness::KeyCounter;
+use crate::engine::check::measured::{Measured, measured};
 use crate::engine::view::ViewCell;
 use crate::engine::write::Writer;
 use crate::engine::write::commit::Commit;
@@ -11,6 +12,7 @@ use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::superblock::Commits;
 use crate::filter::check as filter;
+use crate::generation::sampling::Sampling;
 use crate::hash::Hash;
 use crate::page::Kind;
 use crate::sizing::{self, Cell};
@@ -39,8 +41,11 @@ pub struct Stats {
     pub key_limit: u64,
     /// Keys left until that limit: this many may be inserted before the rate passes its target.
     pub keys_left: u64,
-    /// Keys that are exempt, as [`Store::exemptions`](crate::Store::exemptions) counts them.
+    /// Keys that were [exempt](crate::Store::exempt) at the last checkpoint. Keys inserted since then are still counted.
     pub exempt: u64,
+    /// How often inserts were wrong so far, measured on a sample of the keys as of the last checkpoint. `None` if the
+    /// store was [created](crate::CreateOptions::measured) without a sample, or if the sample is damaged.
+    pub measured: Option<Measured>,
     /// Bytes of the store file.
     pub bytes: u64,
     /// Filter bits per key of capacity, or per key in the pages if the store grows (0 while there are none).
@@ -111,6 +116,7 @@ pub(crate) fn stats(engine: &Engine) -> Result<Stats> {
         views: &engine.views,
         waits: &engine.writer.waits,
         keys: KeyCounter::of(engine),
+        sampling: engine.sample.sampling,
     };
     collector.collect(Writer::of(engine).named_commits()?)
 }
@@ -126,6 +132,7 @@ struct StatsCollector<'a> {
     views: &'a ViewCell,
     waits: &'a LockWaits,
     keys: KeyCounter<'a>,
+    sampling: Option<Sampling>,
 }
 
 impl StatsCollector<'_> {
@@ -155,6 +162,7 @@ impl StatsCollector<'_> {
                 .exempt
                 .as_ref()
                 .map_or(0, |exempt| exempt.count()),
+            measured: measured(&view, self.sampling),
             bytes: length.map_err(|error| Error::io("measure", &self.file.place, error))?,
             bits_per_key: filter::bits_per_key(header, superblock),
             generation: superblock.generation,

@@ -4,7 +4,7 @@
 use std::sync::{Arc, MutexGuard, Weak};
 use std::time::Duration;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::apply::LogApplier;
 use crate::engine::view::ViewCell;
@@ -33,7 +33,7 @@ const LOOK_UP_PATIENCE: Duration = Duration::from_secs(1);
 /// Runs the checkpoints of an open store, and holds them off.
 #[derive(Clone, Copy)]
 pub(crate) struct Checkpointer<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a OpenOptions,
     pub(crate) handle: &'a Handle,
     pub(crate) shared: &'a Coordination,
     pub(crate) file: &'a StoreFile,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::damage_policy::OnDamage;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::layout::PAGE_LIMIT;
 use crate::file::section::{pages_for, place_for};
@@ -91,7 +91,7 @@ impl AddedHashes {
 
 /// The parameters of a checkpoint that concern sections.
 pub(crate) struct SectionRewrite<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a OpenOptions,
     pub(crate) file: &'a StoreFile,
     pub(crate) meta: &'a Meta,
     /// The generation of the next superblock.

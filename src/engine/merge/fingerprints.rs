@@ -5,7 +5,7 @@ use std::path::Path;
 use super::input::{Input, StillInputs};
 use super::plan::{new_header, result_superblock};
 use super::{MergeReport, Watch, exemptions};
-use crate::config::options::Options;
+use crate::config::create_options::CreateOptions;
 use crate::engine::open::create::{begin, finish};
 use crate::error::Result;
 use crate::file::{Header, Superblock};
@@ -43,7 +43,7 @@ impl<'a, 'w> ListedMerge<'a, 'w> {
         self,
         draft: &AtomicFile,
         out: &Path,
-        options: &Options,
+        options: &CreateOptions,
     ) -> Result<MergeReport> {
         let (header, mut superblock) = self.design(options)?;
         let (file, path) = (&*draft.file, &*draft.temporary);
@@ -71,7 +71,7 @@ impl<'a, 'w> ListedMerge<'a, 'w> {
         })
     }
 
-    fn design(&self, options: &Options) -> Result<(Header, Superblock)> {
+    fn design(&self, options: &CreateOptions) -> Result<(Header, Superblock)> {
         let mut header = new_header(self.inputs, options, self.inputs[0].header())?;
         if let Some(fpr) = options.fpr {
             filter::set_rate(&mut header, fpr);

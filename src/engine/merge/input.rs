@@ -4,7 +4,7 @@ use std::ops::{Range, RangeInclusive};
 use std::path::{Path, PathBuf};
 
 use crate::config::damage_policy::OnDamage;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::{Checkpointer, HeldOff};
 use crate::engine::open::session::Session;
@@ -34,7 +34,7 @@ impl Input {
     ///
     /// All stores are first checkpointed one after another, so that only one at a time takes the memory of a
     /// checkpoint.
-    pub(crate) fn open_all(options: &Options, paths: &[PathBuf]) -> Result<Vec<Self>> {
+    pub(crate) fn open_all(options: &OpenOptions, paths: &[PathBuf]) -> Result<Vec<Self>> {
         let options = options
             .clone()
             .background(false)
@@ -53,7 +53,7 @@ impl Input {
             .collect()
     }
 
-    fn open(options: &Options, path: &Path) -> Result<Self> {
+    fn open(options: &OpenOptions, path: &Path) -> Result<Self> {
         let store = match open_writable(options, path)? {
             Some(store) => store,
             None => {
@@ -257,7 +257,7 @@ impl<'a> StillInputs<'a> {
 }
 
 /// Opens a store for writing. Returns `None` if that is not allowed.
-fn open_writable(options: &Options, path: &Path) -> Result<Option<Session>> {
+fn open_writable(options: &OpenOptions, path: &Path) -> Result<Option<Session>> {
     match handle::open(options, path) {
         Ok(store) => Ok(Some(store)),
         Err(

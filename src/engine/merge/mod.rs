@@ -13,7 +13,8 @@ mod plan;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 
-use crate::config::options::Options;
+use crate::config::create_options::CreateOptions;
+use crate::config::open_options::OpenOptions;
 use crate::engine::open::create::make;
 use crate::error::{Error, Result};
 use crate::filter::merge::{SetOperation, lists_keys};
@@ -30,17 +31,17 @@ use plan::{Design, check_fit};
 /// # fn main() -> everseen::Result<()> {
 /// # let folder = tempfile::tempdir().unwrap();
 /// # let path = |name: &str| folder.path().join(name);
-/// use everseen::{Merge, Options, Store};
+/// use everseen::{CreateOptions, Merge, Store};
 ///
-/// let monday = Options::new().capacity(100_000).create(path("monday"))?;
-/// let tuesday = Options::new().like(path("monday"))?.create(path("tuesday"))?;
-/// monday.insert(b"https://example.org/")?;
-/// tuesday.insert(b"https://example.org/a")?;
+/// let monday = CreateOptions::new().capacity(100_000).create(path("monday"))?;
+/// let tuesday = CreateOptions::new().like(path("monday")).create(path("tuesday"))?;
+/// monday.insert("https://example.org/")?;
+/// tuesday.insert("https://example.org/a")?;
 ///
 /// let report = Merge::new().union(path("both"), &[path("monday"), path("tuesday")])?;
 /// assert_eq!(report.keys, 2);
 /// let both = Store::open(path("both"))?;
-/// assert!(both.contains(b"https://example.org/")? && both.contains(b"https://example.org/a")?);
+/// assert!(both.contains("https://example.org/")? && both.contains("https://example.org/a")?);
 /// # Ok(())
 /// # }
 /// ```
@@ -49,7 +50,7 @@ use plan::{Design, check_fit};
 /// Stores that are open elsewhere are fine. The result contains what they had acknowledged before the merge began (of a
 /// transactional store: what was committed), and may contain what they do meanwhile. The merge first brings each store
 /// to a [checkpoint](crate::Store::checkpoint), and checks its pages as it reads them. A damaged page ends the merge
-/// ([`Error::Format`]), whatever [`on_damage`](Options::on_damage) says; [repair](crate::Store::repair) the store
+/// ([`Error::Format`]), whatever [`on_damage`](OpenOptions::on_damage) says; [repair](crate::Store::repair) the store
 /// first. A store that can't be opened for writing is read as it is, if no keys are in its logs ([`Error::KeysInLog`]).
 /// The merge does not check that no other handle writes to it.
 ///
@@ -57,8 +58,8 @@ use plan::{Design, check_fit};
 /// A new store, which appears under its name when it is whole and durable. Until then it is `NAME-new`, which the next
 /// merge or `create` of that name removes. It has an id of its own, hash and seed of the inputs, and no commits,
 /// because positions of different runs have no common meaning. If built from a single store, it has that store's
-/// commits. It is transactional if all inputs are, unless the options say otherwise. It has the
-/// [label](Options::label) that all inputs have; inputs of different labels do not fit.
+/// commits. It is [transactional](Self::transactional) if all inputs are, unless set otherwise. It has the
+/// [label](CreateOptions::label) that all inputs have; inputs of different labels do not fit.
 ///
 /// **Stores of [`Kind::Fingerprint`](crate::Kind::Fingerprint)** must have one limit and one rate: the result has each
 /// fingerprint once. **Stores of [`Kind::Bloom`](crate::Kind::Bloom)** must have equal probes, and their page counts
@@ -70,14 +71,14 @@ use plan::{Design, check_fit};
 /// it.
 ///
 /// # False-positive rate
-/// The result never promises more than it keeps. Its bound is the option [`fpr`](Options::fpr), or else that of the
+/// The result never promises more than it keeps. Its bound is [`fpr`](Self::fpr), or else that of the
 /// smallest input (of inputs with layers: the largest of their bounds). If its pages are too full for that bound,
 /// merging ends with [`Error::Overfull`], which names the bound that it would meet. A union that may hold more keys than
 /// one input was created for therefore needs inputs that are large enough, or a larger bound.
 ///
 /// Memory: 2 MiB on top of what the open inputs take, and a few open files for each of them.
 pub struct Merge<'a> {
-    options: Options,
+    options: CreateOptions,
     watch: Watch<'a>,
 }
 
@@ -122,23 +123,39 @@ impl std::fmt::Debug for Merge<'_> {
 }
 
 impl<'a> Merge<'a> {
-    /// Returns a merge with the default [`Options`].
+    /// Returns a merge with the default options.
+    #[must_use]
     pub fn new() -> Self {
         Self {
-            options: Options::new(),
+            options: CreateOptions::new(),
             watch: Box::new(|_, _| ControlFlow::Continue(())),
         }
     }
 
-    /// Sets how inputs are opened and what the result is like. Of the options for new stores, [`fpr`](Options::fpr) and
-    /// [`transactional`](Options::transactional) apply.
-    pub fn options(mut self, options: &Options) -> Self {
-        self.options = options.clone();
+    /// Sets how inputs are opened, and how long the merge waits for them.
+    #[must_use]
+    pub fn open_options(mut self, options: OpenOptions) -> Self {
+        self.options.open = options;
+        self
+    }
+
+    /// Sets the bound on the false-positive rate of the result, above 0 and below 1.
+    #[must_use]
+    pub fn fpr(mut self, rate: f64) -> Self {
+        self.options.fpr = Some(rate);
+        self
+    }
+
+    /// Sets whether the result is [transactional](CreateOptions::transactional).
+    #[must_use]
+    pub fn transactional(mut self, yes: bool) -> Self {
+        self.options.transactional = Some(yes);
         self
     }
 
     /// Sets a callback that receives, after each mebibyte or so, how many pages of the inputs have been read and how
     /// many will be. If it breaks, the merge ends with [`Error::Cancelled`].
+    #[must_use]
     pub fn watch(mut self, watch: impl FnMut(u64, u64) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Box::new(watch);
         self
@@ -148,7 +165,7 @@ impl<'a> Merge<'a> {
     ///
     /// # Errors
     /// [`Error::WrongKind`] for counting stores, [`Error::Mismatch`] for stores that don't fit, [`Error::Overfull`],
-    /// [`Error::KeysInLog`], [`Error::Cancelled`]; the errors of [`Options::create`] for `out` and of [`Options::open`]
+    /// [`Error::KeysInLog`], [`Error::Cancelled`]; the errors of [`CreateOptions::create`] for `out` and of [`OpenOptions::open`]
     /// for the inputs; [`Error::InvalidOption`] without an input. After an error there is no store at `out`, and the
     /// inputs are unchanged.
     pub fn union<P: AsRef<Path>>(self, out: impl AsRef<Path>, inputs: &[P]) -> Result<MergeReport> {
@@ -222,7 +239,7 @@ impl<'a> Merge<'a> {
 
     fn count(mut self, paths: &[PathBuf], operation: SetOperation) -> Result<u64> {
         expect_some(paths)?;
-        let inputs = Input::open_all(&self.options, paths)?;
+        let inputs = Input::open_all(&self.options.open, paths)?;
         check_fit(&inputs)?;
         if !lists_keys(inputs[0].header()) {
             return Err(not_listed(&inputs[0], "counted together"));
@@ -231,7 +248,7 @@ impl<'a> Merge<'a> {
     }
 
     /// Creates at `out` the store at `path` with `factor` times fewer pages. Only for stores of fixed capacity. The
-    /// capacity falls as the pages do, and the rate stays the same, or is what [`fpr`](Options::fpr) says.
+    /// capacity falls as the pages do, and the rate stays the same, or is what [`fpr`](Self::fpr) says.
     ///
     /// # Errors
     /// The same as [`union`](Self::union); [`Error::InvalidOption`] if `factor` is not 2 or more and a divisor of the
@@ -253,14 +270,14 @@ impl<'a> Merge<'a> {
         out: &Path,
         paths: Vec<PathBuf>,
         operation: Option<SetOperation>,
-        design: impl FnOnce(&[Input], &Options, &Path) -> Result<Design>,
+        design: impl FnOnce(&[Input], &CreateOptions, &Path) -> Result<Design>,
     ) -> Result<MergeReport> {
         expect_some(&paths)?;
-        if !is_unfinished_file(&self.options, out)? {
+        if !is_unfinished_file(&self.options.open, out)? {
             Place::of_new(out)?;
-            refuse_existing(&self.options, out)?;
+            refuse_existing(&self.options.open, out)?;
         }
-        let inputs = Input::open_all(&self.options, &paths)?;
+        let inputs = Input::open_all(&self.options.open, &paths)?;
         // Fingerprints are merged as they are listed, pages and layers by a design.
         let operation = operation.filter(|_| lists_keys(inputs[0].header()));
         let mut design = match operation {
@@ -269,8 +286,8 @@ impl<'a> Merge<'a> {
         };
         let mut report = None;
         // No other handle can have it before it is closed, and it has no keys to buffer.
-        let options = self.options.clone().exclusive(true).background(false);
-        let options = options.buffer(crate::config::options::LEAST_BUFFER);
+        let options = self.options.open.clone().exclusive(true).background(false);
+        let options = options.buffer(OpenOptions::LEAST_BUFFER);
         let owner = Input::common_owner(&inputs)?;
         let store = make(&options, out, owner, |draft| {
             report = match (&mut design, operation) {

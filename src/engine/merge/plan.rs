@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::input::Input;
-use crate::config::options::Options;
+use crate::config::create_options::CreateOptions;
 use crate::error::{Error, Result};
 use crate::file::label::set_label;
 use crate::file::superblock::Superblock;
@@ -21,7 +21,7 @@ pub(crate) struct Design {
 }
 
 impl Design {
-    pub(crate) fn union(inputs: &[Input], options: &Options, out: &Path) -> Result<Self> {
+    pub(crate) fn union(inputs: &[Input], options: &CreateOptions, out: &Path) -> Result<Self> {
         check_fit(inputs)?;
         check_labels(inputs)?;
         let plan = LayerPlan::union(&as_opened(inputs), options.fpr, out)?;
@@ -30,7 +30,7 @@ impl Design {
 
     pub(crate) fn fold(
         inputs: &[Input],
-        options: &Options,
+        options: &CreateOptions,
         out: &Path,
         factor: u64,
     ) -> Result<Self> {
@@ -38,7 +38,7 @@ impl Design {
         Self::of(inputs, options, plan)
     }
 
-    fn of(inputs: &[Input], options: &Options, plan: LayerPlan) -> Result<Self> {
+    fn of(inputs: &[Input], options: &CreateOptions, plan: LayerPlan) -> Result<Self> {
         let mut header = new_header(inputs, options, &plan.header)?;
         let superblock = result_superblock(inputs, &mut header, plan.layers);
         Ok(Self {
@@ -73,7 +73,11 @@ pub(crate) fn result_superblock(
     superblock
 }
 
-pub(crate) fn new_header(inputs: &[Input], options: &Options, model: &Header) -> Result<Header> {
+pub(crate) fn new_header(
+    inputs: &[Input],
+    options: &CreateOptions,
+    model: &Header,
+) -> Result<Header> {
     let all = inputs.iter().all(|input| input.header().transactional);
     Ok(Header {
         transactional: options.transactional.unwrap_or(all),

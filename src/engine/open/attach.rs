@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::generation::Generation;
 use crate::page::key_model::KeyModel;
@@ -64,7 +64,7 @@ pub(crate) fn refuse_other_names(place: &Place, gate: &OpenCloseLock) -> Result<
 /// Finds out whether this handle is the first. Waits for handles that are about to go: those that can't go on after a
 /// failed write, and those of a dying process.
 pub(crate) fn find_part(
-    options: &Options,
+    options: &OpenOptions,
     place: &Place,
     locks: &StoreLocks,
     store_id: &[u8; 16],

@@ -3,7 +3,7 @@
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::view::ViewCell;
@@ -34,7 +34,7 @@ pub struct CloseReport {
 
 /// Closes a handle.
 pub(crate) struct Closer<'a> {
-    options: &'a Options,
+    options: &'a OpenOptions,
     handle: &'a Handle,
     shared: &'a Coordination,
     place: &'a Place,
@@ -239,7 +239,7 @@ mod tests {
     use std::time::Instant;
 
     use super::*;
-    use crate::{LEAST_BUFFER, Options};
+    use crate::testing::{LEAST_BUFFER, Options};
 
     const HUNG: Duration = Duration::from_secs(60);
 
@@ -254,7 +254,7 @@ mod tests {
         let held = Checkpointer::of(engine).hold_off().unwrap();
         let first = engine.shared.active();
         let new = (0..).take_while(|_| engine.shared.active() == first);
-        new.for_each(|key| assert!(store.insert_hash(key).unwrap()));
+        new.for_each(|key| assert!(store.insert(key).unwrap()));
         std::thread::scope(|scope| {
             let closing = scope.spawn(|| Closer::of(engine).close());
             let begun = Instant::now();

@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use crate::config::options::Options;
+use crate::config::create_options::CreateOptions;
+use crate::config::open_options::OpenOptions;
+use crate::config::template::Template;
 use crate::engine::open::session::Session;
 use crate::error::{Error, Result};
 use crate::file::draft_mark;
@@ -18,14 +20,19 @@ use crate::sys::storage::{Owner, StorageFile, write_all_at};
 use crate::wal::file::RECORDS_OFFSET;
 use crate::wal::log_path;
 
-pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
-    let (mut header, mut superblock) = design(options)?;
-    set_label(&mut header, &mut superblock, options.new_label());
-    if options.is_measured() {
+/// Creates a store; `like` is the store that the options name as its template.
+pub(crate) fn create(
+    options: &CreateOptions,
+    like: Option<&Template>,
+    path: &Path,
+) -> Result<Session> {
+    let (mut header, mut superblock) = design(options, like)?;
+    set_label(&mut header, &mut superblock, options.new_label(like));
+    if options.is_measured(like) {
         let sample = first_sample(&header, &superblock)?;
         superblock.sections.extend(sample);
     }
-    make(options, path, None, |draft| {
+    make(&options.open, path, None, |draft| {
         begin(draft, &superblock)?;
         finish(&*draft.file, &draft.temporary, &header, &superblock)
     })
@@ -34,7 +41,7 @@ pub(crate) fn create(options: &Options, path: &Path) -> Result<Session> {
 /// Creates a store with `write`, which writes and syncs all of it, and opens it. `owner` is the owner of the stores it
 /// is built from.
 pub(crate) fn make(
-    options: &Options,
+    options: &OpenOptions,
     path: &Path,
     owner: Option<Owner>,
     write: impl FnOnce(&AtomicFile) -> Result<()>,

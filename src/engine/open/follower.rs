@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use arc_swap::{ArcSwap, Guard};
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::open::close::CloseReport;
 use crate::engine::open::read_only::open_at;
 use crate::engine::open::session::Session;
@@ -75,7 +75,7 @@ fn is_passing(engine: &Engine, error: &Error) -> Result<bool> {
 /// A handle that follows a store.
 #[derive(Debug)]
 pub(crate) struct Follower {
-    options: Options,
+    options: OpenOptions,
     /// The store as it is open from one reopening to the next.
     opened: ArcSwap<Session>,
     /// Held while the store is opened again.
@@ -119,7 +119,7 @@ pub(crate) fn anchor_of(engine: &Engine) -> Result<Session> {
 }
 
 impl Follower {
-    pub(crate) fn of(options: &Options, session: Session) -> Self {
+    pub(crate) fn of(options: &OpenOptions, session: Session) -> Self {
         Self {
             options: options.clone(),
             opened: ArcSwap::from_pointee(session),
@@ -271,16 +271,19 @@ mod tests {
     use crate::engine::open::read_only::open_read_only;
     use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock};
     use crate::shm::place::Place;
+    use crate::testing::Options;
 
     /// However fast writers come and go, a call ends.
     #[test]
     fn a_call_begins_again_so_often_and_no_more() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("store");
-        let options = Options::new().capacity(1000).buffer(crate::LEAST_BUFFER);
+        let options = Options::new()
+            .capacity(1000)
+            .buffer(crate::testing::LEAST_BUFFER);
         options.create(&path).unwrap().close().unwrap();
-        let opened = open_read_only(&options, &path).unwrap();
-        let follower = Follower::of(&options, opened);
+        let opened = open_read_only(options.open_options(), &path).unwrap();
+        let follower = Follower::of(options.open_options(), opened);
         let mut calls = 0;
         let error = follower.read(|_| {
             calls += 1;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::config::memory_budget::{bytes_for_log, room_for};
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::open::attach::{Part, attach_all, expect_same, find_part, refuse_other_names};
 use crate::engine::open::recover::{Recovered, Resumption, make_superblock_durable, recover};
 use crate::engine::open::recovered_log::RecoveredLog;
@@ -42,7 +42,7 @@ use crate::sys::LockFile;
 use crate::sys::storage::StorageFile;
 use crate::wal::file::sync_parent;
 
-pub(crate) fn open(options: &Options, path: &Path) -> Result<Session> {
+pub(crate) fn open(options: &OpenOptions, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     let gate = OpenCloseLock::enter(&place, Intention::Write, options.timeout)?;
@@ -63,7 +63,7 @@ const MOST_OVERTAKINGS: u32 = 100;
 
 /// Opens for writing. The caller holds the open/close lock.
 pub(crate) fn open_inside(
-    options: &Options,
+    options: &OpenOptions,
     place: &Place,
     gate: &OpenCloseLock,
 ) -> Result<Session, MapError> {
@@ -121,7 +121,7 @@ pub(super) struct Arrival {
 }
 
 pub(super) struct Opening<'a> {
-    pub(super) options: &'a Options,
+    pub(super) options: &'a OpenOptions,
     pub(super) place: &'a Place,
     pub(super) locks: &'a StoreLocks,
     pub(super) file: Arc<dyn StorageFile>,
@@ -405,7 +405,7 @@ fn make_shared_memory(place: &Place, is_shared: bool) -> Result<Coordination> {
     }
 }
 
-pub(crate) fn check_exists(options: &Options, path: &Path) -> Result<()> {
+pub(crate) fn check_exists(options: &OpenOptions, path: &Path) -> Result<()> {
     if path.is_dir() {
         return Err(Error::IsFolder {
             path: path.to_owned(),

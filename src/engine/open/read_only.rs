@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::open::attach::{attach_all, expect_same};
 use crate::engine::open::handle::{Arrival, Opening, check_exists};
 use crate::engine::open::recover::recover;
@@ -23,7 +23,7 @@ use crate::storefile::meta::read_meta_of;
 use crate::storefile::unfinished::identify_store;
 use crate::sys::wait_until;
 
-pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> {
+pub(crate) fn open_read_only(options: &OpenOptions, path: &Path) -> Result<Session> {
     check_exists(options, path)?;
     let place = Place::of_existing(path)?;
     open_at(options, &place, true)
@@ -31,7 +31,7 @@ pub(crate) fn open_read_only(options: &Options, path: &Path) -> Result<Session> 
 
 /// Opens the store at a place that was resolved before. `waits` says whether to wait as long as a death takes for a
 /// handle that has the store exclusively.
-pub(crate) fn open_at(options: &Options, place: &Place, waits: bool) -> Result<Session> {
+pub(crate) fn open_at(options: &OpenOptions, place: &Place, waits: bool) -> Result<Session> {
     let options = options.within(place);
     let gate = OpenCloseLock::enter(place, Intention::Read, options.timeout)?;
     let locks = gate.locks(place, Intention::Read)?;

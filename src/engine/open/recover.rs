@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::open::recovered_log::RecoveredLog;
@@ -27,7 +27,7 @@ use crate::wal::{LogError, LogFile, LogReader, log_path};
 
 /// Continues with what recovery has found.
 pub(crate) struct Resumption<'a> {
-    options: &'a Options,
+    options: &'a OpenOptions,
     handle: &'a Handle,
     shared: &'a Coordination,
     file: &'a StoreFile,
@@ -128,7 +128,7 @@ impl Recovered {
 
 /// Reads the logs. A writer also removes logs that do not count.
 pub(crate) fn recover(
-    options: &Options,
+    options: &OpenOptions,
     place: &Place,
     meta: &Meta,
     write: bool,
@@ -143,7 +143,7 @@ pub(crate) fn recover(
 }
 
 struct Recovery<'a> {
-    options: &'a Options,
+    options: &'a OpenOptions,
     place: &'a Place,
     meta: &'a Meta,
     write: bool,
@@ -349,7 +349,7 @@ impl Recovery<'_> {
 /// the superblock: the sync that was to make it durable may have failed, and the result of a later sync then proves
 /// nothing about it.
 pub(crate) fn make_superblock_durable(
-    options: &Options,
+    options: &OpenOptions,
     path: &Path,
     file: &dyn StorageFile,
     meta: &Meta,

@@ -5,7 +5,7 @@
 
 use std::path::PathBuf;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::open::recover::Recovered;
 use crate::error::{Error, Result};
 use crate::shm::place::Place;
@@ -17,7 +17,7 @@ const LOOKED_FOR: u64 = 64;
 
 /// The logs that have the store's name.
 pub(crate) struct StrayLogs<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a OpenOptions,
     pub(crate) place: &'a Place,
     pub(crate) meta: &'a Meta,
     pub(crate) write: bool,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::config::damage_policy::OnDamage;
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::open::handle::{Arrival, Opening};
 use crate::engine::recovery_report::RecoveryReport;
@@ -18,7 +18,7 @@ use crate::storefile::meta::read_meta_of;
 
 /// Opens a draft that is a whole store. Its creator holds the open-close lock, so no other handle has it. The engine takes no
 /// keys and must not be closed: it has neither buffer nor log, and ends when it is dropped.
-pub(crate) fn open_draft(options: &Options, draft: &AtomicFile) -> Result<Arc<Engine>> {
+pub(crate) fn open_draft(options: &OpenOptions, draft: &AtomicFile) -> Result<Arc<Engine>> {
     let place = &draft.place;
     let (locks, _) = StoreLocks::open_other(place, &draft.temporary, Intention::Write)?;
     let meta = read_meta_of(&*draft.file, place)?;

@@ -232,7 +232,8 @@ mod tests {
 
     use super::*;
     use crate::hash::KeyHasher;
-    use crate::{Hash, Options, Store};
+    use crate::testing::Options;
+    use crate::{Hash, Store};
 
     /// Sends the next look-ups down the path for pages that come from disk.
     fn make_cold(store: &Store) {
@@ -250,7 +251,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let options = Options::new().capacity(2_000_000).fpr(1e-9);
         let store = options.create(folder.path().join("store")).unwrap();
-        store.insert_hash_batch(&batch(0, 100_000)).unwrap();
+        store.insert_batch(&batch(0, 100_000)).unwrap();
         store.checkpoint().unwrap();
         let hasher = KeyHasher::new(Hash::Xxh3, &[7; 32]);
         let keys: Vec<u64> = (0..100_000).map(|key| hasher.mix(key)).collect();
@@ -293,13 +294,13 @@ mod tests {
         for seed in 0..8 {
             make_cold(&store);
             let keys = batch(seed, 100_000);
-            let answers = store.insert_hash_batch(&keys).unwrap();
+            let answers = store.insert_batch(&keys).unwrap();
             for (key, new) in keys.iter().zip(answers) {
                 assert_eq!(new, twin.insert(*key), "key {key} of batch {seed}");
             }
             make_cold(&store);
             let keys = batch(1000 + seed, 100_000);
-            let answers = store.contains_hash_batch(&keys).unwrap();
+            let answers = store.contains_batch(&keys).unwrap();
             for (key, there) in keys.iter().zip(answers) {
                 assert_eq!(there, twin.contains(key), "key {key} after batch {seed}");
             }
@@ -323,7 +324,7 @@ mod tests {
                 for round in 0..6 {
                     make_cold(store);
                     let keys = batch(seed * 3 + round, 100_000);
-                    let answers = store.insert_hash_batch(&keys).unwrap();
+                    let answers = store.insert_batch(&keys).unwrap();
                     let new = keys.iter().zip(answers).filter(|(_, new)| *new);
                     won.extend(new.map(|(key, _)| *key));
                 }

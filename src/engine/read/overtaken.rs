@@ -10,7 +10,8 @@ use crate::engine::read::point::{Found, look_up};
 use crate::engine::view::View;
 use crate::error::Error;
 use crate::page_io::probe::{Probe, StaleDirectory};
-use crate::{Kind, Options, Store};
+use crate::testing::Options;
+use crate::{Kind, Store};
 
 const KEYS: u64 = 6000;
 
@@ -27,16 +28,16 @@ fn options() -> Options {
 /// Makes a store whose file is much longer than what it holds.
 fn worn_out(path: &Path) -> Store {
     let store = options().create(path).unwrap();
-    store.insert_hash_batch(&Vec::from_iter(0..KEYS)).unwrap();
+    store.insert_batch(&Vec::from_iter(0..KEYS)).unwrap();
     store.checkpoint().unwrap();
     for round in 1..4 {
         for passing in (round << 20..(round << 20) + 2000).step_by(1000) {
             let passing = Vec::from_iter(passing..passing + 1000);
-            store.insert_hash_batch(&passing).unwrap();
+            store.insert_batch(&passing).unwrap();
             store.checkpoint().unwrap();
             passing
                 .iter()
-                .for_each(|key| assert!(store.remove_hash(*key).unwrap()));
+                .for_each(|key| assert!(store.remove(*key).unwrap()));
             store.checkpoint().unwrap();
         }
     }
@@ -77,7 +78,7 @@ fn look_ups_that_were_passed_end_with_the_handle_at_any_moment() {
         let path = folder.path().join("store");
         let store = options().exclusive(true).create(path).unwrap();
         let passed = view_of(&store).0.filter.segments().unwrap().version();
-        store.insert_hash(1).unwrap();
+        store.insert(1).unwrap();
         store.checkpoint().unwrap();
         let hash = store.hasher().mix(1);
         let reader = Reader::of(&store.engine);
@@ -114,7 +115,7 @@ fn no_file_is_cut_off_under_an_old_view() {
         let store = options().open(&path).unwrap();
         let (view, mapped) = view_of(&store);
         assert_eq!(mapped, length(&path));
-        store.insert_hash(1 << 40).unwrap();
+        store.insert(1 << 40).unwrap();
         store.checkpoint().unwrap();
         assert!(!Arc::ptr_eq(&view, &view_of(&store).0));
         let (one, last) = match of_another {

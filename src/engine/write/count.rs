@@ -298,7 +298,8 @@ impl WriteGuard<'_> {
 mod tests {
     use super::*;
     use crate::engine::read::Reader;
-    use crate::{Kind, Options, Store};
+    use crate::testing::Options;
+    use crate::{Kind, Store};
 
     fn store() -> (tempfile::TempDir, Store) {
         let folder = tempfile::tempdir().unwrap();

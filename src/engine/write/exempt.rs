@@ -1,7 +1,5 @@
 //! Exempts keys that were never inserted although the store answers "seen" for them.
 
-use std::sync::Arc;
-
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
 use crate::error::Result;
@@ -39,25 +37,18 @@ impl Writer<'_> {
         Ok(report)
     }
 
-    /// Passes all exempt hashes to `each`, in ascending order.
-    pub(crate) fn for_each_exemption(&self, mut each: impl FnMut(u64)) -> Result<()> {
+    /// Returns the exempt hashes from this one on, in ascending order, a few thousand at a time. None are the end.
+    pub(crate) fn exempt_from(&self, from: u64) -> Result<Vec<u64>> {
         self.handle.check_usable()?;
-        let view = Arc::clone(&*self.views.current()?);
-        let Some(exempt) = &view.sections.exempt else {
-            return Ok(());
-        };
-        let mut from = Some(0);
+        let view = self.views.current()?;
         let mut piece = Vec::new();
-        while let Some(first) = from {
-            piece.clear();
+        if let Some(exempt) = &view.sections.exempt {
             exempt.query(
-                |hashes| hashes.load(first..=u64::MAX, EXEMPTIONS_PER_READ, &mut piece),
+                |hashes| hashes.load(from..=u64::MAX, EXEMPTIONS_PER_READ, &mut piece),
                 (),
             )?;
-            piece.iter().copied().for_each(&mut each);
-            from = piece.last().and_then(|last| last.checked_add(1));
         }
-        Ok(())
+        Ok(piece)
     }
 }
 

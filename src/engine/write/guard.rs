@@ -274,8 +274,9 @@ mod tests {
     use tempfile::TempDir;
 
     use super::*;
+    use crate::Store;
     use crate::memtable::Claim;
-    use crate::{Options, Store};
+    use crate::testing::Options;
 
     const PATIENCE: Duration = Duration::from_millis(30);
 
@@ -339,9 +340,9 @@ mod tests {
     fn a_dead_owner_is_robbed_and_its_work_mended() {
         let (_folder, path, [one, other]) = two();
         die(one);
-        assert!(!other.contains_hash(HALF_DONE).unwrap());
+        assert!(!other.contains(HALF_DONE).unwrap());
         let third = Options::new().open(&path).unwrap();
-        assert!(!other.insert_hash(HALF_DONE).unwrap());
+        assert!(!other.insert(HALF_DONE).unwrap());
         assert!(other.insert(b"another key").unwrap());
         assert!(!third.insert(b"another key").unwrap());
         assert_eq!(other.stats().unwrap().keys, 3);
@@ -413,13 +414,13 @@ mod tests {
         let (_folder, _path, [one, other]) = two();
         let alone = |store: &Store| Writer::of(&store.engine).is_sole_writer();
         // The other is open, and idle.
-        one.insert_hash(1).unwrap();
-        one.insert_hash(2).unwrap();
+        one.insert(1).unwrap();
+        one.insert(2).unwrap();
         assert!(alone(&one));
-        other.insert_hash(3).unwrap();
-        one.insert_hash(4).unwrap();
+        other.insert(3).unwrap();
+        one.insert(4).unwrap();
         assert!(!alone(&one) && !alone(&other));
-        one.insert_hash(5).unwrap();
+        one.insert(5).unwrap();
         assert!(alone(&one));
     }
 }

@@ -249,11 +249,15 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::BatchError;
+    use crate::ClaimOptions;
+    use crate::Precheck;
     use tempfile::TempDir;
 
     use super::*;
+    use crate::Store;
     use crate::hash::HashedKey;
-    use crate::{Options, Store};
+    use crate::testing::Options;
 
     const KEYS: u32 = 2000;
 
@@ -282,9 +286,11 @@ mod tests {
     fn claim(store: &Store, keys: &[HashedKey]) -> Vec<Verdict> {
         // Verdicts already in the vector do not belong to this call.
         let mut verdicts = vec![Verdict::Pending];
-        store
-            .claim_hashed_until_pending(keys, &mut verdicts)
-            .unwrap();
+        BatchError::append(
+            store.claim_batch(keys, ClaimOptions::new().until_pending(true)),
+            &mut verdicts,
+        )
+        .unwrap();
         verdicts.split_off(1)
     }
 
@@ -292,16 +298,18 @@ mod tests {
     #[test]
     fn ranges_come_in_any_order_around_a_rotation() {
         let (_folder, store, keys) = store_and_keys();
-        let mut precheck = store.precheck(&keys).unwrap();
+        let mut precheck = Precheck::for_claims(&store, &keys).unwrap();
         for came in [7, 1007] {
             assert_eq!(claim(&store, &keys[came..=came]), [Verdict::New]);
         }
         rotate(&store);
         let mut verdicts = Vec::new();
         for range in [1000..2000, 0..1000] {
-            store
-                .claim_prechecked(&keys, range, &mut precheck, &mut verdicts)
-                .unwrap();
+            BatchError::append(
+                precheck.claim(&store, &keys, range, ClaimOptions::new()),
+                &mut verdicts,
+            )
+            .unwrap();
         }
         assert_eq!(seen(&verdicts), [7, 1007]);
     }
@@ -310,11 +318,13 @@ mod tests {
     #[test]
     fn keys_selected_around_a_rotation_are_looked_for_in_both_buffers() {
         let (_folder, store, keys) = store_and_keys();
-        let mut precheck = store.precheck_lookup(&keys).unwrap();
+        let mut precheck = Precheck::for_lookups(&store, &keys).unwrap();
         let mut found = Vec::new();
-        let mut ask = |precheck: &mut _, range| {
+        let mut ask = |precheck: &mut Precheck, range| {
             found.clear();
-            let asked = store.contains_prechecked(&keys, range, precheck, &mut found);
+            let asked = precheck
+                .contains(&store, &keys, range)
+                .map(|found_now| found.extend(found_now));
             asked.unwrap();
             assert!(!found.contains(&true));
         };
@@ -325,9 +335,11 @@ mod tests {
         let places: Vec<_> = (0..2000).collect();
         let mut selected = precheck.select(&places);
         let mut verdicts = Vec::new();
-        store
-            .claim_prechecked(&keys, 0..2000, &mut selected, &mut verdicts)
-            .unwrap();
+        BatchError::append(
+            selected.claim(&store, &keys, 0..2000, ClaimOptions::new()),
+            &mut verdicts,
+        )
+        .unwrap();
         assert_eq!(seen(&verdicts), [7]);
     }
 

@@ -16,18 +16,10 @@ impl Writer<'_> {
         }
     }
 
-    /// Inserts the keys of a part in order and appends a verdict for each.
+    /// Inserts the keys of a part in order and appends a verdict for each; with [`OnPending::Stop`] only up to the first
+    /// key that is pending.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, and those keys are done.
-    pub(crate) fn claim_each(
-        &self,
-        keys: &dyn HashSource,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<()> {
-        self.claim_part(keys, OnPending::GoOn, verdicts)
-    }
-
-    /// Like `claim_each`, but with [`OnPending::Stop`] only up to the first key that is pending.
     pub(crate) fn claim_part(
         &self,
         keys: &dyn HashSource,
@@ -42,17 +34,7 @@ impl Writer<'_> {
         }
     }
 
-    /// Inserts one key if it is absent.
-    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
-    pub(crate) fn claim_unique(&self, hash: u64) -> Result<Verdict> {
-        match self.file.model {
-            KeyModel::GrowOnlySet | KeyModel::Set(_) => self.claim_in_set(hash),
-            KeyModel::Multiset => Ok(self.count_single(Operation::InsertUnique, hash)?.verdict()),
-        }
-    }
-
     /// Like `claim_part`, but inserts only keys that are absent.
-    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
     pub(crate) fn claim_unique_part(
         &self,
         keys: &dyn HashSource,
@@ -108,7 +90,6 @@ impl Writer<'_> {
     ///
     /// # Errors
     /// The store does not know how often a key was inserted.
-    #[expect(dead_code, reason = "the public methods choose by themselves yet")]
     pub(crate) fn remove_proven(&self, hash: u64) -> Result<Counted> {
         match self.file.model {
             KeyModel::GrowOnlySet => Err(self.cannot(REMOVE_KEYS)),

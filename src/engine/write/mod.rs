@@ -7,7 +7,7 @@
 
 use std::sync::Weak;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::read::Reader;
@@ -46,7 +46,7 @@ pub(crate) mod write_batch;
 /// which may change them.
 #[derive(Clone, Copy)]
 pub(crate) struct Writer<'a> {
-    pub(crate) options: &'a Options,
+    pub(crate) options: &'a OpenOptions,
     pub(crate) shared: &'a Coordination,
     pub(crate) handle: &'a Handle,
     pub(crate) file: &'a StoreFile,

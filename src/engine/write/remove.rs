@@ -260,6 +260,9 @@ impl WriteGuard<'_> {
 
 #[cfg(test)]
 mod tests {
+    use crate::BatchError;
+    use crate::ClaimOptions;
+    use crate::Precheck;
     use std::path::Path;
 
     use tempfile::TempDir;
@@ -268,7 +271,8 @@ mod tests {
     use crate::engine::read::Reader;
     use crate::engine::write::Writer;
     use crate::engine::write::verdict::Verdict;
-    use crate::{Kind, Options, Store};
+    use crate::testing::Options;
+    use crate::{Kind, Store};
 
     /// Two hashes with one fingerprint, in any store that a test makes.
     const KEY: u64 = 1 << 40;
@@ -364,9 +368,7 @@ mod tests {
                         let keys = 1 + u64::from(!removes_last);
                         assert_eq!(store.stats().unwrap().keys, keys);
                         assert_eq!(store.verify().unwrap().fingerprints, keys);
-                        let mut exempt = Vec::new();
-                        let writer = Writer::of(&store.engine);
-                        writer.for_each_exemption(|hash| exempt.push(hash)).unwrap();
+                        let exempt = Writer::of(&store.engine).exempt_from(0).unwrap();
                         assert_eq!(exempt, if removes_last { vec![EXEMPT] } else { vec![] });
                     }
                 }
@@ -431,16 +433,18 @@ mod tests {
                 .iter()
                 .map(|bits| crate::hash::HashedKey::from_bits(*bits));
             let hashes: Vec<_> = hashes.collect();
-            let mut precheck = store.precheck(&hashes).unwrap();
+            let mut precheck = Precheck::for_claims(&store, &hashes).unwrap();
             if rotates {
                 store.checkpoint().unwrap();
             }
             other.close().unwrap();
             let mut verdicts = Vec::new();
             let range = 0..hashes.len();
-            store
-                .claim_prechecked(&hashes, range, &mut precheck, &mut verdicts)
-                .unwrap();
+            BatchError::append(
+                precheck.claim(&store, &hashes, range, ClaimOptions::new()),
+                &mut verdicts,
+            )
+            .unwrap();
             assert_eq!(verdicts.last(), Some(&Verdict::Seen), "{rotates} {few}");
         }
     }

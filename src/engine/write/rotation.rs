@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::config::options::Options;
+use crate::config::open_options::OpenOptions;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
@@ -33,7 +33,7 @@ impl Writer<'_> {
 
 impl<'a> Writer<'a> {
     /// Does the same with other options, even if there is nothing to move.
-    pub(crate) fn checkpoint_with(&self, options: &Options) -> Result<()> {
+    pub(crate) fn checkpoint_with(&self, options: &OpenOptions) -> Result<()> {
         self.handle.check_writable()?;
         let mut guard = self.lock()?;
         // A closed log is what a checkpoint is made for.
@@ -171,7 +171,7 @@ mod tests {
 
     use crate::engine::checkpoint::run::Checkpointer;
     use crate::engine::write::Writer;
-    use crate::{LEAST_BUFFER, Options};
+    use crate::testing::{LEAST_BUFFER, Options};
 
     /// `verify` holds checkpoints off for as long as it reads. Until the next buffer is full, nobody needs one.
     #[test]

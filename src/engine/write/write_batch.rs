@@ -139,8 +139,8 @@ impl WriteGuard<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Options;
     use crate::engine::write::Writer;
+    use crate::testing::Options;
 
     /// Two keys are reserved, the next finds no room, and the log can't take their record.
     #[derive(Default)]

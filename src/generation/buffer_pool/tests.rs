@@ -3,7 +3,8 @@ use std::sync::Arc;
 use std::path::PathBuf;
 
 use super::*;
-use crate::{Kind, LEAST_BUFFER, Options, Store};
+use crate::testing::{LEAST_BUFFER, Options};
+use crate::{Kind, Store};
 
 fn at(path: &std::path::Path) -> [PathBuf; 2] {
     spare_paths(&Place::of_new(path).unwrap())
@@ -15,7 +16,7 @@ fn options() -> Options {
 
 fn insert(store: &Store, keys: std::ops::Range<u64>) {
     for key in keys {
-        assert!(store.insert(&key.to_le_bytes()).unwrap(), "{key}");
+        assert!(store.insert(key.to_le_bytes()).unwrap(), "{key}");
     }
 }
 
@@ -41,7 +42,7 @@ fn it_is_a_file_that_the_next_rotation_takes() {
     assert!(!spare.exists());
     insert(&store, 10..20);
     make_spare(&store, &Weak::new());
-    assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+    assert!((0..20).all(|key: u64| store.contains(key.to_le_bytes()).unwrap()));
     store.close().unwrap();
     assert!(!spare.exists());
 }
@@ -110,7 +111,7 @@ fn an_exclusive_handle_keeps_its_own() {
     let active = store.engine.views.current().unwrap().active.number();
     assert_eq!(number, Some(active));
     insert(&store, 10..20);
-    assert!((0..20).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+    assert!((0..20).all(|key: u64| store.contains(key.to_le_bytes()).unwrap()));
 }
 
 /// The bytes of the active buffer.
@@ -135,7 +136,7 @@ fn buffers_grow_with_the_filter_and_keep_within_the_bound_of_each_handle() {
         let mut rotate = |store: &Store, taken: &mut Vec<u64>| {
             insert(store, next..next + 5000);
             store.checkpoint().unwrap();
-            assert!((0..next + 5000).all(|key| store.contains(&key.to_le_bytes()).unwrap()));
+            assert!((0..next + 5000).all(|key| store.contains(key.to_le_bytes()).unwrap()));
             next += 5000;
             taken.push(active(store));
         };
@@ -183,7 +184,7 @@ fn a_caller_does_not_wait_for_a_larger_one() {
     store.checkpoint().unwrap();
     assert_eq!(active(&store), ahead);
     insert(&store, 20..30);
-    assert!((0..30).all(|key: u64| store.contains(&key.to_le_bytes()).unwrap()));
+    assert!((0..30).all(|key: u64| store.contains(key.to_le_bytes()).unwrap()));
 }
 
 #[test]

@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Kind, LogError, OnDamage, Options};
+use everseen::testing::Options;
+use everseen::{Error, Kind, LogError, OnDamage};
 use tempfile::TempDir;
 
 use crate::format::reader;

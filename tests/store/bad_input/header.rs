@@ -2,7 +2,8 @@
 
 use std::fs::{self, OpenOptions};
 
-use everseen::{Error, FormatError, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, Store};
 
 use crate::support::files::{format_error, held, keys, names, place, small};
 use crate::support::forge;

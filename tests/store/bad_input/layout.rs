@@ -4,7 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-use everseen::{Error, Options};
+use everseen::Error;
+use everseen::testing::Options;
 
 use crate::support::files::{beside, keys, place, small};
 

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{LogError, Options};
+use everseen::LogError;
+use everseen::testing::Options;
 use tempfile::TempDir;
 
 use crate::support::files::{held, image, keys, log_error, log_of, names, place, small};

@@ -1,7 +1,8 @@
 //! Options and sizes that make no sense.
 
 use everseen::sizing::SizingError;
-use everseen::{Error, Kind, Options, UnknownKind};
+use everseen::testing::Options;
+use everseen::{Error, Kind, UnknownKind};
 
 use crate::support::files::{beside, image, keys, names, place, small};
 
@@ -236,7 +237,7 @@ fn a_log_that_a_reader_has_no_room_for() {
     else {
         panic!("{error:?}");
     };
-    assert_eq!(got, &everseen::LEAST_BUFFER.to_string());
+    assert_eq!(got, &everseen::testing::LEAST_BUFFER.to_string());
     let least = expected
         .strip_prefix("at least ")
         .and_then(|rest| rest.strip_suffix(" bytes, for the 20000 keys of the log"));

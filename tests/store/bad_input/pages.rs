@@ -1,9 +1,11 @@
 //! Damaged pages.
 
+use everseen::testing::Appending;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{Damage, Error, FormatError, Options, Verdict};
+use everseen::testing::Options;
+use everseen::{Damage, Error, FormatError, Verdict};
 use tempfile::TempDir;
 
 use crate::support::files::{image, key, keys, place, small};
@@ -63,7 +65,7 @@ fn a_damaged_page_is_told_and_others_answer() {
             let store = store.unwrap();
             let (mut good, mut bad) = (0, 0);
             for number in 0..2000 {
-                match store.contains(&key(number)) {
+                match store.contains(key(number)) {
                     Ok(found) => {
                         assert!(found);
                         good += 1;
@@ -110,7 +112,7 @@ fn a_page_of_zeros_where_every_page_has_been_written() {
     fs::write(&path, file).unwrap();
     let store = options().open(&path).unwrap();
     let errors: Vec<_> = (0..2000)
-        .filter_map(|number| store.contains(&key(number)).err())
+        .filter_map(|number| store.contains(key(number)).err())
         .collect();
     assert!(!errors.is_empty());
     for error in &errors {
@@ -126,7 +128,7 @@ fn a_batch_that_meets_a_damaged_page_has_done_what_it_says() {
     let store = options().open(&path).unwrap();
     let batch = keys(5000..5200);
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
     is_damage(&error, &path, &expected);
     assert!(verdicts.len() < batch.len());
     for (key, verdict) in batch.iter().zip(&verdicts) {

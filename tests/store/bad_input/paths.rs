@@ -4,7 +4,8 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use everseen::{Error, Merge, OnDamage, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Merge, OnDamage, Store};
 use tempfile::TempDir;
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};

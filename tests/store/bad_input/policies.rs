@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{Error, FormatError, Kind, LogError, OnDamage, Options, SuperblockFault};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, LogError, OnDamage, SuperblockFault};
 
 use crate::support::files::{beside, format_error, held, image, keys, log_of, place, small};
 

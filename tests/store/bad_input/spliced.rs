@@ -6,7 +6,8 @@ use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, FormatError, Kind, Merge, OnDamage, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, Merge, OnDamage, Store};
 use tempfile::TempDir;
 
 use crate::support::files::{beside, held, keys, small};

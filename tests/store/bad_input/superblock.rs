@@ -186,8 +186,8 @@ fn an_unknown_flag_is_that_of_a_newer_version_and_no_damage() {
                 small().open(&path),
                 small().open_read_only(&path),
                 repaired.map(|report| panic!("{report:?}")),
-                everseen::Merge::new()
-                    .options(&small())
+                small()
+                    .merge()
                     .union(&copied.1, &[&path])
                     .map(|report| panic!("{report:?}")),
             ];
@@ -373,14 +373,14 @@ fn counters_at_the_end_of_their_range_do_not_overflow() {
                 let Ok(store) = options.open(&path) else {
                     continue;
                 };
-                let acknowledged = store.insert(&key(100)).is_ok() && store.commit().is_ok();
+                let acknowledged = store.insert(key(100)).is_ok() && store.commit().is_ok();
                 let stats = store.stats().unwrap();
                 assert!(stats.keys > 0, "{offset} {value}");
                 let closed = store.close();
                 drop(store);
                 if acknowledged && closed.is_ok() {
                     let store = options.open(&path).unwrap();
-                    assert!(store.contains(&key(100)).unwrap(), "{offset} {value}");
+                    assert!(store.contains(key(100)).unwrap(), "{offset} {value}");
                 }
             }
         }

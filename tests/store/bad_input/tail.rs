@@ -3,7 +3,8 @@
 use std::fs::{self, OpenOptions as File};
 use std::path::{Path, PathBuf};
 
-use everseen::{LogError, Options};
+use everseen::LogError;
+use everseen::testing::Options;
 use tempfile::TempDir;
 
 use crate::support::files::{held, image, key, keys, log_error, log_of, place, small};
@@ -70,13 +71,13 @@ fn a_tail_torn_at_every_length() {
         let (_folder, path) = image(&path);
         fs::write(log_of(&path, 1), &unnoted[..at]).unwrap();
         let store = options().open(&path).unwrap();
-        assert!(store.insert(&key(100)).unwrap());
-        assert!(store.insert(&key(30)).unwrap());
+        assert!(store.insert(key(100)).unwrap());
+        assert!(store.insert(key(30)).unwrap());
         store.close().unwrap();
         let store = options().open(&path).unwrap();
         assert_eq!(held(&store, &keys(0..20)), 20);
         assert_eq!(held(&store, &keys(20..40)), 1);
-        assert!(store.contains(&key(100)).unwrap());
+        assert!(store.contains(key(100)).unwrap());
     }
 }
 

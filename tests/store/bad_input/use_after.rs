@@ -1,8 +1,10 @@
 //! Handles that can't do what they are asked to, and limits that are reached.
 
+use everseen::testing::Appending;
 use std::sync::Arc;
 
-use everseen::{Error, Options, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Store, Verdict};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, key, keys, names, place, small};
@@ -17,10 +19,10 @@ fn writes(store: &Store) -> Vec<Error> {
     let errors = vec![
         store.insert(b"new").unwrap_err(),
         store.claim(b"new").unwrap_err(),
-        store.insert_batch(&["new"]).unwrap_err(),
-        store.claim_batch(&["new"], &mut verdicts).unwrap_err(),
-        store.insert_hash(7).unwrap_err(),
-        store.insert_hash_batch(&[7]).unwrap_err(),
+        *store.insert_batch(&["new"]).unwrap_err().error,
+        store.claim_into(&["new"], &mut verdicts).unwrap_err(),
+        store.insert(7).unwrap_err(),
+        *store.insert_batch(&[7]).unwrap_err().error,
         store.commit().unwrap_err(),
         store.commit_with(b"tag").unwrap_err(),
         store.checkpoint().unwrap_err(),
@@ -34,8 +36,8 @@ fn reads(store: &Store) -> Vec<Error> {
     vec![
         store.contains(b"key").unwrap_err(),
         store.contains_batch(&["key"]).unwrap_err(),
-        store.contains_hash(7).unwrap_err(),
-        store.contains_hash_batch(&[7]).unwrap_err(),
+        store.contains(7).unwrap_err(),
+        store.contains_batch(&[7]).unwrap_err(),
         store.verify().unwrap_err(),
     ]
 }
@@ -108,7 +110,7 @@ fn a_full_store() {
     let store = options().capacity(100).create(&path).unwrap();
     let batch = keys(0..150);
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
     assert!(matches!(error, Error::Full { capacity: 100 }), "{error:?}");
     assert_eq!(verdicts, [Verdict::New; 100]);
     assert_eq!(held(&store, &batch), 100);
@@ -126,7 +128,7 @@ fn a_full_store_that_is_asked_again_and_again_writes_nothing() {
     let store = options.open(&path).unwrap();
     let before = storage.events().len();
     for number in 100..10_100 {
-        let error = store.insert(&key(number)).unwrap_err();
+        let error = store.insert(key(number)).unwrap_err();
         assert!(
             matches!(error, Error::Full { capacity: 100 }),
             "{number}: {error:?}"
@@ -149,10 +151,10 @@ fn a_transaction_too_large() {
         .transactional(true)
         .create(&path)
         .unwrap();
-    let quota = store.transaction_quota();
+    let quota = store.uncommitted().unwrap().most;
     let batch = keys(0..quota + 10);
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
     assert!(
         matches!(error, Error::TransactionTooLarge { quota: got } if got == quota),
         "{error:?}"

@@ -1,6 +1,9 @@
 //! What each call answers, and what is refused.
 
-use everseen::{Error, Kind, OnDamage, Options, Removal, Store, Verdict};
+use everseen::ClaimOptions;
+use everseen::testing::Appending;
+use everseen::testing::Options;
+use everseen::{Error, Kind, OnDamage, Removal, Store, Verdict};
 
 use crate::support::files::{beside, key, keys, place, small};
 
@@ -53,20 +56,21 @@ fn keys_of_one_batch_come_one_after_the_other() {
     );
     let mut removed = Vec::new();
     let batch = [b"b", b"b", b"a", b"c", b"a"];
-    store.remove_batch(&batch, &mut removed).unwrap();
+    store.remove_into(&batch, &mut removed).unwrap();
     assert_eq!(removed, [true, false, true, false, true]);
     assert_eq!(store.count_estimate(b"a").unwrap(), 1);
     let hashes: Vec<_> = [b"a", b"d", b"d"].map(|key| store.hasher().key(key)).into();
-    let mut verdicts = Vec::new();
-    store.claim_unique_hashed(&hashes, &mut verdicts).unwrap();
+    let verdicts = store
+        .claim_batch(&hashes, ClaimOptions::new().if_absent(true))
+        .unwrap();
     assert_eq!(verdicts, [Verdict::Seen, Verdict::New, Verdict::Seen]);
     assert_eq!(store.count_estimate(b"d").unwrap(), 1);
-    assert!(store.insert_unique(b"e").unwrap());
-    assert!(!store.insert_unique(b"e").unwrap());
+    assert_eq!(claim_if_absent(&store, "e"), Verdict::New);
+    assert_eq!(claim_if_absent(&store, "e"), Verdict::Seen);
     assert_eq!(store.count_estimate(b"e").unwrap(), 1);
-    assert!(store.remove_hash(5).is_ok_and(|removed| !removed));
-    assert!(store.insert_hash(5).unwrap());
-    assert!(store.remove_hash(5).unwrap());
+    assert!(store.remove(5).is_ok_and(|removed| !removed));
+    assert!(store.insert(5).unwrap());
+    assert!(store.remove(5).unwrap());
 }
 
 #[test]
@@ -120,8 +124,8 @@ fn a_full_store_takes_no_more_until_something_is_removed() {
     }
     let mut verdicts = Vec::new();
     let more = keys(98..110);
-    assert!(store.remove(&key(0)).unwrap());
-    match store.claim_batch(&more, &mut verdicts) {
+    assert!(store.remove(key(0)).unwrap());
+    match store.claim_into(&more, &mut verdicts) {
         Err(Error::Full { capacity: 100 }) => assert_eq!(verdicts, [Verdict::Seen]),
         other => panic!("{other:?}"),
     }
@@ -134,6 +138,11 @@ fn a_full_store_takes_no_more_until_something_is_removed() {
     );
 }
 
+fn claim_if_absent(store: &Store, key: &str) -> Verdict {
+    let options = ClaimOptions::new().if_absent(true);
+    store.claim_batch(&[key], options).unwrap()[0]
+}
+
 #[test]
 fn other_kinds_count_nothing() {
     let (_folder, _, store) = made(&small().capacity(100));
@@ -143,16 +152,16 @@ fn other_kinds_count_nothing() {
     };
     let remove = ("remove keys", Kind::Bloom);
     assert_eq!(refused(store.remove(b"a").unwrap_err()), remove);
-    assert_eq!(refused(store.remove_hash(1).unwrap_err()), remove);
+    assert_eq!(refused(store.remove(1).unwrap_err()), remove);
     assert_eq!(refused(store.remove_recent(b"a").unwrap_err()), remove);
     let none: [&[u8]; 0] = [];
-    let all = store.remove_batch(&none, &mut Vec::new());
-    assert_eq!(refused(all.unwrap_err()), remove);
+    let all = store.remove_batch(&none);
+    assert_eq!(refused(*all.unwrap_err().error), remove);
     let count = store.count_estimate(b"a").unwrap_err();
     assert_eq!(refused(count), ("count keys", Kind::Bloom));
     // A set is what they are anyway.
-    assert!(store.insert_unique(b"a").unwrap());
-    assert!(!store.insert_unique(b"a").unwrap());
+    assert_eq!(claim_if_absent(&store, "a"), Verdict::New);
+    assert_eq!(claim_if_absent(&store, "a"), Verdict::Seen);
 }
 
 #[test]
@@ -183,7 +192,7 @@ fn copies_and_deltas_have_the_counters() {
     store.insert_batch(&keys(0..2000)).unwrap();
     let [old, new, delta] = ["-old", "-new", "-delta"].map(|name| beside(&path, name));
     store.snapshot(&old).unwrap();
-    store.remove_batch(&keys(0..1000), &mut Vec::new()).unwrap();
+    store.remove_batch(&keys(0..1000)).unwrap();
     store.insert_batch(&keys(1990..2100)).unwrap();
     store.snapshot_since(&delta, &old).unwrap();
     store.snapshot(&new).unwrap();
@@ -198,7 +207,7 @@ fn copies_and_deltas_have_the_counters() {
             _ => 1,
         };
         assert_eq!(
-            copy.count_estimate(&key(number)).unwrap(),
+            copy.count_estimate(key(number)).unwrap(),
             expected,
             "{number}"
         );
@@ -229,7 +238,7 @@ fn a_damaged_page_is_named_and_can_be_repaired_either_way() {
         let absent = store.contains_batch(&keys(5000..8000)).unwrap();
         let wrong = absent.iter().filter(|seen| **seen).count();
         assert_eq!(wrong > 0, on == OnDamage::Seen);
-        assert!(store.insert(b"more").is_ok() || store.remove(&key(7)).unwrap());
+        assert!(store.insert(b"more").is_ok() || store.remove(key(7)).unwrap());
     }
 }
 
@@ -254,7 +263,7 @@ fn readers_see_what_is_counted() {
 fn another_store_of_its_kind_can_be_made_after_it() {
     let (_folder, path, store) = made(&counting(1000));
     let twin = beside(&path, "-twin");
-    let made = small().like(&path).unwrap().times(2).create(&twin).unwrap();
+    let made = small().like(&path).times(2).create(&twin).unwrap();
     assert_eq!(made.stats().unwrap().kind, Kind::Counting);
     assert!(made.insert(b"a").unwrap());
     assert!(made.remove(b"a").unwrap());
@@ -307,7 +316,7 @@ fn exemptions_override_what_pages_count_and_nothing_else() {
     assert_eq!(store.exempt(&[inserted]).unwrap().present, 1);
     check(&store, 1);
     store.checkpoint().unwrap();
-    assert_eq!(store.exemptions().unwrap(), 59);
+    assert_eq!(store.stats().unwrap().exempt, 59);
     check(&store, 1);
     store.close().unwrap();
     let store = counting(1).open(&path).unwrap();
@@ -316,7 +325,7 @@ fn exemptions_override_what_pages_count_and_nothing_else() {
     assert!(store.insert(&rest[0]).unwrap());
     assert!(store.remove(&rest[0]).unwrap());
     store.checkpoint().unwrap();
-    assert_eq!(store.exemptions().unwrap(), 59);
+    assert_eq!(store.stats().unwrap().exempt, 59);
     check(&store, 1);
     assert!(store.verify().unwrap().is_ok());
 }

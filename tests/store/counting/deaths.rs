@@ -1,5 +1,6 @@
 //! Processes that share a counting store, killed at any instruction.
 
+use everseen::testing::Appending;
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -7,7 +8,8 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use everseen::{Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model};
 use super::number;
@@ -88,7 +90,7 @@ fn child() {
         let mut answers = Vec::new();
         match batch.up {
             true => answers = store.insert_batch(&keys).unwrap(),
-            false => store.remove_batch(&keys, &mut answers).unwrap(),
+            false => store.remove_into(&keys, &mut answers).unwrap(),
         }
         for (key, answer) in batch.keys.iter().zip(answers) {
             let was_there = held.contains_key(key);

@@ -1,6 +1,8 @@
 //! Each call to the disk fails once, or all from one on.
 
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Appending;
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model};
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};
@@ -39,7 +41,7 @@ fn observe(store: &Store) -> Counts {
         let [key] = bytes(&[number])[..] else {
             unreachable!("one key");
         };
-        let count = store.count_estimate(&key).unwrap();
+        let count = store.count_estimate(key).unwrap();
         if count > 0 {
             counts.insert(number, count as i64);
         }
@@ -59,7 +61,7 @@ fn count(
     let mut answers = Vec::new();
     match up {
         true => answers = store.insert_batch(&bytes)?,
-        false => store.remove_batch(&bytes, &mut answers)?,
+        false => store.remove_into(&bytes, &mut answers)?,
     }
     assert_eq!(answers.len(), bytes.len());
     model.take(&Mark::Done);
@@ -118,7 +120,7 @@ fn what_others_see_of_a_record_that_failed_is_what_recovery_finds() {
             assert!(matches!(failed, Err(Error::Poisoned { .. })), "{failed:?}");
             storage.heal();
             // Whoever has the lock next mends what was left.
-            other.insert(&bytes(&[KEYS])[0]).unwrap();
+            other.insert(bytes(&[KEYS])[0]).unwrap();
             let seen = observe(&other);
             let (_copies, copy) = killed(&path);
             let found = observe(&options().open(&copy).unwrap());

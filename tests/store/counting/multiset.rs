@@ -1,6 +1,8 @@
 //! Random inserts and removes against an exact multiset.
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Appending;
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use super::number;
 use crate::support::files::place;
@@ -46,13 +48,13 @@ impl Multiset {
         let mut answers = Vec::new();
         if keys.len() == 1 {
             answers.push(match up {
-                true => self.store.insert(&keys[0]).unwrap(),
-                false => self.store.remove(&keys[0]).unwrap(),
+                true => self.store.insert(keys[0]).unwrap(),
+                false => self.store.remove(keys[0]).unwrap(),
             });
         } else if up {
             answers = self.store.insert_batch(&keys).unwrap();
         } else {
-            self.store.remove_batch(&keys, &mut answers).unwrap();
+            self.store.remove_into(&keys, &mut answers).unwrap();
         }
         for ((answer, before), number) in answers.iter().zip(before).zip(numbers) {
             assert_eq!(
@@ -67,7 +69,7 @@ impl Multiset {
             let count = self.counts[*number];
             assert_eq!(found[place], count > 0, "key {number}");
             if place < 16 {
-                let told = self.store.count_estimate(&keys[place]).unwrap();
+                let told = self.store.count_estimate(keys[place]).unwrap();
                 assert_eq!(told, u64::from(count), "key {number}");
             }
         }
@@ -113,7 +115,7 @@ fn multiset() {
         .capacity(4 * keys)
         .fpr(FPR)
         .seed([7; 32])
-        .buffer((16 * keys).max(everseen::LEAST_BUFFER));
+        .buffer((16 * keys).max(everseen::testing::LEAST_BUFFER));
     let mut set = Multiset {
         store: options.create(&path).unwrap(),
         counts: vec![0; keys as usize],

@@ -4,8 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Error, FormatError, Kind, LEAST_BUFFER, Map, OnDamage, Options};
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::testing::{LEAST_BUFFER, Map, Options};
+use everseen::{Error, FormatError, Kind, OnDamage};
 use tempfile::TempDir;
 
 use crate::support::files::image;
@@ -98,7 +99,7 @@ fn store(kind: Kind) -> (TempDir, PathBuf) {
     let store = options.create(&path).unwrap();
     let insert = |numbers: std::ops::Range<u64>| {
         for number in numbers {
-            store.insert(&key(number).to_le_bytes()).unwrap();
+            store.insert(key(number).to_le_bytes()).unwrap();
         }
     };
     insert(0..KEYS);
@@ -130,8 +131,8 @@ fn count(path: &Path, kind: Kind, number: u64, on: OnDamage, healed: bool) -> Re
     }
     let bytes = key(number).to_le_bytes();
     let told = match kind {
-        Kind::Counting => reader.count_estimate(&bytes),
-        _ => reader.contains(&bytes).map(u64::from),
+        Kind::Counting => reader.count_estimate(bytes),
+        _ => reader.contains(bytes).map(u64::from),
     };
     heal();
     told

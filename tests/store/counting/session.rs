@@ -1,10 +1,13 @@
 //! A user of one counting store on a recorded disk.
 
+use everseen::BatchError;
+use everseen::testing::Appending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everseen::storage::Storage;
-use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::storage::Storage;
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model, Recorder, Tape};
 use crate::support::numbers::{Random, key};
@@ -145,7 +148,7 @@ impl Session {
     fn observe(&self, store: &Store) -> Outcome<Counts> {
         let mut counts = Counts::new();
         for number in 0..KEYS {
-            let count = store.count_estimate(&key(u64::from(number)).to_le_bytes());
+            let count = store.count_estimate(key(u64::from(number)).to_le_bytes());
             let count = count.map_err(|error| self.failed("count", &error))?;
             if count > 0 {
                 counts.insert(number, count as i64);
@@ -205,8 +208,8 @@ impl Session {
             .collect();
         let mut answers = Vec::new();
         let outcome = match up {
-            true => self.store().insert_batch(&bytes).map(|all| answers = all),
-            false => self.store().remove_batch(&bytes, &mut answers),
+            true => BatchError::append(self.store().insert_batch(&bytes), &mut answers),
+            false => self.store().remove_into(&bytes, &mut answers),
         };
         outcome.map_err(|error| self.failed("count", &error))?;
         if answers != expected {

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{DeltaError, Error, FormatError, Kind, Options};
+use everseen::testing::Options;
+use everseen::{DeltaError, Error, FormatError, Kind};
 use proptest::prelude::*;
 
 use super::setting::{ABSENT, assert_seen, false_positives, filled, hashes, options};
@@ -21,14 +22,14 @@ fn assert_same(a: &Path, b: &Path) {
 fn a_copy_has_what_is_exempt() {
     let (_folder, path, store) = filled(&options(Kind::Scalable), 5000);
     let wrong = false_positives(&store, 700);
-    store.exempt_hash_batch(&wrong).unwrap();
-    store.insert_hash_batch(&wrong[..50]).unwrap();
+    store.exempt(&wrong).unwrap();
+    store.insert_batch(&wrong[..50]).unwrap();
     let copy = beside(&path, "-copy");
     store.snapshot(&copy).unwrap();
     let copy = options(Kind::Scalable).open(&copy).unwrap();
     assert_seen(&copy, &wrong[..50], true);
     assert_seen(&copy, &wrong[50..], false);
-    assert_eq!(copy.exemptions().unwrap(), 650);
+    assert_eq!(copy.stats().unwrap().exempt, 650);
     assert!(copy.verify().unwrap().is_ok());
 }
 
@@ -50,14 +51,14 @@ proptest! {
         store.snapshot(&kept).unwrap();
         let (mut next, mut unseen, mut exempted) = (700, ABSENT, Vec::new());
         for (step, (insert, exempt, again)) in steps.into_iter().enumerate() {
-            store.insert_hash_batch(&hashes(next..next + insert)).unwrap();
+            store.insert_batch(&hashes(next..next + insert)).unwrap();
             next += insert;
             let fresh = hashes(unseen..unseen + exempt);
             unseen += exempt;
-            store.exempt_hash_batch(&fresh).unwrap();
+            store.exempt(&fresh).unwrap();
             exempted.extend(fresh);
             let again = again.min(exempted.len());
-            store.insert_hash_batch(&exempted[..again]).unwrap();
+            store.insert_batch(&exempted[..again]).unwrap();
             exempted.drain(..again);
             let delta = beside(&path, &format!("-delta{step}"));
             let whole = beside(&path, &format!("-whole{step}"));
@@ -69,7 +70,7 @@ proptest! {
             let copy = Options::new().open_read_only(&kept).unwrap();
             assert_seen(&copy, &exempted, false);
             assert_seen(&copy, &hashes(0..next), true);
-            prop_assert_eq!(copy.exemptions().unwrap(), exempted.len() as u64);
+            prop_assert_eq!(copy.stats().unwrap().exempt, exempted.len() as u64);
             prop_assert!(copy.verify().unwrap().is_ok());
         }
     }
@@ -84,15 +85,11 @@ fn applying_a_delta_with_sections() {
     // It moves with each checkpoint that changes it: that of the old moment lies at the end, and that of
     // the new one where the first of all was.
     for part in hashes(ABSENT..ABSENT + 3000).chunks(1000) {
-        store.exempt_hash_batch(part).unwrap();
+        store.exempt(part).unwrap();
     }
     store.snapshot(&old).unwrap();
-    store
-        .insert_hash_batch(&hashes(ABSENT..ABSENT + 2000))
-        .unwrap();
-    store
-        .exempt_hash_batch(&hashes(ABSENT * 2..ABSENT * 2 + 40))
-        .unwrap();
+    store.insert_batch(&hashes(ABSENT..ABSENT + 2000)).unwrap();
+    store.exempt(&hashes(ABSENT * 2..ABSENT * 2 + 40)).unwrap();
     store.snapshot_since(&delta, &old).unwrap();
     store.snapshot(&new).unwrap();
     let length = |path: &Path| path.metadata().unwrap().len();
@@ -120,7 +117,7 @@ fn applying_a_delta_with_sections() {
         match Options::new().open_read_only(&copy) {
             Ok(opened) => {
                 assert!(opened.verify().unwrap().is_ok(), "call {nth}");
-                let exempt = opened.exemptions().unwrap();
+                let exempt = opened.stats().unwrap().exempt;
                 assert!(exempt == 3000 || exempt == 1040, "call {nth}: {exempt}");
                 assert!(outcome.is_err() || exempt == 1040);
             }
@@ -145,9 +142,7 @@ fn a_delta_whose_sections_are_not_its_superblocks_is_refused() {
     let (_folder, path, store) = filled(&options, 1000);
     let [old, delta, forged] = ["-old", "-delta", "-forged"].map(|name| beside(&path, name));
     store.snapshot(&old).unwrap();
-    store
-        .exempt_hash_batch(&hashes(ABSENT..ABSENT + 600))
-        .unwrap();
+    store.exempt(&hashes(ABSENT..ABSENT + 600)).unwrap();
     store.snapshot_since(&delta, &old).unwrap();
     let good = fs::read(&delta).unwrap();
     let before = fs::read(&old).unwrap();

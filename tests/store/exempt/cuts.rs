@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use super::setting::{hashes, options};
 use crate::support::numbers::Random;
@@ -139,11 +140,11 @@ fn record(kind: Kind, transactional: bool, random: &mut Random, lie: Option<Site
         tape.mark(&Mark::Begins(index));
         match steps[index].clone() {
             Step::InsertAndCommit(keys) => {
-                store.insert_hash_batch(&hashes(keys)).unwrap();
+                store.insert_batch(&hashes(keys)).unwrap();
                 store.commit().unwrap();
             }
             Step::Exempt(keys) => {
-                let report = store.exempt_hash_batch(&hashes(keys)).unwrap();
+                let report = store.exempt(&hashes(keys)).unwrap();
                 if report.exempted > 0 {
                     // It has emptied the buffer.
                     steps.insert(index + 1, Step::Checkpoint);
@@ -196,10 +197,8 @@ fn judge(
         .checkpoint()
         .map_err(|error| wish("checkpoint", error))?;
     check(recording, &opened, done)?;
-    opened
-        .exempt_hash_batch(&all)
-        .map_err(|error| wish("exempt", error))?;
-    let there = opened.contains_hash_batch(&all).unwrap();
+    opened.exempt(&all).map_err(|error| wish("exempt", error))?;
+    let there = opened.contains_batch(&all).unwrap();
     if there.contains(&true) {
         return Err("an exempt key is there".to_owned());
     }
@@ -232,7 +231,7 @@ fn check(recording: &Recording, store: &Store, done: usize) -> Result<(), String
     let states = &recording.states;
     let next = &states[(done + 1).min(states.len() - 1)];
     let found = store
-        .contains_hash_batch(&hashes(0..KEYS))
+        .contains_batch(&hashes(0..KEYS))
         .map_err(|error| format!("contains: {error}"))?;
     for ((number, before), found) in states[done].iter().zip(found) {
         if found != *before && found != next[number] {
@@ -243,11 +242,10 @@ fn check(recording: &Recording, store: &Store, done: usize) -> Result<(), String
     if !report.is_ok() {
         return Err(format!("damage: {report:?}"));
     }
-    let mut listed = 0;
-    store
-        .for_each_exemption(|_| listed += 1)
-        .map_err(|error| format!("list: {error}"))?;
-    match Ok(listed) == store.exemptions().map_err(|error| error.to_string()) {
+    let listed: Result<Vec<_>, _> = store.exemptions().collect();
+    let listed = listed.map_err(|error| format!("list: {error}"))?;
+    let stats = store.stats().map_err(|error| format!("stats: {error}"))?;
+    match listed.len() as u64 == stats.exempt {
         true => Ok(()),
         false => Err("exemptions are not as many as are told".to_owned()),
     }

@@ -1,6 +1,7 @@
 //! Calls to the disk fail while keys are exempted, one after the other, or all from one on, as they do when a process is
 //! killed: one call in eight, with `EVERSEEN_ALL=1` every call.
 
+use everseen::BatchError;
 use everseen::{Error, Kind};
 
 use super::setting::{assert_seen, false_positives, filled, hashes, options};
@@ -39,16 +40,16 @@ fn fail_each_call(kind: Kind, transactional: bool) {
                 .storage(storage.shared());
             let (_folder, path, store) = filled(&options, 3000);
             let wrong = false_positives(&store, 1500);
-            store.exempt_hash_batch(&wrong[..600]).unwrap();
+            store.exempt(&wrong[..600]).unwrap();
             // Some are inserted, so that the section loses keys as well.
-            store.insert_hash_batch(&wrong[..100]).unwrap();
+            store.insert_batch(&wrong[..100]).unwrap();
             store.commit().unwrap();
             let begun = storage.events().len();
             storage.arm(match lasts {
                 true => Rule::from(nth, fault),
                 false => Rule::nth(nth, fault),
             });
-            let outcome = store.exempt_hash_batch(&wrong[600..]);
+            let outcome = store.exempt(&wrong[600..]);
             let over = storage.events().len() - begun < nth as usize;
             let what = format!("call {nth}, {fault:?}, on: {lasts}");
             // A handle that can go on is asked now, with the disk as it is.
@@ -71,16 +72,19 @@ fn fail_each_call(kind: Kind, transactional: bool) {
                 }
             }
             // This handle goes on, or the next one does; what was acknowledged holds for both.
-            let store = match store.insert_hash_batch(&wrong[100..110]) {
+            let store = match store.insert_batch(&wrong[100..110]) {
                 Ok(new) => {
                     assert!(new.iter().all(|new| *new), "{what}");
                     store
                 }
-                Err(error) => {
-                    assert!(matches!(error, Error::Poisoned { .. }), "{what}: {error:?}");
+                Err(BatchError { error, .. }) => {
+                    assert!(
+                        matches!(*error, Error::Poisoned { .. }),
+                        "{what}: {error:?}"
+                    );
                     drop(store);
                     let store = options.open(&path).unwrap();
-                    store.insert_hash_batch(&wrong[100..110]).unwrap();
+                    store.insert_batch(&wrong[100..110]).unwrap();
                     store
                 }
             };
@@ -92,13 +96,13 @@ fn fail_each_call(kind: Kind, transactional: bool) {
                 assert_seen(&store, &wrong[600..], false);
             }
             // Done again, all are exempt, and so they are for the next to open the store.
-            store.exempt_hash_batch(&wrong[600..]).unwrap();
+            store.exempt(&wrong[600..]).unwrap();
             store.close().unwrap();
             let store = options.open(&path).unwrap();
             assert!(store.verify().unwrap().is_ok(), "{what}");
             assert_seen(&store, &wrong[..110], true);
             assert_seen(&store, &wrong[110..], false);
-            assert_eq!(store.exemptions().unwrap(), 1390, "{what}");
+            assert_eq!(store.stats().unwrap().exempt, 1390, "{what}");
             if over {
                 assert!(nth > 40, "{nth} calls are few");
                 break;

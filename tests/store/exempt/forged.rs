@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, FormatError, Kind, OnDamage, Options, SuperblockFault};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, OnDamage, SuperblockFault};
 use tempfile::TempDir;
 
 use super::setting::{assert_seen, false_positives, filled, hashes, options};
@@ -17,7 +18,7 @@ const ENTRY: usize = 320 + 64;
 fn closed() -> (TempDir, PathBuf, Vec<u64>) {
     let (folder, path, store) = filled(&options(Kind::Bloom), 20_000);
     let wrong = false_positives(&store, 900);
-    store.exempt_hash_batch(&wrong).unwrap();
+    store.exempt(&wrong).unwrap();
     store.close().unwrap();
     (folder, path, wrong)
 }
@@ -119,7 +120,7 @@ fn every_flipped_byte_is_noticed() {
         let store = Options::new().open_read_only(&path).unwrap();
         let report = store.verify().unwrap();
         assert!(!report.is_ok() && report.sections.len() == 1, "byte {at}");
-        let error = store.contains_hash(wrong[0]).unwrap_err();
+        let error = store.contains(wrong[0]).unwrap_err();
         assert!(is_damage(&error), "byte {at}: {error:?}");
     }
     let mut padded = good.clone();
@@ -147,7 +148,7 @@ fn hashes_that_do_not_rise_are_damage() {
         }
     }
     let store = small().open(&path).unwrap();
-    assert!(is_damage(&store.contains_hash(wrong[0]).unwrap_err()));
+    assert!(is_damage(&store.contains(wrong[0]).unwrap_err()));
     assert_eq!(store.verify().unwrap().sections.len(), 1);
 }
 
@@ -162,19 +163,19 @@ fn what_damage_means_is_the_handles_own_choice() {
         let absent = super::setting::ABSENT * 8;
         let absent: Vec<_> = hashes(absent..absent + 300)
             .into_iter()
-            .filter(|key| matches!(store.contains_hash(*key), Ok(false)))
+            .filter(|key| matches!(store.contains(*key), Ok(false)))
             .collect();
         assert!(absent.len() > 100);
-        assert!(store.insert_hash(absent[0]).unwrap());
-        assert!(store.contains_hash(absent[0]).unwrap());
+        assert!(store.insert(absent[0]).unwrap());
+        assert!(store.contains(absent[0]).unwrap());
         if on == OnDamage::Error {
             for error in [
-                store.contains_hash(wrong[0]).unwrap_err(),
-                store.contains_hash_batch(&wrong).unwrap_err(),
-                store.insert_hash(wrong[0]).unwrap_err(),
-                store.insert_hash_batch(&wrong).unwrap_err(),
-                store.exempt_hash_batch(&wrong).unwrap_err(),
-                store.for_each_exemption(|_| {}).unwrap_err(),
+                store.contains(wrong[0]).unwrap_err(),
+                store.contains_batch(&wrong).unwrap_err(),
+                store.insert(wrong[0]).unwrap_err(),
+                *store.insert_batch(&wrong).unwrap_err().error,
+                store.exempt(&wrong).unwrap_err(),
+                store.exemptions().find_map(Result::err).unwrap(),
                 store.checkpoint().unwrap_err(),
                 store.snapshot(beside(&path, "-copy")).unwrap_err(),
             ] {
@@ -183,16 +184,16 @@ fn what_damage_means_is_the_handles_own_choice() {
             // Nothing acknowledged is lost.
             assert!(store.close().is_err());
             let store = options(Kind::Bloom).on_damage(OnDamage::Seen).open(&path);
-            assert!(store.unwrap().contains_hash(absent[0]).unwrap());
+            assert!(store.unwrap().contains(absent[0]).unwrap());
             continue;
         }
         // The exemptions are given up: the pages have the last word.
         assert_seen(&store, &wrong, true);
         store.checkpoint().unwrap();
         assert_seen(&store, &wrong, true);
-        assert_eq!(store.exemptions().unwrap(), 0);
+        assert_eq!(store.stats().unwrap().exempt, 0);
         assert!(store.verify().unwrap().is_ok());
-        store.exempt_hash_batch(&wrong).unwrap();
+        store.exempt(&wrong).unwrap();
         assert_seen(&store, &wrong, false);
     }
 }
@@ -207,7 +208,7 @@ fn a_repair_gives_a_damaged_section_up_and_says_so() {
     assert!(!report.is_whole() && report.pages.is_empty() && !report.superblock);
     let store = small().open(&path).unwrap();
     assert!(store.verify().unwrap().is_ok());
-    assert_eq!(store.exemptions().unwrap(), 0);
+    assert_eq!(store.stats().unwrap().exempt, 0);
     assert_seen(&store, &wrong, true);
     assert_seen(&store, &hashes(0..20_000), true);
     store.close().unwrap();
@@ -220,7 +221,7 @@ fn a_repair_gives_a_damaged_section_up_and_says_so() {
 fn a_repair_that_goes_back_gives_exemptions_up() {
     let (_folder, path, wrong) = closed();
     let store = options(Kind::Bloom).open(&path).unwrap();
-    store.insert_hash_batch(&wrong[..50]).unwrap();
+    store.insert_batch(&wrong[..50]).unwrap();
     store.close().unwrap();
     let newest = forge::newest(&path);
     forge::patch(&path, SUPERBLOCKS[newest] + 20, &[0x55; 8]);
@@ -228,5 +229,5 @@ fn a_repair_that_goes_back_gives_exemptions_up() {
     assert!(report.rolled_back && report.exemptions > 0, "{report:?}");
     let store = small().open(&path).unwrap();
     assert_seen(&store, &wrong, true);
-    assert_eq!(store.exemptions().unwrap(), 0);
+    assert_eq!(store.stats().unwrap().exempt, 0);
 }

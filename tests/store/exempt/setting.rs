@@ -2,7 +2,8 @@
 
 use std::path::PathBuf;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use crate::support::files::{place, small};
@@ -29,7 +30,7 @@ pub fn filled(options: &Options, count: u64) -> (TempDir, PathBuf, Store) {
     let (folder, path) = place();
     let store = options.create(&path).unwrap();
     for part in hashes(0..count).chunks(1000) {
-        store.insert_hash_batch(part).unwrap();
+        store.insert_batch(part).unwrap();
         store.commit().unwrap();
     }
     store.checkpoint().unwrap();
@@ -41,7 +42,7 @@ pub fn false_positives(store: &Store, count: usize) -> Vec<u64> {
     let all = hashes(ABSENT..ABSENT + 400_000);
     let mut found = Vec::new();
     for part in all.chunks(4096) {
-        let seen = store.contains_hash_batch(part).unwrap();
+        let seen = store.contains_batch(part).unwrap();
         let seen = part.iter().zip(seen).filter(|(_, seen)| *seen);
         found.extend(seen.map(|(key, _)| *key));
         if found.len() >= count {
@@ -55,9 +56,9 @@ pub fn false_positives(store: &Store, count: usize) -> Vec<u64> {
 /// The answers for keys, asked one by one and together, which must agree.
 #[track_caller]
 pub fn seen(store: &Store, keys: &[u64]) -> Vec<bool> {
-    let together = store.contains_hash_batch(keys).unwrap();
+    let together = store.contains_batch(keys).unwrap();
     for (key, answer) in keys.iter().zip(&together) {
-        assert_eq!(store.contains_hash(*key).unwrap(), *answer);
+        assert_eq!(store.contains(*key).unwrap(), *answer);
     }
     together
 }
@@ -71,9 +72,10 @@ pub fn assert_seen(store: &Store, keys: &[u64], expected: bool) {
 
 /// The hashes that are exempt, as the store tells them.
 pub fn listed(store: &Store) -> Vec<u64> {
-    let mut all = Vec::new();
-    store.for_each_exemption(|hash| all.push(hash)).unwrap();
-    assert_eq!(all.len() as u64, store.exemptions().unwrap());
-    assert_eq!(store.stats().unwrap().exempt, store.exemptions().unwrap());
+    let all: Vec<_> = store
+        .exemptions()
+        .map(|hashed| hashed.unwrap().bits())
+        .collect();
+    assert_eq!(all.len() as u64, store.stats().unwrap().exempt);
     all
 }

@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use super::setting::{assert_seen, false_positives, filled, hashes, options};
 use crate::support::files::small;
@@ -16,16 +17,16 @@ fn what_one_handle_exempts_holds_for_all() {
         let second = options.open(&path).unwrap();
         let watching = Options::new().open_read_only(&path).unwrap();
         let wrong = false_positives(&second, 700);
-        second.exempt_hash_batch(&wrong[..300]).unwrap();
-        first.exempt_hash_batch(&wrong[300..]).unwrap();
+        second.exempt(&wrong[..300]).unwrap();
+        first.exempt(&wrong[300..]).unwrap();
         for store in [&first, &second, &watching] {
             assert_seen(store, &wrong, false);
-            assert_eq!(store.exemptions().unwrap(), 700);
+            assert_eq!(store.stats().unwrap().exempt, 700);
         }
         // One winner among them, and all know.
-        assert!(first.insert_hash(wrong[5]).unwrap());
-        assert!(!second.insert_hash(wrong[5]).unwrap());
-        let new = second.insert_hash_batch(&wrong[..200]).unwrap();
+        assert!(first.insert(wrong[5]).unwrap());
+        assert!(!second.insert(wrong[5]).unwrap());
+        let new = second.insert_batch(&wrong[..200]).unwrap();
         assert_eq!(new.iter().filter(|new| **new).count(), 199);
         for store in [&first, &second, &watching] {
             assert_seen(store, &wrong[..200], true);
@@ -35,7 +36,7 @@ fn what_one_handle_exempts_holds_for_all() {
         for store in [&first, &second, &watching] {
             assert_seen(store, &wrong[..200], true);
             assert_seen(store, &wrong[200..], false);
-            assert_eq!(store.exemptions().unwrap(), 500);
+            assert_eq!(store.stats().unwrap().exempt, 500);
         }
     }
 }
@@ -47,20 +48,20 @@ fn a_reader_that_others_leave_behind_is_right_about_what_stays_exempt() {
     let (_folder, path, store) = filled(&options, 20_000);
     let wrong = false_positives(&store, 2400);
     let (stay, go) = wrong.split_at(400);
-    store.exempt_hash_batch(&wrong[..1200]).unwrap();
+    store.exempt(&wrong[..1200]).unwrap();
     store.close().unwrap();
     let left_behind = small().open_read_only(&path).unwrap();
     assert_seen(&left_behind, &wrong[..1200], false);
     let store = options.open(&path).unwrap();
     for (round, keys) in go[1000..].chunks(100).enumerate() {
         // Of what was exempt some is inserted, and other keys take its place.
-        store.insert_hash_batch(&go[round * 50..][..50]).unwrap();
-        store.exempt_hash_batch(keys).unwrap();
+        store.insert_batch(&go[round * 50..][..50]).unwrap();
+        store.exempt(keys).unwrap();
         assert_seen(&left_behind, stay, false);
         assert_seen(&store, stay, false);
         assert_seen(&left_behind, &hashes(0..2000), true);
     }
-    assert_eq!(store.exemptions().unwrap(), 1200 - 500 + 1000);
+    assert_eq!(store.stats().unwrap().exempt, 1200 - 500 + 1000);
 }
 
 /// Threads with handles of their own look up, exempt and insert at once. What stays exempt is never seen, what was inserted
@@ -71,7 +72,7 @@ fn many_at_once() {
     let (_folder, path, first) = filled(&options, 20_000);
     let wrong = false_positives(&first, 3000);
     let (stay, go) = wrong.split_at(500);
-    first.exempt_hash_batch(&wrong).unwrap();
+    first.exempt(&wrong).unwrap();
     let stores: Vec<Store> = std::iter::once(first)
         .chain((0..2).map(|_| options.open(&path).unwrap()))
         .collect();
@@ -93,7 +94,7 @@ fn many_at_once() {
                 scope.spawn(move || {
                     let mut won = Vec::new();
                     for (round, keys) in go.chunks(250).enumerate() {
-                        let new = store.insert_hash_batch(keys).unwrap();
+                        let new = store.insert_batch(keys).unwrap();
                         let new = keys.iter().zip(new).filter(|(_, new)| *new);
                         won.extend(new.map(|(key, _)| *key));
                         assert_seen(store, keys, true);
@@ -102,7 +103,7 @@ fn many_at_once() {
                             0 => store.checkpoint().unwrap(),
                             1 => {
                                 let own = 1 << 50 | (index as u64) << 20 | round as u64;
-                                store.exempt_hash_batch(&[own]).unwrap();
+                                store.exempt(&[own]).unwrap();
                             }
                             _ => {}
                         }

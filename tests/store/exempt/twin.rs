@@ -63,7 +63,7 @@ impl Twin {
 
 fn check(store: &Store, twin: &Twin) {
     let keys: Vec<u64> = (0..300).collect();
-    let answers = store.contains_hash_batch(&hashes(keys.clone())).unwrap();
+    let answers = store.contains_batch(&hashes(keys.clone())).unwrap();
     for (number, answer) in keys.iter().zip(answers) {
         let held = twin.held.contains(number);
         let exempt = twin.exempt.contains(number) && !twin.buffered.contains(number);
@@ -71,7 +71,7 @@ fn check(store: &Store, twin: &Twin) {
         if held || exempt {
             assert_eq!(answer, held, "key {number} of {twin:?}");
         }
-        assert_eq!(store.contains_hash(key(*number)).unwrap(), answer);
+        assert_eq!(store.contains(key(*number)).unwrap(), answer);
     }
     let expected: BTreeSet<u64> = twin
         .exempt
@@ -102,13 +102,13 @@ proptest! {
             .storage(FaultStorage::without_syncs().shared());
         let (_folder, path) = place();
         let mut store = options.create(&path).unwrap();
-        store.insert_hash_batch(&hashes(ABSENT * 4..ABSENT * 4 + 500)).unwrap();
+        store.insert_batch(&hashes(ABSENT * 4..ABSENT * 4 + 500)).unwrap();
         store.commit().unwrap();
         let mut twin = Twin::default();
         for act in acts {
             match act {
                 Act::Insert(numbers) => {
-                    let new = store.insert_hash_batch(&hashes(numbers.clone())).unwrap();
+                    let new = store.insert_batch(&hashes(numbers.clone())).unwrap();
                     for (number, new) in numbers.iter().zip(new) {
                         let exempt = twin.exempt.contains(number) && !twin.buffered.contains(number);
                         prop_assert!(!(new && twin.held.contains(number)), "{number} won twice");
@@ -123,7 +123,7 @@ proptest! {
                     }
                 }
                 Act::Exempt(numbers) => {
-                    let report = store.exempt_hash_batch(&hashes(numbers.clone())).unwrap();
+                    let report = store.exempt(&hashes(numbers.clone())).unwrap();
                     let distinct: BTreeSet<u64> = numbers.into_iter().collect();
                     let fresh: Vec<u64> = distinct
                         .iter()

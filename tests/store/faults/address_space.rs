@@ -3,7 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use everseen::{Error, Options, Result, Store};
+use everseen::testing::Options;
+use everseen::{Error, Result, Store};
 
 const TASK: &str = "EVERSEEN_LIMITED_CHILD";
 

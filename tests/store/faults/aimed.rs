@@ -1,6 +1,9 @@
 //! Disks that fill up or break at one chosen point.
 
-use everseen::{Error, Kind, Options, Verdict, storage};
+use everseen::testing::Appending;
+use everseen::testing::Options;
+use everseen::testing::storage;
+use everseen::{Error, Kind, Verdict};
 use std::io;
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
@@ -39,11 +42,11 @@ fn the_disk_fills_up_in_the_middle_of_a_batch() {
         let log = beside(&path, "-log.1");
         // A batch goes to the log in parts; the third finds no room, half of it being written.
         let torn = Fault::Torn(Failure::NoSpace);
-        store.insert(&key(9999)).unwrap();
+        store.insert(key(9999)).unwrap();
         storage.arm(Rule::from(3, torn).on(Call::Write).named("-log.1"));
         let batch = keys(0..1600);
         let mut verdicts = Vec::new();
-        let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+        let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
         assert!(
             matches!(&error, Error::NoSpace { action: "append to the log", path } if *path == log),
             "{error:?}"
@@ -73,7 +76,7 @@ fn the_disk_fills_up_while_the_log_grows() {
     storage.arm(Rule::from(1, full()).on(Call::Allocate));
     let mut verdicts = Vec::new();
     let batch = keys(7000..10_000);
-    let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
     assert!(
         matches!(
             &error,
@@ -257,7 +260,7 @@ fn the_disk_fills_up_while_a_transactional_store_is_closed() {
     let error = store.close().unwrap_err();
     assert!(matches!(&error, Error::NoSpace { .. }), "{error:?}");
     storage.heal();
-    let inserted = store.insert(&key(200));
+    let inserted = store.insert(key(200));
     let committed = store.commit();
     match &committed {
         Ok(_) => {
@@ -307,7 +310,7 @@ fn the_disk_fills_up_when_the_store_grows() {
     // More than two buffers take: the second finds that the first could not be emptied.
     let batch = keys(0..9000);
     let mut verdicts = Vec::new();
-    let error = store.claim_batch(&batch, &mut verdicts).unwrap_err();
+    let error = store.claim_into(&batch, &mut verdicts).unwrap_err();
     assert!(
         matches!(&error, Error::NoSpace { action: "make room for a layer in", path: got } if *got == path),
         "{error:?}"
@@ -335,15 +338,15 @@ fn crowded_keys_are_not_lost_to_a_smaller_buffer() {
     let store = options.create(&path).unwrap();
     // Hashes from one thousandth of their range. Without a seed the mixer has a known inverse.
     let crowd: Vec<u64> = (0..2000_u64).map(|n| unmixed(n << 43)).collect();
-    let new = store.insert_hash_batch(&crowd).unwrap();
+    let new = store.insert_batch(&crowd).unwrap();
     assert!(new.iter().all(|new| *new));
     let (_killed, killed) = image(&path);
     let store = small().open(&killed).unwrap();
-    let found = store.contains_hash_batch(&crowd).unwrap();
+    let found = store.contains_batch(&crowd).unwrap();
     assert_eq!(found.iter().filter(|found| !**found).count(), 0, "at once");
     store.close().unwrap();
     let store = small().open(&killed).unwrap();
-    let found = store.contains_hash_batch(&crowd).unwrap();
+    let found = store.contains_batch(&crowd).unwrap();
     assert_eq!(found.iter().filter(|found| !**found).count(), 0, "for good");
 }
 

@@ -7,7 +7,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use everseen::{Error, Kind, Options};
+use everseen::testing::Options;
+use everseen::{Error, Kind};
 use tempfile::TempDir;
 
 use super::run::{Outcome, Run, Step, options};

@@ -1,7 +1,8 @@
 //! Two handles on one store, one of them on a failing disk: the other goes on.
 
-use everseen::storage::disk;
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::testing::storage::disk;
+use everseen::{Error, Kind, Store};
 
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, place, ready_keys, small};
@@ -114,7 +115,9 @@ fn run(kind: Kind, transactional: bool, rule: Option<Rule>) -> Result<Vec<Event>
         Ok(()) | Err(Error::Poisoned { .. } | Error::Io { .. } | Error::Log { .. }) => {}
         Err(error) => return Err(format!("an error that says something else: {error:?}")),
     }
-    let failed = |what: &'static str| move |error| format!("{what} of the other: {error}");
+    fn failed<E: std::fmt::Display>(what: &str) -> impl Fn(E) -> String {
+        move |error| format!("{what} of the other: {error}")
+    }
     // At once, beside the handle that can't go on.
     let mine: Vec<_> = ready_keys()[5000..5400].to_vec();
     let (first, second) = mine.split_at(200);

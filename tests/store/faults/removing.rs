@@ -1,5 +1,6 @@
 //! Removals of a workload, and what is open when a call fails.
 
+use everseen::testing::Appending;
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -35,7 +36,7 @@ impl Run {
         while !rest.is_empty() {
             let mut removed = Vec::new();
             let keys = &ready_keys()[rest.start as usize..rest.end as usize];
-            let outcome = self.store().remove_batch(keys, &mut removed);
+            let outcome = self.store().remove_into(keys, &mut removed);
             let done = rest.start..rest.start + removed.len() as u64;
             for (number, removed) in done.clone().zip(removed) {
                 if !removed && !self.model.maybe.contains(&number) {

@@ -1,12 +1,14 @@
 //! A workload with a model beside it, and what the model allows when a call fails.
 
+use everseen::testing::Appending;
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everseen::storage::disk;
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::testing::storage::disk;
+use everseen::{Error, Kind, Store};
 use tempfile::TempDir;
 
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
@@ -194,7 +196,7 @@ impl Run {
         let mut rest = numbers;
         while !rest.is_empty() {
             let mut verdicts = Vec::new();
-            let outcome = self.store().claim_batch(
+            let outcome = self.store().claim_into(
                 &ready_keys()[rest.start as usize..rest.end as usize],
                 &mut verdicts,
             );
@@ -332,7 +334,7 @@ impl Run {
         if !matches!(error, Error::Poisoned { .. }) {
             return Ok(false);
         }
-        let again = self.store().contains(&key(0));
+        let again = self.store().contains(key(0));
         if !matches!(again, Err(Error::Poisoned { .. })) {
             return Err(format!("{what}: was poisoned and answers {again:?}"));
         }

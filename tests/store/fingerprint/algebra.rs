@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Kind, Merge, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Merge, Store};
 
 use crate::support::forge::{page_crc, u32_at};
 
@@ -16,7 +17,7 @@ fn store_of(path: &Path, keys: impl IntoIterator<Item = u64>) {
     let store = options().create(path).unwrap();
     let keys: Vec<u64> = keys.into_iter().collect();
     for some in keys.chunks(7000) {
-        store.insert_hash_batch(some).unwrap();
+        store.insert_batch(some).unwrap();
         store.checkpoint().unwrap();
     }
     store.close().unwrap();
@@ -25,7 +26,7 @@ fn store_of(path: &Path, keys: impl IntoIterator<Item = u64>) {
 fn holds(path: &Path, keys: &BTreeSet<u64>, all: u64) {
     let store = Store::open(path).unwrap();
     let asked: Vec<u64> = (0..all).collect();
-    let found = store.contains_hash_batch(&asked).unwrap();
+    let found = store.contains_batch(&asked).unwrap();
     for (key, found) in asked.iter().zip(found) {
         assert_eq!(found, keys.contains(key), "key {key}");
     }
@@ -74,7 +75,7 @@ fn the_three_operations_are_those_of_sets() {
     holds(&path("difference"), &difference, 60_000);
     // A result is a store like any other.
     let store = Store::open(path("difference")).unwrap();
-    assert!(store.insert_hash(0).unwrap() && !store.insert_hash(2).unwrap());
+    assert!(store.insert(0).unwrap() && !store.insert(2).unwrap());
     store.close().unwrap();
 }
 
@@ -151,16 +152,16 @@ fn a_copy_taken_amid_writes_is_a_store() {
     let store = options().create(path("store")).unwrap();
     for round in 0..12_u64 {
         let keys: Vec<u64> = (round * 4000..(round + 1) * 4000).collect();
-        store.insert_hash_batch(&keys).unwrap();
+        store.insert_batch(&keys).unwrap();
         store.checkpoint().unwrap();
     }
     let report = store.snapshot(path("copy")).unwrap();
     assert_eq!(report.keys, 48_000);
-    store.insert_hash(1 << 40).unwrap();
+    store.insert(1 << 40).unwrap();
     store.close().unwrap();
     holds(&path("copy"), &(0..48_000).collect(), 50_000);
     let copy = Store::open(path("copy")).unwrap();
-    assert!(!copy.contains_hash(1 << 40).unwrap());
-    assert!(copy.insert_hash(1 << 40).unwrap());
+    assert!(!copy.contains(1 << 40).unwrap());
+    assert!(copy.insert(1 << 40).unwrap());
     copy.close().unwrap();
 }

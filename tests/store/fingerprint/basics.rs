@@ -1,9 +1,11 @@
 //! What a store of fingerprints answers, through checkpoints and reopening, compared with a set.
 
+use everseen::testing::Appending;
 use std::collections::{HashMap, HashSet};
 
 use everseen::hash::HashedKey;
-use everseen::{Error, Kind, OnDamage, Options, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Kind, OnDamage, Store, Verdict};
 use proptest::prelude::*;
 
 fn options() -> Options {
@@ -21,20 +23,8 @@ fn what_was_inserted_is_there_through_checkpoints_and_reopening() {
     let store = options().create(&path).unwrap();
     for round in 0..20_u64 {
         let some = keys(round * 5000..(round + 1) * 5000);
-        assert!(
-            store
-                .insert_hash_batch(&some)
-                .unwrap()
-                .iter()
-                .all(|new| *new)
-        );
-        assert!(
-            store
-                .insert_hash_batch(&some)
-                .unwrap()
-                .iter()
-                .all(|new| !*new)
-        );
+        assert!(store.insert_batch(&some).unwrap().iter().all(|new| *new));
+        assert!(store.insert_batch(&some).unwrap().iter().all(|new| !*new));
         if round % 3 == 0 {
             store.checkpoint().unwrap();
         }
@@ -42,12 +32,12 @@ fn what_was_inserted_is_there_through_checkpoints_and_reopening() {
     let check = |store: &Store| {
         assert!(
             store
-                .contains_hash_batch(&keys(0..100_000))
+                .contains_batch(&keys(0..100_000))
                 .unwrap()
                 .iter()
                 .all(|found| *found)
         );
-        let absent = store.contains_hash_batch(&keys(100_000..200_000)).unwrap();
+        let absent = store.contains_batch(&keys(100_000..200_000)).unwrap();
         assert!(absent.iter().all(|found| !*found));
         assert_eq!(store.stats().unwrap().keys, 100_000);
     };
@@ -55,10 +45,10 @@ fn what_was_inserted_is_there_through_checkpoints_and_reopening() {
     store.close().unwrap();
     let store = Store::open(&path).unwrap();
     check(&store);
-    assert!(store.insert_hash(100_000).unwrap());
+    assert!(store.insert(100_000).unwrap());
     store.close().unwrap();
     let store = Options::new().open_read_only(&path).unwrap();
-    assert!(store.contains_hash(100_000).unwrap());
+    assert!(store.contains(100_000).unwrap());
 }
 
 #[test]
@@ -66,28 +56,24 @@ fn what_was_removed_is_gone_and_comes_back_when_inserted() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = options().create(&path).unwrap();
-    store.insert_hash_batch(&keys(0..50_000)).unwrap();
+    store.insert_batch(&keys(0..50_000)).unwrap();
     store.checkpoint().unwrap();
     let mut removed = Vec::new();
     let hashed: Vec<_> = (0..60_000_u64)
         .map(|key| HashedKey::from_bits(store.hasher().mix(key)))
         .collect();
-    store
-        .remove_hashed(&hashed[..20_000], &mut removed)
-        .unwrap();
+    store.remove_into(&hashed[..20_000], &mut removed).unwrap();
     assert!(removed.iter().all(|removed| *removed));
     removed.clear();
     store
-        .remove_hashed(&hashed[10_000..20_000], &mut removed)
+        .remove_into(&hashed[10_000..20_000], &mut removed)
         .unwrap();
     assert!(removed.iter().all(|removed| !*removed));
     removed.clear();
-    store
-        .remove_hashed(&hashed[50_000..], &mut removed)
-        .unwrap();
+    store.remove_into(&hashed[50_000..], &mut removed).unwrap();
     assert!(removed.iter().all(|removed| !*removed));
     let check = |store: &Store| {
-        let found = store.contains_hash_batch(&keys(0..50_000)).unwrap();
+        let found = store.contains_batch(&keys(0..50_000)).unwrap();
         assert!(
             found
                 .iter()
@@ -104,18 +90,18 @@ fn what_was_removed_is_gone_and_comes_back_when_inserted() {
     check(&store);
     assert!(
         store
-            .insert_hash_batch(&keys(0..20_000))
+            .insert_batch(&keys(0..20_000))
             .unwrap()
             .iter()
             .all(|new| *new)
     );
-    assert!(store.remove_hash(7).unwrap());
-    assert!(store.insert_hash(7).unwrap());
+    assert!(store.remove(7).unwrap());
+    assert!(store.insert(7).unwrap());
     store.close().unwrap();
     let store = options().open(&path).unwrap();
     assert!(
         store
-            .contains_hash_batch(&keys(0..50_000))
+            .contains_batch(&keys(0..50_000))
             .unwrap()
             .iter()
             .all(|found| *found)
@@ -129,35 +115,35 @@ fn a_transaction_that_removes_too_many_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let options = options().transactional(true);
     let store = options.create(folder.path().join("store")).unwrap();
-    let quota = store.transaction_quota();
+    let quota = store.uncommitted().unwrap().most;
     for first in [0, quota] {
         let some = keys(first..first + quota);
-        store.insert_hash_batch(&some).unwrap();
+        store.insert_batch(&some).unwrap();
         store.commit().unwrap();
     }
     // What it inserts itself and takes back counts twice.
-    assert!(store.insert_hash(2 * quota).unwrap());
-    assert!(store.remove_hash(2 * quota).unwrap());
+    assert!(store.insert(2 * quota).unwrap());
+    assert!(store.remove(2 * quota).unwrap());
     for number in 0..quota - 2 {
-        assert!(store.remove_hash(number).unwrap());
+        assert!(store.remove(number).unwrap());
     }
     let there = quota + 1;
     let refused =
         |error| matches!(error, Error::TransactionTooLarge { quota: got } if got == quota);
-    assert!(refused(store.remove_hash(there).unwrap_err()));
-    assert!(refused(store.insert_hash(4 * quota).unwrap_err()));
+    assert!(refused(store.remove(there).unwrap_err()));
+    assert!(refused(store.insert(4 * quota).unwrap_err()));
     for gone in [0, 2 * quota, 3 * quota] {
-        assert!(!store.remove_hash(gone).unwrap());
+        assert!(!store.remove(gone).unwrap());
     }
     let hasher = store.hasher();
     let mut removed = Vec::new();
     let batch = [0, 3 * quota, there].map(|number| HashedKey::from_bits(hasher.mix(number)));
     assert!(refused(
-        store.remove_hashed(&batch, &mut removed).unwrap_err()
+        store.remove_into(&batch, &mut removed).unwrap_err()
     ));
     assert_eq!(removed, [false, false]);
     store.commit().unwrap();
-    assert!(store.remove_hash(there).unwrap());
+    assert!(store.remove(there).unwrap());
     // Within one batch, too: the key that comes twice is not refused.
     let some = keys(quota + 2..2 * quota).into_iter();
     let mut batch: Vec<_> = some
@@ -167,7 +153,7 @@ fn a_transaction_that_removes_too_many_is_refused() {
     assert_eq!(batch.len() as u64, quota - 1);
     batch.push(batch[0]);
     removed.clear();
-    store.remove_hashed(&batch, &mut removed).unwrap();
+    store.remove_into(&batch, &mut removed).unwrap();
     assert_eq!(
         removed.iter().filter(|removed| **removed).count() as u64,
         quota - 1
@@ -180,7 +166,7 @@ fn stats_and_verify_know_what_is_there() {
     let path = folder.path().join("store");
     let options = options().capacity(200_000).fpr(1e-4);
     let store = options.create(&path).unwrap();
-    store.insert_hash_batch(&keys(0..100_000)).unwrap();
+    store.insert_batch(&keys(0..100_000)).unwrap();
     store.close().unwrap();
     let store = options.open(&path).unwrap();
     let (stats, report) = (store.stats().unwrap(), store.verify().unwrap());
@@ -305,7 +291,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
                     .map(|key| HashedKey::from_bits(store.hasher().mix(*key)))
                     .collect();
                 let mut verdicts = Vec::new();
-                store.claim_hashed(&hashed, &mut verdicts).unwrap();
+                store.claim_into(&hashed, &mut verdicts).unwrap();
                 for (key, verdict) in keys.iter().zip(verdicts) {
                     let expected = match twin.waits(*handle, *key) {
                         true => Verdict::Pending,
@@ -325,7 +311,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
                     .map(|key| HashedKey::from_bits(store.hasher().mix(*key)))
                     .collect();
                 let mut removed = Vec::new();
-                let outcome = store.remove_hashed(&hashed, &mut removed);
+                let outcome = store.remove_into(&hashed, &mut removed);
                 let pending = keys.iter().position(|key| twin.waits(*handle, *key));
                 prop_assert_eq!(outcome.is_err(), pending.is_some());
                 prop_assert_eq!(removed.len(), pending.unwrap_or(keys.len()));
@@ -356,7 +342,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
         for (handle, store) in stores.iter().enumerate() {
             let all: Vec<u64> = (0..40).collect();
             let store = store.as_ref().unwrap();
-            let found = store.contains_hash_batch(&all).unwrap();
+            let found = store.contains_batch(&all).unwrap();
             let mut keys = twin.committed.len() as i64;
             for key in all {
                 let own = twin.has(handle, key);
@@ -370,7 +356,7 @@ fn run(steps: &[Step], transactional: bool) -> Result<(), TestCaseError> {
                     key
                 );
                 prop_assert_eq!(
-                    store.contains_hash(key).unwrap(),
+                    store.contains(key).unwrap(),
                     expected,
                     "handle {} key {}",
                     handle,
@@ -408,7 +394,7 @@ fn what_is_damaged_is_given_up_and_nothing_else() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = options().create(&path).unwrap();
-    store.insert_hash_batch(&keys(0..50_000)).unwrap();
+    store.insert_batch(&keys(0..50_000)).unwrap();
     store.close().unwrap();
     let good = std::fs::read(&path).unwrap();
     let pages = good.len() / 4096 - 32;
@@ -435,7 +421,7 @@ fn what_is_damaged_is_given_up_and_nothing_else() {
         assert!(matches!(seen, Error::InvalidOption { .. }), "{seen}");
         assert_eq!(store.repair(OnDamage::NeverSeen).unwrap().segments, found);
         assert!(store.verify().unwrap().is_ok());
-        let there = store.contains_hash_batch(&keys(0..50_000)).unwrap();
+        let there = store.contains_batch(&keys(0..50_000)).unwrap();
         let lost = there.iter().filter(|found| !**found).count() as u64;
         // Fences and directory are made anew from the rest.
         let about = if damage.keys > 0 { 500 } else { 0 };
@@ -444,7 +430,7 @@ fn what_is_damaged_is_given_up_and_nothing_else() {
             "{lost} lost: {damage:?}"
         );
         assert_eq!(store.stats().unwrap().keys, 50_000 - lost);
-        let new = store.insert_hash_batch(&keys(0..50_000)).unwrap();
+        let new = store.insert_batch(&keys(0..50_000)).unwrap();
         assert_eq!(new.iter().filter(|new| **new).count() as u64, lost);
         store.close().unwrap();
     }

@@ -1,5 +1,6 @@
 //! A transaction that removes keys goes on in the next buffer, whoever begins that.
 
+use everseen::testing::Appending;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everseen::hash::HashedKey;
@@ -22,13 +23,13 @@ fn change(store: &Store, first: u64, count: u64, is_over: &AtomicBool) -> u64 {
     let mut turns = 0;
     while !is_over.load(Ordering::Relaxed) {
         let mut removed = Vec::new();
-        store.remove_hashed(&hashed, &mut removed).unwrap();
+        store.remove_into(&hashed, &mut removed).unwrap();
         assert!(removed.iter().all(|removed| *removed), "turn {turns}");
-        let found = store.contains_hashed(&hashed).unwrap();
+        let found = store.contains_batch(&hashed).unwrap();
         assert!(!found.contains(&true), "turn {turns}: removed, and found");
-        assert!(!store.contains_hash(keys[0]).unwrap(), "turn {turns}");
+        assert!(!store.contains(keys[0]).unwrap(), "turn {turns}");
         let mut verdicts = Vec::new();
-        store.claim_hashed(&hashed, &mut verdicts).unwrap();
+        store.claim_into(&hashed, &mut verdicts).unwrap();
         let is_new = verdicts.iter().all(|verdict| *verdict == Verdict::New);
         assert!(is_new, "turn {turns}: {verdicts:?}");
         turns += 1;
@@ -49,7 +50,7 @@ fn what_a_transaction_has_removed_is_absent_to_it_while_another_handle_rotates()
         let options = options.transactional(true).storage(Unsynced::new());
         let store = options.create(&path).unwrap();
         let keys: Vec<u64> = (0..100).map(key).collect();
-        store.insert_hash_batch(&keys).unwrap();
+        store.insert_batch(&keys).unwrap();
         store.commit().unwrap();
         let other = options.writer("other").open(&path).unwrap();
         let is_over = AtomicBool::new(false);
@@ -59,7 +60,7 @@ fn what_a_transaction_has_removed_is_absent_to_it_while_another_handle_rotates()
                 if changing.is_finished() {
                     break;
                 }
-                other.insert_hash(key(1000 + rotation % 1000)).unwrap();
+                other.insert(key(1000 + rotation % 1000)).unwrap();
                 other.commit().unwrap();
                 other.checkpoint().unwrap();
             }
@@ -68,7 +69,7 @@ fn what_a_transaction_has_removed_is_absent_to_it_while_another_handle_rotates()
         });
         println!("{count} keys, {turns} turns");
         assert!(turns > 100, "{turns}");
-        let found = store.contains_hash_batch(&keys).unwrap();
+        let found = store.contains_batch(&keys).unwrap();
         assert!(found.iter().all(|found| *found));
     }
 }

@@ -7,7 +7,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 
 use everseen::hash::HashedKey;
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use crate::processes::hooked::{Call, Hooked, Point};
 use crate::support::files::{place, small};
@@ -72,7 +73,7 @@ fn wear_out(store: &Store) {
         let passing = keys(round << 20..(round << 20) + 3000);
         store.insert_batch(&passing).unwrap();
         store.checkpoint().unwrap();
-        store.remove_batch(&passing, &mut Vec::new()).unwrap();
+        store.remove_batch(&passing).unwrap();
         store.checkpoint().unwrap();
     }
 }
@@ -86,15 +87,13 @@ fn scatter(store: &Store, seed: u64) {
         let first = (16 + round) << 20;
         let own = (first..first + 8000).filter(|number| part_of(*number) == part);
         let passing: Vec<_> = own.map(numbers::key).collect();
-        store.insert_hash_batch(&passing).unwrap();
+        store.insert_batch(&passing).unwrap();
         store.checkpoint().unwrap();
         if random.below(2) == 0 {
             let gone = passing
                 .iter()
                 .map(|raw| HashedKey::from_bits(store.hasher().mix(*raw)));
-            store
-                .remove_hashed(&Vec::from_iter(gone), &mut Vec::new())
-                .unwrap();
+            store.remove_batch(&Vec::from_iter(gone)).unwrap();
             store.checkpoint().unwrap();
         }
     }
@@ -122,7 +121,7 @@ fn a_closed_handle_keeps_nobody_from_cutting_the_file_off() {
     store.close().unwrap();
     assert_eq!(length(&path), end(&path));
     for closed in [&store, &other] {
-        assert!(matches!(closed.contains(&key(1)), Err(Error::Closed)));
+        assert!(matches!(closed.contains(key(1)), Err(Error::Closed)));
     }
     expect_cut(&path, before);
 }
@@ -154,7 +153,7 @@ fn no_file_is_cut_off_under_a_handle_that_reads() {
         looks(&reader);
         // Nor by the next.
         let store = options.open(&path).unwrap();
-        store.insert(&key(1 << 40)).unwrap();
+        store.insert(key(1 << 40)).unwrap();
         store.close().unwrap();
         assert_eq!(length(&path), before, "cut off under a map");
         drop(reader);

@@ -1,12 +1,14 @@
 //! Opening a store of fingerprints while checkpoints write over the directory that is just being read.
 
+use everseen::testing::Appending;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
 use everseen::hash::HashedKey;
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Kind, Map, Options, Store, Verdict};
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::testing::{Map, Options};
+use everseen::{Kind, Store, Verdict};
 
 use super::steps;
 use crate::processes::hooked::{self, Call, Point};
@@ -93,7 +95,7 @@ fn a_directory_that_is_overtaken_while_it_is_read_is_not_damage() {
         let store = Arc::new(options.create(&path).unwrap());
         let insert = |store: &Store, round: u64| {
             let keys: Vec<u64> = (round * 5000..(round + 1) * 5000).collect();
-            store.insert_hash_batch(&keys).unwrap();
+            store.insert_batch(&keys).unwrap();
             store.checkpoint().unwrap();
         };
         insert(&store, 0);
@@ -109,7 +111,7 @@ fn a_directory_that_is_overtaken_while_it_is_read_is_not_damage() {
         };
         assert!(hook.lock().unwrap().is_none());
         let keys: Vec<u64> = (0..25_000).collect();
-        let found = opened.contains_hash_batch(&keys).unwrap();
+        let found = opened.contains_batch(&keys).unwrap();
         assert!(found.iter().all(|found| *found));
     }
 }
@@ -208,7 +210,7 @@ fn a_directory_that_two_steps_overtake_is_no_damage_either() {
                 *seen.lock().unwrap() = Some((before, steps::named(&of)));
             }));
             // Many keys at once would be looked up once more, one by one.
-            assert!(other.contains_hash(key(0)).unwrap(), "at write {first}");
+            assert!(other.contains(key(0)).unwrap(), "at write {first}");
             let all = steps::OLD + steps::NEW;
             assert_eq!(steps::found(&other, 0..all), all, "at write {first}");
             if let Some((before, after)) = versions.lock().unwrap().take()
@@ -271,11 +273,11 @@ fn a_look_up_that_was_overtaken_finds_what_another_handle_has_not_yet_removed() 
             let handle = Arc::clone(&removing);
             *hook.lock().unwrap() = Some(Box::new(move || {
                 for number in (0..LOOKED_UP).step_by(2) {
-                    assert!(handle.remove_hash(key(number)).unwrap(), "at {first}");
-                    assert!(!handle.remove_hash(key(number)).unwrap(), "at {first}");
+                    assert!(handle.remove(key(number)).unwrap(), "at {first}");
+                    assert!(!handle.remove(key(number)).unwrap(), "at {first}");
                 }
             }));
-            assert!(looking.contains_hash(key(0)).unwrap(), "at {first}");
+            assert!(looking.contains(key(0)).unwrap(), "at {first}");
             // Not every view was stale.
             let hook = hook.lock().unwrap().take();
             overtaken += u64::from(hook.is_none());
@@ -283,11 +285,11 @@ fn a_look_up_that_was_overtaken_finds_what_another_handle_has_not_yet_removed() 
             for number in 0..LOOKED_UP {
                 let is_removed = number % 2 == 0;
                 let hash = key(number);
-                assert!(looking.contains_hash(hash).unwrap(), "{number} at {first}");
-                assert_eq!(removing.contains_hash(hash).unwrap(), !is_removed);
+                assert!(looking.contains(hash).unwrap(), "{number} at {first}");
+                assert_eq!(removing.contains(hash).unwrap(), !is_removed);
                 let (bits, mut verdict) = (looking.hasher().mix(hash), Vec::new());
                 let claimed = [HashedKey::from_bits(bits)];
-                looking.claim_hashed(&claimed, &mut verdict).unwrap();
+                looking.claim_into(&claimed, &mut verdict).unwrap();
                 let expected = match is_removed {
                     true => Verdict::Pending,
                     false => Verdict::Seen,

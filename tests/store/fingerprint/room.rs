@@ -1,11 +1,13 @@
 //! What a checkpoint writes over after a death at any of its writes: nothing that either superblock names.
 
+use everseen::testing::Appending;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use everseen::hash::HashedKey;
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use crate::support::fault::FaultStorage;
 use crate::support::files::{killed_at_write, place, small};
@@ -21,7 +23,7 @@ fn options() -> Options {
 fn insert(store: &Store, numbers: Range<u64>) {
     let keys: Vec<u64> = numbers.map(key).collect();
     for some in keys.chunks(1000) {
-        let new = store.insert_hash_batch(some).unwrap();
+        let new = store.insert_batch(some).unwrap();
         assert!(new.iter().all(|new| *new));
     }
 }
@@ -32,14 +34,14 @@ fn remove(store: &Store, numbers: Range<u64>) {
         .map(|number| HashedKey::from_bits(hasher.mix(key(number))))
         .collect();
     let mut removed = Vec::new();
-    store.remove_hashed(&keys, &mut removed).unwrap();
+    store.remove_into(&keys, &mut removed).unwrap();
     assert!(removed.iter().all(|removed| *removed));
 }
 
 /// Whether exactly these keys are there.
 fn check(store: &Store, there: Range<u64>) {
     let keys: Vec<u64> = (0..10_000).map(key).collect();
-    let found = store.contains_hash_batch(&keys).unwrap();
+    let found = store.contains_batch(&keys).unwrap();
     for (number, found) in (0..).zip(found) {
         assert_eq!(found, there.contains(&number), "key {number}");
     }

@@ -1,5 +1,6 @@
 //! Keys that share a fingerprint are one key: which of them a removal takes along, FORMAT.md tells exactly.
 
+use everseen::testing::Appending;
 use std::collections::BTreeSet;
 
 use everseen::hash::HashedKey;
@@ -32,7 +33,7 @@ impl Twin {
     /// Holds every answer of the store against the set.
     fn check(&self, store: &Store) {
         let keys: Vec<u64> = (0..ALL).map(key).collect();
-        for (number, found) in (0..).zip(store.contains_hash_batch(&keys).unwrap()) {
+        for (number, found) in (0..).zip(store.contains_batch(&keys).unwrap()) {
             let expected = self.set.contains(&self.of(store, number));
             assert_eq!(found, expected, "key {number}");
         }
@@ -60,7 +61,7 @@ fn a_removal_takes_those_along_that_share_its_fingerprint_and_no_others() {
         for first in (0..INSERTED).step_by(500) {
             let numbers = first..first + 500;
             let keys: Vec<u64> = numbers.clone().map(key).collect();
-            let new = store.insert_hash_batch(&keys).unwrap();
+            let new = store.insert_batch(&keys).unwrap();
             for (number, new) in numbers.zip(new) {
                 let fingerprint = twin.of(&store, number);
                 assert_eq!(new, twin.set.insert(fingerprint), "key {number}");
@@ -76,7 +77,7 @@ fn a_removal_takes_those_along_that_share_its_fingerprint_and_no_others() {
         let hashed = going.iter().map(|number| store.hasher().mix(key(*number)));
         let hashed: Vec<_> = hashed.map(HashedKey::from_bits).collect();
         let mut removed = Vec::new();
-        store.remove_hashed(&hashed, &mut removed).unwrap();
+        store.remove_into(&hashed, &mut removed).unwrap();
         for (number, removed) in going.iter().zip(removed) {
             let fingerprint = twin.of(&store, *number);
             assert_eq!(removed, twin.set.remove(&fingerprint), "key {number}");

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use everseen::{Error, Kind, LEAST_BUFFER, LogError, OnDamage, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, LogError, OnDamage, Store};
 use tempfile::TempDir;
 
 use crate::format::log::{chain, log_path};
@@ -28,13 +29,13 @@ pub(super) fn options() -> Options {
 
 pub(super) fn insert(store: &Store, numbers: Range<u64>) {
     let keys: Vec<u64> = numbers.map(key).collect();
-    let new = store.insert_hash_batch(&keys).unwrap();
+    let new = store.insert_batch(&keys).unwrap();
     assert!(new.iter().all(|new| *new));
 }
 
 pub(super) fn found(store: &Store, numbers: Range<u64>) -> u64 {
     let keys: Vec<u64> = numbers.map(key).collect();
-    let found = store.contains_hash_batch(&keys).unwrap();
+    let found = store.contains_batch(&keys).unwrap();
     found.iter().map(|found| u64::from(*found)).sum()
 }
 
@@ -88,7 +89,7 @@ fn keys_count_once_whatever_has_them_after_a_death_between_two_steps() {
         let store = options().open(&path).unwrap();
         assert_eq!(store.stats().unwrap().keys, OLD + NEW);
         let keys: Vec<u64> = (0..OLD + NEW).map(key).collect();
-        let new = store.insert_hash_batch(&keys).unwrap();
+        let new = store.insert_batch(&keys).unwrap();
         assert!(new.iter().all(|new| !*new));
         store.checkpoint().unwrap();
         assert_eq!(store.stats().unwrap().keys, OLD + NEW);

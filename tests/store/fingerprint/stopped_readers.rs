@@ -21,7 +21,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Duration;
 
 use everseen::hash::HashedKey;
-use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, Store};
 
 use crate::support::numbers::{Random, key};
 use crate::support::unsynced::Unsynced;
@@ -109,8 +110,8 @@ fn look(store: &Store, random: &mut Random) -> everseen::Result<()> {
         .collect();
     let keys: Vec<u64> = numbers.iter().map(|number| key(*number)).collect();
     let found = match keys.as_slice() {
-        [key] => vec![store.contains_hash(*key)?],
-        keys => store.contains_hash_batch(keys)?,
+        [key] => vec![store.contains(*key)?],
+        keys => store.contains_batch(keys)?,
     };
     for (number, found) in numbers.into_iter().zip(found) {
         assert_eq!(found, number < STEADY, "key {number}");
@@ -220,11 +221,11 @@ fn write(store: &Store, mut random: Random, over: &AtomicBool, ended: &Sender<()
             .map(key)
             .collect();
         if random.below(2) == 0 {
-            store.insert_hash_batch(&some).unwrap();
+            store.insert_batch(&some).unwrap();
         } else {
             let some = some.iter().map(|key| hasher.mix(*key));
             let some: Vec<_> = some.map(HashedKey::from_bits).collect();
-            store.remove_hashed(&some, &mut Vec::new()).unwrap();
+            store.remove_batch(&some).unwrap();
         }
         store.checkpoint().unwrap();
         if ended.send(()).is_err() {
@@ -236,7 +237,7 @@ fn write(store: &Store, mut random: Random, over: &AtomicBool, ended: &Sender<()
 fn make(path: &Path) {
     let store = options().create(path).unwrap();
     let steady: Vec<u64> = (0..STEADY).map(key).collect();
-    store.insert_hash_batch(&steady).unwrap();
+    store.insert_batch(&steady).unwrap();
     store.close().unwrap();
 }
 

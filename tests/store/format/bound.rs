@@ -3,8 +3,6 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::Merge;
-
 use super::bytes::page_crc;
 use super::doc::Layout;
 use super::golden::{dump, golden, key, options};
@@ -64,10 +62,7 @@ fn stores_of_earlier_builds_stay_as_they_were_made_and_unions_of_them_are_bound(
         let answers = reader::answers(&path, &hashes, false);
         assert_eq!(reader::answers(&copied, &hashes, false), answers, "{name}");
         if !name.contains("counting") {
-            Merge::new()
-                .options(&options())
-                .union(&united, &[&path])
-                .unwrap();
+            options().merge().union(&united, &[&path]).unwrap();
             assert!(is_bound(&united), "{name}");
             let store = options().open_read_only(&united).unwrap();
             assert!(store.verify().unwrap().is_ok(), "{name}");

@@ -5,7 +5,8 @@ use std::fmt::Write;
 use std::path::Path;
 
 use everseen::hash::KeyHasher;
-use everseen::{Hash, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Hash, Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::{crc32, finalise, number, page, page_crc};
@@ -160,7 +161,7 @@ fn layout_of(file: &[u8], page: usize) -> &[u8] {
 fn agree(path: &Path, hashes: &[u64]) -> Vec<u64> {
     let store = Options::new().buffer(LEAST_BUFFER).open_read_only(path);
     let store: Store = store.unwrap();
-    let count = |hash: &u64| store.count_estimate_hash(*hash).unwrap();
+    let count = |hash: &u64| store.count_estimate(*hash).unwrap();
     let library: Vec<_> = hashes.iter().map(count).collect();
     assert_eq!(reader::counts(path, hashes), library);
     library
@@ -173,13 +174,13 @@ fn the_reader_counts_as_the_library_does() {
     let store = options().capacity(20_000).fpr(0.1).create(&path).unwrap();
     let hashes: Vec<u64> = (0..6000).collect();
     for part in [&hashes[..4000], &hashes[..1000], &hashes[500..700]] {
-        store.insert_hash_batch(part).unwrap();
+        store.insert_batch(part).unwrap();
     }
     store.checkpoint().unwrap();
     for hash in 0..300 {
-        assert!(store.remove_hash(hash).unwrap());
+        assert!(store.remove(hash).unwrap());
     }
-    store.insert_hash_batch(&hashes[5000..5500]).unwrap();
+    store.insert_batch(&hashes[5000..5500]).unwrap();
     // With a log, and without.
     let copies = TempDir::new().unwrap();
     let copied = super::snapshot::copy(&path, copies.path());

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::crc32;
@@ -23,9 +24,7 @@ fn options(transactional: bool) -> Options {
 }
 
 fn remove(store: &Store, hashes: &[u64]) -> usize {
-    let gone = hashes
-        .iter()
-        .filter(|hash| store.remove_hash(**hash).unwrap());
+    let gone = hashes.iter().filter(|hash| store.remove(**hash).unwrap());
     gone.count()
 }
 
@@ -47,23 +46,23 @@ fn the_reader_agrees_on_stores_of_fingerprints() {
             TempDir::new_in(folder.path()).unwrap().keep().as_path(),
         );
         assert!(agree(&fresh, &hashes).iter().all(|found| !found));
-        store.insert_hash_batch(&hashes[..4000]).unwrap();
+        store.insert_batch(&hashes[..4000]).unwrap();
         assert!(remove(&store, &hashes[..100]) > 90);
         store.commit_with(b"first").unwrap();
         store.checkpoint().unwrap();
         let wrong: Vec<u64> = hashes[8000..9000].to_vec();
-        store.exempt_hash_batch(&wrong).unwrap();
+        store.exempt(&wrong).unwrap();
         store.checkpoint().unwrap();
 
         // A log with inserts and removes of keys old and new, and some of both.
-        store.insert_hash_batch(&hashes[4000..6000]).unwrap();
+        store.insert_batch(&hashes[4000..6000]).unwrap();
         assert!(remove(&store, &hashes[1000..1500]) > 450);
         assert!(remove(&store, &hashes[4000..4500]) > 450);
-        store.insert_hash_batch(&hashes[1000..1100]).unwrap();
-        store.insert_hash_batch(&wrong[..100]).unwrap();
+        store.insert_batch(&hashes[1000..1100]).unwrap();
+        store.insert_batch(&wrong[..100]).unwrap();
         store.commit_with(b"second").unwrap();
         // Of a transactional store these don't count.
-        store.insert_hash_batch(&hashes[6000..7000]).unwrap();
+        store.insert_batch(&hashes[6000..7000]).unwrap();
         assert!(remove(&store, &hashes[2000..2500]) > 450);
 
         let copies = TempDir::new().unwrap();
@@ -136,7 +135,7 @@ fn closed(folder: &Path) -> (PathBuf, Vec<u64>) {
     let path = folder.join("store");
     let store = options(false).create(&path).unwrap();
     let hashes = random(0xF2, 9000);
-    store.insert_hash_batch(&hashes).unwrap();
+    store.insert_batch(&hashes).unwrap();
     store.close().unwrap();
     (path, hashes)
 }
@@ -156,7 +155,7 @@ fn either_superblock_names_the_directory() {
         assert!(agree(&copied, &hashes) == found);
         // The next checkpoint names it twice again before it writes anywhere.
         let store = options(false).open(&copied).unwrap();
-        store.insert_hash_batch(&random(0xF3, 3000)).unwrap();
+        store.insert_batch(&random(0xF3, 3000)).unwrap();
         store.close().unwrap();
         agree(&copied, &hashes);
         reader_says(&copied, "\"superblock_faults\": []");
@@ -183,7 +182,7 @@ fn damage_to_segments_is_told_by_both() {
         flips.iter().for_each(|at| file[*at] ^= 4);
         std::fs::write(&copied, file).unwrap();
         let library = Options::new().open_read_only(&copied);
-        let library = library.and_then(|store| store.contains_hash_batch(&hashes));
+        let library = library.and_then(|store| store.contains_batch(&hashes));
         let output = run(&copied, &[]);
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         match said {
@@ -219,7 +218,7 @@ fn a_word_that_passes_every_directory_is_mended_by_the_first_writer() {
     file[4096 + 5] ^= 1;
     std::fs::write(&path, &file).unwrap();
     let store = Options::new().open_read_only(&path).unwrap();
-    let error = store.contains_hash_batch(&hashes).unwrap_err();
+    let error = store.contains_batch(&hashes).unwrap_err();
     assert!(matches!(error, Error::Ended), "{error:?}");
     drop(store);
     let output = run(&path, &[]);
@@ -227,7 +226,7 @@ fn a_word_that_passes_every_directory_is_mended_by_the_first_writer() {
     assert!(said.contains("passed: pages are used again"), "{said}");
 
     let store = options(false).open(&path).unwrap();
-    let found = store.contains_hash_batch(&hashes).unwrap();
+    let found = store.contains_batch(&hashes).unwrap();
     assert!(found.iter().all(|found| *found));
     store.close().unwrap();
     agree(&path, &hashes);

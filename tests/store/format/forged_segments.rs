@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 
 use super::bytes::{finalise, page_crc};
 use super::doc::Layout;

@@ -1,8 +1,10 @@
 //! The golden store of fingerprints: how it was made, and its part of the dump.
 
+use everseen::testing::Appending;
 use std::path::Path;
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
 use super::bound;
 use super::doc::Layout;
@@ -25,7 +27,7 @@ pub(crate) fn make(path: &Path) {
     store.checkpoint().unwrap();
     store.insert_batch(&keys(4800..5000)).unwrap();
     let mut removed = Vec::new();
-    store.remove_batch(&keys(4000..4900), &mut removed).unwrap();
+    store.remove_into(&keys(4000..4900), &mut removed).unwrap();
     assert!(removed.iter().all(|removed| *removed));
     store.commit_with(b"900 taken out").unwrap();
     store.close().unwrap();
@@ -46,13 +48,13 @@ fn is_what_was_put_in(name: &str) {
     assert_eq!(stats.commits[0].tag, b"900 taken out");
     for number in 0..10_000 {
         let expected = number < 4000 || (4900..5000).contains(&number);
-        assert_eq!(store.contains(&key(number)).unwrap(), expected, "{number}");
+        assert_eq!(store.contains(key(number)).unwrap(), expected, "{number}");
     }
-    assert!(store.insert(&key(4000)).unwrap());
-    assert!(store.remove(&key(0)).unwrap());
+    assert!(store.insert(key(4000)).unwrap());
+    assert!(store.remove(key(0)).unwrap());
     store.close().unwrap();
     let store = fingerprint_options().open_read_only(&path).unwrap();
-    assert!(store.contains(&key(4000)).unwrap() && !store.contains(&key(0)).unwrap());
+    assert!(store.contains(key(4000)).unwrap() && !store.contains(key(0)).unwrap());
 }
 
 /// Some fields of a table.

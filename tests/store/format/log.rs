@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use everseen::{Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::{crc32, mix, number};
@@ -132,11 +133,11 @@ fn log_of(kind: Kind) {
     let store = options().kind(kind).writer("née").create(&path).unwrap();
     let id = store.stats().unwrap().store_id;
     assert!(!log_path(&path, 1).exists());
-    store.insert_hash_batch(&Vec::from_iter(0..3000)).unwrap();
+    store.insert_batch(&Vec::from_iter(0..3000)).unwrap();
     assert_eq!(store.commit_with(b"tag").unwrap(), 1);
-    store.insert_hash(3000).unwrap();
+    store.insert(3000).unwrap();
     assert_eq!(store.commit().unwrap(), 2);
-    store.insert_hash(3001).unwrap();
+    store.insert(3001).unwrap();
     let log = std::fs::read(log_path(&path, 1)).unwrap();
 
     let head = Layout::of("The log");
@@ -193,8 +194,8 @@ fn log_of(kind: Kind) {
     let copies = TempDir::new().unwrap();
     let copied = copy(&path, copies.path());
     let store = options().open(&copied).unwrap();
-    assert!(!store.insert_hash(3001).unwrap());
-    assert!(store.insert_hash(3002).unwrap());
+    assert!(!store.insert(3001).unwrap());
+    assert!(store.insert(3002).unwrap());
     let records = chain(&std::fs::read(log_path(&copied, 1)).unwrap());
     let again: Vec<_> = records
         .iter()
@@ -220,20 +221,20 @@ fn marks_of(kind: Kind) {
     let path = folder.path().join("store");
     let made = options().kind(kind).transactional(true);
     let store = made.create(&path).unwrap();
-    store.insert_hash_batch(&Vec::from_iter(0..100)).unwrap();
+    store.insert_batch(&Vec::from_iter(0..100)).unwrap();
     store.commit().unwrap();
-    store.insert_hash_batch(&Vec::from_iter(100..200)).unwrap();
+    store.insert_batch(&Vec::from_iter(100..200)).unwrap();
     let copies = TempDir::new().unwrap();
     let copied = copy(&path, copies.path());
     let store = options().open(&copied).unwrap();
-    store.insert_hash_batch(&Vec::from_iter(200..300)).unwrap();
+    store.insert_batch(&Vec::from_iter(200..300)).unwrap();
     store.commit().unwrap();
     let records = chain(&std::fs::read(log_path(&copied, 1)).unwrap());
     assert_eq!(counting(&records, true), mixed((0..100).chain(200..300)));
     assert_eq!(counting(&records, false), mixed(0..300));
     for raw in 0..300 {
         let expected = !(100..200).contains(&raw);
-        assert_eq!(store.contains_hash(raw).unwrap(), expected, "{raw}");
+        assert_eq!(store.contains(raw).unwrap(), expected, "{raw}");
     }
 }
 
@@ -256,7 +257,7 @@ pub(crate) fn interrupted(kind: Kind, transactional: bool, nth: u32, copies: &Pa
 fn insert_until(store: &Store, storage: &Interrupted) {
     let mut next = 0_u64;
     while !storage.is_done() {
-        store.insert_hash(next).unwrap();
+        store.insert(next).unwrap();
         next += 1;
         if next.is_multiple_of(500) {
             store.commit_with(&next.to_le_bytes()).unwrap();
@@ -303,11 +304,7 @@ fn a_rotation_leaves_a_cut_and_the_next_log() {
         let store = options().open(&path).unwrap();
         for raw in 0..keys {
             let dropped = transactional && raw >= committed.len() as u64;
-            assert_eq!(
-                store.contains_hash(raw).unwrap(),
-                !dropped,
-                "{raw} of {keys}"
-            );
+            assert_eq!(store.contains(raw).unwrap(), !dropped, "{raw} of {keys}");
         }
         store.close().unwrap();
         let store = options().open_read_only(&path).unwrap();

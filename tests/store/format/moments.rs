@@ -1,6 +1,7 @@
 //! Moments of superblocks and logs, computed as FORMAT.md says.
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 use tempfile::TempDir;
 
 use super::bytes::{finalise, number};
@@ -47,7 +48,7 @@ fn each_moment_follows_from_the_log_before() {
         for generation in 1..4 {
             assert_eq!(moment(&std::fs::read(&path).unwrap()), expected, "{kind}");
             let store = options.open(&path).unwrap();
-            store.insert_hash(generation).unwrap();
+            store.insert(generation).unwrap();
             let killed = copy(&path, copies.path());
             let log = std::fs::read(log_path(&killed, generation)).unwrap();
             assert_eq!(Layout::of("The log").number(&log, "moment"), expected);

@@ -4,7 +4,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use everseen::{Kind, LEAST_BUFFER, Merge, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::finalise;
@@ -69,7 +70,7 @@ pub(crate) fn agree(path: &Path, hashes: &[u64]) -> Vec<bool> {
     // Enough for the logs of all stores here.
     let options = Options::new().buffer(1 << 20);
     let store = options.open_read_only(path).unwrap();
-    let library = store.contains_hash_batch(hashes).unwrap();
+    let library = store.contains_batch(hashes).unwrap();
     let reader = answers(path, hashes, false);
     assert_eq!(reader.len(), library.len());
     let differ: Vec<_> = (0..hashes.len())
@@ -101,12 +102,12 @@ fn the_reader_agrees_on_fresh_stores() {
             let seed = 0xE5EE_0000 + index as u64;
             println!("seed {seed:#x}");
             let hashes = random(seed, 12_000);
-            store.insert_hash_batch(&hashes[..1500]).unwrap();
+            store.insert_batch(&hashes[..1500]).unwrap();
             store.commit_with(b"first").unwrap();
             store.checkpoint().unwrap();
-            store.insert_hash_batch(&hashes[1500..3000]).unwrap();
+            store.insert_batch(&hashes[1500..3000]).unwrap();
             store.commit_with(b"second").unwrap();
-            store.insert_hash_batch(&hashes[3000..4000]).unwrap();
+            store.insert_batch(&hashes[3000..4000]).unwrap();
 
             // While it is open: a log with something uncommitted.
             let copies = TempDir::new().unwrap();
@@ -134,7 +135,7 @@ fn the_reader_agrees_on_merged_stores() {
     let options = Options::new().buffer(LEAST_BUFFER).background(false);
     let fill = |name: &str, options: &Options, hashes: &[u64]| {
         let store = options.create(path(name)).unwrap();
-        store.insert_hash_batch(hashes).unwrap();
+        store.insert_batch(hashes).unwrap();
         store.close().unwrap();
     };
     let hashes = random(5, 12_000);
@@ -143,7 +144,7 @@ fn the_reader_agrees_on_merged_stores() {
         &options.clone().capacity(50_000).fpr(1e-3).foldable(2),
         &hashes,
     );
-    let merge = Merge::new().options(&options);
+    let merge = options.merge();
     merge.fold(path("large"), path("small"), 4).unwrap();
     fill(
         "one",
@@ -154,9 +155,9 @@ fn the_reader_agrees_on_merged_stores() {
             .fpr(1e-3),
         &hashes[..6000],
     );
-    let like = options.clone().like(path("one")).unwrap();
+    let like = options.clone().like(path("one"));
     fill("two", &like, &hashes[6000..]);
-    let merge = Merge::new().options(&options.clone().fpr(0.1));
+    let merge = options.clone().fpr(0.1).merge();
     let report = merge
         .union(path("both"), &[path("one"), path("two")])
         .unwrap();
@@ -190,10 +191,10 @@ fn store_with_log(folder: &Path) -> (PathBuf, Store) {
         .seed(super::seed())
         .buffer(LEAST_BUFFER);
     let store = options.create(&path).unwrap();
-    store.insert_hash_batch(&random(1, 500)).unwrap();
+    store.insert_batch(&random(1, 500)).unwrap();
     store.checkpoint().unwrap();
     for part in random(2, 200).chunks(50) {
-        store.insert_hash_batch(part).unwrap();
+        store.insert_batch(part).unwrap();
         store.commit().unwrap();
     }
     (path, store)

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use everseen::{Error, Kind, LEAST_BUFFER, Options};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind};
 use tempfile::TempDir;
 
 use super::bytes::crc32;
@@ -224,7 +225,7 @@ fn a_damaged_record_before_a_durable_mark_is_no_torn_tail() {
         .create(&path)
         .unwrap();
     for round in 0..3 {
-        store.insert_hash(round).unwrap();
+        store.insert(round).unwrap();
         store.commit().unwrap();
     }
     let log = std::fs::read(log_path(&path, 1)).unwrap();
@@ -251,8 +252,8 @@ fn a_damaged_record_before_a_durable_mark_is_no_torn_tail() {
             assert!(error.contains(&expected), "{index}: {error}");
         } else {
             let store = outcome.unwrap();
-            assert!(store.contains_hash(1).unwrap());
-            assert_eq!(store.contains_hash(2).unwrap(), index > 5, "{index}");
+            assert!(store.contains(1).unwrap());
+            assert_eq!(store.contains(2).unwrap(), index > 5, "{index}");
         }
     }
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use everseen::hash::KeyHasher;
-use everseen::{Hash, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Hash, Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::{crc32, page, probes};

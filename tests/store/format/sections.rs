@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use everseen::{Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::bytes::{mix, number};
@@ -22,7 +23,7 @@ fn options(kind: Kind) -> Options {
 
 /// Those among the hashes that the store takes for seen.
 fn seen(store: &Store, hashes: &[u64]) -> Vec<u64> {
-    let answers = store.contains_hash_batch(hashes).unwrap();
+    let answers = store.contains_batch(hashes).unwrap();
     let pairs = hashes.iter().zip(answers).filter(|(_, seen)| *seen);
     pairs.map(|(hash, _)| *hash).collect()
 }
@@ -34,15 +35,15 @@ fn a_section_is_as_documented_and_the_reader_agrees() {
         let path = folder.path().join(kind.name());
         let store = options(kind).create(&path).unwrap();
         let hashes = random(0xE8E, 14_000);
-        store.insert_hash_batch(&hashes[..4000]).unwrap();
+        store.insert_batch(&hashes[..4000]).unwrap();
         store.commit_with(b"tag").unwrap();
         store.checkpoint().unwrap();
         let wrong = seen(&store, &hashes[4000..]);
         assert!(wrong.len() > 50, "{}", wrong.len());
-        store.exempt_hash_batch(&wrong).unwrap();
+        store.exempt(&wrong).unwrap();
         // Others that no page has make it longer than a page.
-        store.exempt_hash_batch(&hashes[4000..5000]).unwrap();
-        store.insert_hash_batch(&wrong[..20]).unwrap();
+        store.exempt(&hashes[4000..5000]).unwrap();
+        store.insert_batch(&wrong[..20]).unwrap();
 
         // While it is open: a log with keys that are exempt until its checkpoint.
         let copies = TempDir::new().unwrap();
@@ -122,10 +123,10 @@ fn a_sample_is_as_documented() {
     let salt = number(&seed()[8..16]) % 4096;
     let rare = (0..).filter(|raw| mix(*raw, &seed()) % 4096 == salt);
     let rare: Vec<u64> = rare.take(600).collect();
-    store.insert_hash_batch(&rare[..200]).unwrap();
-    store.insert_hash_batch(&random(9, 39_000)).unwrap();
+    store.insert_batch(&rare[..200]).unwrap();
+    store.insert_batch(&random(9, 39_000)).unwrap();
     store.checkpoint().unwrap();
-    let new = store.insert_hash_batch(&rare[200..]).unwrap();
+    let new = store.insert_batch(&rare[200..]).unwrap();
     store.close().unwrap();
     let entries = read(&path);
     let kinds: Vec<_> = entries
@@ -160,7 +161,7 @@ fn a_log_tells_what_is_to_be_exempted() {
         .create(&path)
         .unwrap();
     let raw: Vec<u64> = (0..9000).collect();
-    store.exempt_hash_batch(&raw).unwrap();
+    store.exempt(&raw).unwrap();
     assert!(storage.is_done());
     let path = copies.path().join("store");
     let records = chain(&std::fs::read(log_path(&path, 1)).unwrap());
@@ -175,7 +176,7 @@ fn a_log_tells_what_is_to_be_exempted() {
     // They count from the checkpoint on, which whoever opens the store does.
     agree(&path, &raw);
     let store = options.open(&path).unwrap();
-    assert_eq!(store.exemptions().unwrap(), 9000);
+    assert_eq!(store.stats().unwrap().exempt, 9000);
 }
 
 #[test]

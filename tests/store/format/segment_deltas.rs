@@ -3,7 +3,8 @@
 use std::ops::Range;
 use std::path::Path;
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use super::bytes::{crc32, number};
@@ -70,12 +71,12 @@ fn copies_and_deltas_of_segments_are_as_documented() {
     let [path, copy, delta] = ["store", "copy", "delta"].map(|name| folder.path().join(name));
     let store = options().create(&path).unwrap();
     let hashes = random(0xDE, 9000);
-    store.insert_hash_batch(&hashes[..4000]).unwrap();
-    store.exempt_hash_batch(&hashes[8000..8100]).unwrap();
+    store.insert_batch(&hashes[..4000]).unwrap();
+    store.exempt(&hashes[8000..8100]).unwrap();
     store.checkpoint().unwrap();
-    store.insert_hash_batch(&hashes[4000..7000]).unwrap();
+    store.insert_batch(&hashes[4000..7000]).unwrap();
     store.snapshot(&copy).unwrap();
-    store.insert_hash_batch(&hashes[7000..7900]).unwrap();
+    store.insert_batch(&hashes[7000..7900]).unwrap();
     store.snapshot_since(&delta, &copy).unwrap();
     let before = read(&copy);
     let change = read(&delta);
@@ -137,12 +138,12 @@ fn the_reader_agrees_on_a_copy_of_segments_and_refuses_one_half_applied() {
     let [path, copy, delta] = ["store", "copy", "delta"].map(|name| folder.path().join(name));
     let store = options().create(&path).unwrap();
     let hashes = random(0xDF, 9000);
-    store.insert_hash_batch(&hashes[..3000]).unwrap();
+    store.insert_batch(&hashes[..3000]).unwrap();
     store.snapshot(&copy).unwrap();
     agree(&copy, &hashes);
-    store.insert_hash_batch(&hashes[3000..6000]).unwrap();
+    store.insert_batch(&hashes[3000..6000]).unwrap();
     for hash in &hashes[..500] {
-        store.remove_hash(*hash).unwrap();
+        store.remove(*hash).unwrap();
     }
     store.snapshot_since(&delta, &copy).unwrap();
     store.close().unwrap();

@@ -1,11 +1,13 @@
 //! Directories, segments and fences against their tables; stores that another program could have written; and each field
 //! out of its range.
 
+use everseen::testing::Appending;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use everseen::Store;
 use everseen::hash::HashedKey;
-use everseen::{LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use super::bytes::{finalise, mix, number, page, page_crc};
@@ -32,7 +34,7 @@ fn compare(path: &Path, expected: &BTreeSet<u64>, space: u64) {
     let store = Options::new().buffer(LEAST_BUFFER).open_read_only(path);
     let store = store.unwrap();
     assert_eq!(store.stats().unwrap().keys, expected.len() as u64);
-    assert!(store.contains_hashed(&hashed(&hashes)).unwrap() == answers);
+    assert!(store.contains_batch(&hashed(&hashes)).unwrap() == answers);
     assert!(reader::answers(path, &hashes, true) == answers);
 }
 
@@ -63,11 +65,11 @@ fn a_store_that_was_written_after_this_page_is_read_and_goes_on() {
     let gone: Vec<u64> = fingerprints.iter().copied().step_by(3).collect();
     let hashes: Vec<u64> = gone.iter().map(|one| hash_of(*one, space)).collect();
     let mut removed = Vec::new();
-    store.remove_hashed(&hashed(&hashes), &mut removed).unwrap();
+    store.remove_into(&hashed(&hashes), &mut removed).unwrap();
     assert!(removed.iter().all(|removed| *removed));
     gone.iter()
         .for_each(|one| assert!(fingerprints.remove(one)));
-    store.insert_hash_batch(&Vec::from_iter(0..3000)).unwrap();
+    store.insert_batch(&Vec::from_iter(0..3000)).unwrap();
     fingerprints.extend((0..3000).map(|raw| page(mix(raw, &seed()), space)));
     store.close().unwrap();
     compare(&path, &fingerprints, space);
@@ -172,7 +174,7 @@ fn segments_are_as_documented() {
     let options = options().capacity(2_000_000).fpr(1e-12).buffer(32 << 20);
     let store = options.create(&path).unwrap();
     let all: Vec<u64> = (0..1_400_000).collect();
-    store.insert_hash_batch(&all).unwrap();
+    store.insert_batch(&all).unwrap();
     store.checkpoint().unwrap();
     let entries = check_file(&path);
     assert!(entries.len() >= 2, "{}", entries.len());
@@ -288,7 +290,7 @@ fn check_answers(sound: &Forged, file: &[u8], field: &Field) {
     let store: Store = options().open(&sound.path).unwrap();
     let every = sound.fingerprints.iter();
     let hashes: Vec<u64> = every.map(|one| hash_of(*one, sound.space)).collect();
-    let error = store.contains_hashed(&hashed(&hashes)).unwrap_err();
+    let error = store.contains_batch(&hashed(&hashes)).unwrap_err();
     check_error(&error, field);
     drop(store);
     refuses(&sound.path, &field.name);
@@ -431,7 +433,7 @@ fn the_library_answers_for_whatever_the_reader_takes_for_sound() {
     for turn in 0..80 {
         std::fs::write(&sound.path, mutate(&sound, &mut random)).unwrap();
         let library = Options::new().open_read_only(&sound.path);
-        let library = library.and_then(|store| store.contains_hashed(&hashed(&hashes)));
+        let library = library.and_then(|store| store.contains_batch(&hashed(&hashes)));
         let output = reader::run(&sound.path, &["--raw", "--hashes", list.to_str().unwrap()]);
         if !output.status.success() {
             let said = String::from_utf8_lossy(&output.stderr);

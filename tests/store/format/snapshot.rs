@@ -4,8 +4,8 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile, disk};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile, disk};
 
 /// Copies a store with its logs to another folder, and answers its path there.
 pub(crate) fn copy(store: &Path, folder: &Path) -> PathBuf {

@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use everseen::{Hash, Kind, LEAST_BUFFER, Options, Stats};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Hash, Kind, Stats};
 use tempfile::TempDir;
 
 use super::bytes::{bit, crc32, number, page, page_crc, probes};
@@ -259,7 +260,7 @@ fn superblocks_layers_writers_and_pages_are_as_documented() {
         for (round, writer) in ["b", "a", "ab", "ä"].into_iter().enumerate() {
             let store = options.clone().writer(writer).open(&path).unwrap();
             for _ in 0..4000 {
-                store.insert_hash(next).unwrap();
+                store.insert(next).unwrap();
                 next += 1;
             }
             store.commit_with(&vec![round as u8; round * 5]).unwrap();
@@ -282,7 +283,7 @@ fn a_page_holds_the_bits_of_its_keys_and_no_others() {
     let store = options().capacity(100_000).fpr(1e-3).create(&path).unwrap();
     let layer = store.stats().unwrap().layers[0];
     let keys: Vec<u64> = (0..300).collect();
-    store.insert_hash_batch(&keys).unwrap();
+    store.insert_batch(&keys).unwrap();
     store.close().unwrap();
     let file = std::fs::read(&path).unwrap();
     let mut expected = vec![vec![false; 32_640]; layer.pages as usize];
@@ -307,7 +308,7 @@ fn intents_are_as_documented() {
     let store = options().capacity(100_000).fpr(1e-3).create(&path).unwrap();
     let stats = store.stats().unwrap();
     let layer = stats.layers[0];
-    store.insert_hash_batch(&Vec::from_iter(0..3000)).unwrap();
+    store.insert_batch(&Vec::from_iter(0..3000)).unwrap();
     store.close().unwrap();
     let file = std::fs::read(&path).unwrap();
     let layout = Layout::of("Intents");

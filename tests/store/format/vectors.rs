@@ -3,8 +3,9 @@
 use std::fmt::Write;
 use std::num::NonZero;
 
+use everseen::Hash;
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Hash, LEAST_BUFFER, Options};
+use everseen::testing::{LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use super::bytes::{bit, finalise, mix, page, probes};
@@ -139,7 +140,7 @@ fn vectors_are_what_a_store_does() {
             .then(|| u64::from_str_radix(key.trim_start_matches("0x"), 16).unwrap());
         let key = key.trim_matches('"').as_bytes();
         let (got, new) = match raw {
-            Some(raw) => (hasher.mix(raw), store.insert_hash(raw)),
+            Some(raw) => (hasher.mix(raw), store.insert(raw)),
             None => (hasher.hash(key), store.insert(key)),
         };
         assert!(new.unwrap());

@@ -17,7 +17,7 @@ pub fn judge(trial: &Trial, path: &Path) {
     check(trial, &ledger, &store, "opened");
     let own: Vec<_> = (0..500).map(|number| (1 << 40) + number).collect();
     let hashes: Vec<_> = own.iter().map(|number| key(*number)).collect();
-    store.insert_hash_batch(&hashes).expect("an insert");
+    store.insert_batch(&hashes).expect("an insert");
     store.commit().expect("a commit");
     own.iter().for_each(|number| ledger.add(*number, 1));
     store.checkpoint().expect("a checkpoint");
@@ -57,14 +57,14 @@ fn check(trial: &Trial, ledger: &Ledger, store: &Store, when: &str) {
     for (number, bounds) in &ledger.0 {
         let hash = key(*number);
         if trial.kind == Kind::Counting {
-            let got = store.count_estimate_hash(hash).expect("a count") as i64;
+            let got = store.count_estimate(hash).expect("a count") as i64;
             let (least, most) = (bounds.least.min(15), bounds.most.min(15));
             assert!(
                 (least..=most).contains(&got),
                 "{when}: key {number} is there {got} times, and {bounds:?} were told"
             );
         } else if bounds.least > 0 {
-            let found = store.contains_hash(hash).expect("a look-up");
+            let found = store.contains(hash).expect("a look-up");
             assert!(found, "{when}: key {number} is lost");
         }
     }

@@ -19,7 +19,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 
 use crate::support::numbers::Random;
 use crate::support::unsynced::Unsynced;

@@ -3,7 +3,8 @@
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, Store};
 use tempfile::TempDir;
 
 use super::spoil::{set_word, word};
@@ -26,10 +27,10 @@ fn store(options: &Options) -> (TempDir, PathBuf, Store) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("store");
     let store = options.create(&path).unwrap();
-    store.insert_hash(key(1 << 40)).unwrap();
+    store.insert(key(1 << 40)).unwrap();
     store.commit().unwrap();
     store.checkpoint().unwrap();
-    store.insert_hash_batch(&hashes()).unwrap();
+    store.insert_batch(&hashes()).unwrap();
     (folder, path, store)
 }
 
@@ -68,10 +69,10 @@ fn wrong(outcome: everseen::Result<u64>) -> &'static str {
 
 fn all_are_there(path: &Path, kind: Kind) {
     let store = Options::new().open(path).unwrap();
-    let found = store.contains_hash_batch(&hashes()).unwrap();
+    let found = store.contains_batch(&hashes()).unwrap();
     assert!(found.iter().all(|found| *found));
     if kind == Kind::Counting {
-        let once = |hash| store.count_estimate_hash(hash).unwrap() == 1;
+        let once = |hash| store.count_estimate(hash).unwrap() == 1;
         assert!(hashes().into_iter().all(once));
     }
     assert!(store.verify().unwrap().is_ok());
@@ -117,7 +118,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         let told = wrong(store.commit());
         assert_eq!(told, expected, "{suffix}, word {index}");
         // And nothing goes on from there.
-        assert_eq!(wrong(store.insert_hash(7).map(u64::from)), expected);
+        assert_eq!(wrong(store.insert(7).map(u64::from)), expected);
         assert_eq!(wrong(store.close().map(|_| 0)), expected);
         all_are_there(&path, Kind::Bloom);
     }
@@ -153,7 +154,7 @@ fn keys_that_are_carried_over_are_those_of_the_log() {
         let (_folder, path, store) = store(&options);
         change(&path, "-shm.2", bucket(&path), |old| old ^ 1 << 47);
         store.checkpoint().unwrap();
-        let new = store.insert_hash_batch(&hashes()).unwrap();
+        let new = store.insert_batch(&hashes()).unwrap();
         assert!(new.iter().all(|new| !*new));
         store.commit().unwrap();
         assert_eq!(store.stats().unwrap().keys, KEYS + 1);
@@ -182,8 +183,8 @@ fn keys_of_the_log_that_are_not_those_of_the_handle_are_not_carried_over() {
         assert_eq!(wrong(store.commit()), "table");
         assert_eq!(wrong(store.close().map(|_| 0)), "table");
         let store = options.open(&path).unwrap();
-        assert!(!store.contains_hash(key(5)).unwrap());
-        let new = store.insert_hash_batch(&hashes()).unwrap();
+        assert!(!store.contains(key(5)).unwrap());
+        let new = store.insert_batch(&hashes()).unwrap();
         assert!(new.iter().all(|new| *new));
         store.commit().unwrap();
         store.close().unwrap();

@@ -3,7 +3,8 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use super::Trial;
 use super::ledger::Ledger;
@@ -153,8 +154,8 @@ impl Worker<'_> {
         let hashes: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
         let handle = &mut self.handles[at];
         let outcome = match &hashes[..] {
-            [one] => handle.store.insert_hash(*one).map(|new| vec![new]),
-            _ => handle.store.insert_hash_batch(&hashes),
+            [one] => handle.store.insert(*one).map(|new| vec![new]),
+            _ => handle.store.insert_batch(&hashes).map_err(Error::from),
         };
         let counts = self.trial.kind == Kind::Counting;
         let Some(new) = told("insert", outcome) else {
@@ -212,7 +213,7 @@ impl Worker<'_> {
         if self.ledger.least(number) < 1 {
             return;
         }
-        match told("remove", self.handles[at].store.remove_hash(key(number))) {
+        match told("remove", self.handles[at].store.remove(key(number))) {
             Some(true) => self.ledger.add(number, -1),
             Some(false) => {}
             None => self.ledger.perhaps(number, -1),
@@ -229,11 +230,11 @@ impl Worker<'_> {
     fn look(&mut self, at: usize) {
         let some = self.some();
         let store = &self.handles[at].store;
-        told("contains", store.contains_hash(some[0]));
-        told("contains", store.contains_hash_batch(&some));
+        told("contains", store.contains(some[0]));
+        told("contains", store.contains_batch(&some));
         told("last commit", store.last_commit("main"));
         if self.trial.kind == Kind::Counting {
-            told("count", store.count_estimate_hash(some[0]));
+            told("count", store.count_estimate(some[0]));
         }
     }
 
@@ -243,8 +244,8 @@ impl Worker<'_> {
         let options = Options::new().storage(super::Unsynced::new());
         let options = options.timeout(std::time::Duration::from_millis(300));
         if let Some(reader) = told("read", options.open_read_only(self.path)) {
-            told("contains", reader.contains_hash_batch(&some));
-            told("contains", reader.contains_hash(some[0]));
+            told("contains", reader.contains_batch(&some));
+            told("contains", reader.contains(some[0]));
             told("stats", reader.stats());
         }
     }

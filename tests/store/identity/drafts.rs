@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Barrier;
 
-use everseen::storage::HeldByte;
-use everseen::{Error, Merge, Options};
+use everseen::testing::Options;
+use everseen::testing::storage::HeldByte;
+use everseen::{Error, Merge};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, keys, names, place, small};
@@ -143,7 +144,7 @@ fn a_whole_draft_of_a_creator_that_died_is_made_again() {
     type Make<'a> = &'a dyn Fn(&Path, Options) -> everseen::Result<()>;
     let create: Make = &|path, options| options.create(path)?.close().map(drop);
     let union: Make = &|path, options| {
-        let merge = Merge::new().options(&options);
+        let merge = options.merge();
         merge.union(path, &[&previous]).map(drop)
     };
     let through = |options: Options| options.open(folder.path().join("other"));

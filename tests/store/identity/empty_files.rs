@@ -4,7 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 
-use everseen::{Error, Merge, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Merge, Store};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, image, keys, log_of, names, place, small};

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 use std::{fs, io};
 
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Error, LogError, Options, Store};
+use everseen::testing::Options;
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::{Error, LogError, Store};
 
 use crate::support::files::{beside, held, image, keys, log_of, names, place, small};
 

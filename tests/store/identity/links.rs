@@ -7,7 +7,7 @@ use everseen::{Error, OnDamage};
 
 use crate::support::files::{beside, held, key, keys, names, place, small};
 
-fn options() -> everseen::Options {
+fn options() -> everseen::testing::Options {
     small().capacity(5000).fpr(1e-9)
 }
 
@@ -23,7 +23,7 @@ fn handles_that_come_by_a_symbolic_link_share_the_store() {
     for number in 0..300 {
         let won = stores
             .iter()
-            .filter(|store| store.insert(&key(number)).unwrap());
+            .filter(|store| store.insert(key(number)).unwrap());
         assert_eq!(won.count(), 1, "key {number}");
     }
     stores[1].checkpoint().unwrap();

@@ -4,7 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::Path;
 
-use everseen::{Merge, Options, Store};
+use everseen::testing::Options;
+use everseen::{Merge, Store};
 
 use crate::support::files::{beside, key, keys, place, small};
 
@@ -32,7 +33,7 @@ fn all(path: &Path) -> Vec<(String, (u32, u32, u32))> {
 fn check(path: &Path, expected: (u32, u32, u32)) {
     let store = options().open(path).unwrap();
     for number in 0..5000 {
-        store.insert(&key(number)).unwrap();
+        store.insert(key(number)).unwrap();
     }
     store.commit().unwrap();
     let others = all(path);
@@ -92,7 +93,7 @@ fn a_union_allows_what_all_its_inputs_allow() {
     let (_folder, path) = place();
     let other = beside(&path, "-other");
     options().create(&path).unwrap().close().unwrap();
-    let like = small().like(&path).unwrap();
+    let like = small().like(&path);
     like.create(&other).unwrap().close().unwrap();
     fs::set_permissions(&path, Permissions::from_mode(0o640)).unwrap();
     fs::set_permissions(&other, Permissions::from_mode(0o604)).unwrap();

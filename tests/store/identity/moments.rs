@@ -6,7 +6,8 @@ use std::fs;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, Kind, OnDamage, Options};
+use everseen::testing::Options;
+use everseen::{Error, Kind, OnDamage};
 use tempfile::TempDir;
 
 use crate::format::reader;

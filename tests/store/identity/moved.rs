@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{Error, LogError, OnDamage, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, LogError, OnDamage, Store};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, held, image, keys, log_of, names, place, small};
@@ -17,7 +18,12 @@ const CALLS: [fn(&Store) -> everseen::Result<()>; 4] = [
     |store| store.commit().map(drop),
     Store::checkpoint,
     // Rotations among them.
-    |store| (100..20_000).try_for_each(|at| store.insert_batch(&keys(at..at + 1)).map(drop)),
+    |store| {
+        (100..20_000).try_for_each(|at| {
+            store.insert_batch(&keys(at..at + 1))?;
+            Ok(())
+        })
+    },
     |store| store.close().map(drop),
 ];
 

@@ -3,7 +3,8 @@
 use std::fs::{self, File};
 use std::path::Path;
 
-use everseen::{Error, FormatError, Options};
+use everseen::testing::Options;
+use everseen::{Error, FormatError};
 
 use crate::support::files::{beside, held, keys, names, place, small};
 use crate::support::forge;

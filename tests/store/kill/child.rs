@@ -1,12 +1,15 @@
 //! The child: works on the store until it is killed, and tells what has returned.
 
+use everseen::testing::Appending;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everseen::hash::HashedKey;
-use everseen::{Kind, Options, Store, storage};
+use everseen::testing::Options;
+use everseen::testing::storage;
+use everseen::{Kind, Store};
 
 use super::stopping::{Halt, Stopping};
 use super::task::{
@@ -111,7 +114,7 @@ impl<'a> Watcher<'a> {
     fn look(&mut self) {
         for (worker, next) in self.next.iter_mut().enumerate().take(self.task.workers) {
             let mut more = false;
-            while self.store.contains_hash(key_of(worker, *next)).unwrap() {
+            while self.store.contains(key_of(worker, *next)).unwrap() {
                 *next += 1;
                 more = true;
             }
@@ -255,8 +258,8 @@ impl Worker<'_> {
             expected.push(true);
         }
         let verdicts = match batch.as_slice() {
-            [one] => vec![store.insert_hash(*one).unwrap()],
-            _ => store.insert_hash_batch(&batch).unwrap(),
+            [one] => vec![store.insert(*one).unwrap()],
+            _ => store.insert_batch(&batch).unwrap(),
         };
         assert!(verdicts == expected, "an old key was new, or a new one old");
         self.next += count;
@@ -269,7 +272,7 @@ impl Worker<'_> {
     /// Commits if the transaction has no room for so many changes.
     fn spare_quota(&mut self, store: &Store, count: u64) {
         let changed = self.next - self.committed.0 + self.gone - self.committed.1;
-        if self.task.transactional && changed + count > store.transaction_quota() {
+        if self.task.transactional && changed + count > store.uncommitted().unwrap().most {
             self.commit(store);
         }
     }
@@ -288,7 +291,7 @@ impl Worker<'_> {
                 .map(HashedKey::from_bits)
                 .collect();
             let mut removed = Vec::new();
-            store.remove_hashed(&batch, &mut removed).unwrap();
+            store.remove_into(&batch, &mut removed).unwrap();
             assert!(removed.iter().all(|removed| *removed), "a key was gone");
             self.gone += some;
             self.pipe.tell(Told::Removed {

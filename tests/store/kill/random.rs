@@ -49,7 +49,7 @@ fn fill(task: &mut Task, ledger: &mut Ledger) {
         let count = 5000;
         for next in (500..=count).step_by(500) {
             let keys: Vec<_> = (next - 500..next).map(|index| key_of(0, index)).collect();
-            store.insert_hash_batch(&keys).unwrap();
+            store.insert_batch(&keys).unwrap();
             ledger.note(Told::Inserted { worker: 0, next }, task.transactional);
             ledger.note(Told::Committing { next, gone: 0 }, task.transactional);
             let sequence = store.commit_with(&tag(next, 0)).unwrap();
@@ -98,7 +98,7 @@ fn kill_often(kind: Kind, transactional: bool) {
             run(&task, moment, &mut ledger);
             while_opening += u64::from(!ledger.opened());
             let keep = random.below(3) > 0;
-            let buffer = everseen::LEAST_BUFFER << random.below(4);
+            let buffer = everseen::testing::LEAST_BUFFER << random.below(4);
             // Printed when it fails.
             println!(
                 "kill {killed}: {moment:?} {task:?}, keep {keep}, from {before:?} to {ledger:?}"

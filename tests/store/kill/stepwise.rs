@@ -42,7 +42,7 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
         println!("{task:?}, killed {killed}, {ledger:?}");
         let due = steps.is_multiple_of(strides.0);
         steps += 1;
-        let held = with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, due));
+        let held = with_stores(|| ledger.look(&task, everseen::testing::LEAST_BUFFER, due));
         (task.next, task.gone) = (held.next, held.gone);
         if !killed {
             assert!(kind != Kind::Fingerprint || count(&task.path) > 1);
@@ -63,7 +63,7 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
             };
             let killed = run(&task, Moment::Stopped, &mut ledger);
             println!("{task:?}, killed {killed}, {ledger:?}");
-            with_stores(|| ledger.look(&task, everseen::LEAST_BUFFER, false));
+            with_stores(|| ledger.look(&task, everseen::testing::LEAST_BUFFER, false));
             if !killed {
                 break;
             }

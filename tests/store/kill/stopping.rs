@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile};
 
 use super::task::{Pipe, Told};
 use crate::support::numbers::finalise;

@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 
 use super::task::{MOST_NEW, MOST_WORKERS, Task, Told, key_of, numbers_of};
 use crate::support::unsynced::Unsynced;
@@ -95,7 +96,7 @@ impl Ledger {
         for (worker, (held, gone)) in workers.take(task.workers) {
             let indices = 0..*held + BEYOND;
             let hashes: Vec<_> = indices.map(|index| key_of(worker, index)).collect();
-            let found = store.contains_hash_batch(&hashes).unwrap();
+            let found = store.contains_batch(&hashes).unwrap();
             let absent = found[..*held as usize].iter().take_while(|found| !**found);
             let absent = absent.count() as u64;
             assert!(

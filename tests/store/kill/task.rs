@@ -4,7 +4,8 @@ use std::fs::File;
 use std::io::Write;
 use std::path::PathBuf;
 
-use everseen::{Commit, Kind, Options};
+use everseen::testing::Options;
+use everseen::{Commit, Kind};
 
 use crate::support::forge::u64_at;
 use crate::support::numbers::key;
@@ -127,7 +128,7 @@ impl Task {
             Kind::Scalable => 1000,
             _ => self.limit(),
         };
-        let least = everseen::LEAST_BUFFER;
+        let least = everseen::testing::LEAST_BUFFER;
         let options = match self.work == Work::Random && self.seed.is_multiple_of(2) {
             true => Options::new().buffer_between(least, 32 * least),
             false => Options::new().buffer(least),

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use everseen::{Error, Kind, OnDamage, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, OnDamage, Store};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, image, place};
@@ -40,7 +41,9 @@ fn section(path: &Path, kind: u32) -> Option<BTreeSet<u64>> {
 
 fn options(kind: Kind) -> Options {
     let options = Options::new().kind(kind).fpr(0.3).seed(SEED).measured(true);
-    let options = options.buffer(everseen::LEAST_BUFFER).background(false);
+    let options = options
+        .buffer(everseen::testing::LEAST_BUFFER)
+        .background(false);
     match kind {
         Kind::Scalable => options.capacity(2000),
         _ => options.capacity(60_000),
@@ -68,19 +71,19 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                 let others: Vec<u64> = (other..other + 2500).map(key).collect();
                 other += 2500;
                 for part in others.chunks(500) {
-                    store.insert_hash_batch(part).unwrap();
+                    store.insert_batch(part).unwrap();
                     store.commit().unwrap();
                 }
                 let (single, batch) = keys.split_at(30);
                 let mut answers: Vec<(u64, bool)> = Vec::new();
                 for key in single {
-                    answers.push((*key, store.insert_hash(*key).unwrap()));
+                    answers.push((*key, store.insert(*key).unwrap()));
                 }
-                let new = store.insert_hash_batch(batch).unwrap();
+                let new = store.insert_batch(batch).unwrap();
                 answers.extend(batch.iter().copied().zip(new));
                 // Again, which is nothing new to anybody.
-                store.insert_hash_batch(batch).unwrap();
-                store.insert_hash(keys[0]).unwrap();
+                store.insert_batch(batch).unwrap();
+                store.insert(keys[0]).unwrap();
                 store.commit().unwrap();
                 for (key, new) in answers {
                     let hash = store.hasher().mix(key);
@@ -98,7 +101,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
                     2 => {
                         // Killed: the log has what is not in the sections yet, and what was not committed.
                         for key in spare.next().unwrap().iter().filter(|_| transactional) {
-                            if !store.insert_hash(*key).unwrap() {
+                            if !store.insert(*key).unwrap() {
                                 lost.insert(store.hasher().mix(*key));
                             }
                         }
@@ -125,7 +128,7 @@ fn sampled_keys_are_in_one_section_or_the_other() {
             all.extend(others);
             assert_eq!(both, all, "{kind}, transactional: {transactional}");
             let measured = Options::new().open_read_only(&path).unwrap();
-            let measured = measured.measured().unwrap().unwrap();
+            let measured = measured.stats().unwrap().measured.unwrap();
             assert_eq!(measured.false_positives, lost_ones.len() as u64);
             assert_eq!(measured.one_in, 4096);
         }
@@ -139,30 +142,24 @@ fn two_handles_count_a_lost_key_once() {
     let (_folder, path) = place();
     let first = options.create(&path).unwrap();
     let others: Vec<u64> = (1 << 50..(1 << 50) + 50_000).map(key).collect();
-    first.insert_hash_batch(&others).unwrap();
+    first.insert_batch(&others).unwrap();
     let second = options.open(&path).unwrap();
     let rare = sampled_keys(&first, 2000);
-    let new = first.insert_hash_batch(&rare).unwrap();
+    let new = first.insert_batch(&rare).unwrap();
     let lost = new.iter().filter(|new| !**new).count() as u64;
     assert!(lost > 50, "{lost}");
-    assert!(
-        second
-            .insert_hash_batch(&rare)
-            .unwrap()
-            .iter()
-            .all(|new| !*new)
-    );
+    assert!(second.insert_batch(&rare).unwrap().iter().all(|new| !*new));
     // And one that is exempted and inserted is lost no more, but was.
     let gone = rare.iter().zip(&new).find(|(_, new)| !**new).unwrap().0;
-    first.exempt_hash_batch(&[*gone]).unwrap();
-    assert!(second.insert_hash(*gone).unwrap());
+    first.exempt(&[*gone]).unwrap();
+    assert!(second.insert(*gone).unwrap());
     second.close().unwrap();
     first.checkpoint().unwrap();
-    let before = first.measured().unwrap().unwrap().false_positives;
+    let before = first.stats().unwrap().measured.unwrap().false_positives;
     assert!(before >= lost);
-    first.insert_hash_batch(&rare).unwrap();
+    first.insert_batch(&rare).unwrap();
     first.checkpoint().unwrap();
-    let after = first.measured().unwrap().unwrap().false_positives;
+    let after = first.stats().unwrap().measured.unwrap().false_positives;
     assert_eq!(after, before);
     first.close().unwrap();
     assert!(section(&path, 3).unwrap().len() as u64 == after);
@@ -176,30 +173,30 @@ fn keys_of_a_frozen_buffer_are_not_lost() {
     let (_folder, path) = place();
     let store = options.create(&path).unwrap();
     let rare = sampled_keys(&store, 400);
-    store.insert_hash_batch(&rare[..300]).unwrap();
+    store.insert_batch(&rare[..300]).unwrap();
     let full = Fault::Fails(Failure::NoSpace);
     storage.arm(Rule::from(1, full).on(Call::Write).on_store());
     let error = store.checkpoint().unwrap_err();
     assert!(matches!(error, Error::NoSpace { .. }), "{error:?}");
     assert!(
         store
-            .insert_hash_batch(&rare[..300])
+            .insert_batch(&rare[..300])
             .unwrap()
             .iter()
             .all(|new| !*new)
     );
-    assert!(!store.insert_hash(rare[0]).unwrap());
+    assert!(!store.insert(rare[0]).unwrap());
     assert!(
         store
-            .insert_hash_batch(&rare[300..])
+            .insert_batch(&rare[300..])
             .unwrap()
             .iter()
             .all(|new| *new)
     );
-    assert!(!store.insert_hash(rare[300]).unwrap());
+    assert!(!store.insert(rare[300]).unwrap());
     storage.heal();
     store.checkpoint().unwrap();
-    let measured = store.measured().unwrap().unwrap();
+    let measured = store.stats().unwrap().measured.unwrap();
     assert_eq!((measured.sampled, measured.false_positives), (400, 0));
 }
 
@@ -209,20 +206,20 @@ fn copies_are_measured_and_unions_are_not() {
     let (_folder, path) = place();
     let store = options.create(&path).unwrap();
     let keys: Vec<u64> = (0..40_000).map(key).collect();
-    store.insert_hash_batch(&keys[..20_000]).unwrap();
+    store.insert_batch(&keys[..20_000]).unwrap();
     let [copy, delta, out] = ["-copy", "-delta", "-out"].map(|name| beside(&path, name));
     store.snapshot(&copy).unwrap();
-    store.insert_hash_batch(&keys[20_000..]).unwrap();
+    store.insert_batch(&keys[20_000..]).unwrap();
     store.snapshot_since(&delta, &copy).unwrap();
     options.apply(&delta, &copy).unwrap();
-    let expected = store.measured().unwrap();
+    let expected = store.stats().unwrap().measured;
     assert!(expected.unwrap().sampled > 0);
     let copied = Options::new().open_read_only(&copy).unwrap();
-    assert_eq!(copied.measured().unwrap(), expected);
-    let merge = everseen::Merge::new().options(&Options::new().fpr(0.5));
+    assert_eq!(copied.stats().unwrap().measured, expected);
+    let merge = Options::new().fpr(0.5).merge();
     merge.union(&out, &[&copy]).unwrap();
     let union = Options::new().open_read_only(&out).unwrap();
-    assert_eq!(union.measured().unwrap(), None);
+    assert_eq!(union.stats().unwrap().measured, None);
 }
 
 #[test]
@@ -232,9 +229,9 @@ fn a_damaged_sample_is_given_up_with_all_that_it_tells() {
         let (_folder, path) = place();
         let store = options.create(&path).unwrap();
         let others: Vec<u64> = (1 << 50..(1 << 50) + 50_000).map(key).collect();
-        store.insert_hash_batch(&others).unwrap();
+        store.insert_batch(&others).unwrap();
         let rare = sampled_keys(&store, 500);
-        store.insert_hash_batch(&rare).unwrap();
+        store.insert_batch(&rare).unwrap();
         store.close().unwrap();
         let file = std::fs::read(&path).unwrap();
         let place = SUPERBLOCKS[forge::newest(&path)];
@@ -257,29 +254,23 @@ fn a_damaged_sample_is_given_up_with_all_that_it_tells() {
             .on_damage(OnDamage::Seen)
             .open(&left)
             .unwrap();
-        assert!(
-            store
-                .insert_hash_batch(&rare)
-                .unwrap()
-                .iter()
-                .all(|new| !*new)
-        );
+        assert!(store.insert_batch(&rare).unwrap().iter().all(|new| !*new));
         store
-            .insert_hash_batch(&(0..8000).map(key).collect::<Vec<_>>())
+            .insert_batch(&(0..8000).map(key).collect::<Vec<_>>())
             .unwrap();
         // It tells nothing that may be wrong.
-        assert_eq!(store.measured().unwrap(), None);
-        store.insert_hash_batch(&sampled_keys(&store, 900)).unwrap();
+        assert_eq!(store.stats().unwrap().measured, None);
+        store.insert_batch(&sampled_keys(&store, 900)).unwrap();
         store.close().unwrap();
         let reopened = Options::new().open_read_only(&left).unwrap();
-        assert_eq!(reopened.measured().unwrap(), None);
+        assert_eq!(reopened.stats().unwrap().measured, None);
         if kind == 2 {
             // Written anew, it would have been half of what it is.
             assert_eq!((section(&left, 2), section(&left, 3)), (None, None));
         }
         let mended = options.open(&path).unwrap();
-        assert_eq!(mended.measured().unwrap(), None);
-        mended.insert_hash_batch(&rare).unwrap();
+        assert_eq!(mended.stats().unwrap().measured, None);
+        mended.insert_batch(&rare).unwrap();
         mended.close().unwrap();
         assert_eq!(section(&path, 3), None);
     }

@@ -2,7 +2,8 @@
 
 use std::collections::HashSet;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use crate::support::files::place;
 use crate::support::numbers::{Random, key};
@@ -25,7 +26,7 @@ fn show(store: &Store, seed: u64, count: u64) -> (HashSet<u64>, HashSet<u64>) {
         let batch: Vec<u64> = (0..5000)
             .map(|_| key(seed << 40 | random.below(count * 5 / 4)))
             .collect();
-        let answers = store.insert_hash_batch(&batch).unwrap();
+        let answers = store.insert_batch(&batch).unwrap();
         for (key, new) in batch.iter().zip(answers) {
             if shown.insert(*key) && !new {
                 lost.insert(*key);
@@ -43,7 +44,7 @@ fn agrees(options: Options, count: u64, least: u64) {
     let (shown, lost) = show(&store, seed, count);
     store.close().unwrap();
     let store = Options::new().open_read_only(&path).unwrap();
-    let measured = store.measured().unwrap().unwrap();
+    let measured = store.stats().unwrap().measured.unwrap();
     let truth = lost.len() as f64;
     println!("{truth} of {} lost, {measured:?}", shown.len());
     assert!((measured.lost.low..=measured.lost.high).contains(&truth));
@@ -80,16 +81,16 @@ fn a_store_that_is_hardly_ever_wrong_has_a_bound() {
     let (_folder, path) = place();
     let options = Options::new().capacity(200_000).fpr(1e-6).measured(true);
     let store = options.create(&path).unwrap();
-    let fresh = store.measured().unwrap().unwrap();
+    let fresh = store.stats().unwrap().measured.unwrap();
     assert_eq!(
         (fresh.one_in, fresh.sampled, fresh.false_positives),
         (4096, 0, 0)
     );
     assert_eq!((fresh.rate.low, fresh.rate.high), (0.0, 1.0));
     let keys: Vec<u64> = (0..200_000).map(key).collect();
-    store.insert_hash_batch(&keys[..190_000]).unwrap();
+    store.insert_batch(&keys[..190_000]).unwrap();
     store.checkpoint().unwrap();
-    let measured = store.measured().unwrap().unwrap();
+    let measured = store.stats().unwrap().measured.unwrap();
     assert_eq!(measured.false_positives, 0);
     assert_eq!((measured.lost.estimate, measured.lost.low), (0.0, 0.0));
     // Nearly four times what one sampled key stands for.
@@ -102,5 +103,5 @@ fn a_store_that_is_hardly_ever_wrong_has_a_bound() {
     let (_folder, path) = place();
     let store = Options::new().capacity(1000).measured(false);
     let store = store.create(&path).unwrap();
-    assert_eq!(store.measured().unwrap(), None);
+    assert_eq!(store.stats().unwrap().measured, None);
 }

@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
-use super::pages::{Bench, merge};
+use super::pages::Bench;
 use crate::support::fault::{Call, Event, Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{held, image, keys, small};
 use crate::support::share::Share;
@@ -14,7 +15,7 @@ fn inputs(kind: Kind) -> [(tempfile::TempDir, std::path::PathBuf); 2] {
     let bench = Bench::new();
     let options = small().kind(kind).capacity(4000).fpr(1e-3);
     let one = options.create(bench.path("one")).unwrap();
-    let like = small().like(bench.path("one")).unwrap();
+    let like = small().like(bench.path("one"));
     let two = like.create(bench.path("two")).unwrap();
     [(one, 0), (two, 600)].map(|(store, from)| {
         store.insert_batch(&keys(from..from + 300)).unwrap();
@@ -38,7 +39,7 @@ fn run(originals: [&Path; 2], rule: Option<Rule>) -> usize {
     if let Some(rule) = rule {
         storage.arm(rule);
     }
-    let outcome = merge().options(&options).union(&out, &[one, two]);
+    let outcome = options.merge().union(&out, &[one, two]);
     let calls = storage.events().len();
     storage.heal();
     match outcome {
@@ -52,7 +53,7 @@ fn run(originals: [&Path; 2], rule: Option<Rule>) -> usize {
             }
             if !out.exists() {
                 let storage = FaultStorage::without_syncs().shared();
-                let again = merge().options(&small().storage(storage));
+                let again = small().storage(storage).merge();
                 let again = again.union(&out, &[one, two]);
                 again.unwrap_or_else(|again| panic!("{again} after {error}"));
             }
@@ -114,7 +115,7 @@ fn a_union_is_durable_before_it_has_its_name() {
         let bench = Bench::new();
         let storage = FaultStorage::new();
         let options = small().storage(storage.shared());
-        let merge = merge().options(&options);
+        let merge = options.merge();
         merge.union(bench.path("out"), &[one, two]).unwrap();
         let events = storage.events();
         let last = |call: Call, name: &str| {

@@ -69,7 +69,7 @@ fn a_fold_keeps_its_rate_or_says_which() {
     let stats = Store::open(&eighth).unwrap().stats().unwrap();
     assert!(stats.fpr_now <= 0.01, "{stats:?}");
     // Into three pages, and wrong more often than not.
-    let more = merge().options(&small().fpr(0.9));
+    let more = small().fpr(0.9).merge();
     let least = bench.path("least");
     let report = more.fold(&eighth, &least, pages / 8 / 3).unwrap();
     assert_eq!((report.pages, report.fpr), (3, 0.9));

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use everseen::sizing::SizingError;
-use everseen::{Error, Kind, Options, Stats, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Stats, Store};
 
 use super::pages::{Bench, assert_holds, assert_rate, false_positives, merge};
 use crate::support::files::{keys, small};
@@ -46,7 +47,7 @@ fn full_layers_are_kept_apart_and_the_bound_is_told() {
     assert!(*got > 1e-3 && *got < 2.5e-3, "{error}");
     assert_eq!(bench.names("out"), [""; 0]);
     let out = bench.path("out");
-    let told = merge().options(&small().fpr(*got));
+    let told = small().fpr(*got).merge();
     let report = told.union(&out, &inputs).unwrap();
     assert_eq!(report.fpr, *got);
     assert_holds(&out, &keys(0..18_000));
@@ -101,7 +102,7 @@ fn more_layers_than_the_table_has_room_for() {
         })
         .collect();
     let union = |count: usize| {
-        let merge = merge().options(&small().fpr(0.1));
+        let merge = small().fpr(0.1).merge();
         merge.union(bench.path("out"), &all[..count])
     };
     let error = union(65).unwrap_err();
@@ -117,6 +118,7 @@ fn more_layers_than_the_table_has_room_for() {
     let store = small().open(bench.path("out")).unwrap();
     let error = store
         .insert_batch(&keys(64_000..90_000))
+        .map_err(Error::from)
         .and_then(|_| store.checkpoint());
     assert!(matches!(error, Err(Error::Full { .. })), "{error:?}");
 }

@@ -8,8 +8,8 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
 use std::thread;
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile, disk};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile, disk};
 
 use super::pages::{Bench, assert_holds, merge};
 use crate::support::files::{keys, small};

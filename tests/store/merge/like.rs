@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use super::pages::Bench;
 use crate::support::files::small;
@@ -12,7 +13,7 @@ fn nature(path: &Path) -> (bool, bool) {
     let store = Store::open(path).unwrap();
     let nature = (
         store.stats().unwrap().transactional,
-        store.measured().unwrap().is_some(),
+        store.stats().unwrap().measured.is_some(),
     );
     store.close().unwrap();
     nature
@@ -33,7 +34,7 @@ fn what_is_not_told_is_inherited() {
                 .measured(measured);
             options.create(name("one")).unwrap().close().unwrap();
             // Not `small`, which may tell of some of it.
-            let like = || Options::new().like(name("one")).unwrap();
+            let like = || Options::new().like(name("one"));
             like().create(name("same")).unwrap().close().unwrap();
             assert_eq!(nature(&name("same")), (transactional, measured));
             let other = like().transactional(!transactional).measured(!measured);
@@ -48,7 +49,7 @@ fn a_counting_store_is_not_made_transactional_by_that() {
     let bench = Bench::new();
     let options = small().capacity(1000).kind(Kind::Counting);
     options.create(bench.path("one")).unwrap().close().unwrap();
-    let like = Options::new().like(bench.path("one")).unwrap();
+    let like = Options::new().like(bench.path("one"));
     let error = like.clone().transactional(true).create(bench.path("two"));
     let error = error.unwrap_err();
     assert!(

@@ -1,9 +1,11 @@
 //! Stores to merge, and the pages of their files.
 
+use everseen::Key;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{Merge, Options, Store};
+use everseen::testing::Options;
+use everseen::{Merge, Store};
 use tempfile::TempDir;
 
 use crate::support::files::small;
@@ -30,7 +32,7 @@ impl Bench {
     }
 
     /// Makes a store with these keys and closes it.
-    pub fn make(&self, name: &str, options: &Options, keys: &[impl AsRef<[u8]>]) -> PathBuf {
+    pub fn make(&self, name: &str, options: &Options, keys: &[impl Key]) -> PathBuf {
         let path = self.path(name);
         let store = options.create(&path).unwrap();
         store.insert_batch(keys).unwrap();
@@ -40,7 +42,7 @@ impl Bench {
 
     /// Makes a store like another, with so many times its pages and these keys.
     pub fn like(&self, name: &str, other: &Path, times: u64, keys: &[Vec<u8>]) -> PathBuf {
-        let options = small().like(other).unwrap().times(times);
+        let options = small().like(other).times(times);
         self.make(name, &options, keys)
     }
 
@@ -58,7 +60,7 @@ impl Bench {
 
 /// How tests merge: with little memory, and checkpoints on the thread that asks for them.
 pub fn merge<'a>() -> Merge<'a> {
-    Merge::new().options(&small())
+    small().merge()
 }
 
 /// Occupancy and payload of each page of a file, from its first page on.

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::sizing::SizingError;
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Error, FormatError, Hash, Kind, Merge, MergeReport, OnDamage, Options, Result};
+use everseen::testing::Options;
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::{Error, FormatError, Hash, Kind, Merge, MergeReport, OnDamage, Result};
 
 use super::pages::{Bench, assert_holds, merge};
 use crate::support::files::{image, keys, small};
@@ -98,15 +99,16 @@ fn a_union_that_is_too_full() {
     let told = text.split("raise its bound to ").nth(1).unwrap();
     let told: f64 = told.split(' ').next().unwrap().parse().unwrap();
     assert!(told >= got && told < 1.1 * got, "{text}");
-    let enough = merge().options(&small().fpr(told));
+    let enough = small().fpr(told).merge();
     let report = enough.union(bench.path("enough"), &[&one, &two]).unwrap();
     assert_eq!(report.fpr, told);
     // Of nine pages, some luck.
     assert!(report.fpr_now <= 1.1 * told, "{report:?}");
     assert_holds(&bench.path("enough"), &keys(0..40_000));
     // A bound that not even one input keeps is refused before any page is read.
-    let less = merge()
-        .options(&small().fpr(1e-5))
+    let less = small()
+        .fpr(1e-5)
+        .merge()
         .watch(|read, _| panic!("{read} pages read"));
     let (expected, _) = overfull(refused(&bench, less, &[&one, &two]));
     assert_eq!(expected, 1e-5);
@@ -155,7 +157,7 @@ fn nonsense_is_refused() {
         "{error:?}"
     );
     let wanted = ("times", "1 or more", "0");
-    let like = |path: &Path, times| small().like(path).unwrap().times(times);
+    let like = |path: &Path, times| small().like(path).times(times);
     invalid(like(&one, 0).create(bench.path("out")).unwrap_err(), wanted);
     let wanted = ("times", "1 for a store that grows", "2");
     invalid(
@@ -175,7 +177,9 @@ fn nonsense_is_refused() {
         matches!(&error, Error::Sizing(got) if *got == folds),
         "{error:?}"
     );
-    let outcome = small().like(bench.path("nothing"));
+    let outcome = small()
+        .like(bench.path("nothing"))
+        .create(bench.path("out"));
     assert!(
         matches!(outcome, Err(Error::NotFound { .. })),
         "{outcome:?}"
@@ -236,7 +240,7 @@ fn a_damaged_page_is_named_with_its_store() {
     named(refused(&bench, merge(), &[&one, &two]));
     // A policy does not make up keys that a page has lost.
     let options = small().on_damage(OnDamage::NeverSeen);
-    named(refused(&bench, merge().options(&options), &[&one, &two]));
+    named(refused(&bench, options.merge(), &[&one, &two]));
     named(nothing_left(
         &bench,
         merge().fold(&two, bench.path("out"), 2),
@@ -336,7 +340,7 @@ fn a_store_that_can_only_be_read_has_no_keys_in_its_log() {
             small().storage(Arc::new(storage))
         };
         let out = bench.path(&format!("{name}-out"));
-        let only_read = merge().options(&protected(&path));
+        let only_read = protected(&path).merge();
         let report = only_read.union(&out, &[&path]).unwrap();
         assert_eq!(report.keys, 100);
         assert_holds(&out, &keys(0..100));
@@ -345,7 +349,7 @@ fn a_store_that_can_only_be_read_has_no_keys_in_its_log() {
         store.insert_batch(&keys(100..130)).unwrap();
         let (_folder, killed) = image(&path);
         store.close().unwrap();
-        let only_read = merge().options(&protected(&killed));
+        let only_read = protected(&killed).merge();
         let error = refused(&bench, only_read, &[&killed]);
         match &error {
             Error::KeysInLog { path, keys } => assert_eq!((path, *keys), (&killed, 30)),

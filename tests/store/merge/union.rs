@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use everseen::{Hash, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Hash, Kind, Store};
 use proptest::prelude::*;
 
 use super::pages::{Bench, assert_holds, assert_rate, assert_same_pages, false_positives, merge};
@@ -35,7 +36,7 @@ proptest! {
         }
         // Room for all of them, so that the twin takes them: in it, more would be refused.
         let options = small().fpr(0.9);
-        let report = merge().options(&options).union(bench.path("out"), &paths).unwrap();
+        let report = options.merge().union(bench.path("out"), &paths).unwrap();
         let twin = twin(&bench, &base, &all);
         assert_same_pages(&bench.path("out"), &twin);
         assert_holds(&bench.path("out"), &all);
@@ -125,8 +126,9 @@ fn a_union_goes_on_as_a_store() {
     assert_holds(&bench.path("out"), &keys(0..20_000));
     // And into the next union.
     let third = bench.like("third", &bench.path("out"), 1, &keys(20_000..20_100));
-    let report = merge()
-        .options(&small().fpr(0.01))
+    let report = small()
+        .fpr(0.01)
+        .merge()
         .union(bench.path("out2"), &[bench.path("out"), third]);
     assert!(report.unwrap().keys > 19_000);
     assert_holds(&bench.path("out2"), &keys(0..20_100));
@@ -146,8 +148,8 @@ fn an_empty_union_is_an_empty_store() {
         assert_eq!(report.pages_read, 0);
         assert_eq!(report.layers, u32::from(kind == Kind::Bloom));
         let store = small().open(&out).unwrap();
-        assert!(!store.contains(&key(1)).unwrap());
-        assert!(store.insert(&key(1)).unwrap());
+        assert!(!store.contains(key(1)).unwrap());
+        assert!(store.insert(key(1)).unwrap());
         store.close().unwrap();
         assert_holds(&out, &keys(1..2));
     }
@@ -163,7 +165,7 @@ fn commits_are_kept_by_a_copy_alone() {
     store.insert(b"a").unwrap();
     store.commit_with(b"line 1").unwrap();
     store.close().unwrap();
-    let other = small().like(&path).unwrap().transactional(false);
+    let other = small().like(&path).transactional(false);
     let other = bench.make("other", &other, &keys(0..1));
     merge().union(bench.path("copy"), &[&path]).unwrap();
     let copy = Store::open(bench.path("copy")).unwrap();
@@ -175,7 +177,7 @@ fn commits_are_kept_by_a_copy_alone() {
     assert_eq!(both.last_commit("crawler").unwrap(), None);
     // One of them is not.
     assert!(!both.stats().unwrap().transactional);
-    let told = merge().options(&small().transactional(true));
+    let told = small().transactional(true).merge();
     told.union(bench.path("told"), &[bench.path("both")])
         .unwrap();
     let told = Store::open(bench.path("told")).unwrap();

@@ -1,11 +1,13 @@
 //! The child: works on the store, tells what it is about to do and what came of it, and goes on after errors.
 
+use everseen::testing::Appending;
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use everseen::{Error, Kind, Options, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store, Verdict};
 
 use super::task::{ALIAS, Call, Id, NAME, Pipe, SHARED, Task, VARIABLE, Way, What, key};
 use crate::support::numbers::Random;
@@ -198,12 +200,10 @@ impl Worker {
         let store = self.store.as_ref().unwrap();
         let mut verdicts = Vec::new();
         let outcome = match &numbers[..] {
-            [one] => store
-                .claim(&key(*one))
-                .map(|verdict| verdicts.push(verdict)),
+            [one] => store.claim(key(*one)).map(|verdict| verdicts.push(verdict)),
             many => {
                 let keys: Vec<_> = many.iter().map(|number| key(*number)).collect();
-                store.claim_batch(&keys, &mut verdicts)
+                store.claim_into(&keys, &mut verdicts)
             }
         };
         let (mut new, mut seen) = (Vec::new(), Vec::new());
@@ -282,7 +282,7 @@ impl Worker {
         let keys: Vec<_> = numbers.iter().map(|number| key(*number)).collect();
         self.pipe.tell(What::Begins(Call::Remove));
         let mut done = Vec::new();
-        match self.store.as_ref().unwrap().remove_batch(&keys, &mut done) {
+        match self.store.as_ref().unwrap().remove_into(&keys, &mut done) {
             Ok(()) => self.pipe.tell(What::Done(Call::Remove)),
             // Which of them are removed is not followed.
             Err(Error::TransactionTooLarge { .. }) => return self.commit(),

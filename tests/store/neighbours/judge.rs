@@ -4,7 +4,8 @@ use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use everseen::{Error, OnDamage, Options};
+use everseen::testing::Options;
+use everseen::{Error, OnDamage};
 
 use super::evidence::{Evidence, kind_of};
 use super::neighbour::{Neighbour, rename_to_free};

@@ -74,7 +74,7 @@ pub fn rename_to_free(from: &Path, to: &Path) -> io::Result<()> {
 fn make_store(task: &Task, path: &Path, generation: u64) -> everseen::Result<()> {
     let store = task.options().create(path)?;
     for number in 1..generation {
-        store.insert(&key(number))?;
+        store.insert(key(number))?;
         store.checkpoint()?;
     }
     store.close().map(drop)

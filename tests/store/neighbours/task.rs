@@ -6,7 +6,8 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 
 /// Where a child finds its task.
 pub const VARIABLE: &str = "EVERSEEN_NEIGHBOUR_TASK";

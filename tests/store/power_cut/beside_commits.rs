@@ -7,7 +7,8 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use super::model::{Event, Mark, Model, Recorder, Tape};

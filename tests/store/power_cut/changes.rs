@@ -1,5 +1,7 @@
 //! What a session inserts and removes.
 
+use everseen::Error;
+use everseen::testing::Appending;
 use std::sync::Arc;
 
 use everseen::Kind;
@@ -23,7 +25,7 @@ impl Session<'_> {
         let first = self.random.below(top + 1) as u32;
         let mut numbers: Vec<u32> = (first..first + count as u32).collect();
         // A key that is there twice is removed once. One call may change no more keys than one transaction.
-        if self.random.below(4) == 0 && count + 2 <= self.store()?.transaction_quota() {
+        if self.random.below(4) == 0 && count + 2 <= self.store()?.uncommitted().unwrap().most {
             numbers.extend(first..first + 2);
         }
         self.remove(numbers)
@@ -56,7 +58,7 @@ impl Session<'_> {
     /// Removes keys with one call.
     fn remove(&mut self, numbers: Vec<u32>) -> Outcome {
         let count = numbers.len() as u64;
-        if self.uncommitted + count > self.store()?.transaction_quota() {
+        if self.uncommitted + count > self.store()?.uncommitted().unwrap().most {
             self.commit()?;
         }
         let keys: Vec<_> = numbers
@@ -73,13 +75,13 @@ impl Session<'_> {
         self.mark(Mark::Remove(Arc::clone(&numbers)));
         let store = self.store()?;
         let removed = match keys.as_slice() {
-            [key] => store.remove_hash(*key).map(|removed| vec![removed]),
+            [key] => store.remove(*key).map(|removed| vec![removed]),
             keys => {
                 let hasher = store.hasher();
                 let keys = keys.iter().map(|key| hasher.mix(*key));
                 let keys: Vec<_> = keys.map(HashedKey::from_bits).collect();
                 let mut removed = Vec::new();
-                let outcome = store.remove_hashed(&keys, &mut removed);
+                let outcome = store.remove_into(&keys, &mut removed);
                 outcome.map(|()| removed)
             }
         };
@@ -102,7 +104,7 @@ impl Session<'_> {
         if full && self.setup.kind != Kind::Scalable {
             return Ok(());
         }
-        let quota = self.store()?.transaction_quota();
+        let quota = self.store()?.uncommitted().unwrap().most;
         if self.uncommitted + count > quota {
             self.commit()?;
         }
@@ -114,8 +116,8 @@ impl Session<'_> {
         self.mark(Mark::Insert(Arc::clone(&numbers)));
         let store = self.store()?;
         let verdicts = match hashes.as_slice() {
-            [hash] => store.insert_hash(*hash).map(|new| vec![new]),
-            hashes => store.insert_hash_batch(hashes),
+            [hash] => store.insert(*hash).map(|new| vec![new]),
+            hashes => store.insert_batch(hashes).map_err(Error::from),
         };
         let verdicts = verdicts.map_err(|error| self.failed("insert", &error))?;
         for (number, new) in numbers.iter().zip(verdicts) {

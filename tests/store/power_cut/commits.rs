@@ -1,5 +1,6 @@
 //! How a session commits, and what another handle inserts while the log is synced for it.
 
+use everseen::Error;
 use std::sync::{Arc, Mutex};
 
 use everseen::Kind;
@@ -91,7 +92,7 @@ impl Session<'_> {
                 .iter()
                 .map(|number| numbers::key(u64::from(*number)))
                 .collect();
-            let outcome = store.insert_hash_batch(&hashes);
+            let outcome = store.insert_batch(&hashes).map_err(Error::from);
             if outcome.is_ok() {
                 told.mark(&Mark::Inserted(numbers));
             }

@@ -3,8 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everseen::storage::Storage;
-use everseen::{Error, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::storage::Storage;
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Error, Kind, Store};
 
 use super::model::{Birth, Contents, Crash, Mark, Model, Recorder, Tape};
 use super::setup::Setup;
@@ -259,7 +260,7 @@ impl<'a> Session<'a> {
         let mut contents = Contents::default();
         let top = u64::from(self.model.top);
         let hashes: Vec<_> = (0..top + 32).chain(NEVER).map(numbers::key).collect();
-        let found = store.contains_hash_batch(&hashes);
+        let found = store.contains_batch(&hashes);
         let found = found.map_err(|error| self.failed("contains", &error))?;
         for (number, found) in (0..).zip(found) {
             match found {
@@ -354,7 +355,7 @@ impl<'a> Session<'a> {
                     false => 60,
                 };
                 let count = 1 + self.random.below(most);
-                let quota = self.store()?.transaction_quota();
+                let quota = self.store()?.uncommitted().unwrap().most;
                 let numbers = self.draw(count.min(quota - 5));
                 self.change(numbers)
             }

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use everseen::{Kind, LEAST_BUFFER};
+use everseen::Kind;
+use everseen::testing::LEAST_BUFFER;
 
 use crate::support::numbers::Random;
 use crate::support::segments::Seen;

@@ -1,12 +1,14 @@
 //! The child: works on the store, tells what it is about to do and what came of it, until it is killed or done.
 
+use everseen::testing::Appending;
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use everseen::storage::{self, Storage};
-use everseen::{Error, Kind, Options, Store, Verdict};
+use everseen::testing::Options;
+use everseen::testing::storage::{self, Storage};
+use everseen::{Error, Kind, Store, Verdict};
 
 use super::hooked::Hooked;
 use super::task::{LEAVING, Pipe, Task, Told, VARIABLE, Work, key, keys, passing, writer};
@@ -186,11 +188,11 @@ impl Worker<'_> {
         let outcome = match numbers.as_slice() {
             [one] => self
                 .store
-                .claim(&key(*one))
+                .claim(key(*one))
                 .map(|verdict| verdicts.push(verdict)),
             _ => self
                 .store
-                .claim_batch(&keys(numbers.iter().copied()), &mut verdicts),
+                .claim_into(&keys(numbers.iter().copied()), &mut verdicts),
         };
         let letters = verdicts.iter().map(|verdict| match verdict {
             Verdict::New => 'n',
@@ -242,12 +244,12 @@ impl Worker<'_> {
         let outcome = match insert {
             true => {
                 let mut verdicts = Vec::new();
-                let outcome = self.store.claim_batch(&bytes, &mut verdicts);
+                let outcome = self.store.claim_into(&bytes, &mut verdicts);
                 assert!(!verdicts.contains(&Verdict::Pending));
                 changed.extend(verdicts.iter().map(|verdict| *verdict == Verdict::New));
                 outcome
             }
-            false => self.store.remove_batch(&bytes, &mut changed),
+            false => self.store.remove_into(&bytes, &mut changed),
         };
         self.pipe.tell(&Told::Changed(changed.len() as u64));
         for (number, changed) in numbers.into_iter().zip(changed) {

@@ -1,5 +1,6 @@
 //! A child dies at each call to the file system in turn, and this process, which has the store open, goes on.
 
+use everseen::testing::Appending;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -25,7 +26,7 @@ const ALL: u64 = BEFORE + CHILDS + AFTER;
 
 fn claim(store: &Store, numbers: std::ops::Range<u64>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    store.claim_batch(&keys(numbers), &mut verdicts).unwrap();
+    store.claim_into(&keys(numbers), &mut verdicts).unwrap();
     verdicts
 }
 

@@ -7,8 +7,8 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile};
 
 use super::task::Counted;
 

@@ -3,7 +3,8 @@
 
 use std::path::Path;
 
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use super::model::Model;
 use super::parent::{CLOSED, Lines, Process, names};

@@ -94,7 +94,7 @@ impl Passing {
     pub fn check(&mut self, store: &Store) -> u64 {
         let mut held = 0;
         for (number, there) in &mut self.keys {
-            let found = store.contains(&key(*number)).unwrap();
+            let found = store.contains(key(*number)).unwrap();
             assert!(
                 there.is_none_or(|there| there == found),
                 "passing key {number} is there: {found}"

@@ -4,7 +4,8 @@ use std::path::PathBuf;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
-use everseen::{Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Kind, Store};
 
 use super::model::Model;
 use super::parent::{CLOSED, Process, names};

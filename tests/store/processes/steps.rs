@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use everseen::{Error, Kind, Options, Store, Verdict};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store, Verdict};
 
 use super::hooked::Hooked;
 use super::task::{Task, key, keys};
@@ -55,22 +56,22 @@ fn a_pending_key_is_never_seen_while_a_third_handle_rotates() {
     let owner = options.clone().writer("owner").create(&path).unwrap();
     let asks = options.clone().timeout(Duration::ZERO).open(&path).unwrap();
     let (watch, hooked) = Watch::new(options.writer("rotates"), move || {
-        let verdict = asks.claim(&key(1));
+        let verdict = asks.claim(key(1));
         assert!(
             matches!(verdict, Ok(Verdict::Pending) | Err(Error::Busy { .. })),
             "{verdict:?}"
         );
-        assert!(asks.contains(&key(2)).unwrap());
+        assert!(asks.contains(key(2)).unwrap());
     });
     let rotates = hooked.open(&path).unwrap();
     // Its transaction is not the first of the buffer.
-    assert!(rotates.insert(&key(2)).unwrap());
+    assert!(rotates.insert(key(2)).unwrap());
     rotates.commit().unwrap();
-    assert!(owner.insert(&key(1)).unwrap());
+    assert!(owner.insert(key(1)).unwrap());
     watch.during(|| rotates.checkpoint().unwrap());
     owner.commit().unwrap();
     watch.armed.store(false, Ordering::Release);
-    assert_eq!(rotates.claim(&key(1)).unwrap(), Verdict::Seen);
+    assert_eq!(rotates.claim(key(1)).unwrap(), Verdict::Seen);
 }
 
 #[test]
@@ -85,7 +86,7 @@ fn what_is_acknowledged_is_there_at_each_step_of_a_checkpoint() {
             for store in [&other, &reader] {
                 let found = store.contains_batch(&keys(0..600)).unwrap();
                 assert!(found.iter().all(|found| *found));
-                assert!(!store.contains(&key(600)).unwrap());
+                assert!(!store.contains(key(600)).unwrap());
             }
         });
         let store = hooked.open(&path).unwrap();
@@ -120,10 +121,10 @@ fn a_reader_does_not_take_the_end_for_an_absence() {
             store.insert_batch(&keys(300..600)).unwrap();
         }
         watch.armed.store(true, Ordering::Release);
-        let answer = reader.contains(&key(599));
+        let answer = reader.contains(key(599));
         assert!(writer.lock().unwrap().is_none());
         assert!(matches!(answer, Ok(true) | Err(Error::Ended)), "{answer:?}");
-        assert!(matches!(reader.contains(&key(599)), Err(Error::Ended)));
+        assert!(matches!(reader.contains(key(599)), Err(Error::Ended)));
     }
 }
 
@@ -226,7 +227,7 @@ fn a_snapshot_finds_no_damage_while_a_later_writer_is_at_its_pages() {
             if let Some(reader) = reader {
                 let found = reader.contains_batch(&keys(0..700)).unwrap();
                 assert!(found.iter().all(|found| *found));
-                assert!(!reader.contains(&key(5000)).unwrap());
+                assert!(!reader.contains(key(5000)).unwrap());
             }
         });
         let store = hooked.open(&path).unwrap();
@@ -257,7 +258,7 @@ fn no_log_outlives_two_deaths_in_a_row() {
     let path = folder.path().join("store");
     let options = options(Kind::Bloom, false, &path).background(false);
     let store = options.create(&path).unwrap();
-    assert!(store.insert(&key(1)).unwrap());
+    assert!(store.insert(key(1)).unwrap());
     store.commit().unwrap();
     let log = remains(&path)[1].clone();
     let saved = std::fs::read(folder.path().join(&log)).unwrap();
@@ -274,12 +275,12 @@ fn no_log_outlives_two_deaths_in_a_row() {
         }
         let path = image.path().join("store");
         let store = opens.open(&path).unwrap();
-        assert!(store.contains(&key(1)).unwrap() && store.contains(&key(2)).unwrap());
+        assert!(store.contains(key(1)).unwrap() && store.contains(key(2)).unwrap());
         store.close().unwrap();
         assert_eq!(remains(&path), ["store"]);
     });
     let next = hooked.open(&path).unwrap();
-    assert!(next.insert(&key(2)).unwrap());
+    assert!(next.insert(key(2)).unwrap());
     watch.during(|| next.checkpoint().unwrap());
     drop(store);
     next.close().unwrap();

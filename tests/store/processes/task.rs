@@ -5,7 +5,8 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use everseen::{Kind, LEAST_BUFFER, Options};
+use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 
 /// Where a child finds its task.
 pub const VARIABLE: &str = "EVERSEEN_PROCESS_TASK";

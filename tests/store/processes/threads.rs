@@ -1,5 +1,6 @@
 //! One handle, many threads, and a close in their midst.
 
+use everseen::testing::Appending;
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::Barrier;
@@ -52,7 +53,7 @@ impl Thread<'_> {
         let mut verdicts = Vec::new();
         let outcome = self
             .store
-            .claim_batch(&keys(numbers.iter().copied()), &mut verdicts);
+            .claim_into(&keys(numbers.iter().copied()), &mut verdicts);
         for (number, verdict) in numbers.iter().zip(verdicts) {
             if verdict == Verdict::New {
                 self.own.push(*number);
@@ -159,7 +160,7 @@ fn round(kind: Kind, transactional: bool, with_other: bool, path: &Path, random:
         for from in (0..KEYS).step_by(512) {
             let mut verdicts = Vec::new();
             let batch = keys(from..from + 512);
-            other.claim_batch(&batch, &mut verdicts).unwrap();
+            other.claim_into(&batch, &mut verdicts).unwrap();
             assert!(verdicts.iter().all(|verdict| *verdict != Verdict::Pending));
             new += verdicts
                 .iter()

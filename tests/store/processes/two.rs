@@ -1,10 +1,12 @@
 //! What two processes see of each other.
 
+use everseen::testing::Appending;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use everseen::storage::HeldByte;
-use everseen::{Error, Kind, Options, Verdict};
+use everseen::testing::Options;
+use everseen::testing::storage::HeldByte;
+use everseen::{Error, Kind, Verdict};
 use tempfile::TempDir;
 
 use super::model::Model;
@@ -32,7 +34,7 @@ fn is_answer(told: &Told) -> bool {
 
 fn claimed(store: &everseen::Store, numbers: std::ops::Range<u64>) -> Vec<Verdict> {
     let mut verdicts = Vec::new();
-    store.claim_batch(&keys(numbers), &mut verdicts).unwrap();
+    store.claim_into(&keys(numbers), &mut verdicts).unwrap();
     verdicts
 }
 
@@ -93,7 +95,7 @@ fn what_one_has_inserted_another_sees_at_once() {
             .all(|found| *found)
     );
     assert_eq!(claimed(&store, 0..500), [Verdict::Seen; 500]);
-    assert!(!store.contains(&key(500)).unwrap());
+    assert!(!store.contains(key(500)).unwrap());
     child.kill();
     assert!(child.ended_by(9));
     assert_eq!(claimed(&store, 0..500), [Verdict::Seen; 500]);
@@ -165,11 +167,11 @@ fn a_reader_follows_a_writer_in_another_process_to_its_end() {
             }
         }
         assert!(!child.ended_by(9));
-        let found = reader.contains(&key(1));
+        let found = reader.contains(key(1));
         assert!(matches!(found, Err(Error::Ended)), "{found:?}");
-        assert!(matches!(reader.insert(&key(1)), Err(Error::ReadOnly)));
+        assert!(matches!(reader.insert(key(1)), Err(Error::ReadOnly)));
         let reader = options.open_read_only(&path).unwrap();
-        assert!(reader.contains(&key(1)).unwrap());
+        assert!(reader.contains(key(1)).unwrap());
     }
 }
 
@@ -197,7 +199,7 @@ fn exclusive_is_exclusive_both_ways() {
         child.kill();
         assert!(child.ended_by(9));
         let alone = options.clone().exclusive(true).open(&path).unwrap();
-        assert!(alone.contains(&key(9)).unwrap());
+        assert!(alone.contains(key(9)).unwrap());
         assert!(matches!(options.open(&path), Err(Error::Locked { .. })));
         alone.close().unwrap();
         assert_eq!(names(&path), CLOSED);

@@ -1,6 +1,6 @@
 //! Sizes from 1 to 10,000 keys at 10 bits a key: no small size may be a bad one.
 
-use everseen::Options;
+use everseen::testing::Options;
 
 use super::{SEED, count_found, insert};
 use crate::support::numbers::key;
@@ -24,7 +24,7 @@ fn check(sizes: impl Iterator<Item = u64>) {
             .capacity(size)
             .bits_per_key(10.0)
             .seed(SEED)
-            .buffer(everseen::LEAST_BUFFER)
+            .buffer(everseen::testing::LEAST_BUFFER)
             .background(false)
             .storage(Unsynced::new());
         let store = options.create(&path).unwrap();

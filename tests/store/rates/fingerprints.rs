@@ -1,6 +1,7 @@
 //! The rate of a store of fingerprints is their number over the space.
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
 use super::{SEED, count_false, deviation, insert};
 use crate::support::unsynced::Unsynced;

@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use everseen::sizing::{Growth, PAGE_BITS, PAGE_BYTES, expected_rate, hash_floor};
-use everseen::{Error, Fullness, Kind, OnDamage, Options, Store, VerifyReport};
+use everseen::testing::Options;
+use everseen::{Error, Fullness, Kind, OnDamage, Store, VerifyReport};
 
 use super::{SEED, count_false, deviation, insert};
 

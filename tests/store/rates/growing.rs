@@ -1,6 +1,7 @@
 //! A store that grows from a thousand keys to ten million.
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
 use super::{SEED, count_false, count_found, insert};
 use crate::support::numbers::key;
@@ -84,7 +85,7 @@ fn grow(buffer: u64, keys: u64, least_layers: usize) {
 #[test]
 fn grows_with_the_least_buffer() {
     let (keys, layers) = all_or((1_000_000, 8), (300_000, 6));
-    grow(everseen::LEAST_BUFFER, keys, layers);
+    grow(everseen::testing::LEAST_BUFFER, keys, layers);
 }
 
 #[test]
@@ -96,7 +97,7 @@ fn grows_with_a_small_buffer() {
 #[test]
 #[ignore = "minutes; cargo test --release --test store -- --ignored --nocapture long_grows"]
 fn long_grows_to_ten_million_keys_with_the_least_buffer() {
-    grow(everseen::LEAST_BUFFER, 10_000_000, 11);
+    grow(everseen::testing::LEAST_BUFFER, 10_000_000, 11);
 }
 
 #[test]
@@ -108,5 +109,5 @@ fn long_grows_to_ten_million_keys_with_a_small_buffer() {
 #[test]
 #[ignore = "a minute; cargo test --release --test store -- --ignored --nocapture long_grows"]
 fn long_grows_to_ten_million_keys_with_the_default_buffer() {
-    grow(everseen::DEFAULT_BUFFER, 10_000_000, 2);
+    grow(everseen::OpenOptions::DEFAULT_BUFFER, 10_000_000, 2);
 }

@@ -4,8 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
+use everseen::Store;
 use everseen::sizing::{Plan, expected_rate};
-use everseen::{Options, Store};
+use everseen::testing::Options;
 
 use super::{BATCH, SEED, count_false, count_found, deviation, insert};
 use crate::support::numbers::{Random, finalise, key};
@@ -140,7 +141,7 @@ fn sparse(sampled: u64) {
     while left > 0 {
         let count = left.min(BATCH);
         let hashes: Vec<_> = (0..count).map(|_| sample.draw()).collect();
-        let verdicts = store.insert_hash_batch(&hashes).unwrap();
+        let verdicts = store.insert_batch(&hashes).unwrap();
         new += verdicts.into_iter().filter(|new| *new).count() as u64;
         left -= count;
         if (left / BATCH).is_multiple_of(8) {

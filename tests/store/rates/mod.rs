@@ -43,7 +43,7 @@ fn count_found(store: &Store, count: u64, key: impl Fn(u64) -> u64 + Sync) -> u6
                     for start in part.clone().step_by(BATCH as usize) {
                         hashes.clear();
                         hashes.extend((start..part.end.min(start + BATCH)).map(key));
-                        let answers = store.contains_hash_batch(&hashes).unwrap();
+                        let answers = store.contains_batch(&hashes).unwrap();
                         found += answers.into_iter().filter(|answer| *answer).count() as u64;
                     }
                     found
@@ -69,7 +69,7 @@ fn insert(store: &Store, numbers: std::ops::Range<u64>) -> u64 {
     for start in numbers.clone().step_by(BATCH as usize) {
         hashes.clear();
         hashes.extend((start..numbers.end.min(start + BATCH)).map(key));
-        let verdicts = store.insert_hash_batch(&hashes).unwrap();
+        let verdicts = store.insert_batch(&hashes).unwrap();
         new += verdicts.into_iter().filter(|new| *new).count() as u64;
     }
     new

@@ -1,7 +1,8 @@
 //! A store that holds as many keys as it was made for: a million (half of it by default), ten million in the long run.
 
+use everseen::Store;
 use everseen::sizing::{Plan, expected_rate, ideal_bits_per_key};
-use everseen::{Options, Store};
+use everseen::testing::Options;
 
 use super::{BATCH, SEED, THREADS, deviation};
 use crate::support::share::all_or;

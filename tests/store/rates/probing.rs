@@ -4,8 +4,8 @@
 //! keys in them, whose probes can be exchanged: with the store's own it must find what the store finds, key for key, and
 //! so what it finds with double hashing is what the store would have found.
 
-use everseen::Options;
 use everseen::sizing::Plan;
+use everseen::testing::Options;
 
 use super::{ABSENT, SEED, THREADS, count_false, deviation, insert};
 use crate::support::numbers::{finalise, key};

@@ -5,7 +5,8 @@ mod following;
 mod overlay;
 mod replaced;
 
-use everseen::{Error, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, Kind, Store};
 
 use crate::support::files::small;
 

@@ -11,8 +11,9 @@ use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Error, Map, Options, Store};
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::testing::{Map, Options};
+use everseen::{Error, Store};
 
 use super::{KINDS, look_until_it_fails, options};
 use crate::support::files::{held, keys, place};

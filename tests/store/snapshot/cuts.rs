@@ -5,8 +5,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
-use everseen::storage::{Storage, StorageFile, disk};
-use everseen::{Error, FormatError, Kind, Map, Options};
+use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::testing::{Map, Options};
+use everseen::{Error, FormatError, Kind};
 
 use super::setting::{KINDS, assert_same, assert_whole, insert, options, store};
 use crate::support::files::{beside, place};

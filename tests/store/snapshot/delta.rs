@@ -93,5 +93,5 @@ fn making_and_applying_can_be_given_up_and_leave_nothing() {
     let given_up = options.apply_watched(&delta, &copy, stop);
     assert!(matches!(given_up, Err(Error::Cancelled)), "{given_up:?}");
     assert!(bytes == fs::read(&copy).unwrap());
-    assert!(store.contains(&key(7)).unwrap());
+    assert!(store.contains(key(7)).unwrap());
 }

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{Error, FormatError, Kind, Options};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind};
 
 use super::setting::{KINDS, assert_same, assert_whole, insert, options, store};
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};

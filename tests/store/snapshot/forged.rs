@@ -4,7 +4,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{DeltaError, Error, Kind, Options, SuperblockFault};
+use everseen::testing::Options;
+use everseen::{DeltaError, Error, Kind, SuperblockFault};
 use tempfile::TempDir;
 
 use super::setting::{insert, options, store};

@@ -7,7 +7,8 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
 use super::setting::{KINDS, assert_same, insert, options, store};
 use crate::support::files::{beside, small};

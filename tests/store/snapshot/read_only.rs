@@ -6,7 +6,8 @@ use std::ops::ControlFlow;
 use std::path::Path;
 use std::time::Duration;
 
-use everseen::{Error, FormatError, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, Store};
 
 use super::setting::{KINDS, assert_whole, insert, options, store};
 use crate::support::fault::FaultStorage;
@@ -93,7 +94,7 @@ fn fill(store: &Store) {
     insert(store, KEYS / 3..KEYS / 3 * 2);
     if matches!(kind, Kind::Counting | Kind::Fingerprint) {
         let gone = keys(KEYS / 6..KEYS / 2);
-        store.remove_batch(&gone, &mut Vec::new()).unwrap();
+        store.remove_batch(&gone).unwrap();
     }
     store.commit_with(b"here").unwrap();
 }

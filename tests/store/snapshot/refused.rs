@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use everseen::{DeltaError, Error, FormatError, Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{DeltaError, Error, FormatError, Kind, Store};
 
 use super::setting::{KINDS, insert, options, store};
 use crate::support::files::{beside, log_of, place, small};

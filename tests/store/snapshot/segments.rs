@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{DeltaError, Error, FormatError, Kind, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{DeltaError, Error, FormatError, Kind, Store};
 use proptest::prelude::*;
 
 use super::setting::assert_same;
@@ -23,14 +24,14 @@ fn assert_holds(path: &Path, held: &BTreeSet<u64>, end: u64) {
     let copy = Options::new().open_read_only(path).unwrap();
     assert!(copy.verify().unwrap().is_ok());
     assert_eq!(copy.stats().unwrap().keys, held.len() as u64);
-    let wrong = (0..end)
-        .find(|number| copy.contains_hash(spread(*number)).unwrap() != held.contains(number));
+    let wrong =
+        (0..end).find(|number| copy.contains(spread(*number)).unwrap() != held.contains(number));
     assert_eq!(wrong, None);
 }
 
 fn insert(store: &Store, numbers: std::ops::Range<u64>) {
     let hashes: Vec<u64> = numbers.map(spread).collect();
-    store.insert_hash_batch(&hashes).unwrap();
+    store.insert_batch(&hashes).unwrap();
 }
 
 /// A hash for a number, by which the numbers spread over the space.
@@ -80,7 +81,7 @@ impl Life {
             Step::Insert(count) => {
                 for _ in 0..*count {
                     let number = self.random.below(END);
-                    self.store().insert_hash(spread(number)).unwrap();
+                    self.store().insert(spread(number)).unwrap();
                     self.held.insert(number);
                 }
                 // No transaction may grow on and on.
@@ -90,7 +91,7 @@ impl Life {
                 for _ in 0..*count {
                     let number = self.random.below(END);
                     if self.held.remove(&number) {
-                        self.store().remove_hash(spread(number)).unwrap();
+                        self.store().remove(spread(number)).unwrap();
                     }
                 }
             }
@@ -152,7 +153,7 @@ proptest! {
         }
         // A copy brought up to date is a store.
         let copy = Options::new().buffer(LEAST_BUFFER).open(&kept).unwrap();
-        prop_assert!(copy.insert_hash(spread(END)).unwrap());
+        prop_assert!(copy.insert(spread(END)).unwrap());
         copy.commit().unwrap();
         copy.close().unwrap();
         life.held.insert(END);
@@ -268,22 +269,18 @@ fn a_reader_of_the_copy_has_ended_when_a_delta_is_applied() {
     assert!(
         hashes[..3000]
             .iter()
-            .all(|hash| reader.contains_hash(*hash).unwrap())
+            .all(|hash| reader.contains(*hash).unwrap())
     );
     insert(&store, 3000..6000);
     store.checkpoint().unwrap();
     store.snapshot_since(&delta, &copy).unwrap();
     options().apply(&delta, &copy).unwrap();
     for hash in &hashes {
-        let ended = reader.contains_hash(*hash);
+        let ended = reader.contains(*hash);
         assert!(matches!(ended, Err(Error::Ended)), "{ended:?}");
     }
     let reader = Options::new().open_read_only(&copy).unwrap();
-    assert!(
-        hashes
-            .iter()
-            .all(|hash| reader.contains_hash(*hash).unwrap())
-    );
+    assert!(hashes.iter().all(|hash| reader.contains(*hash).unwrap()));
 }
 
 /// A store that goes on from a backup may name, by the same entry, other fingerprints than its former life did.

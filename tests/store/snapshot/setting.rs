@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 use tempfile::TempDir;
 
 use crate::support::files::{key, place, small};

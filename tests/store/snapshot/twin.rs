@@ -2,7 +2,8 @@
 
 use proptest::prelude::*;
 
-use everseen::{Kind, Options};
+use everseen::Kind;
+use everseen::testing::Options;
 
 use super::setting::{assert_same, assert_whole, insert, options, store};
 use crate::support::fault::FaultStorage;
@@ -68,7 +69,7 @@ proptest! {
             assert_same(&kept, &whole);
         }
         // A copy brought up to date is a store.
-        let copy = Options::new().buffer(everseen::LEAST_BUFFER).open(&kept).unwrap();
+        let copy = Options::new().buffer(everseen::testing::LEAST_BUFFER).open(&kept).unwrap();
         insert(&copy, next..next + 10);
         copy.commit().unwrap();
         copy.close().unwrap();

@@ -3,7 +3,8 @@
 use std::fs;
 use std::ops::ControlFlow;
 
-use everseen::{Error, Kind, Options};
+use everseen::testing::Options;
+use everseen::{Error, Kind};
 
 use super::setting::{KINDS, assert_whole, insert, options, store};
 use crate::support::fault::FaultStorage;
@@ -81,7 +82,7 @@ fn what_is_not_committed_in_a_transactional_store_is_not_in_it() {
     let copy = beside(&path, "-copy");
     store.snapshot(&copy).unwrap();
     let opened = Options::new().open_read_only(&copy).unwrap();
-    let has = |number| opened.contains(&key(number)).unwrap();
+    let has = |number| opened.contains(key(number)).unwrap();
     assert!((0..300).chain(400..500).all(has));
     assert!(!(300..400).chain(500..600).any(has));
     for (writer, tag) in [("default", "300"), ("other", "other's")] {
@@ -91,7 +92,7 @@ fn what_is_not_committed_in_a_transactional_store_is_not_in_it() {
     // Nor were they lost to the store.
     store.commit().unwrap();
     other.commit().unwrap();
-    assert!((0..600).all(|number| store.contains(&key(number)).unwrap()));
+    assert!((0..600).all(|number| store.contains(key(number)).unwrap()));
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn wide_store() -> (tempfile::TempDir, PathBuf, Store) {
     let store = store.unwrap();
     let hashes: Vec<u64> = (0..MANY).map(spread).collect();
     for some in hashes.chunks(1 << 20) {
-        store.insert_hash_batch(some).unwrap();
+        store.insert_batch(some).unwrap();
     }
     store.checkpoint().unwrap();
     (folder, path, store)
@@ -46,7 +46,7 @@ fn a_delta_carries_the_segments_that_changed_and_no_others() {
     let mut lengths = Vec::new();
     for round in 0..8_u64 {
         let hash = (u64::MAX / 8 * round).saturating_add(12_345 + round);
-        assert!(store.insert_hash(hash).unwrap());
+        assert!(store.insert(hash).unwrap());
         let made = store.snapshot_since(&delta, &kept).unwrap();
         let most = all / count * 3 / 2;
         assert!(made.pages <= most, "{} of {all} pages", made.pages);
@@ -80,7 +80,7 @@ fn an_interrupted_delta_is_completed_beside_the_segments_that_stay() {
     let [kept, delta, whole] = ["-kept", "-delta", "-whole"].map(|name| beside(&path, name));
     store.snapshot(&kept).unwrap();
     for round in 0..3 {
-        assert!(store.insert_hash(12_345 + round).unwrap());
+        assert!(store.insert(12_345 + round).unwrap());
         store.checkpoint().unwrap();
     }
     store.snapshot_since(&delta, &kept).unwrap();

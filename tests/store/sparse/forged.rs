@@ -5,7 +5,8 @@ use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::Arc;
 
-use everseen::{Error, FormatError, Kind, LogError, OnDamage, Options};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, LogError, OnDamage};
 
 use crate::support::counted::{Counted, Counts};
 use crate::support::files::{held, image, key, keys, log_of, place, small};
@@ -57,7 +58,7 @@ fn a_section_is_read_up_to_the_first_hash_that_does_not_rise() {
     let store = small().capacity(10_000).fpr(0.3).create(&path).unwrap();
     store.insert_batch(&keys(0..10_000)).unwrap();
     store.checkpoint().unwrap();
-    let seen = |number: &u64| store.contains(&key(*number)).unwrap();
+    let seen = |number: &u64| store.contains(key(*number)).unwrap();
     let wrong: Vec<u64> = (10_000..20_000).filter(seen).take(3).collect();
     let exempt: Vec<_> = wrong.iter().map(|number| key(*number)).collect();
     store.exempt(&exempt).unwrap();
@@ -97,7 +98,7 @@ fn a_section_without_a_stamp_is_damaged() {
     let store = small().capacity(10_000).fpr(0.3).create(&path).unwrap();
     store.insert_batch(&keys(0..10_000)).unwrap();
     store.checkpoint().unwrap();
-    let seen = |number: &u64| store.contains(&key(*number)).unwrap();
+    let seen = |number: &u64| store.contains(key(*number)).unwrap();
     let wrong = key((10_000..20_000).find(seen).unwrap());
     store.exempt(&[&wrong]).unwrap();
     store.close().unwrap();
@@ -148,7 +149,7 @@ fn the_holes_of_a_log_are_not_read_written_or_given_room() {
         // Through a map, as far as the file reaches.
         let (_folder, path) = killed();
         let store = small().open(&path).unwrap();
-        assert!(store.insert(&key(300)).unwrap());
+        assert!(store.insert(key(300)).unwrap());
         let room = log_of(&path, 1).metadata().unwrap().blocks() * 512;
         assert!(room < long / 32, "{room}");
         assert_eq!(held(&store, &keys(0..200)), 200);

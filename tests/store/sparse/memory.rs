@@ -5,7 +5,8 @@ use std::fs;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-use everseen::{Error, FormatError, Kind, OnDamage, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, Kind, OnDamage, Store};
 use tempfile::TempDir;
 
 use crate::support::files::{held, key, keys, small};
@@ -50,7 +51,7 @@ fn look(store: &Store) {
     let wrong = held(store, &keys(1000..9000));
     assert!(wrong < 100, "{wrong}");
     for number in 9000..9500 {
-        assert!(!store.contains(&key(number)).unwrap());
+        assert!(!store.contains(key(number)).unwrap());
     }
     assert!(store.verify().unwrap().is_ok());
 }
@@ -68,9 +69,9 @@ fn who_looks_for_absent_keys_takes_no_room() {
         let store = options(kind).open(&path).unwrap();
         look(&store);
         if kind == Kind::Counting {
-            assert_eq!(store.count_estimate(&key(1)).unwrap(), 1);
+            assert_eq!(store.count_estimate(key(1)).unwrap(), 1);
             for number in 1000..1500 {
-                assert_eq!(store.count_estimate(&key(number)).unwrap(), 0);
+                assert_eq!(store.count_estimate(key(number)).unwrap(), 0);
             }
         }
         // Whether they are new is looked up in the pages, and they go into the buffer.
@@ -156,7 +157,7 @@ fn holes_that_are_damage_take_no_room_either() {
             assert_eq!(held(&store, &keys(0..100)), 100);
             let mut damaged = 0;
             for number in 1000..1500 {
-                match (policy, store.contains(&key(number))) {
+                match (policy, store.contains(key(number))) {
                     (OnDamage::Error, Err(Error::Format { source, .. })) => {
                         assert!(matches!(source, FormatError::PageDamaged { got: 0, .. }));
                         damaged += 1;
@@ -178,7 +179,7 @@ fn holes_that_are_damage_take_no_room_either() {
         // They may just be being written, so what they hold counts.
         assert_eq!(held(&store, &keys(1000..1500)), 0);
         for number in 1000..1500 {
-            assert!(!store.contains(&key(number)).unwrap());
+            assert!(!store.contains(key(number)).unwrap());
         }
         assert_eq!(room(&path), before, "{kind} with an intent");
     }

@@ -6,8 +6,8 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use everseen::Map;
-use everseen::storage::{self, Storage, StorageFile};
+use everseen::testing::Map;
+use everseen::testing::storage::{self, Storage, StorageFile};
 
 /// What was called.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -200,7 +200,7 @@ impl FaultStorage {
         }
     }
 
-    /// For [`Options::storage`](everseen::Options::storage).
+    /// For [`Options::storage`](everseen::testing::Options::storage).
     pub fn shared(&self) -> Arc<dyn Storage> {
         Arc::new(self.clone())
     }

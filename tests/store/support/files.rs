@@ -4,7 +4,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use everseen::{Error, FormatError, LogError, Options, Store};
+use everseen::testing::Options;
+use everseen::{Error, FormatError, LogError, Store};
 use tempfile::TempDir;
 
 use super::fault::{Call, Failure, Fault, FaultStorage, Rule};
@@ -28,7 +29,7 @@ pub fn ready_keys() -> &'static [Vec<u8>] {
 /// The smallest buffer, no threads, no sample, and a given seed, so that each key is in the same page in every run.
 pub fn small() -> Options {
     Options::new()
-        .buffer(everseen::LEAST_BUFFER)
+        .buffer(everseen::testing::LEAST_BUFFER)
         .measured(false)
         .seed([7; 32])
         .background(false)
@@ -99,7 +100,7 @@ pub fn killed_at_write(
 }
 
 /// How many of the keys the store has.
-pub fn held(store: &Store, keys: &[impl AsRef<[u8]>]) -> usize {
+pub fn held(store: &Store, keys: &[impl everseen::Key]) -> usize {
     let found = store.contains_batch(keys).unwrap();
     found.iter().filter(|found| **found).count()
 }

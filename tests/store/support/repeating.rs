@@ -3,7 +3,8 @@
 use std::collections::HashSet;
 
 use everseen::hash::{HashedKey, KeyHasher};
-use everseen::{Hash, LEAST_BUFFER, Options, Store};
+use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::{Hash, Store};
 
 /// Draws numbers that stand for keys.
 pub fn numbers(seed: u64, keys: usize) -> Vec<u64> {
@@ -32,7 +33,7 @@ pub fn insert_by_other(store: &Store, other: &Store, numbers: &[u64], twin: &mut
     store.commit().unwrap();
     for some in numbers.chunks(400) {
         for number in some {
-            let is_new = other.insert(&number.to_le_bytes()).unwrap();
+            let is_new = other.insert(number.to_le_bytes()).unwrap();
             assert_eq!(is_new, twin.insert(*number), "key {number}");
         }
         other.commit().unwrap();

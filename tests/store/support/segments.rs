@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile};
 
 use super::forge::{SUPERBLOCKS, page_crc, u32_at, u64_at};
 

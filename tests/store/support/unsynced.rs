@@ -7,8 +7,8 @@ use std::io;
 use std::path::Path;
 use std::sync::Arc;
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile, disk};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile, disk};
 
 #[derive(Debug)]
 pub struct Unsynced(Arc<dyn Storage>);

@@ -5,8 +5,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile, disk};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile, disk};
 
 /// The disk, counted.
 #[derive(Debug)]

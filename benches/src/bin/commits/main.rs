@@ -14,7 +14,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 use everseen_benches::histogram::Histogram;
 use everseen_benches::keys::hash;
 use everseen_benches::machine::Machine;
@@ -134,7 +135,7 @@ fn open(options: &Options, path: &Path, numbers: &AtomicU64) -> everseen::Result
 /// Inserts a new key and makes it durable.
 fn commit_one(store: &Store, numbers: &AtomicU64) -> everseen::Result<()> {
     let number = numbers.fetch_add(1, Ordering::Relaxed);
-    store.insert_hash(hash(number))?;
+    store.insert(hash(number))?;
     store.commit().map(drop)
 }
 

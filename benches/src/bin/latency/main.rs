@@ -13,7 +13,8 @@ use std::thread;
 use std::time::Instant;
 
 use clap::Parser;
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 use everseen_benches::keys::hash;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers;
@@ -159,7 +160,7 @@ fn measure(scenario: &Scenario, args: &Args, path: &Path) -> Result<Run, Box<dyn
             for from in (0..rest).step_by(GROUP as usize) {
                 let group = keys_of(from..rest.min(from + GROUP));
                 new += calls.time(&mut logs, group.len(), |place| {
-                    store.insert(&group[place]).map(u64::from)
+                    store.insert(group[place]).map(u64::from)
                 })?;
             }
         }
@@ -223,7 +224,7 @@ fn ask_beside_batches(
             let key = hash(number).to_le_bytes();
             let before = under_way.load(Ordering::Relaxed);
             let begun = Instant::now();
-            let found = store.contains(&key)?;
+            let found = store.contains(key)?;
             let took = begun.elapsed();
             assert!(found || !expected, "key {number} is lost");
             calls.add(took, before || under_way.load(Ordering::Relaxed));

@@ -4,7 +4,8 @@ use std::error::Error;
 use std::fs::File;
 use std::io;
 
-use everseen::{Options, Store};
+use everseen::Store;
+use everseen::testing::Options;
 use everseen_benches::keys::hash;
 use everseen_benches::mapped::MappedFilter;
 use everseen_benches::raw;
@@ -62,7 +63,7 @@ impl Filter for Store {
         let options = options.capacity(capacity(task.bytes));
         let store = options.bits_per_key(BITS_A_KEY).create(&task.path)?;
         let keys: Vec<u64> = (FIRST..FIRST + task.bytes / 4096).map(hash).collect();
-        store.insert_hash_batch(&keys)?;
+        store.insert_batch(&keys)?;
         store.close()?;
         Ok(())
     }
@@ -74,7 +75,7 @@ impl Filter for Store {
     }
 
     fn insert(&self, keys: &[u64]) -> everseen::Result<u64> {
-        let answers = self.insert_hash_batch(keys)?;
+        let answers = self.insert_batch(keys)?;
         Ok(answers.into_iter().map(u64::from).sum())
     }
 
@@ -84,11 +85,11 @@ impl Filter for Store {
     }
 
     fn contains(&self, key: u64) -> everseen::Result<bool> {
-        self.contains_hash(key)
+        self.contains(key)
     }
 
     fn count(&self, keys: &[u64]) -> everseen::Result<u64> {
-        let answers = self.contains_hash_batch(keys)?;
+        let answers = self.contains_batch(keys)?;
         Ok(answers.into_iter().map(u64::from).sum())
     }
 }

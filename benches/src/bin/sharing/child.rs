@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use everseen::{Options, Result, Store};
+use everseen::testing::Options;
+use everseen::{Result, Store};
 use everseen_benches::keys::{hash, shuffle, url};
 use everseen_benches::worker::{tell, wait_for_start};
 
@@ -97,15 +98,15 @@ impl Task {
         // So that each page of the table has been touched.
         let warm = WARM * (self.index + 1);
         let warm: Vec<u64> = (warm..warm + self.count / 8).map(hash).collect();
-        store.insert_hash_batch(&warm)?;
+        store.insert_batch(&warm)?;
         let before = store.stats()?;
         wait_for_start()?;
         let begun = now();
         let new = match self.keys {
             Keys::Urls if batch == 1 => each(&urls, |key| store.insert(key.as_bytes())),
-            Keys::Urls => batches(&urls, batch, |keys| store.insert_batch(keys)),
-            Keys::Hashes if batch == 1 => each(&hashes, |key| store.insert_hash(*key)),
-            Keys::Hashes => batches(&hashes, batch, |keys| store.insert_hash_batch(keys)),
+            Keys::Urls => batches(&urls, batch, |keys| Ok(store.insert_batch(keys)?)),
+            Keys::Hashes if batch == 1 => each(&hashes, |key| store.insert(*key)),
+            Keys::Hashes => batches(&hashes, batch, |keys| Ok(store.insert_batch(keys)?)),
         }?;
         let ended = now();
         let after = store.stats()?;

@@ -10,7 +10,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Parser;
-use everseen::Options;
+use everseen::CreateOptions;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers;
 use everseen_benches::scratch::Scratch;
@@ -188,7 +188,7 @@ fn measure(
     path: &Path,
 ) -> Result<Run, Box<dyn Error>> {
     // Room enough that nothing is moved to the pages meanwhile, unless that is asked for.
-    let made = Options::new().capacity(keys * 2).create(path)?;
+    let made = CreateOptions::new().capacity(keys * 2).create(path)?;
     made.close()?;
     let mut workers = Vec::new();
     for index in 0..scenario.processes {

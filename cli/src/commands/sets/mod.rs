@@ -60,8 +60,8 @@ pub fn run(args: SetArgs, operation: &Operation) -> Result<ExitCode, CliError> {
     if args.count {
         return count(&args, &all, operation);
     }
-    let options = args.terms.apply(args.memory.options());
-    merge_command::run(&options, &args.terms, &args.out, |merge| {
+    let options = args.memory.options();
+    merge_command::run(options, &args.terms, &args.out, |merge| {
         (operation.make)(merge, &args.out, &args.stores)
     })
 }
@@ -69,7 +69,9 @@ pub fn run(args: SetArgs, operation: &Operation) -> Result<ExitCode, CliError> {
 fn count(args: &SetArgs, stores: &[PathBuf], operation: &Operation) -> Result<ExitCode, CliError> {
     let signals = Signals::catch()?;
     let options = args.memory.options();
-    let merge = Merge::new().options(&options).watch(|_, _| signals.go_on());
+    let merge = Merge::new()
+        .open_options(options)
+        .watch(|_, _| signals.go_on());
     let keys = match ((operation.count)(merge, stores), signals.ending()) {
         (Err(Error::Cancelled), Some(status)) => {
             tell("everseen: stopped before all keys were counted");

@@ -5,7 +5,7 @@ use crate::support::{Lab, distinct_lines};
 #[test]
 fn lines_are_numbered_where_they_stand() {
     let lab = Lab::new();
-    lab.bare_store("store", &everseen::Options::new());
+    lab.bare_store("store", &everseen::testing::Options::new());
     lab.run_on(&["dedup", "store"], b"a\nc\nhttp://x.org/\n")
         .expect(0);
     lab.write("one", b"a\nb\nc");

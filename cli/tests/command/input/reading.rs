@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use everseen::{Kind, Options, Store};
+use everseen::testing::Options;
+use everseen::{Kind, Store};
 
 use crate::support::{Lab, Ran, json};
 
@@ -259,7 +260,7 @@ fn copies_and_stores_like_it_keep_it() {
         assert_eq!(label(name), kept, "{name}");
     }
     // Nothing but the reading differs.
-    let options = Options::new().like(lab.path("one")).expect("a template");
+    let options = Options::new().like(lab.path("one"));
     let options = options.label(b"everseen lines: bytes");
     lab.bare_store("bytes", &options);
     let ran = run(&lab, "union wrong one bytes");

@@ -136,7 +136,7 @@ fn a_write_that_fails_says_of_what() {
 #[cfg(target_os = "linux")]
 #[test]
 fn who_waits_too_long_is_told_how_to_wait_longer() {
-    use everseen::storage::HeldByte;
+    use everseen::testing::storage::HeldByte;
     let lab = lab();
     lab.write("new-part", b"EVERSEEN");
     // The lock on opening and closing, which its creator holds.

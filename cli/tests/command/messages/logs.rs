@@ -10,7 +10,7 @@ use crate::support::{Lab, distinct_lines};
 fn killed(commits: usize) -> (Lab, usize) {
     let lab = Lab::new();
     lab.run(&["create", "store"]).expect(0);
-    let store = everseen::Options::new().open(lab.path("store"));
+    let store = everseen::testing::Options::new().open(lab.path("store"));
     let store = store.expect("a store");
     let lines = distinct_lines(20);
     for (number, line) in lines.split_inclusive(|byte| *byte == b'\n').enumerate() {

@@ -13,7 +13,7 @@ fn restored() -> Lab {
     fs::copy(lab.path("store"), lab.path("backup")).expect("a copy");
     lab.run_on(&["dedup", "store"], &distinct_lines(2_000))
         .expect(0);
-    let store = everseen::Options::new()
+    let store = everseen::testing::Options::new()
         .open(lab.path("store"))
         .expect("a store");
     for line in distinct_lines(4_000)

@@ -56,7 +56,7 @@ impl Lab {
     }
 
     /// A store without a label, as the library creates it and earlier builds of the command did.
-    pub fn bare_store(&self, name: &str, options: &everseen::Options) {
+    pub fn bare_store(&self, name: &str, options: &everseen::testing::Options) {
         let store = options.create(self.path(name)).expect("a store");
         store.close().expect("a store on the disk");
     }

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use everseen::Map;
-use everseen::storage::{Storage, StorageFile};
+use everseen::testing::Map;
+use everseen::testing::storage::{Storage, StorageFile};
 
 use super::Remark;
 use super::disk::{Event, Image, Inode};
