@@ -7,15 +7,12 @@ use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use self::wording::{difference, holder, kinds_for, raise, relation, rounded_up, shown};
+use self::wording::{difference, holder, raise, relation, rounded_up, shown};
 use crate::escaped::Escaped;
 use crate::file::{DeltaError, FormatError};
 use crate::page::Kind;
 use crate::sizing::SizingError;
 use crate::wal::LogError;
-
-/// The action of [`Error::NotCounting`] that two kinds of store support.
-pub(crate) const REMOVE_KEYS: &str = "remove keys";
 
 /// The result of every fallible call of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
@@ -94,7 +91,7 @@ pub enum Error {
 
     /// Beside the store lies a log that belongs to another store and holds keys: that store had this name before and
     /// was removed or moved away.
-    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`everseen repair` sets it aside)", path = shown(path))]
+    #[error("{path}: holds keys of another store that had this name; move that store back, or move this file away (`repair` sets it aside)", path = shown(path))]
     LeftoverLog {
         /// The log.
         path: PathBuf,
@@ -103,7 +100,7 @@ pub enum Error {
     /// Beside the store lies a log of the same store, but of another moment: the store file was replaced by an older or a
     /// newer copy. The log may be the only place that has its keys, so the store neither answers nor goes on without it.
     #[error(
-        "{path}: is a log of generation {log_generation}, and the store file {store} is {relation}: it was replaced by a copy of another moment; put the file back that belongs to the log, or go on without the log's keys: move it away, or have `everseen repair` set it aside",
+        "{path}: is a log of generation {log_generation}, and the store file {store} is {relation}: it was replaced by a copy of another moment; put the file back that belongs to the log, or go on without the log's keys: move it away, or have `repair` set it aside",
         path = shown(path), store = shown(store), relation = relation(*generation, *log_generation)
     )]
     OtherMoment {
@@ -119,7 +116,7 @@ pub enum Error {
 
     /// The store's file has several names (hard links). A writer would leave its log beside one of them, where handles
     /// that use the other names would not find it. Readers may open it.
-    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others (keep the one beside which a log lies), or copy it with `everseen snapshot`", path = shown(path))]
+    #[error("{path}: the file has {names} names (hard links), so its log could be missed; remove the others (keep the one beside which a log lies), or copy it with `snapshot`", path = shown(path))]
     ManyNames {
         /// The path.
         path: PathBuf,
@@ -191,7 +188,7 @@ pub enum Error {
 
     /// The disk has no room for a write buffer, which is a file beside the store while it is open. Nothing acknowledged
     /// is lost.
-    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with `--buffer` (`OpenOptions::buffer`), of which this is seven sixteenths", path = shown(path))]
+    #[error("could not make {path}: no space left on the disk for a write buffer of {bytes} bytes; make room, or grant less memory with the option `buffer`, of which this is seven sixteenths", path = shown(path))]
     NoRoomForBuffer {
         /// The buffer's file.
         path: PathBuf,
@@ -219,7 +216,7 @@ pub enum Error {
         /// The file it acted on.
         path: PathBuf,
         /// The operating system's error.
-        source: io::Error,
+        r#source: io::Error,
     },
 
     /// Another handle has the store open, and one of the two wants it for itself: an exclusive handle, `repair`, or
@@ -247,7 +244,7 @@ pub enum Error {
         /// The store file.
         path: PathBuf,
         /// The violation.
-        source: FormatError,
+        r#source: FormatError,
     },
 
     /// The append log's bytes violate the format.
@@ -256,7 +253,7 @@ pub enum Error {
         /// The log file.
         path: PathBuf,
         /// The violation.
-        source: LogError,
+        r#source: LogError,
     },
 
     /// The memory that the store's handles share (`NAME-shm`, `NAME-shm.G`) is not what they wrote: something else
@@ -279,7 +276,7 @@ pub enum Error {
         /// The delta, or the copy.
         path: PathBuf,
         /// What is wrong with it.
-        source: DeltaError,
+        r#source: DeltaError,
     },
 
     /// The parameters of a new store contradict each other.
@@ -298,7 +295,7 @@ pub enum Error {
     },
 
     /// Two stores can't be merged, because they differ in a parameter that decides where a key's bits are.
-    #[error("{path}: can't be merged with {other}: {difference}; create stores for merging with `create --like`", path = shown(path), other = shown(other), difference = difference(field, got, expected))]
+    #[error("{path}: can't be merged with {other}: {difference}; create stores for merging with the option `like`", path = shown(path), other = shown(other), difference = difference(field, got, expected))]
     Mismatch {
         /// The store that does not fit.
         path: PathBuf,
@@ -312,12 +309,12 @@ pub enum Error {
         got: String,
     },
 
-    /// Stores of this kind can't be merged, or can't be folded.
-    #[error("{path}: is of kind {got}; only {expected} can be {action}", path = shown(path))]
+    /// Stores of this kind can't do this: be merged, be folded, remove keys, count them.
+    #[error("{path}: is of kind {got}; only {expected} can {action}", path = shown(path))]
     WrongKind {
         /// The store.
         path: PathBuf,
-        /// The requested operation.
+        /// The requested operation, worded so that it follows "can".
         action: &'static str,
         /// The stores that support it.
         expected: &'static str,
@@ -326,7 +323,7 @@ pub enum Error {
     },
 
     /// A store built from others would exceed the bound on its false-positive rate. It was not created.
-    #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (`--fpr`)", path = shown(path), rate = rounded_up(*got))]
+    #[error("{path}: would have a false positive rate of {rate}, above its bound of {expected:e}: too few bits for about {keys} keys; to create it all the same, raise its bound to {rate} (the option `fpr`)", path = shown(path), rate = rounded_up(*got))]
     Overfull {
         /// The store that was to be created.
         path: PathBuf,
@@ -340,25 +337,12 @@ pub enum Error {
 
     /// A store can only be opened read-only, and some of its keys are in its logs, which merging does not read. Nor does a
     /// [delta](crate::Store::snapshot_since); a [whole copy](crate::Store::snapshot) does.
-    #[error("{path}: {keys} keys are still in its log, and it can't be opened for writing to move them into its pages; run `everseen checkpoint` where it can be written", path = shown(path))]
+    #[error("{path}: {keys} keys are still in its log, and it can't be opened for writing to move them into its pages; run `checkpoint` where it can be written", path = shown(path))]
     KeysInLog {
         /// The store.
         path: PathBuf,
         /// The number of keys in its logs.
         keys: u64,
-    },
-
-    /// The store's kind doesn't support this operation. Removing keys takes a store of kind counting or fingerprint,
-    /// everything else one of kind counting.
-    #[error(
-        "only a store of kind {kinds} can {action}; this one is of kind {kind}; create one with {created}",
-        kinds = kinds_for(action), created = kinds_for(action).created()
-    )]
-    NotCounting {
-        /// The requested operation.
-        action: &'static str,
-        /// The store's kind.
-        kind: Kind,
     },
 
     /// The handle was opened read-only.
@@ -413,7 +397,7 @@ pub enum Error {
 
     /// Another handle is busy, and did not finish within this handle's timeout. Try again. A stopped process is waited
     /// for; only a dead one is replaced.
-    #[error("{path}: waited too long for {what}{holder}; try again, or wait longer (`--timeout`)", path = shown(path), holder = holder(*process))]
+    #[error("{path}: waited too long for {what}{holder}; try again, or wait longer (the option `timeout`)", path = shown(path), holder = holder(*process))]
     Busy {
         /// The file whose lock was waited for.
         path: PathBuf,
@@ -456,4 +440,39 @@ pub enum Error {
     /// The handle has been closed.
     #[error("the store has been closed; open it again")]
     Closed,
+}
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use super::*;
+
+    /// Programs print an error with its sources: what a message has said already must not come again.
+    #[test]
+    fn what_a_message_says_is_not_its_source_too() {
+        let path = || PathBuf::from("a.ever");
+        let errors = [
+            Error::io("read", &path(), io::Error::other("a broken disk")),
+            Error::Format {
+                path: path(),
+                source: FormatError::HalfApplied { from: 1, to: 2 },
+            },
+            Error::Log {
+                path: path(),
+                source: LogError::Missing { generation: 1 },
+            },
+            Error::Delta {
+                path: path(),
+                source: DeltaError::Missing,
+            },
+            Error::Poisoned {
+                cause: Arc::new(Error::Closed),
+            },
+        ];
+        for error in errors {
+            assert!(error.source().is_none(), "{error}");
+            assert!(error.to_string().contains(": "), "{error}");
+        }
+    }
 }

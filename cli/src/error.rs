@@ -1,5 +1,7 @@
 //! The errors that end a command with exit status 2; each message is one line.
 
+mod command_words;
+
 use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -7,6 +9,7 @@ use std::sync::Arc;
 
 use everseen::{FileKind, Kind, LogError};
 
+use self::command_words::in_command_words;
 use crate::input::compressed::Format;
 use crate::input::record_blocks::Place;
 use crate::output::format::many;
@@ -133,10 +136,13 @@ pub enum CliError {
     )]
     UnknownReading { path: PathBuf, label: String },
 
-    #[error(transparent)]
+    #[error("{}", in_command_words(.0))]
     Store(everseen::Error),
 
-    #[error("{cause}; what was committed is safe, and the next command on the store recovers it")]
+    #[error(
+        "{cause}; what was committed is safe, and the next command on the store recovers it",
+        cause = in_command_words(cause)
+    )]
     Failed { cause: Arc<everseen::Error> },
 
     #[error(transparent)]

@@ -125,7 +125,7 @@ impl Store {
     /// Remove only keys that were inserted: removing one that merely looks seen takes others with it.
     ///
     /// Raises:
-    ///     NotCountingError: The store is of another kind.
+    ///     WrongKindError: The store is of another kind.
     ///
     /// >>> store = everseen.open("remove.ever", 1000, kind="counting")
     /// >>> store.insert("key"), store.remove("key"), store.remove("key")

@@ -101,7 +101,6 @@ impl Store {
     /// [`Error::WrongKind`](crate::Error::WrongKind) in a store of another kind; otherwise the same as
     /// [`contains`](Self::contains).
     pub fn count_estimate(&self, key: impl Key) -> Result<u64> {
-        self.engine.file.check_counting("count keys")?;
         let bits = bits_of(&self.engine.hasher, &key);
         let count = self.read(|engine| Reader::of(engine).count_of(bits))?;
         Ok(count.into())

@@ -41,7 +41,7 @@ impl LayerPlan {
         if header.kind != Kind::Bloom {
             return Err(Error::WrongKind {
                 path: store.path.to_owned(),
-                action: "folded",
+                action: "be folded",
                 // A store that grows is as large as its keys need.
                 expected: "a store of fixed capacity (kind bloom)",
                 got: header.kind,

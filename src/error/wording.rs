@@ -2,41 +2,11 @@
 
 use std::path::{Display, Path};
 
-use super::REMOVE_KEYS;
 use crate::escaped::Escaped;
-use crate::page::Kind;
 
 /// Shows the name of a file, which may have any character.
 pub(super) fn shown(path: &Path) -> Escaped<Display<'_>> {
     Escaped(path.display())
-}
-
-/// The kinds of store that support an operation which others don't.
-#[derive(Clone, Copy)]
-pub(super) struct Kinds(&'static [Kind]);
-
-pub(super) fn kinds_for(action: &str) -> Kinds {
-    match action {
-        REMOVE_KEYS => Kinds(&[Kind::Counting, Kind::Fingerprint]),
-        _ => Kinds(&[Kind::Counting]),
-    }
-}
-
-impl Kinds {
-    fn joined(self, each: impl Fn(&Kind) -> String) -> String {
-        Vec::from_iter(self.0.iter().map(each)).join(" or ")
-    }
-
-    /// Returns how such a store is created.
-    pub(super) fn created(self) -> String {
-        self.joined(|kind| format!("`create --kind {kind}`"))
-    }
-}
-
-impl std::fmt::Display for Kinds {
-    fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        out.write_str(&self.joined(Kind::to_string))
-    }
 }
 
 /// Says how the moment of a store file lies to that of a log.
@@ -60,7 +30,7 @@ pub(super) fn difference(field: &str, got: &str, expected: &str) -> String {
 
 /// Says what to do where memory ran out.
 pub(super) fn raise(limit: Option<u64>) -> String {
-    let less = "grant less for buffers with `--buffer` (`OpenOptions::buffer`)";
+    let less = "grant less for buffers with the option `buffer`";
     match limit {
         Some(bytes) => format!(
             ", since this process may map no more than {} KiB (`ulimit -v`); raise that limit, or {less}",

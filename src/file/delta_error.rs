@@ -9,15 +9,15 @@ use super::SuperblockFault;
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum DeltaError {
     /// Nothing exists at this path.
-    #[error("no such delta; `everseen snapshot --since` makes one")]
+    #[error("no such delta; `snapshot_since` makes one")]
     Missing,
 
     /// Nothing exists at the path of the copy.
-    #[error("no such copy; `everseen snapshot` makes one")]
+    #[error("no such copy; `snapshot` makes one")]
     MissingCopy,
 
     /// The file does not begin with the magic of a delta.
-    #[error("not a delta of an Everseen store (`everseen snapshot --since` makes one)")]
+    #[error("not a delta of an Everseen store (`snapshot_since` makes one)")]
     NotADelta {
         /// Its first eight bytes, or fewer if the file is shorter.
         got: Vec<u8>,
@@ -73,7 +73,7 @@ pub enum DeltaError {
 
     /// The file is a store, but not a copy that `snapshot` created.
     #[error(
-        "this copy was not made by `everseen snapshot`, so what it lacks is unknown; take a full snapshot"
+        "this copy was not made by `snapshot`, so what it lacks is unknown; take a full snapshot"
     )]
     NotACopy,
 

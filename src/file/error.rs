@@ -22,7 +22,7 @@ pub enum FormatError {
 
     /// The header's CRC does not match its bytes.
     #[error(
-        "the header is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` restores it from a superblock's copy"
+        "the header is damaged: CRC {got:08x}, expected {expected:08x}; `repair` restores it from a superblock's copy"
     )]
     HeaderChecksum {
         /// The CRC computed from the bytes.
@@ -90,7 +90,7 @@ pub enum FormatError {
 
     /// A delta was being applied to this copy, and the application did not finish.
     #[error(
-        "a delta was applied only in part to this copy, from generation {from} to {to}; run `everseen apply` with it again"
+        "a delta was applied only in part to this copy, from generation {from} to {to}; run `apply` with it again"
     )]
     HalfApplied {
         /// The generation that the delta starts from.
@@ -101,7 +101,7 @@ pub enum FormatError {
 
     /// A page's CRC does not match its bytes, and no interrupted checkpoint explains it.
     #[error(
-        "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"
+        "page {page} of layer {layer} is damaged: CRC {got:08x}, expected {expected:08x}; `verify` lists all damage, `repair` gives up the keys of such pages"
     )]
     PageDamaged {
         /// The layer, counted from 0.
@@ -115,9 +115,7 @@ pub enum FormatError {
     },
 
     /// A page of fingerprints, of their fences or of the directory does not hold what was written.
-    #[error(
-        "{reason}; `everseen verify` lists all damage, `everseen repair` gives up the keys of such pages"
-    )]
+    #[error("{reason}; `verify` lists all damage, `repair` gives up the keys of such pages")]
     SegmentDamaged {
         /// The page, by its number in the file.
         page: u64,
@@ -127,7 +125,7 @@ pub enum FormatError {
 
     /// A section (hashes that are kept exactly) does not hold what was written.
     #[error(
-        "the section `{section}` is damaged: CRC {got:08x}, expected {expected:08x}; `everseen repair` gives up its {hashes} hashes"
+        "the section `{section}` is damaged: CRC {got:08x}, expected {expected:08x}; `repair` gives up its {hashes} hashes"
     )]
     SectionDamaged {
         /// The section, by its name in FORMAT.md.

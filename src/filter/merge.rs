@@ -27,7 +27,7 @@ pub(crate) fn expect_mergeable(store: StillFile<'_>) -> Result<()> {
         Kind::Bloom | Kind::Scalable | Kind::Fingerprint => Ok(()),
         kind @ Kind::Counting => Err(Error::WrongKind {
             path: store.path.to_owned(),
-            action: "merged",
+            action: "be merged",
             expected: "stores of kind bloom, scalable or fingerprint",
             got: kind,
         }),

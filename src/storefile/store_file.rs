@@ -63,12 +63,14 @@ impl StoreFile {
         read_meta_of(&*self.raw, &self.place)
     }
 
-    /// Refuses an operation that only a counting store supports.
-    pub(crate) fn check_counting(&self, action: &'static str) -> Result<()> {
-        let kind = self.header.kind;
-        match self.model.has_counts() {
-            true => Ok(()),
-            false => Err(Error::NotCounting { action, kind }),
+    /// Returns the error of an operation that only other stores support.
+    #[cold]
+    pub(crate) fn wrong_kind(&self, action: &'static str, expected: &'static str) -> Error {
+        Error::WrongKind {
+            path: self.place.to_path_buf(),
+            action,
+            expected,
+            got: self.header.kind,
         }
     }
 

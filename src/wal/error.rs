@@ -6,7 +6,7 @@
 pub enum LogError {
     /// The superblock expects a log, and there is none.
     #[error(
-        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; put the log back beside the store, or give it up with `everseen repair`"
+        "the log of generation {generation} is missing: the store was moved without it, or its newest superblock is damaged; put the log back beside the store, or give it up with `repair`"
     )]
     Missing {
         /// The log's generation.
@@ -15,7 +15,7 @@ pub enum LogError {
 
     /// The log's own header is damaged.
     #[error(
-        "the log's header is damaged; restore store and log from a copy, or give the log's keys up with `everseen repair`"
+        "the log's header is damaged; restore store and log from a copy, or give the log's keys up with `repair`"
     )]
     Header,
 
@@ -30,7 +30,7 @@ pub enum LogError {
 
     /// The log belongs to another store.
     #[error(
-        "the log belongs to store {got}, not to {expected}; move it away and put the right one there, or have `everseen repair` set it aside"
+        "the log belongs to store {got}, not to {expected}; move it away and put the right one there, or have `repair` set it aside"
     )]
     Foreign {
         /// This store's id, in hexadecimal.
@@ -41,7 +41,7 @@ pub enum LogError {
 
     /// The log's name and its header name different generations.
     #[error(
-        "the log is of generation {got}, and its name says {expected}; give it its own name, or have `everseen repair` set it aside"
+        "the log is of generation {got}, and its name says {expected}; give it its own name, or have `repair` set it aside"
     )]
     WrongGeneration {
         /// The generation of its name.
@@ -52,7 +52,7 @@ pub enum LogError {
 
     /// A record is damaged or cut off although the log's note or a later record proves that it had been durable.
     #[error(
-        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or give up what follows with `everseen repair`"
+        "damaged at byte {offset}, inside what was durable up to byte {durable} at least; restore store and log from a copy, or give up what follows with `repair`"
     )]
     Damaged {
         /// Offset of the damaged record.
@@ -63,7 +63,7 @@ pub enum LogError {
 
     /// The file is shorter than it was made, although no durable record is known to be missing.
     #[error(
-        "cut off: the file has {got} bytes, and was made with {expected}; restore store and log from a copy, or give up what is gone with `everseen repair`"
+        "cut off: the file has {got} bytes, and was made with {expected}; restore store and log from a copy, or give up what is gone with `repair`"
     )]
     Truncated {
         /// The length that the file was made with, in bytes.

@@ -190,7 +190,7 @@ class MismatchError(EverseenError, ValueError):
 
 
 class WrongKindError(EverseenError, ValueError):
-    """Stores of this kind can't be merged, or can't be folded."""
+    """Stores of this kind can't do this: be merged, be folded, remove keys, count them."""
 
 
 class OverfullError(EverseenError):
@@ -205,10 +205,6 @@ class KeysInLogError(EverseenError):
     """A store can only be read, and `keys` of its keys are in a log, which merging does not read."""
 
     keys: int
-
-
-class NotCountingError(EverseenError):
-    """Only a store of kind counting can do this; or, to remove keys, one of kind fingerprint."""
 
 
 class ReadOnlyError(EverseenError, ValueError):
@@ -355,21 +351,17 @@ if not _sys.warnoptions:
     _warnings.simplefilter("default", UncommittedWarning)
 
 
-# The library's messages advise in the words of the command. The longer of two that begin alike comes first.
+# The library's messages advise in its own words.
 _WORDS = [
     ("create one with `create`", '`mode="a"` creates one'),
     ("create one in its place with `create`", '`mode="a"` makes one in its place'),
-    ("`create --like`", "`like`"),
-    ("`--buffer` (`Options::buffer`)", "`buffer`"),
-    ("`--fpr`", "`fpr`"),
-    ("`--timeout`", "`timeout`"),
-    ("run `everseen checkpoint`", "call `Store.checkpoint`"),
-    ("run `everseen apply`", "call `everseen.apply`"),
-    ("`everseen snapshot --since`", "`Store.snapshot` with `since`"),
-    ("`everseen snapshot`", "`Store.snapshot`"),
-    ("`everseen verify`", "`Store.verify`"),
-    ("`everseen repair`", "`everseen.repair`"),
-    *((f"`create --kind {kind}`", f'`kind="{kind}"`') for kind in ("bloom", "counting", "scalable", "fingerprint")),
+    *((f"the option `{name}`", f"`{name}`") for name in ("buffer", "fpr", "like", "timeout")),
+    ("run `checkpoint`", "call `Store.checkpoint`"),
+    ("run `apply`", "call `everseen.apply`"),
+    ("`snapshot_since`", "`Store.snapshot` with `since`"),
+    ("`snapshot`", "`Store.snapshot`"),
+    ("`verify`", "`Store.verify`"),
+    ("`repair`", "`everseen.repair`"),
 ]
 
 

@@ -191,7 +191,7 @@ impl<'a> Merge<'a> {
         let paths = owned(inputs);
         let operation = SetOperation::Intersection;
         self.merge(out.as_ref(), paths, Some(operation), |inputs, _, _| {
-            Err(not_listed(&inputs[0], "intersected"))
+            Err(not_listed(&inputs[0], "be intersected"))
         })
     }
 
@@ -208,7 +208,7 @@ impl<'a> Merge<'a> {
         let paths = owned(inputs);
         let operation = SetOperation::Difference;
         self.merge(out.as_ref(), paths, Some(operation), |inputs, _, _| {
-            Err(not_listed(&inputs[0], "subtracted"))
+            Err(not_listed(&inputs[0], "be subtracted"))
         })
     }
 
@@ -242,7 +242,7 @@ impl<'a> Merge<'a> {
         let inputs = Input::open_all(&self.options.open, paths)?;
         check_fit(&inputs)?;
         if !lists_keys(inputs[0].header()) {
-            return Err(not_listed(&inputs[0], "counted together"));
+            return Err(not_listed(&inputs[0], "be counted together"));
         }
         ListedMerge::new(&inputs, operation, &mut self.watch).count()
     }

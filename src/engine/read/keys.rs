@@ -32,8 +32,12 @@ impl Reader<'_> {
     /// # Errors
     /// The store does not know that.
     pub(crate) fn count_of(self, hash: u64) -> Result<u8> {
-        self.file.check_counting("count keys")?;
-        self.count_exactly(hash)
+        match self.file.model.has_counts() {
+            true => self.count_exactly(hash),
+            false => Err(self
+                .file
+                .wrong_kind("count keys", "a store of kind counting")),
+        }
     }
 
     /// Returns whether looking keys up before their turn spares work then. How often a key is there, only its turn tells.

@@ -3,7 +3,7 @@
 use crate::engine::write::Writer;
 use crate::engine::write::count::{Counted, Operation};
 use crate::engine::write::verdict::{OnPending, Verdict};
-use crate::error::{Error, REMOVE_KEYS, Result};
+use crate::error::Result;
 use crate::page::key_model::KeyModel;
 use crate::prefetch::hash_source::HashSource;
 
@@ -53,7 +53,10 @@ impl Writer<'_> {
     pub(crate) fn check_removes(&self) -> Result<()> {
         match self.file.model.has_removes() {
             true => Ok(()),
-            false => Err(self.cannot(REMOVE_KEYS)),
+            false => {
+                let expected = "a store of kind counting or fingerprint";
+                Err(self.file.wrong_kind("remove keys", expected))
+            }
         }
     }
 
@@ -92,17 +95,12 @@ impl Writer<'_> {
     /// The store does not know how often a key was inserted.
     pub(crate) fn remove_proven(&self, hash: u64) -> Result<Counted> {
         match self.file.model {
-            KeyModel::GrowOnlySet => Err(self.cannot(REMOVE_KEYS)),
-            // It removes keys, but not this way.
-            KeyModel::Set(_) => Err(self.cannot("prove that a key was inserted")),
+            // A set removes keys, but not this way.
+            KeyModel::GrowOnlySet | KeyModel::Set(_) => {
+                let action = "prove that a key was inserted";
+                Err(self.file.wrong_kind(action, "a store of kind counting"))
+            }
             KeyModel::Multiset => self.count_single(Operation::RemoveProven, hash),
         }
-    }
-
-    /// Returns the error of an action that the store's kind of filter does not support.
-    #[cold]
-    fn cannot(&self, action: &'static str) -> Error {
-        let kind = self.file.header.kind;
-        Error::NotCounting { action, kind }
     }
 }

@@ -142,7 +142,7 @@ fn a_log_without_a_commit_that_is_cut_off_is_named() {
         assert_eq!(
             error.to_string(),
             format!(
-                "{name}: cut off: the file has 4096 bytes, and was made with {made}; restore store and log from a copy, or give up what is gone with `everseen repair`"
+                "{name}: cut off: the file has 4096 bytes, and was made with {made}; restore store and log from a copy, or give up what is gone with `repair`"
             )
         );
         assert!(

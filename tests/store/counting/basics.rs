@@ -147,13 +147,14 @@ fn claim_if_absent(store: &Store, key: &str) -> Verdict {
 fn other_kinds_count_nothing() {
     let (_folder, _, store) = made(&small().capacity(100));
     let refused = |error| match error {
-        Error::NotCounting { action, kind } => (action, kind),
+        Error::WrongKind { action, got, .. } => (action, got),
         other => panic!("{other:?}"),
     };
     let remove = ("remove keys", Kind::Bloom);
     assert_eq!(refused(store.remove(b"a").unwrap_err()), remove);
     assert_eq!(refused(store.remove(1).unwrap_err()), remove);
-    assert_eq!(refused(store.remove_recent(b"a").unwrap_err()), remove);
+    let proves = ("prove that a key was inserted", Kind::Bloom);
+    assert_eq!(refused(store.remove_recent(b"a").unwrap_err()), proves);
     let none: [&[u8]; 0] = [];
     let all = store.remove_batch(&none);
     assert_eq!(refused(*all.unwrap_err().error), remove);
@@ -271,7 +272,7 @@ fn another_store_of_its_kind_can_be_made_after_it() {
     match everseen::Merge::new().union(beside(&path, "-all"), &[&path, &twin]) {
         Err(Error::WrongKind {
             path: got,
-            action: "merged",
+            action: "be merged",
             got: Kind::Counting,
             ..
         }) => assert_eq!(got, path),

@@ -149,7 +149,7 @@ fn nonsense_is_refused() {
             &error,
             Error::WrongKind {
                 path,
-                action: "folded",
+                action: "be folded",
                 got: Kind::Scalable,
                 ..
             } if *path == grows

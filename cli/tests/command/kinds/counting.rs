@@ -85,7 +85,7 @@ fn what_can_not_be_is_refused_with_the_reason() {
     lab.run(&["create", "grows", "--kind", "scalable"])
         .expect(0);
     lab.run_on(&["remove", "grows"], b"a\n").expect_error(
-        "only a store of kind counting or fingerprint can remove keys; this one is of kind scalable",
+        "is of kind scalable; only a store of kind counting or fingerprint can remove keys",
     );
     lab.run(&["create", "no", "--kind", "counting"])
         .expect_error(

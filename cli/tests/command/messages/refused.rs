@@ -174,7 +174,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["remove", "small", "urls.txt"],
-        "only a store of kind counting or fingerprint can remove keys; this one is of kind bloom; create one with `create --kind counting` or `create --kind fingerprint`",
+        "small: is of kind bloom; only a store of kind counting or fingerprint can remove keys",
     ),
     // Deltas.
     (
