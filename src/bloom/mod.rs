@@ -8,6 +8,7 @@ pub(crate) mod checkpoint;
 pub(crate) mod chunk_writer;
 pub(crate) mod counting_checkpoint;
 pub(crate) mod counting_page;
+pub(crate) mod counting_probe;
 pub(crate) mod layer_checkpoint;
 pub(crate) mod layer_copy;
 pub(crate) mod layer_delta;

@@ -6,6 +6,7 @@
 pub(crate) mod backup;
 pub(crate) mod check;
 pub(crate) mod checkpoint;
+pub(crate) mod count;
 pub(crate) mod design;
 pub(crate) mod design_like;
 pub(crate) mod differences;
@@ -83,6 +84,15 @@ impl Filter {
         match self {
             Self::Bloom(layers) => layers,
             Self::Fingerprint(_) | Self::Closed => &[],
+        }
+    }
+
+    /// Returns the pages of a filter that counts.
+    #[inline]
+    pub(crate) fn counters(&self) -> Result<&LayerPages> {
+        match self.layers() {
+            [layer] => Ok(layer),
+            _ => Err(Error::Closed),
         }
     }
 

@@ -1,9 +1,9 @@
 //! Looking up many keys of a counting store together.
 
 use crate::engine::read::Reader;
-use crate::engine::read::count::KeyCount;
 use crate::engine::view::View;
 use crate::error::Result;
+use crate::filter::count::KeyCount;
 use crate::prefetch::hash_source::HashSource;
 use crate::prefetch::{ALL_GROUP, BATCH, GROUP};
 
@@ -43,7 +43,7 @@ impl Reader<'_> {
             }
             if was_there
                 && place % ALL_GROUP == 0
-                && let Some(layer) = view.filter.layers().first()
+                && let Ok(layer) = view.filter.counters()
             {
                 let next = batch.iter().skip(place + ALL_GROUP).take(ALL_GROUP);
                 next.for_each(|hash| layer.prefetch_all_counters(*hash));
@@ -68,7 +68,7 @@ fn fetch<'a>(view: &View, hashes: impl Iterator<Item = &'a u64>) {
         if let Some(sealed) = &view.sealed {
             sealed.buffer.prefetch(*hash);
         }
-        if let Some(layer) = view.filter.layers().first() {
+        if let Ok(layer) = view.filter.counters() {
             layer.prefetch_counters(*hash);
         }
     }

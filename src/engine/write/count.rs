@@ -1,13 +1,12 @@
 //! Inserting into and removing from a counting store. Counts change under the writer lock, in the buffer and the log.
 //! Pages change only in a checkpoint.
 
-use crate::bloom::counting_page::after;
-use crate::engine::read::count::KeyCount;
 use crate::engine::write::Writer;
 use crate::engine::write::guard::WriteGuard;
 use crate::engine::write::verdict::{Stop, Verdict};
 use crate::engine::write::write_batch::{BatchOperation, Decision, WriteBatch};
 use crate::error::{Error, Result};
+use crate::filter::count::KeyCount;
 use crate::memtable::Slot;
 use crate::prefetch::BATCH;
 use crate::prefetch::hash_source::HashSource;
@@ -166,7 +165,7 @@ impl BatchOperation for CountBatch<'_> {
         let hash = self.batch[turn];
         let reported = guard.count_of(hash)?;
         let own = self.marked_of(hash).map_or(0, |marked| marked.by);
-        let count = after(reported.checkpointed, reported.active + own);
+        let count = reported.count_with(own);
         let counted = self.operation.decide(count, reported.buffered + own > 0);
         if !counted.done {
             self.counted.push(counted);
