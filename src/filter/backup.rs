@@ -3,8 +3,8 @@
 use crate::bloom::layer_copy::check_pages;
 use crate::bloom::layer_delta::{LayerDelta, write_changed_pages};
 use crate::error::Result;
+use crate::file::Superblock;
 use crate::file::delta::Content;
-use crate::file::{Header, Superblock};
 use crate::fingerprint::changed_segments::write_changed_segments;
 use crate::fingerprint::segment_delta::SegmentDelta;
 use crate::fingerprint::segment_reader::SegmentReader;
@@ -17,14 +17,6 @@ use crate::storefile::still_file::StillFile;
 
 pub(crate) use crate::bloom::layer_copy::check_page;
 pub(crate) use crate::bloom::layer_delta::check_layers;
-
-/// Returns whether a checkpoint may give the place of pages that are being read to something else.
-pub(crate) fn moves_pages(header: &Header) -> bool {
-    match header.kind {
-        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
-        Kind::Fingerprint => true,
-    }
-}
 
 /// All pages of a file that nothing changes.
 pub(crate) enum StillPages<'a> {

@@ -49,14 +49,6 @@ pub(crate) fn writes_of(header: &Header) -> CheckpointWrites {
     }
 }
 
-/// Returns whether the file of a closing store may become shorter, so that each map of it needs a lease.
-pub(crate) fn may_shrink(header: &Header) -> bool {
-    match header.kind {
-        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
-        Kind::Fingerprint => true,
-    }
-}
-
 /// Refuses a checkpoint for which this process has no address space, as far as the header says what it needs.
 pub(crate) fn expect_memory(access: PageAccess<'_>) -> Result<()> {
     match access.file.header.kind {

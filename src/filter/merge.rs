@@ -2,7 +2,6 @@
 
 use crate::bloom::layer_merge;
 use crate::error::{Error, Result};
-use crate::file::Header;
 use crate::fingerprint::set_algebra::check_comparable;
 use crate::page::Kind;
 use crate::storefile::still_file::StillFile;
@@ -12,14 +11,6 @@ pub(crate) use crate::bloom::layer_packing::Part;
 pub(crate) use crate::fingerprint::set_algebra::{
     SetMerge, SetOperation, check_limit, rate_of, set_rate,
 };
-
-/// Returns whether keys, as far as the pages have them, can be listed: then stores are merged as sets.
-pub(crate) fn lists_keys(header: &Header) -> bool {
-    match header.kind {
-        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
-        Kind::Fingerprint => true,
-    }
-}
 
 /// Refuses a store of a kind that can't be merged.
 pub(crate) fn expect_mergeable(store: StillFile<'_>) -> Result<()> {

@@ -27,6 +27,7 @@ use crate::fingerprint::negative_filter_update::HeldFilter;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::fingerprint::segment::pages::SegmentPages;
 use crate::fingerprint::{probe as fingerprint, readahead as segment_readahead};
+use crate::page::Kind;
 use crate::page::write_window::WriteWindow;
 use crate::page_io::map_error::MapError;
 use crate::page_io::probe::{BatchProbe, NeedsPointLookup, OnDamaged, Probe, StaleDirectory};
@@ -34,6 +35,16 @@ use crate::prefetch::BehindWalk;
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::selection::SelectionVector;
 use crate::sys::storage::StorageFile;
+
+/// Returns whether the pages are those of segments: sorted lists of keys, which a checkpoint never changes, but replaces by
+/// others. So their keys can be listed, their room may be taken by something else while they are read, and the file of a
+/// closing store may become shorter.
+pub(crate) fn has_segments(header: &Header) -> bool {
+    match header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => false,
+        Kind::Fingerprint => true,
+    }
+}
 
 /// The pages of a store, mapped as a superblock names them.
 #[derive(Debug, Clone)]

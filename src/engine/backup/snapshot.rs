@@ -19,6 +19,7 @@ use crate::file::draft_mark::{self, DRAFT_MARK_OFFSET};
 use crate::file::layout::{HEADER_OFFSET, INTENT_OFFSETS, PAGES_OFFSET};
 use crate::file::{FormatError, Header, Superblock};
 use crate::filter::backup::{self as filter, StillPages};
+use crate::filter::has_segments;
 use crate::page::PAGE_BYTES;
 use crate::storefile::atomic_file::{AtomicFile, COPY};
 use crate::storefile::meta::read_meta_of;
@@ -217,7 +218,7 @@ impl Snapshotter<'_> {
     /// Looks in the store for damage that was found in the copy.
     fn look_at_own(&self, found: &FormatError) -> Result<()> {
         let file = self.file;
-        let moves = filter::moves_pages(&file.header);
+        let moves = has_segments(&file.header);
         let place = match found {
             FormatError::PageDamaged { layer, page, .. } => Some((*layer, *page)),
             // A page that stays where it is is reported by its place.

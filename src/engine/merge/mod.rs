@@ -17,7 +17,8 @@ use crate::config::create_options::CreateOptions;
 use crate::config::open_options::OpenOptions;
 use crate::engine::open::create::make;
 use crate::error::{Error, Result};
-use crate::filter::merge::{SetOperation, lists_keys};
+use crate::filter::has_segments;
+use crate::filter::merge::SetOperation;
 use crate::shm::place::Place;
 use crate::storefile::atomic_file::{is_unfinished_file, refuse_existing};
 use fingerprints::ListedMerge;
@@ -241,7 +242,7 @@ impl<'a> Merge<'a> {
         expect_some(paths)?;
         let inputs = Input::open_all(&self.options.open, paths)?;
         check_fit(&inputs)?;
-        if !lists_keys(inputs[0].header()) {
+        if !has_segments(inputs[0].header()) {
             return Err(not_listed(&inputs[0], "be counted together"));
         }
         ListedMerge::new(&inputs, operation, &mut self.watch).count()
@@ -279,7 +280,7 @@ impl<'a> Merge<'a> {
         }
         let inputs = Input::open_all(&self.options.open, &paths)?;
         // Fingerprints are merged as they are listed, pages and layers by a design.
-        let operation = operation.filter(|_| lists_keys(inputs[0].header()));
+        let operation = operation.filter(|_| has_segments(inputs[0].header()));
         let mut design = match operation {
             Some(_) => check_fit(&inputs).map(|()| None)?,
             None => Some(design(&inputs, &self.options, out)?),

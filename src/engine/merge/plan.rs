@@ -9,6 +9,7 @@ use crate::file::label::set_label;
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
 use crate::filter::design::{first_superblock, now, random};
+use crate::filter::has_segments;
 use crate::filter::merge::{self as filter, LayerPlan, Part};
 use crate::storefile::still_file::StillFile;
 
@@ -121,7 +122,7 @@ pub(crate) fn check_fit(inputs: &[Input]) -> Result<()> {
             return wrong(input, first, "probes", &model.probes, &own.probes);
         }
     }
-    if filter::lists_keys(model) {
+    if has_segments(model) {
         check_labels(inputs)?;
     }
     filter::check_fit(&as_opened(inputs))

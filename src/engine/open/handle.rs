@@ -16,7 +16,7 @@ use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
 use crate::file::{FormatError, draft_mark};
-use crate::filter::checkpoint::may_shrink;
+use crate::filter::has_segments;
 use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
 use crate::generation::Generation;
@@ -328,7 +328,8 @@ impl Opening<'_> {
     pub(super) fn assemble(self, arrival: Arrival) -> Result<Arc<Engine>, MapError> {
         let superblock = self.meta.superblock;
         let header = &self.meta.header;
-        let lease = match may_shrink(header) {
+        // A map that reaches beyond the end of a file that became shorter would be a fault.
+        let lease = match has_segments(header) {
             true => Some(MapLease::take(self.locks)?),
             false => None,
         };
