@@ -92,7 +92,8 @@ impl Pages {
         let header = Header::decode(&front, file.length()?);
         let binding = header.map_err(std::io::Error::other)?.binding();
         Ok(Self {
-            pages: LayerPages::map(0, &layer, binding, &*file)?,
+            pages: LayerPages::map(0, &layer, binding, (&*file, store))
+                .map_err(std::io::Error::other)?,
             window: Default::default(),
         })
     }

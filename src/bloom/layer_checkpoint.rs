@@ -99,8 +99,12 @@ impl<'a> LayerCheckpoint<'a> {
     fn try_mapping(&self, superblock: &Superblock) -> Result<()> {
         let file = self.closed.access.file;
         for (index, layer) in (0..).zip(&superblock.layers).skip((self.mapped)()) {
-            LayerPages::map(index, layer, file.header.binding(), &*file.raw)
-                .map_err(|error| Error::io("map a layer of", &file.place, error))?;
+            LayerPages::map(
+                index,
+                layer,
+                file.header.binding(),
+                (&*file.raw, &file.place),
+            )?;
         }
         Ok(())
     }

@@ -1,12 +1,14 @@
 //! Reads a layer's pages through a map and checks each on first use.
 
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use super::counting_page;
 use super::page as bloom_page;
 use crate::bloom::probe_batch::{Drawn, first_of, first_runs};
 use crate::codec::u64_at;
+use crate::error::{Error, Result};
 use crate::file::layout::page_offset;
 use crate::file::{FormatError, Layer};
 use crate::page::write_window::{WriteWindow, check_patiently};
@@ -36,13 +38,16 @@ impl LayerPages {
         index: u32,
         layer: &Layer,
         binding: Binding,
-        file: &dyn StorageFile,
-    ) -> std::io::Result<Self> {
-        let map = file.map(
+        (file, path): (&dyn StorageFile, &Path),
+    ) -> Result<Self> {
+        let (offset, length) = (
             page_offset(layer.first_page),
             layer.pages * PAGE_BYTES as u64,
-        )?;
-        Self::of(index, layer, binding, map)
+        );
+        let mapped = file.map(offset, length);
+        mapped
+            .and_then(|map| Self::of(index, layer, binding, map))
+            .map_err(|error| Error::io("map a layer of", path, error))
     }
 
     /// Returns a layer whose pages are in `map`.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use crate::bloom::layer_pages::{LayerPages, with_keys};
 use crate::bloom::probe_batch::EIGHT;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::file::{FormatError, Superblock};
 use crate::page::Binding;
 use crate::page::write_window::WriteWindow;
@@ -60,10 +60,7 @@ pub(crate) fn map_layers(
     for (index, layer) in (0_u32..).zip(&superblock.layers) {
         let pages = match held.get(index as usize) {
             Some(pages) => Arc::clone(pages),
-            None => Arc::new(
-                LayerPages::map(index, layer, binding, file)
-                    .map_err(|error| Error::io("map a layer of", path, error))?,
-            ),
+            None => Arc::new(LayerPages::map(index, layer, binding, (file, path))?),
         };
         pages.update(layer);
         layers.push(pages);
