@@ -9,6 +9,7 @@ use crate::file::delta::{Content, number_of, to_page};
 use crate::file::layout::page_offset;
 use crate::file::{DeltaError, Layer, Superblock};
 use crate::page::PAGE_BYTES;
+use crate::page_io::page_delta::PageDelta;
 use crate::storefile::delta_output::{Changes, DeltaOutput};
 use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::page_scan::{self, PagePlace, Pages, places};
@@ -73,9 +74,10 @@ impl<'a> LayerDelta<'a> {
         let bound = bound_of(copy);
         Self { delta, copy, bound }
     }
+}
 
-    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
-    pub(crate) fn check(
+impl PageDelta for LayerDelta<'_> {
+    fn check(
         &self,
         old: Option<&Superblock>,
         content: Content,
@@ -118,20 +120,8 @@ impl<'a> LayerDelta<'a> {
         Ok(old.map(|_| digest))
     }
 
-    /// Returns what a page, as it is now, contributes to the digest.
-    fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
-        let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
-        if number >= end {
-            return Ok(0);
-        }
-        let mut header = [0; PAGE_HEADER];
-        read_exact_at(self.copy.file, &mut header, page_offset(number))
-            .map_err(|error| Error::io("read pages of", self.copy.path, error))?;
-        Ok(digest_of(number, &header))
-    }
-
-    /// Writes the pages, of which adjacent ones are written together, and zeroes between layers and sections.
-    pub(crate) fn write(&self, content: Content) -> Result<()> {
+    /// Pages that lie together are written together.
+    fn write(&self, content: Content) -> Result<()> {
         let each = |piece: &mut [u8]| {
             let mut rest = piece;
             while !rest.is_empty() {
@@ -160,10 +150,23 @@ impl<'a> LayerDelta<'a> {
         page_scan::clear_unnamed(file, path, superblock)
     }
 
-    /// Returns the digest of all pages of the copy, which it checks.
-    pub(crate) fn digest(&self) -> Result<u64> {
+    fn digest(&self) -> Result<u64> {
         let mut watch = |_| ControlFlow::Continue(());
         check_pages(self.copy, &mut Watched::new(&mut watch, 0))
+    }
+}
+
+impl LayerDelta<'_> {
+    /// Returns what a page, as it is now, contributes to the digest.
+    fn digest_before(&self, superblock: &Superblock, number: u64) -> Result<u64> {
+        let end = superblock.layers.last().map_or(0, |layer| layer.end_page());
+        if number >= end {
+            return Ok(0);
+        }
+        let mut header = [0; PAGE_HEADER];
+        read_exact_at(self.copy.file, &mut header, page_offset(number))
+            .map_err(|error| Error::io("read pages of", self.copy.path, error))?;
+        Ok(digest_of(number, &header))
     }
 
     /// Writes pages that lie together, the first of which has this number.

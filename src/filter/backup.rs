@@ -3,12 +3,11 @@
 use crate::bloom::layer_copy::check_pages;
 use crate::bloom::layer_delta::{LayerDelta, write_changed_pages};
 use crate::error::Result;
-use crate::file::Superblock;
-use crate::file::delta::Content;
 use crate::fingerprint::changed_segments::write_changed_segments;
 use crate::fingerprint::segment_delta::SegmentDelta;
 use crate::fingerprint::segment_reader::SegmentReader;
 use crate::page::Kind;
+use crate::page_io::page_delta::PageDelta;
 use crate::storefile::delta_output::{Changes, DeltaOutput};
 use crate::storefile::delta_reader::Delta;
 use crate::storefile::page_scan;
@@ -66,49 +65,13 @@ pub(crate) fn write_changes(
     }
 }
 
-/// The pages of a delta, and the copy they are for.
-pub(crate) enum DeltaPages<'a> {
-    Layers(LayerDelta<'a>),
-    Segments(SegmentDelta<'a>),
-}
-
-impl<'a> DeltaPages<'a> {
-    /// `copy` has the superblock of the delta.
-    pub(crate) fn of(delta: &'a Delta<'a>, copy: StillFile<'a>) -> Result<Self> {
-        Ok(match copy.header.kind {
-            Kind::Bloom | Kind::Scalable | Kind::Counting => {
-                Self::Layers(LayerDelta::of(delta, copy))
-            }
-            Kind::Fingerprint => Self::Segments(SegmentDelta::of(delta, copy)?),
-        })
-    }
-
-    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
-    pub(crate) fn check(
-        &self,
-        old: Option<&Superblock>,
-        content: Content,
-        watched: &mut Watched<'_>,
-    ) -> Result<Option<u64>> {
-        match self {
-            Self::Layers(delta) => delta.check(old, content, watched),
-            Self::Segments(delta) => delta.check(old, content, watched),
-        }
-    }
-
-    /// Writes the pages and the sections, and zeroes between. Syncs nothing.
-    pub(crate) fn write(&self, content: Content) -> Result<()> {
-        match self {
-            Self::Layers(delta) => delta.write(content),
-            Self::Segments(delta) => delta.write(content),
-        }
-    }
-
-    /// Returns the digest of all pages of the copy, which it checks.
-    pub(crate) fn digest(&self) -> Result<u64> {
-        match self {
-            Self::Layers(delta) => delta.digest(),
-            Self::Segments(delta) => delta.digest(),
-        }
-    }
+/// Returns the pages of a delta for a copy, which has the delta's superblock.
+pub(crate) fn delta_pages<'a>(
+    delta: &'a Delta<'a>,
+    copy: StillFile<'a>,
+) -> Result<Box<dyn PageDelta + 'a>> {
+    Ok(match copy.header.kind {
+        Kind::Bloom | Kind::Scalable | Kind::Counting => Box::new(LayerDelta::of(delta, copy)),
+        Kind::Fingerprint => Box::new(SegmentDelta::of(delta, copy)?),
+    })
 }

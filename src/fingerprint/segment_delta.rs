@@ -15,6 +15,7 @@ use crate::fingerprint::segment::entry::Segment;
 use crate::fingerprint::segment_reader::{SegmentReader, digest_of_pages};
 use crate::page::fingerprint_space::FingerprintSpace;
 use crate::page::{Binding, PAGE_BYTES};
+use crate::page_io::page_delta::PageDelta;
 use crate::storefile::delta_reader::{Delta, delta_error};
 use crate::storefile::progress::Watched;
 use crate::storefile::still_file::StillFile;
@@ -51,9 +52,10 @@ impl<'a> SegmentDelta<'a> {
             binding: header.binding(),
         })
     }
+}
 
-    /// Checks the whole delta. Returns the digest that a copy with the superblock `old` will have.
-    pub(crate) fn check(
+impl PageDelta for SegmentDelta<'_> {
+    fn check(
         &self,
         old: Option<&Superblock>,
         content: Content,
@@ -85,21 +87,7 @@ impl<'a> SegmentDelta<'a> {
         Ok(Some(digest))
     }
 
-    /// Returns the segments of the copy that the new moment does not have; it must have all of `kept`.
-    fn replaced(&self, before: &SegmentReader<'_>, kept: &[Segment]) -> Result<Vec<Segment>> {
-        let own = before.segments.iter();
-        let mut own: BTreeMap<u64, Segment> = own.map(|own| (own.first, *own)).collect();
-        for segment in kept {
-            if own.remove(&segment.first) != Some(*segment) {
-                let first = segment.first;
-                return Err(delta_error(self.path, DeltaError::SegmentMissing { first }));
-            }
-        }
-        Ok(own.into_values().collect())
-    }
-
-    /// Writes the segments, the directory and the sections, and zeroes between. Syncs nothing.
-    pub(crate) fn write(&self, content: Content) -> Result<()> {
+    fn write(&self, content: Content) -> Result<()> {
         // A handle that reads the copy meanwhile, which nothing keeps out, gets an error and no wrong answer.
         raise_reused(self.file, self.path, self.directory.version)?;
         let write = |page, bytes: &[u8]| self.write_pages(page, bytes);
@@ -123,11 +111,25 @@ impl<'a> SegmentDelta<'a> {
         self.segments_of(self.superblock)?.clear_unnamed()
     }
 
-    /// Returns the digest of all pages of the copy, which it checks.
-    pub(crate) fn digest(&self) -> Result<u64> {
+    fn digest(&self) -> Result<u64> {
         let mut watch = |_| ControlFlow::Continue(());
         let written = self.segments_of(self.superblock)?;
         written.check(&mut Watched::new(&mut watch, 0))
+    }
+}
+
+impl SegmentDelta<'_> {
+    /// Returns the segments of the copy that the new moment does not have; it must have all of `kept`.
+    fn replaced(&self, before: &SegmentReader<'_>, kept: &[Segment]) -> Result<Vec<Segment>> {
+        let own = before.segments.iter();
+        let mut own: BTreeMap<u64, Segment> = own.map(|own| (own.first, *own)).collect();
+        for segment in kept {
+            if own.remove(&segment.first) != Some(*segment) {
+                let first = segment.first;
+                return Err(delta_error(self.path, DeltaError::SegmentMissing { first }));
+            }
+        }
+        Ok(own.into_values().collect())
     }
 
     fn segments_of<'b>(&'b self, superblock: &'b Superblock) -> Result<SegmentReader<'b>> {

@@ -1,6 +1,6 @@
 //! What reading and writing the pages of a filter takes, whatever the kind: what a probe gets and answers, and of a
 //! checkpoint the parts of an open store that it borrows, why it runs and on how many threads, the steps that each kind
-//! takes, and what it found damaged.
+//! takes, and what it found damaged; and what applying a delta asks for.
 
 pub(crate) mod access;
 pub(crate) mod checkpoint_state;
@@ -8,6 +8,7 @@ pub(crate) mod checkpoint_trigger;
 pub(crate) mod damage;
 pub(crate) mod map_error;
 pub(crate) mod page_checkpoint;
+pub(crate) mod page_delta;
 pub(crate) mod probe;
 
 pub(crate) use access::PageAccess;

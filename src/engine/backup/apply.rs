@@ -16,7 +16,7 @@ use crate::file::copy::{CopyMark, Moment, superblocks_of};
 use crate::file::layout::COPY_MARK_OFFSET;
 use crate::file::layout::{INTENT_OFFSETS, SUPERBLOCK_OFFSETS};
 use crate::file::{DeltaError, FormatError, Header, Superblock};
-use crate::filter::backup::DeltaPages;
+use crate::filter::backup::delta_pages;
 use crate::page::PAGE_BYTES;
 use crate::shm::locks::{Intention, OpenCloseLock, PresenceLock, locked};
 use crate::shm::place::Place;
@@ -111,7 +111,7 @@ impl Applying<'_> {
             header: &header,
             superblock: &superblock,
         };
-        let pages = DeltaPages::of(self.delta, copy)?;
+        let pages = delta_pages(self.delta, copy)?;
         let old = match &before {
             Before::Whole(meta, _) => Some(&meta.superblock),
             _ => None,
