@@ -26,4 +26,5 @@ pub(crate) mod readahead;
 pub(crate) mod repair;
 pub(crate) mod target_layer;
 mod uniform_probes;
+pub(crate) mod united_layer;
 pub(crate) mod verify;

@@ -8,6 +8,7 @@ use crate::storefile::still_file::StillFile;
 
 pub(crate) use crate::bloom::layer_merge::{LayerPlan, check_bound};
 pub(crate) use crate::bloom::layer_packing::Part;
+pub(crate) use crate::bloom::united_layer::UnitedLayer;
 pub(crate) use crate::fingerprint::set_algebra::{
     SetMerge, SetOperation, check_limit, rate_of, set_rate,
 };

@@ -6,15 +6,13 @@ use std::path::Path;
 use super::input::Input;
 use super::plan::Design;
 use super::{MergeReport, Watch, exemptions as exempt};
-use crate::bloom::{self, page_merge};
 use crate::engine::open::create::{begin, finish};
 use crate::error::{Error, Result};
 use crate::file::Layer;
 use crate::file::layout::page_offset;
-use crate::filter::merge::Part;
+use crate::filter::merge::{Part, UnitedLayer};
 use crate::page::place::folded;
-use crate::page::{self, Binding, PAGE_BYTES};
-use crate::sizing;
+use crate::page::{Binding, PAGE_BYTES};
 use crate::storefile::atomic_file::AtomicFile;
 use crate::sys::storage::{StorageFile, write_all_at};
 
@@ -34,9 +32,8 @@ pub(crate) struct Stream<'a, 'w> {
 
 /// What has been written of a layer.
 struct Written {
-    bits: u64,
-    /// Sum of the rates of its pages.
-    rates: f64,
+    united: UnitedLayer,
+    /// Whether no piece of it stayed blank.
     all: bool,
 }
 
@@ -75,10 +72,9 @@ impl<'a, 'w> Stream<'a, 'w> {
                 layer: *layer,
             };
             let written = self.layer(&target, parts)?;
-            layer.keys = self.keys(layer, parts, &written)?;
+            layer.keys = self.keys(parts, &written.united)?;
             layer.all_written = written.all;
-            let floor = sizing::hash_floor(layer.keys);
-            stays *= (1.0 - written.rates / layer.pages as f64) * (1.0 - floor);
+            stays *= written.united.right(layer.keys);
         }
         design.check_bound(out)?;
         let exempt = exempt::keep(self.inputs, &**file, temporary, &design.superblock)?;
@@ -109,8 +105,7 @@ impl<'a, 'w> Stream<'a, 'w> {
     fn layer(&mut self, target: &Target<'_>, parts: &[Part]) -> Result<Written> {
         let pages = target.layer.pages;
         let mut written = Written {
-            bits: 0,
-            rates: 0.0,
+            united: UnitedLayer::new(target.layer),
             all: !parts.is_empty(),
         };
         let mut start = 0;
@@ -138,7 +133,7 @@ impl<'a, 'w> Stream<'a, 'w> {
             input.read(part.index, &part.layer, at..next, &mut self.source)?;
             for (page, from) in (at..next).zip(self.source.chunks_exact(PAGE_BYTES)) {
                 let place = (folded(page, factor) - pages.start) as usize * PAGE_BYTES;
-                page_merge::unite(&mut self.result[place..place + PAGE_BYTES], from);
+                UnitedLayer::unite(&mut self.result[place..place + PAGE_BYTES], from);
             }
             self.read += next - at;
             self.tell()?;
@@ -149,14 +144,13 @@ impl<'a, 'w> Stream<'a, 'w> {
 
     /// Returns the number of keys in a layer, as its bits say, within what is certain: all keys of each input are in
     /// it, and it has no other keys.
-    fn keys(&self, layer: &Layer, parts: &[Part], written: &Written) -> Result<u64> {
+    fn keys(&self, parts: &[Part], united: &UnitedLayer) -> Result<u64> {
         let (mut least, mut most) = (0, 0_u64);
         for part in parts {
             least = least.max(part.layer.keys);
             most = most.saturating_add(self.inputs[part.input].most_keys(part.index)?);
         }
-        let reported = sizing::keys_from_bits_set(written.bits, layer.pages, layer.probes);
-        Ok((reported.round() as u64).min(most).max(least))
+        Ok(united.keys(least..=most))
     }
 }
 
@@ -173,17 +167,16 @@ impl Written {
     /// Seals pages and writes them. If all are blank, they stay a hole in the file.
     fn add(&mut self, target: &Target<'_>, pages: Range<u64>, bytes: &mut [u8]) -> Result<()> {
         let (layer, start) = (&target.layer, pages.start);
-        let before = self.bits;
+        let mut is_blank = true;
         for (page, bytes) in pages.zip(bytes.chunks_exact_mut(PAGE_BYTES)) {
-            let occupancy = page::count_bits(bytes);
-            self.bits += u64::from(occupancy);
-            self.rates += bloom::page::rate(bytes, layer.probes);
+            let occupancy = self.united.note(bytes);
+            is_blank &= occupancy == 0;
             let number = layer.first_page + page;
             target
                 .binding
                 .seal(number, target.generation, occupancy, bytes);
         }
-        if self.bits == before {
+        if is_blank {
             self.all = false;
             return Ok(());
         }
