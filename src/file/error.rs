@@ -58,6 +58,18 @@ pub enum FormatError {
         unknown: u64,
     },
 
+    /// A counter of the store is so near its end that a writer would pass it, and readers believe nothing beyond. Only a
+    /// file that was made for that gets there.
+    #[error(
+        "its {counter} is {got}, near the end of counters (2^60): the store can be read, but not written to; merge it into a new one"
+    )]
+    WornOut {
+        /// The counter, by its name in FORMAT.md.
+        counter: &'static str,
+        /// Its value.
+        got: u64,
+    },
+
     /// A later version of the library wrote to the store: a superblock with a right CRC has flags that this version does
     /// not know.
     #[error(

@@ -32,6 +32,9 @@ const _: () = assert!(HEADER_OFFSET + PAGE_BYTES as u64 == INTENT_OFFSETS[0]);
 /// Maximum value of a number that counts up by one. No counter reaches it in practice, and a value above it could
 /// overflow.
 pub(crate) const MAX_COUNTER: u64 = 1 << 60;
+/// The highest counter with which a store is opened for writing. No session has the time to count on to
+/// [`MAX_COUNTER`], beyond which nothing that it writes would be read.
+pub(crate) const LAST_WRITABLE: u64 = MAX_COUNTER - (1 << 50);
 
 /// Offset of the copy mark.
 pub(crate) const COPY_MARK_OFFSET: u64 = 12_288;

@@ -6,8 +6,10 @@ use std::sync::Arc;
 use crate::config::open_options::OpenOptions;
 use crate::error::{Error, Result};
 use crate::file::copy::{self, CopyMark};
-use crate::file::layout::COPY_MARK_OFFSET;
-use crate::file::layout::{INTENT_OFFSETS, PAGES_OFFSET, SUPERBLOCK_BYTES, SUPERBLOCK_OFFSETS};
+use crate::file::layout::{
+    COPY_MARK_OFFSET, INTENT_OFFSETS, LAST_WRITABLE, PAGES_OFFSET, SUPERBLOCK_BYTES,
+    SUPERBLOCK_OFFSETS,
+};
 use crate::file::{
     FormatError, Header, Intent, Layer, Section, Superblock, SuperblockFault, intent,
 };
@@ -98,7 +100,36 @@ pub(crate) fn read_meta_of(file: &dyn StorageFile, path: &Path) -> Result<Meta> 
     })
 }
 
+/// Refuses to write to a store of which a counter is near its end.
+pub(crate) fn expect_counters_left(path: &Path, counters: &[(&'static str, u64)]) -> Result<()> {
+    match counters.iter().find(|(_, got)| *got > LAST_WRITABLE) {
+        None => Ok(()),
+        Some(&(counter, got)) => Err(Error::Format {
+            path: path.to_owned(),
+            source: FormatError::WornOut { counter, got },
+        }),
+    }
+}
+
 impl Meta {
+    /// Refuses a store that can be read, but not written to by this library.
+    pub(crate) fn expect_writable(&self, path: &Path) -> Result<()> {
+        let unknown = self.header.read_only_compatible;
+        if unknown != 0 {
+            return Err(Error::Format {
+                path: path.to_owned(),
+                source: FormatError::ReadOnlyFeatures { unknown },
+            });
+        }
+        let superblock = &self.superblock;
+        let counters = [
+            ("sequence", superblock.sequence),
+            ("generation", superblock.generation),
+            ("commit_sequence", superblock.commit_sequence),
+        ];
+        expect_counters_left(path, &counters)
+    }
+
     /// Returns whether the checkpoint of the log of this generation was interrupted: pages may have some of its keys.
     pub(crate) fn has_begun(&self) -> bool {
         let generation = self.superblock.generation;

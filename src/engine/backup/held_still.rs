@@ -98,11 +98,16 @@ impl Untouched {
             return Err(locked(place));
         }
         let meta = engine.file.read_meta()?;
-        Ok(Self {
+        let own = Self {
             logs: recover(options, place, &meta, false)?,
             meta,
             _gate: gate,
-        })
+        };
+        if own.has_logs() {
+            // The copy gets superblocks of its own.
+            own.meta.expect_writable(place)?;
+        }
+        Ok(own)
     }
 
     fn has_logs(&self) -> bool {

@@ -144,6 +144,7 @@ impl Repair<'_> {
     /// Makes sure that the newest superblock left refers only to logs that exist, and that both superblocks are whole.
     fn superblocks(&self, report: &mut RepairReport, on: OnDamage) -> Result<()> {
         let (_, meta) = identify(self.options, self.path, true)?;
+        meta.expect_writable(self.path)?;
         let mut superblock = meta.superblock;
         let lost = superblock.log_expected && !self.exists(superblock.generation)?;
         report.superblock = meta.damaged.is_some();

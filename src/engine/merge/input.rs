@@ -264,7 +264,7 @@ fn open_writable(options: &OpenOptions, path: &Path) -> Result<Option<Session>> 
             Error::PermissionDenied { .. }
             | Error::ReadOnlyDisk { .. }
             | Error::Format {
-                source: FormatError::ReadOnlyFeatures { .. },
+                source: FormatError::ReadOnlyFeatures { .. } | FormatError::WornOut { .. },
                 ..
             },
         ) => Ok(None),

@@ -6,6 +6,7 @@ use super::input::Input;
 use crate::config::create_options::CreateOptions;
 use crate::error::{Error, Result};
 use crate::file::label::set_label;
+use crate::file::layout::LAST_WRITABLE;
 use crate::file::superblock::Superblock;
 use crate::file::{Header, Layer};
 use crate::filter::design::{first_superblock, now, random};
@@ -69,9 +70,23 @@ pub(crate) fn result_superblock(
     if let [input] = inputs {
         superblock.commits = input.superblock.commits.clone();
         superblock.commit_sequence = input.superblock.commit_sequence;
+        if superblock.commit_sequence > LAST_WRITABLE {
+            renumber(&mut superblock);
+        }
     }
     set_label(header, &mut superblock, common_label(inputs));
     superblock
+}
+
+/// Counts the commits from 1 on, in their order.
+fn renumber(superblock: &mut Superblock) {
+    let mut commits: Vec<_> = superblock.commits.values_mut().collect();
+    commits.retain(|commit| commit.sequence > 0);
+    commits.sort_by_key(|commit| commit.sequence);
+    superblock.commit_sequence = commits.len() as u64;
+    for (number, commit) in (1..).zip(commits) {
+        commit.sequence = number;
+    }
 }
 
 pub(crate) fn new_header(

@@ -15,7 +15,7 @@ use crate::engine::view::mapping::map_all;
 use crate::engine::write::Writer;
 use crate::engine::{Engine, Parts};
 use crate::error::{Error, Result};
-use crate::file::{FormatError, draft_mark};
+use crate::file::draft_mark;
 use crate::filter::has_segments;
 use crate::fingerprint::directory_file::repair_reused;
 use crate::fingerprint::pending_filter::PendingFilter;
@@ -76,13 +76,7 @@ pub(crate) fn open_inside(
     let part = find_part(&options, &place, &locks, &meta.header.store_id)?;
     // Read it again: handles that were there have gone on meanwhile.
     let mut meta = read_meta_of(&*file, &place)?;
-    if meta.header.read_only_compatible != 0 {
-        let unknown = meta.header.read_only_compatible;
-        return Err(MapError::Failed(Error::Format {
-            path: place.to_path_buf(),
-            source: FormatError::ReadOnlyFeatures { unknown },
-        }));
-    }
+    meta.expect_writable(&place)?;
     if let Part::First(_) = part
         && !meta.header.locks_itself
     {
@@ -159,6 +153,7 @@ impl Opening<'_> {
         sync_parent(&*self.options.storage, path)?;
         clear_draft_mark(&*self.file, path)?;
         let mut recovered = recover(self.options, path, &self.meta, true)?;
+        recovered.expect_counters_left(path)?;
         self.expect_logs(&recovered)?;
         let shared = make_shared_memory(path, is_shared)?;
         let sizes = self.options.buffer_sizes();

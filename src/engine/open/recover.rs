@@ -19,7 +19,7 @@ use crate::generation::log_summary::scan;
 use crate::shm::coordination::Coordination;
 use crate::shm::handle::Handle;
 use crate::shm::place::Place;
-use crate::storefile::meta::Meta;
+use crate::storefile::meta::{Meta, expect_counters_left};
 use crate::storefile::store_file::{StoreFile, write_superblock};
 use crate::sys::storage::{Storage, StorageFile};
 use crate::wal::file::{RECORDS_OFFSET, sync_parent};
@@ -110,6 +110,15 @@ pub(crate) struct Recovered {
 }
 
 impl Recovered {
+    /// Refuses to write to logs that bring a counter near its end.
+    pub(crate) fn expect_counters_left(&self, path: &Place) -> Result<()> {
+        let counters = [
+            ("commit_sequence", self.commit_sequence),
+            ("handle", self.next_handle),
+        ];
+        expect_counters_left(path, &counters)
+    }
+
     pub(crate) fn report(&self, meta: &Meta) -> RecoveryReport {
         let mut report = RecoveryReport {
             checkpoint: self.sealed.is_some(),

@@ -15,3 +15,4 @@ mod spliced;
 mod superblock;
 mod tail;
 mod use_after;
+mod worn;
