@@ -174,7 +174,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["remove", "small", "urls.txt"],
-        "small: is of kind bloom; only a store of kind counting or fingerprint can remove keys",
+        "HERE/small: is of kind bloom; only a store of kind counting or fingerprint can remove keys",
     ),
     // Deltas.
     (
