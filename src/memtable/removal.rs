@@ -1,7 +1,7 @@
 //! Removing keys of a store of fingerprints.
 
 use super::slot::Slot;
-use super::state::{FIRST_SEAT_STATE, REMOVING, UNCLAIMING, UNRESTORING, is_mark};
+use super::state::{FIRST_SLOT_STATE, REMOVING, UNCLAIMING, UNRESTORING, is_mark};
 use super::{Buffer, COMMITTED, Claim, OpenChange, Presence, Word};
 
 /// The outcome of a claim to remove a key.
@@ -91,7 +91,7 @@ impl Buffer {
     /// Inserts or removes a key, in the state of the transaction that has done so. Only what is absent is inserted, and
     /// only what is present removed. Returns by how much the number of keys changes; `None` if there is no room.
     pub(crate) fn change_in(&self, hash: u64, is_insert: bool, state: u16) -> Option<i64> {
-        let own = |handle| state >= FIRST_SEAT_STATE && self.is_open(state, handle);
+        let own = |handle| state >= FIRST_SLOT_STATE && self.is_open(state, handle);
         let slot = match is_insert {
             true => match self.claim(hash) {
                 Claim::Claimed(slot) => slot,

@@ -52,7 +52,7 @@ pub(super) const UNCLAIMING: u16 = 10;
 /// State of a [`RESTORED`] key whose remove is not in the log yet.
 pub(super) const UNRESTORING: u16 = 11;
 /// States from here on name transactions.
-pub(super) const FIRST_SEAT_STATE: u16 = 16;
+pub(super) const FIRST_SLOT_STATE: u16 = 16;
 /// States of each transaction.
 pub(super) const VARIANTS: u16 = 8;
 
@@ -77,7 +77,7 @@ enum Variant {
     Restore,
 }
 
-const _: () = assert!(UNRESTORING < FIRST_SEAT_STATE && FIRST_SEAT_STATE.is_multiple_of(VARIANTS));
+const _: () = assert!(UNRESTORING < FIRST_SLOT_STATE && FIRST_SLOT_STATE.is_multiple_of(VARIANTS));
 
 fn variant_of(state: u16) -> Variant {
     match state % VARIANTS {
@@ -158,7 +158,7 @@ fn turned(state: u16) -> u16 {
 /// Returns the state of a key once what is claimed of it is in the log. `base` is [`COMMITTED`], or the state of the
 /// transaction that claims, which may have changed the key before.
 pub(super) fn published(state: u16, base: u16) -> u16 {
-    let in_transaction = base >= FIRST_SEAT_STATE;
+    let in_transaction = base >= FIRST_SLOT_STATE;
     match state {
         REMOVING if in_transaction => base + 1,
         REMOVING => REMOVED,
@@ -170,7 +170,7 @@ pub(super) fn published(state: u16, base: u16) -> u16 {
         UNWITHDRAWING => COMMITTED,
         UNREMOVING if in_transaction => base + 7,
         UNREMOVING => RESTORED,
-        state if state >= FIRST_SEAT_STATE => turned(state),
+        state if state >= FIRST_SLOT_STATE => turned(state),
         _ => base,
     }
 }
@@ -221,7 +221,7 @@ fn plain_sum(state: u16) -> i64 {
 impl Buffer {
     /// Returns the state of a key of a transaction that is over; `None` for any other.
     pub(super) fn settled_state(&self, state: u16) -> Option<u16> {
-        if state < FIRST_SEAT_STATE {
+        if state < FIRST_SLOT_STATE {
             return None;
         }
         match self.transaction(state) {
@@ -232,7 +232,7 @@ impl Buffer {
 
     /// Returns what a key's state says to all handles.
     pub(super) fn presence(&self, state: u16) -> Presence {
-        if state < FIRST_SEAT_STATE {
+        if state < FIRST_SLOT_STATE {
             return plain(state);
         }
         let variant = variant_of(state);
@@ -248,13 +248,13 @@ impl Buffer {
 
     /// Returns what a handle's open transaction has done to a key in this state; `None` if nothing.
     pub(super) fn open_change_of(&self, state: u16, handle: u64) -> Option<OpenChange> {
-        let is_its_own = state >= FIRST_SEAT_STATE && self.is_open(state, handle);
+        let is_its_own = state >= FIRST_SLOT_STATE && self.is_open(state, handle);
         is_its_own.then(|| variant_of(state).change())
     }
 
     /// Returns the state as it counts once the buffer is sealed: open transactions have moved on to the next buffer.
     pub(super) fn closed_state(&self, state: u16) -> u16 {
-        if state < FIRST_SEAT_STATE {
+        if state < FIRST_SLOT_STATE {
             return state;
         }
         variant_of(state).ended(self.transaction(state))
@@ -281,7 +281,7 @@ impl Buffer {
 
     /// Returns the sum of a key's records with those of open transactions, as if they were committed.
     pub(super) fn open_sum_of(&self, state: u16) -> i64 {
-        if state < FIRST_SEAT_STATE {
+        if state < FIRST_SLOT_STATE {
             return plain_sum(state);
         }
         plain_sum(match self.transaction(state) {
@@ -295,7 +295,7 @@ impl Buffer {
     pub(super) fn replayed(&self, state: u16, is_insert: bool, base: u16) -> Option<u16> {
         let follows = match state {
             state if is_mark(state) => is_insert_mark(state) == is_insert,
-            state if state >= FIRST_SEAT_STATE => {
+            state if state >= FIRST_SLOT_STATE => {
                 base_of(state) == base && variant_of(state).inserts() != is_insert
             }
             _ => false,
@@ -342,7 +342,7 @@ mod tests {
     /// transaction, and its end.
     #[test]
     fn states_tell_the_first_and_the_last_record() {
-        let base = FIRST_SEAT_STATE + 3 * VARIANTS;
+        let base = FIRST_SLOT_STATE + 3 * VARIANTS;
         for (first, count, own, committed) in
             (0..160).map(|n| (n & 1 == 1, n / 2 % 5, n / 10 % 8, n / 80 == 1))
         {
@@ -361,11 +361,11 @@ mod tests {
             for _ in 0..own {
                 let is_insert = turns.next().unwrap();
                 ends = after(ends, is_insert);
-                state = match state < FIRST_SEAT_STATE {
+                state = match state < FIRST_SLOT_STATE {
                     true => published(mark_of(state, is_insert), base),
                     false => published(state, base),
                 };
-                let (is_open, last) = (state >= FIRST_SEAT_STATE, ends.map(|(_, last)| last));
+                let (is_open, last) = (state >= FIRST_SLOT_STATE, ends.map(|(_, last)| last));
                 if is_open {
                     assert_eq!(base_of(state), base);
                     assert_eq!(Some(variant_of(state).inserts()), last);
@@ -374,7 +374,7 @@ mod tests {
                     assert_eq!(state, before);
                 }
             }
-            let ended = match state < FIRST_SEAT_STATE {
+            let ended = match state < FIRST_SLOT_STATE {
                 true => state,
                 false => variant_of(state).checkpointed(committed),
             };

@@ -3,7 +3,7 @@
 //! A commit is thus one store for any number of keys, and a death between two stores leaves it either done or not done.
 //! A transaction belongs to one handle and one buffer.
 
-use super::state::{FIRST_SEAT_STATE, VARIANTS};
+use super::state::{FIRST_SLOT_STATE, VARIANTS};
 use super::{Buffer, HEADER_WORDS, MOST_TRANSACTIONS, Word};
 use crate::sys::sync::{AtomicU64, Ordering};
 
@@ -20,11 +20,11 @@ pub(crate) enum Transaction {
 
 /// Returns the first of the states that name a transaction.
 fn state_at(index: u64) -> u16 {
-    FIRST_SEAT_STATE + index as u16 * VARIANTS
+    FIRST_SLOT_STATE + index as u16 * VARIANTS
 }
 
 const _: () = assert!(
-    FIRST_SEAT_STATE as u64 + MOST_TRANSACTIONS * VARIANTS as u64 <= 1 << 16,
+    FIRST_SLOT_STATE as u64 + MOST_TRANSACTIONS * VARIANTS as u64 <= 1 << 16,
     "a state takes 16 bits"
 );
 
@@ -38,10 +38,10 @@ impl Buffer {
     /// Returns the word of a transaction, or `None` for a state that names no transaction.
     #[inline]
     fn transaction_word(&self, state: u16) -> Option<&AtomicU64> {
-        if state < FIRST_SEAT_STATE || u64::from(state) >= self.states_end() {
+        if state < FIRST_SLOT_STATE || u64::from(state) >= self.states_end() {
             return None;
         }
-        let index = (state - FIRST_SEAT_STATE) / VARIANTS;
+        let index = (state - FIRST_SLOT_STATE) / VARIANTS;
         self.region
             .words()
             .get(HEADER_WORDS as usize + usize::from(index))
@@ -49,7 +49,7 @@ impl Buffer {
 
     /// Returns the end of the valid states: no key has this state or a higher one.
     pub(super) fn states_end(&self) -> u64 {
-        u64::from(FIRST_SEAT_STATE) + self.transactions * u64::from(VARIANTS)
+        u64::from(FIRST_SLOT_STATE) + self.transactions * u64::from(VARIANTS)
     }
 
     fn load_transaction(&self, state: u16) -> Option<u64> {
@@ -81,7 +81,7 @@ impl Buffer {
         self.store_transaction(state, handle << 3 | OPEN_BIT);
         self.set(
             Word::NextTransaction,
-            u64::from((state - FIRST_SEAT_STATE) / VARIANTS) + 1,
+            u64::from((state - FIRST_SLOT_STATE) / VARIANTS) + 1,
         );
         Some(state)
     }

@@ -17,7 +17,7 @@ use crate::shm::handle_slot::{HandleSlot, SLOT_WORDS};
 use crate::shm::place::Place;
 use crate::shm::session_lock::SessionLock;
 use crate::shm::shm_mismatch::ShmMismatch;
-use crate::shm::writer_lock::{MOST_SEATS, WriterLock};
+use crate::shm::writer_lock::{MOST_SLOTS, WriterLock};
 use crate::sys::futex::SLEEPS_ON_WORDS;
 use crate::sys::sync::Ordering;
 use crate::sys::{FileId, LockFile, Region, SECOND_MAGIC};
@@ -70,7 +70,7 @@ enum Word {
 }
 
 const _: () = assert!((Word::End as usize) < SECOND_MAGIC && SECOND_MAGIC < FIRST_SLOT);
-const _: () = assert!(MAX_HANDLES as u64 <= MOST_SEATS);
+const _: () = assert!(MAX_HANDLES as u64 <= MOST_SLOTS);
 /// The lock's line has what its owner changes each time, and nothing that others read meanwhile.
 const _: () = assert!((Word::Lock as usize).is_multiple_of(LINE_WORDS));
 const _: () = assert!(Word::Seal as usize / LINE_WORDS == Word::Lock as usize / LINE_WORDS);
@@ -447,8 +447,8 @@ impl Coordination {
     }
 
     /// Returns whether handles other than that in a slot seem to be open.
-    pub(crate) fn has_others(&self, seat: usize) -> bool {
-        (0..MAX_HANDLES).any(|index| index != seat && self.slot(index).handle() != 0)
+    pub(crate) fn has_others(&self, slot: usize) -> bool {
+        (0..MAX_HANDLES).any(|index| index != slot && self.slot(index).handle() != 0)
     }
 
     /// Returns the slot of a handle, if it has one.

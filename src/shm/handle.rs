@@ -28,7 +28,7 @@ pub(crate) enum Access {
 #[derive(Debug)]
 pub(crate) struct Held {
     pub(crate) presence: PresenceLock,
-    pub(crate) seat: HandleSlotLease,
+    pub(crate) lease: HandleSlotLease,
 }
 
 /// One handle. It refuses all work once it is closed, or poisoned by a failure after which the state of the disk is
@@ -40,7 +40,7 @@ pub(crate) struct Handle {
     /// The handle's number in the logs.
     pub(crate) number: u64,
     /// The handle's slot in the shared memory.
-    pub(crate) seat: usize,
+    pub(crate) slot: usize,
     pub(crate) locks: StoreLocks,
     pub(crate) shared: Arc<Coordination>,
     pub(crate) held: Mutex<Option<Held>>,
@@ -71,7 +71,7 @@ impl Handle {
             place,
             access,
             number,
-            seat: held.as_ref().map_or(0, |held| held.seat.index),
+            slot: held.as_ref().map_or(0, |held| held.lease.index),
             locks,
             shared,
             held: Mutex::new(held),

@@ -197,11 +197,11 @@ impl StoreLocks {
         let Some(index) = shared.slot_of(handle) else {
             return Ok(false);
         };
-        self.is_seat_alive(index)
+        self.is_slot_alive(index)
     }
 
     /// Returns whether a handle lives in this slot. Must not be called for this handle's own.
-    pub(crate) fn is_seat_alive(&self, index: usize) -> Result<bool> {
+    pub(crate) fn is_slot_alive(&self, index: usize) -> Result<bool> {
         let held = self.file.is_held_by_another(LIVENESS + index as u64);
         held.map_err(lock_error(&self.path))
     }
@@ -358,12 +358,12 @@ pub(crate) struct HandleSlotLease {
 impl HandleSlotLease {
     /// Takes the only slot of a store that is open exclusively.
     pub(crate) fn alone(shared: &Coordination, handle: u64) -> Self {
-        let seat = Self {
+        let lease = Self {
             index: 0,
             _liveness: None,
         };
-        seat.take(shared, handle);
-        seat
+        lease.take(shared, handle);
+        lease
     }
 
     /// Takes a free slot. The caller holds the open-close lock, so no other handle takes one.
@@ -379,12 +379,12 @@ impl HandleSlotLease {
             if let Some(liveness) = taken.map_err(lock_error(&locks.path))?
                 && !shared.writer_lock().names(index)
             {
-                let seat = Self {
+                let lease = Self {
                     index,
                     _liveness: Some(liveness),
                 };
-                seat.take(shared, handle);
-                return Ok(seat);
+                lease.take(shared, handle);
+                return Ok(lease);
             }
         }
         Err(Error::TooManyHandles {

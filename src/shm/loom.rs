@@ -15,18 +15,18 @@ use crate::sys::sync::{AtomicU64, Ordering};
 /// Puts threads to sleep as the system does: it compares the word under a lock of its own.
 #[derive(Default)]
 struct Bed {
-    /// The seat of the handle that has died, counted from 1. A sleeper's slice runs out only then.
+    /// The slot of the handle that has died, counted from 1. A sleeper's slice runs out only then.
     dead: Mutex<u64>,
     woken: Condvar,
 }
 
 impl Bed {
-    fn is_dead(&self, seat: usize) -> bool {
-        *self.dead.lock().unwrap() == seat as u64 + 1
+    fn is_dead(&self, slot: usize) -> bool {
+        *self.dead.lock().unwrap() == slot as u64 + 1
     }
 
-    fn set_dead(&self, seat: Option<usize>) {
-        *self.dead.lock().unwrap() = seat.map_or(0, |seat| seat as u64 + 1);
+    fn set_dead(&self, slot: Option<usize>) {
+        *self.dead.lock().unwrap() = slot.map_or(0, |slot| slot as u64 + 1);
         self.woken.notify_all();
     }
 }
@@ -65,16 +65,16 @@ impl Shared {
         self.steps.store(steps + 1, Ordering::Relaxed);
     }
 
-    fn use_once(&self, seat: usize) {
+    fn use_once(&self, slot: usize) {
         let asks_life = |owner| Ok::<_, Infallible>(!self.bed.is_dead(owner));
-        let owned = self.lock().take(seat, Duration::MAX, asks_life).unwrap();
+        let owned = self.lock().take(slot, Duration::MAX, asks_life).unwrap();
         self.step();
         self.lock().release(owned).unwrap();
     }
 
-    fn spawn(self: &Arc<Self>, seat: usize, times: u64) -> thread::JoinHandle<()> {
+    fn spawn(self: &Arc<Self>, slot: usize, times: u64) -> thread::JoinHandle<()> {
         let shared = Arc::clone(self);
-        thread::spawn(move || (0..times).for_each(|_| shared.use_once(seat)))
+        thread::spawn(move || (0..times).for_each(|_| shared.use_once(slot)))
     }
 }
 
@@ -82,7 +82,7 @@ impl Shared {
 fn waiting_handles_exclude_each_other_and_are_woken() {
     explore(2, || {
         let shared = Arc::new(Shared::default());
-        let others = [1, 2].map(|seat| shared.spawn(seat, 1));
+        let others = [1, 2].map(|slot| shared.spawn(slot, 1));
         shared.use_once(0);
         others.into_iter().for_each(|other| other.join().unwrap());
         assert_eq!(shared.steps.load(Ordering::Relaxed), 3, "two were inside");
@@ -104,7 +104,7 @@ fn two_handles_take_turns() {
 fn of_those_that_find_a_dead_owner_one_takes_the_lock() {
     explore(2, || {
         let shared = Arc::new(Shared::default());
-        let others = [1, 2].map(|seat| shared.spawn(seat, 1));
+        let others = [1, 2].map(|slot| shared.spawn(slot, 1));
         // It dies inside, after a step.
         let asks_life = |_| Ok::<_, Infallible>(true);
         let owned = shared.lock().take(0, Duration::MAX, asks_life);
@@ -117,14 +117,14 @@ fn of_those_that_find_a_dead_owner_one_takes_the_lock() {
 }
 
 #[test]
-fn a_seat_that_is_taken_again_has_a_living_owner() {
+fn a_slot_that_is_taken_again_has_a_living_owner() {
     explore(3, || {
         let shared = Arc::new(Shared::default());
         assert!(shared.lock().try_take(0).is_some());
         shared.bed.set_dead(Some(0));
         let other = shared.spawn(1, 1);
         shared.use_once(2);
-        // The next handle has the seat of the dead one.
+        // The next handle has the slot of the dead one.
         shared.bed.set_dead(None);
         shared.use_once(0);
         other.join().unwrap();

@@ -1,4 +1,4 @@
-//! The writer lock: a word of shared memory that holds its owner's seat.
+//! The writer lock: a word of shared memory that holds its owner's slot.
 //!
 //! Taking a free lock is one compare-and-swap, and releasing it another; neither calls the system. A handle that finds
 //! the lock taken tries for a while, then marks the word and sleeps until the owner wakes it.
@@ -13,7 +13,7 @@
 //! - **A wake-up may get lost** with the process that was woken and then killed, or with the owner, killed between
 //!   releasing and waking. Then the others sleep to the end of their slice.
 //! - **The word may be damaged.** An owner that can't be one is an error. So is a word that names the caller's own
-//!   seat, and one that is not the owner's own when it releases the lock.
+//!   slot, and one that is not the owner's own when it releases the lock.
 //!
 //! Where threads can't sleep on words, the handle takes a lock of the system first ([`SLEEPS_ON_WORDS`]).
 //!
@@ -26,17 +26,17 @@ use crate::memtable::ShmCorruption;
 use crate::sys::futex;
 use crate::sys::sync::{AtomicU64, Ordering, yield_now};
 
-/// The owner's seat, counted from 1; 0 while the lock is free.
+/// The owner's slot, counted from 1; 0 while the lock is free.
 pub(super) const OWNER: u64 = 0xFF;
 /// Somebody may be asleep.
 const CONTENDED: u64 = 1 << 8;
 /// The rest of the word counts the acquisitions. At a billion a second, it repeats after a year of nothing else.
 const ACQUISITION: u64 = 1 << 9;
 
-/// Seats beyond these can't own the lock.
-pub(crate) const MOST_SEATS: u64 = 128;
+/// Slots beyond these can't own the lock.
+pub(crate) const MOST_SLOTS: u64 = 128;
 
-const _: () = assert!(MOST_SEATS <= OWNER && OWNER < CONTENDED && CONTENDED < ACQUISITION);
+const _: () = assert!(MOST_SLOTS <= OWNER && OWNER < CONTENDED && CONTENDED < ACQUISITION);
 const _: () = assert!(ACQUISITION & (OWNER | CONTENDED) == 0);
 
 /// How often to look at a lock that is taken before letting others run, and how often to do that before sleeping. (The
@@ -90,7 +90,7 @@ pub(crate) struct Ownership {
 /// Why the lock was not taken.
 #[derive(Debug)]
 pub(crate) enum Refusal<E> {
-    /// Another kept it for too long: the one in this seat, if it was not just changing hands.
+    /// Another kept it for too long: the one in this slot, if it was not just changing hands.
     Busy(Option<usize>),
     /// The word can't be right.
     ShmCorruption(ShmCorruption),
@@ -112,39 +112,39 @@ impl<'a, P: Parking> WriterLock<'a, P> {
         Self { word, parking }
     }
 
-    /// Returns whether the word names the seat as the owner's.
-    pub(crate) fn names(&self, seat: usize) -> bool {
-        self.word.load(Ordering::Relaxed) & OWNER == seat as u64 + 1
+    /// Returns whether the word names the slot as the owner's.
+    pub(crate) fn names(&self, slot: usize) -> bool {
+        self.word.load(Ordering::Relaxed) & OWNER == slot as u64 + 1
     }
 
-    /// Takes the lock for a seat if it is free.
+    /// Takes the lock for a slot if it is free.
     #[inline]
-    pub(crate) fn try_take(&self, seat: usize) -> Option<Ownership> {
+    pub(crate) fn try_take(&self, slot: usize) -> Option<Ownership> {
         let seen = self.word.load(Ordering::Relaxed);
         if seen & OWNER != 0 {
             return None;
         }
-        self.take_from(seen, seat, 0)
+        self.take_from(seen, slot, 0)
     }
 
-    /// Takes the lock for a seat, waiting for it until `patience` is over. If one owner keeps it for long,
-    /// `asks_life` says whether the one in that seat lives; it is asked at least once.
+    /// Takes the lock for a slot, waiting for it until `patience` is over. If one owner keeps it for long,
+    /// `asks_life` says whether the one in that slot lives; it is asked at least once.
     pub(crate) fn take<E>(
         &self,
-        seat: usize,
+        slot: usize,
         patience: Duration,
         mut asks_life: impl FnMut(usize) -> Result<bool, E>,
     ) -> Result<Ownership, Refusal<E>> {
         let begun = Instant::now();
         let (mut mark, mut slept_on) = (0, None);
         loop {
-            if let Some(taken) = self.try_often(seat, mark) {
+            if let Some(taken) = self.try_often(slot, mark) {
                 return Ok(taken);
             }
             let left = patience.saturating_sub(begun.elapsed());
             let is_over = left.is_zero();
             let found = self.word.load(Ordering::Relaxed);
-            let owner = owner_of(found, seat).map_err(Refusal::ShmCorruption)?;
+            let owner = owner_of(found, slot).map_err(Refusal::ShmCorruption)?;
             let marked = owner.and_then(|owner| Some((owner, self.mark(found)?)));
             let Some((owner, seen)) = marked else {
                 // It has just changed hands.
@@ -159,7 +159,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
                 let stolen = if lives {
                     None
                 } else {
-                    self.take_from(seen, seat, CONTENDED)
+                    self.take_from(seen, slot, CONTENDED)
                 };
                 match stolen {
                     Some(stolen) => return Ok(stolen),
@@ -174,7 +174,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
     }
 
     /// Tries for as long as a short use of the lock takes.
-    fn try_often(&self, seat: usize, mark: u64) -> Option<Ownership> {
+    fn try_often(&self, slot: usize, mark: u64) -> Option<Ownership> {
         for turn in 0..TURNS {
             for _ in 0..LOOKS {
                 let seen = self.word.load(Ordering::Relaxed);
@@ -182,7 +182,7 @@ impl<'a, P: Parking> WriterLock<'a, P> {
                     spin_loop();
                     continue;
                 }
-                if let Some(taken) = self.take_from(seen, seat, mark) {
+                if let Some(taken) = self.take_from(seen, slot, mark) {
                     return Some(taken);
                 }
             }
@@ -194,10 +194,10 @@ impl<'a, P: Parking> WriterLock<'a, P> {
     }
 
     /// Takes the lock if the word is still `seen`.
-    fn take_from(&self, seen: u64, seat: usize, mark: u64) -> Option<Ownership> {
-        debug_assert!((seat as u64) < MOST_SEATS, "seat {seat}");
+    fn take_from(&self, seen: u64, slot: usize, mark: u64) -> Option<Ownership> {
+        debug_assert!((slot as u64) < MOST_SLOTS, "slot {slot}");
         let count = (seen & !(OWNER | CONTENDED)).wrapping_add(ACQUISITION);
-        let word = count | mark | (seat as u64 + 1);
+        let word = count | mark | (slot as u64 + 1);
         let (acquire, relaxed) = (Ordering::Acquire, Ordering::Relaxed);
         let taken = self.word.compare_exchange(seen, word, acquire, relaxed);
         taken.ok().map(|before| Ownership { word, before })
@@ -277,7 +277,7 @@ impl Ownership {
     }
 }
 
-/// Returns the seat of the lock's owner, as a handle in another seat finds it.
+/// Returns the slot of the lock's owner, as a handle in another slot finds it.
 fn owner_of(word: u64, own: usize) -> Result<Option<usize>, ShmCorruption> {
     let wrong = |expected: String| ShmCorruption {
         word: "writer lock",
@@ -286,9 +286,9 @@ fn owner_of(word: u64, own: usize) -> Result<Option<usize>, ShmCorruption> {
     };
     match word & OWNER {
         0 => Ok(None),
-        seat if seat > MOST_SEATS => Err(wrong(format!("seat 1 to {MOST_SEATS}, or 0"))),
-        seat if seat == own as u64 + 1 => Err(wrong(format!("a seat other than {seat}"))),
-        seat => Ok(Some(seat as usize - 1)),
+        slot if slot > MOST_SLOTS => Err(wrong(format!("slot 1 to {MOST_SLOTS}, or 0"))),
+        slot if slot == own as u64 + 1 => Err(wrong(format!("a slot other than {slot}"))),
+        slot => Ok(Some(slot as usize - 1)),
     }
 }
 
@@ -366,9 +366,9 @@ mod tests {
         let lock = WriterLock::new(&word);
         let owned = lock.try_take(ONE).unwrap();
         let mut asked = 0;
-        let taken = lock.take(OTHER, Duration::MAX, |seat| {
+        let taken = lock.take(OTHER, Duration::MAX, |slot| {
             asked += 1;
-            assert_eq!(seat, ONE);
+            assert_eq!(slot, ONE);
             // It goes on.
             if asked == 3 {
                 lock.release(owned).unwrap();
@@ -379,9 +379,9 @@ mod tests {
         assert_eq!(asked, 3);
     }
 
-    /// Meanwhile another has stolen it, and a new handle has the seat and the lock.
+    /// Meanwhile another has stolen it, and a new handle has the slot and the lock.
     #[test]
-    fn the_lock_of_a_later_owner_in_the_same_seat_is_not_stolen() {
+    fn the_lock_of_a_later_owner_in_the_same_slot_is_not_stolen() {
         let word = Counter::new(0);
         let lock = WriterLock::new(&word);
         lock.try_take(ONE).unwrap();
@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn an_owner_that_can_not_be_one_is_an_error() {
-        for owner in [MOST_SEATS + 1, OWNER, OTHER as u64 + 1] {
+        for owner in [MOST_SLOTS + 1, OWNER, OTHER as u64 + 1] {
             let word = Counter::new(owner | (5 * ACQUISITION));
             let lock = WriterLock::new(&word);
             assert!(lock.try_take(OTHER).is_none());
@@ -434,11 +434,11 @@ mod tests {
         let (word, steps) = (Counter::new(0), Counter::new(0));
         let lock = WriterLock::new(&word);
         std::thread::scope(|scope| {
-            for seat in 0..4 {
+            for slot in 0..4 {
                 let steps = &steps;
                 scope.spawn(move || {
                     for _ in 0..EACH {
-                        let owned = lock.take(seat, Duration::MAX, always(true)).unwrap();
+                        let owned = lock.take(slot, Duration::MAX, always(true)).unwrap();
                         let step = steps.load(Ordering::Relaxed);
                         steps.store(step + 1, Ordering::Relaxed);
                         lock.release(owned).unwrap();

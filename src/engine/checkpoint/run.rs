@@ -119,7 +119,7 @@ impl<'a> Checkpointer<'a> {
             let spawned = thread.spawn(move || {
                 // The last handle to close would wait until a gigabyte is full of zeros.
                 let is_wanted = || {
-                    !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.seat)
+                    !engine.checkpoints.is_closing() || engine.shared.has_others(engine.handle.slot)
                 };
                 let make_spare = |checkpointed| {
                     let demand = engine.views.cell.load().demand();

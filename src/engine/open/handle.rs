@@ -95,9 +95,9 @@ pub(crate) fn open_inside(
             opening.first(Access::Alone, |_, _| Ok((None, alone)))
         }
         Part::First(alone) => opening.first(Access::Shared, |shared, handle| {
-            let seat = HandleSlotLease::among(&locks, shared, handle)?;
+            let lease = HandleSlotLease::among(&locks, shared, handle)?;
             alone.share()?;
-            Ok((Some(seat), alone))
+            Ok((Some(lease), alone))
         }),
     }
 }
@@ -171,8 +171,8 @@ impl Opening<'_> {
         };
         self.begin_words(&shared, &recovered, sizes);
         let handle = shared.new_handle();
-        let (seat, presence) = hold(&shared, handle)?;
-        let seat = seat.unwrap_or_else(|| HandleSlotLease::alone(&shared, handle));
+        let (lease, presence) = hold(&shared, handle)?;
+        let lease = lease.unwrap_or_else(|| HandleSlotLease::alone(&shared, handle));
         let overflow = active.is_none() || (sealed.is_none() && recovered.sealed.is_some());
         let active = match active {
             Some(active) => active,
@@ -182,7 +182,7 @@ impl Opening<'_> {
         let writer_file = shared
             .writer_file()
             .map_err(lock_error(&shared_path(path)))?;
-        let held = Some(Held { presence, seat });
+        let held = Some(Held { presence, lease });
         let recovery = recovered.report(&self.meta);
         let engine = self.assemble(Arrival {
             access,
@@ -253,11 +253,11 @@ impl Opening<'_> {
         let handle = shared.new_handle();
         let checked = shared.check_handle(handle);
         checked.map_err(|wrong| wrong.at(path))?;
-        let seat = HandleSlotLease::among(self.locks, &shared, handle)?;
+        let lease = HandleSlotLease::among(self.locks, &shared, handle)?;
         let writer_file = shared.writer_file().map_err(lock_error(&words))?;
         let (active, sealed, meta) =
             attach_all(path, &*self.file, &shared, self.key_model(), true)?;
-        let held = Some(Held { presence, seat });
+        let held = Some(Held { presence, lease });
         let joined = Opening { meta, ..self };
         let engine = joined.assemble(Arrival {
             access: Access::Shared,

@@ -73,7 +73,7 @@ impl Writer<'_> {
         self.handle.check_usable()?;
         // A handle that only reads has no slot, and in a forked process it is the parent's.
         match self.handle.writes() && self.handle.is_own() {
-            true => Ok(self.shared.slot(self.handle.seat).uncommitted()),
+            true => Ok(self.shared.slot(self.handle.slot).uncommitted()),
             false => Ok(0),
         }
     }

@@ -143,7 +143,7 @@ impl<'a> Writer<'a> {
             None => None,
         };
         let lock = self.shared.writer_lock();
-        let owned = match lock.try_take(self.handle.seat) {
+        let owned = match lock.try_take(self.handle.slot) {
             Some(owned) => owned,
             None => self.state.waits.wait(|| self.wait_for(lock))?,
         };
@@ -158,12 +158,12 @@ impl<'a> Writer<'a> {
 
     #[cold]
     fn wait_for(&self, lock: WriterLock<'_>) -> Result<Ownership> {
-        let taken = lock.take(self.handle.seat, self.options.timeout, |owner| {
+        let taken = lock.take(self.handle.slot, self.options.timeout, |owner| {
             // After damage, the owner may be unable to release the lock.
             if self.shared.poisoned() == DAMAGED {
                 self.handle.check_usable()?;
             }
-            self.handle.locks.is_seat_alive(owner)
+            self.handle.locks.is_slot_alive(owner)
         });
         taken.map_err(|refusal| match refusal {
             Refusal::Busy(owner) => self.busy(owner),
@@ -188,7 +188,7 @@ impl<'a> Writer<'a> {
         Error::Busy {
             path: self.file.place.to_path_buf(),
             what: "the writer lock",
-            process: owner.map(|seat| self.shared.slot(seat).process()),
+            process: owner.map(|slot| self.shared.slot(slot).process()),
         }
     }
 }
@@ -206,7 +206,7 @@ impl<'a> WriteGuard<'a> {
 
     /// Returns this handle's slot in the shared memory.
     pub(crate) fn slot(&self) -> HandleSlot<'a> {
-        self.writer.shared.slot(self.writer.handle.seat)
+        self.writer.shared.slot(self.writer.handle.slot)
     }
 
     /// Announces this handle in the active log, if it has not done so yet.
@@ -352,16 +352,16 @@ mod tests {
     #[test]
     fn the_slot_that_a_dead_owner_has_left_is_not_taken() {
         let (_folder, path, [one, other]) = two();
-        let seat = one.engine.handle.seat;
+        let slot = one.engine.handle.slot;
         die(one);
-        other.engine.shared.slot(seat).set_handle(0);
+        other.engine.shared.slot(slot).set_handle(0);
         let third = Options::new().open(&path).unwrap();
-        assert_ne!(third.engine.handle.seat, seat);
+        assert_ne!(third.engine.handle.slot, slot);
         assert!(third.insert(b"another key").unwrap());
         assert!(!other.insert(b"another key").unwrap());
         // Now it is free.
         let fourth = Options::new().open(&path).unwrap();
-        assert_eq!(fourth.engine.handle.seat, seat);
+        assert_eq!(fourth.engine.handle.slot, slot);
     }
 
     /// Damaged memory says that the lock is free.

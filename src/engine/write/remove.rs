@@ -249,11 +249,11 @@ impl WriteGuard<'_> {
         if !own.locks.is_alive(shared, handle)? {
             return self.reap_dead_handles();
         }
-        let seat = shared.slot_of(handle);
+        let slot = shared.slot_of(handle);
         Err(Error::Busy {
             path: file.place.to_path_buf(),
             what: "the commit of a handle that has changed this key",
-            process: seat.map(|seat| shared.slot(seat).process()),
+            process: slot.map(|slot| shared.slot(slot).process()),
         })
     }
 }

@@ -97,7 +97,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
         ("-shm", 11, |_| 77, "poisoned"),
         ("-shm", 15, far, "sum"),
         ("-shm", 16, far, "sum"),
-        // The writer lock: no seat, this handle's own, one that does not exist; and the seat that is changing something.
+        // The writer lock: no slot, this handle's own, one that does not exist; and the slot that is changing something.
         ("-shm", 24, |old| old | 255, "writer lock"),
         ("-shm", 24, |old| old | 1, "writer lock"),
         ("-shm", 24, |old| old | 129, "writer lock"),

@@ -26,10 +26,10 @@ struct Met {
 
 /// Whether a handle has taken a place, as the shared memory tells (FORMAT.md does not: it is nobody's but the
 /// library's).
-fn is_taken(store: &Path, seat: usize) -> bool {
+fn is_taken(store: &Path, slot: usize) -> bool {
     let name = store.file_name().unwrap().to_str().unwrap();
     let words = std::fs::read(store.with_file_name(format!("{name}-shm"))).unwrap();
-    let at = (64 + 8 * seat) * 8;
+    let at = (64 + 8 * slot) * 8;
     words[at..at + 8].iter().any(|byte| *byte != 0)
 }
 
