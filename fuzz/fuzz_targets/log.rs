@@ -54,7 +54,7 @@ fuzz_target!(|input: Input| {
             payload.resize(payload.len() + usize::from(record.longer) * 256, 1);
             log.extend_from_slice(&[0; 8]);
             log.extend_from_slice(&(payload.len() as u32).to_le_bytes());
-            log.extend_from_slice(&u32::from(record.kind % 6).to_le_bytes());
+            log.extend_from_slice(&u32::from(record.kind % 8).to_le_bytes());
             log.extend_from_slice(&record.handle.to_le_bytes());
             log.extend_from_slice(&payload);
         }

@@ -140,7 +140,12 @@ pub(crate) fn for_each_change(
         let is_insert = match record.kind {
             RecordKind::Insert => true,
             RecordKind::Remove => false,
-            _ => return,
+            // They change no key, or only how it is answered.
+            RecordKind::Open
+            | RecordKind::Commit
+            | RecordKind::Cut
+            | RecordKind::Exempt
+            | RecordKind::Lost => return,
         };
         record.hashes().for_each(|hash| each(hash, is_insert));
     })

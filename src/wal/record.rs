@@ -35,7 +35,7 @@ const _: () = assert!(MAX_MARK <= MAX_PAYLOAD && 8 + LAYER_BYTES <= MAX_PAYLOAD)
 /// The kind of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum RecordKind {
-    /// A handle begins to write to the log. The record carries a nonce, so that a dead handle's leftovers behind the
+    /// A handle begins to write to the log. The record carries a nonce, so that a dead handle's leftovers after the
     /// valid end can never continue the chain of the records that overwrite them.
     Open,
     /// Keys that a handle inserted.
@@ -44,7 +44,7 @@ pub(crate) enum RecordKind {
     Commit,
     /// The log is closed.
     Cut,
-    /// Keys that a handle removed from a counting store.
+    /// Keys that a handle removed.
     Remove,
     /// Known false positives.
     Exempt,

@@ -119,7 +119,8 @@ impl WriteGuard<'_> {
                 RecordKind::Insert => records.add(true, record.hashes()),
                 RecordKind::Remove => records.add(false, record.hashes()),
                 RecordKind::Commit => *records = OpenRecords::default(),
-                _ => {}
+                // None of these is a change that a handle may still commit.
+                RecordKind::Open | RecordKind::Cut | RecordKind::Exempt | RecordKind::Lost => {}
             }
         }
         Ok(open)

@@ -1,6 +1,6 @@
 //! Draws runs of probes for eight keys at once, on processors with AVX-512.
 //!
-//! `page::blocked_probes` describes the runs and contains the portable twin; here each lane belongs to one key. Vectors
+//! `bloom::blocked_probes` describes the runs and contains the portable twin; here each lane belongs to one key. Vectors
 //! have 256 bits: those of 512 took 7 instead of 11 ns a key, but lowered the clock of the core by 8 %, for all other work
 //! as well.
 

@@ -100,7 +100,7 @@ fn options() -> Options {
 }
 
 #[test]
-fn kinds_of_records_are_six() {
+fn kinds_of_records_are_those_of_the_code() {
     let rows = table(&section("Log records"), &["kind", "name", "payload"]);
     let names: Vec<_> = rows
         .iter()
