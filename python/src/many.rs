@@ -15,10 +15,16 @@ fn bytes(answers: Vec<bool>) -> impl Iterator<Item = u8> {
     answers.into_iter().map(u8::from)
 }
 
-/// One byte for each verdict: whether the key was new.
-fn are_new(verdicts: Vec<everseen::Verdict>) -> impl Iterator<Item = u8> {
-    let new = |verdict| u8::from(verdict == everseen::Verdict::New);
-    verdicts.into_iter().map(new)
+/// Inserts keys, and appends the answers: of a batch that fails, those of the keys before the one that failed.
+fn insert(
+    store: &everseen::Store,
+    keys: &[impl everseen::Key],
+    answers: &mut Vec<u8>,
+) -> everseen::Result<()> {
+    let mut new = Vec::with_capacity(keys.len());
+    let outcome = BatchError::append(store.insert_batch(keys), &mut new);
+    answers.extend(bytes(new));
+    outcome
 }
 
 /// Hashes of a hasher, in the library's form.
@@ -58,13 +64,7 @@ impl Store {
         progress: Option<&Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
-        batch.of_keys(keys, |store, keys, answers| {
-            let mut verdicts = Vec::with_capacity(keys.len());
-            let claimed = store.claim_batch(keys, ClaimOptions::new());
-            let outcome = BatchError::append(claimed, &mut verdicts);
-            answers.extend(are_new(verdicts));
-            outcome
-        })
+        batch.of_keys(keys, |store, keys, answers| insert(store, keys, answers))
     }
 
     /// Claim keys in order, and return a `Verdict` for each, as a numpy array of their numbers (`uint8`).
@@ -146,8 +146,7 @@ impl Store {
     ///     hashes: A numpy array or an Arrow column of 64-bit integers, or an iterable of `int`.
     ///     nulls, progress: As of `insert_many`.
     ///
-    /// What it raises has `partial` as of `insert_many`, but by pieces of 65,536: of the piece that has failed, hashes
-    /// may be in the store that have no answer.
+    /// What it raises has `partial` as of `insert_many`.
     ///
     /// >>> import numpy
     /// >>> store = everseen.open("hashes.ever")
@@ -162,8 +161,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
-            answers.extend(bytes(store.insert_batch(hashes)?));
-            Ok(())
+            insert(store, hashes, answers)
         })
     }
 
@@ -203,11 +201,7 @@ impl Store {
     ) -> PyResult<Bound<'py, PyAny>> {
         let batch = Batch::new(&self.session, Answer::Bool, Nulls::of(nulls)?, progress);
         batch.of_hashes(hashes, |store, hashes, answers| {
-            let mut verdicts = Vec::with_capacity(hashes.len());
-            let claimed = store.claim_batch(&taken_up(hashes), ClaimOptions::new());
-            let outcome = BatchError::append(claimed, &mut verdicts);
-            answers.extend(are_new(verdicts));
-            outcome
+            insert(store, &taken_up(hashes), answers)
         })
     }
 

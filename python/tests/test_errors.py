@@ -7,6 +7,7 @@ import pathlib
 import pickle
 import re
 
+import numpy
 import pytest
 
 import everseen
@@ -60,17 +61,25 @@ def test_locked_by_an_exclusive_handle():
         everseen.open("a.ever", timeout=0.0)
 
 
-def test_a_full_store_carries_its_answers():
-    with everseen.open("a.ever", 100) as store:
-        keys = [f"key {n}" for n in range(150)]
+SEED = bytes(range(32))
+
+
+@pytest.mark.parametrize("form", ["many", "hashes", "hashed"])
+def test_a_full_store_carries_its_answers(form):
+    """It is full in the middle of the second piece of the batch."""
+    keys = [f"key {n}" for n in range(80_000)]
+    hashed = everseen.Hasher("xxh3", SEED).hash_many(keys)
+    given = {"many": keys, "hashes": numpy.arange(80_000), "hashed": hashed}[form]
+    with everseen.open("a.ever", 70_000, hash="xxh3", seed=SEED) as store:
         with pytest.raises(errors.FullError) as raised:
-            store.insert_many(keys)
-        assert raised.value.capacity == 100
+            getattr(store, f"insert_{form}")(given)
+        assert raised.value.capacity == 70_000
         done = len(raised.value.partial)
-        assert done >= 100
-        assert raised.value.partial.sum() == 100
-        assert keys[0] in store
-        assert keys[-1] not in store
+        assert done >= 70_000
+        assert raised.value.partial.sum() == 70_000
+        found = getattr(store, f"contains_{form}")(given)
+        assert found[:done].all()
+        assert not found[done:].any()
 
 
 def test_a_transaction_has_a_quota():
