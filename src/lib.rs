@@ -71,7 +71,10 @@
 //!
 //! `FORMAT.md` describes the bytes, `docs/design.md` gives the reasons.
 #![deny(missing_docs)]
+// On docs.rs, an item that needs a feature says so.
+#![cfg_attr(docsrs, feature(doc_cfg))]
 #![warn(unreachable_pub)]
+#![warn(clippy::must_use_candidate, clippy::return_self_not_must_use)]
 
 mod api;
 mod bloom;

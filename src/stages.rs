@@ -123,6 +123,7 @@ pub fn seal(number: u64, occupancy: u32, page: &mut [u8]) {
 }
 
 /// Whether a page is what was sealed.
+#[must_use]
 pub fn is_whole(number: u64, page: &[u8]) -> bool {
     BENCH.check(number, page).is_ok()
 }
@@ -133,6 +134,7 @@ pub struct Fingerprints(Box<[u8; PAGE_BYTES]>);
 
 impl Fingerprints {
     /// Packs offsets below `width`: sorted, each once, and no more than fit.
+    #[must_use]
     pub fn encode(offsets: &[u64], width: u64) -> Self {
         let mut page = Box::new([0; PAGE_BYTES]);
         crate::sys::simd::dispatch::run_wide(Encode(offsets, 0..width, &mut page));
@@ -145,6 +147,7 @@ impl Fingerprints {
     }
 
     /// How many of the first of these offsets fit.
+    #[must_use]
     pub fn longest(offsets: &[u64], end: u64) -> usize {
         fingerprint::page::longest(offsets, 0, end, 1400)
     }
@@ -156,6 +159,7 @@ impl Fingerprints {
     }
 
     /// How many of these offsets it holds.
+    #[must_use]
     pub fn count(&self, offsets: &[u64]) -> usize {
         crate::sys::simd::dispatch::run(Count(&self.0, offsets))
     }
@@ -192,6 +196,7 @@ impl Segments {
     ///
     /// # Panics
     /// If the space is 0 or above 2^63.
+    #[must_use]
     pub fn new(list: &[u64], space: u64) -> Self {
         let (mut segments, mut pages) = (Vec::new(), Vec::new());
         let mut place = |draft: UnplacedSegment| {

@@ -147,7 +147,6 @@ impl Options {
     }
 
     /// A merge that opens its inputs so, with what these options say of the result.
-    #[must_use]
     pub fn merge<'a>(&self) -> Merge<'a> {
         let merge = Merge::new().open_options(self.open_options().clone());
         let merge = match self.create.fpr {

@@ -18,6 +18,7 @@ use crate::prefetch::hash_source::SourceTail;
 ///
 /// It takes a byte for each key.
 #[derive(Debug)]
+#[must_use = "the keys are not claimed yet"]
 pub struct Precheck {
     keys: usize,
     /// Absent where looking ahead would not help: each batch of keys is then looked up in its turn.

@@ -23,6 +23,7 @@ const KEY_BYTES: u64 = 8 + 4 + 1;
 const MOST_KEYS: u64 = 1 << 28;
 
 /// When a [`Sieve`] looks at all keys of a window in one sweep over the pages.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Sweep {
     /// Where that is cheaper than looking the keys up in batches as they come: pages come from the disk, and there are
@@ -116,12 +117,14 @@ impl<'s, T> Sieve<'s, T> {
 
     /// Sets the bytes of memory for the keys of a window: 13 for each key, which is all that a sieve takes beside the
     /// items.
+    #[must_use]
     pub fn memory(mut self, bytes: u64) -> Self {
         self.most = (bytes / KEY_BYTES).clamp(1, MOST_KEYS) as usize;
         self
     }
 
     /// Sets when to sweep.
+    #[must_use]
     pub fn sweep(mut self, when: Sweep) -> Self {
         self.sweep = when;
         self
@@ -136,32 +139,38 @@ impl<'s, T> Sieve<'s, T> {
     }
 
     /// Returns how many keys wait for their verdicts.
+    #[must_use]
     pub fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Returns whether no key waits for its verdict.
+    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()
     }
 
     /// Returns the keys that wait for their verdicts, in order.
+    #[must_use]
     pub fn waiting(&self) -> &[HashedKey] {
         &self.keys[self.done..]
     }
 
     /// Returns whether as many keys wait as memory allows.
+    #[must_use]
     pub fn is_full(&self) -> bool {
         self.len() >= self.most
     }
 
     /// Returns how many keys a full window has.
+    #[must_use]
     pub fn most_keys(&self) -> usize {
         self.most
     }
 
     /// Returns how many sweeps there were. There may be more than windows: if other handles bring keys into the pages
     /// while a window is handed out, the rest of it is swept again.
+    #[must_use]
     pub fn sweeps(&self) -> u64 {
         self.sweeps
     }

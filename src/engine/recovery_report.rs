@@ -25,6 +25,7 @@ pub struct RecoveryReport {
 
 impl RecoveryReport {
     /// Returns whether the last user closed the store, and nothing is damaged as far as opening checks.
+    #[must_use]
     pub fn is_clean(&self) -> bool {
         self.logs == 0 && self.superblock.is_none()
     }

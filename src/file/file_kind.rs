@@ -52,6 +52,7 @@ impl FileKind {
     /// `head` than [`HEAD_BYTES`](Self::HEAD_BYTES) tells no more, a shorter one may tell less.
     ///
     /// Looks for a magic and a NUL byte soon after it, and checks nothing else: a damaged file is recognised too.
+    #[must_use]
     pub fn of(head: &[u8]) -> Option<Self> {
         let after = head.get(MAGIC_BYTES..head.len().min(Self::HEAD_BYTES))?;
         // A version or a small number follows each magic. A text has no NUL bytes.
@@ -63,6 +64,7 @@ impl FileKind {
     }
 
     /// Returns whether more bytes could make a file of Everseen of one that begins with these.
+    #[must_use]
     pub fn may_begin(head: &[u8]) -> bool {
         let magic = &head[..head.len().min(MAGIC_BYTES)];
         let is_prefix = |known: &[u8]| {

@@ -29,6 +29,7 @@ impl Hash {
     const ALL: [Hash; 3] = [Hash::Highway, Hash::Xxh3, Hash::Murmur3];
 
     /// Returns the number of this algorithm in a store's header.
+    #[must_use]
     pub fn id(self) -> u16 {
         match self {
             Hash::Highway => 1,
@@ -38,11 +39,13 @@ impl Hash {
     }
 
     /// Returns the algorithm with a header's number, or `None` for a number that this version does not know.
+    #[must_use]
     pub fn from_id(id: u16) -> Option<Hash> {
         Hash::ALL.into_iter().find(|hash| hash.id() == id)
     }
 
     /// Returns the name on the command line and in `info`: `highway`, `xxh3` or `murmur3`.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Hash::Highway => "highway",

@@ -15,12 +15,14 @@ pub struct HashedKey(u64);
 impl HashedKey {
     /// Takes up the 64 bits of a key that a [`KeyHasher`] has hashed, in this process or another one.
     #[inline]
+    #[must_use]
     pub fn from_bits(bits: u64) -> Self {
         HashedKey(bits)
     }
 
     /// Returns the 64 bits.
     #[inline]
+    #[must_use]
     pub fn bits(self) -> u64 {
         self.0
     }
@@ -31,6 +33,7 @@ impl HashedKey {
     /// lie in all pages of its store. A set of `f × shards` stores divides each shard into `f` consecutive ones.
     /// `FORMAT.md` ("From hash to shard") has the function with vectors; it never changes.
     #[inline]
+    #[must_use]
     pub fn shard(self, shards: NonZero<u32>) -> u32 {
         let mixed = u128::from(finalise(self.0 ^ SHARD_SALT));
         // Below `shards`, so it fits.
@@ -63,6 +66,7 @@ impl KeyHasher {
     ///
     /// For [`Hash::Highway`] the seed is the secret, so it should come from the system's random source; this function
     /// does not check that.
+    #[must_use]
     pub fn new(hash: Hash, seed: &[u8; 32]) -> Self {
         let (words, _) = seed.as_chunks::<8>();
         let key = [0, 1, 2, 3].map(|i| u64::from_le_bytes(words[i]));
@@ -77,6 +81,7 @@ impl KeyHasher {
     /// Returns the 64 bits of a key. Any bytes form a key, including none at all, and any of the 2^64 values may
     /// result.
     #[inline]
+    #[must_use]
     pub fn hash(&self, key: &[u8]) -> u64 {
         match self.hash {
             Hash::Highway => match &self.pairs {
@@ -91,6 +96,7 @@ impl KeyHasher {
 
     /// Returns the same as a [`HashedKey`], the form in which a store accepts [keys](crate::Key) that were hashed elsewhere.
     #[inline]
+    #[must_use]
     pub fn key(&self, key: &[u8]) -> HashedKey {
         HashedKey(self.hash(key))
     }
@@ -135,6 +141,7 @@ impl KeyHasher {
     /// and two keys with the same raw value are one key here. It also disagrees with [`hash`](KeyHasher::hash): a store
     /// should receive keys or hashes, not both.
     #[inline]
+    #[must_use]
     pub fn mix(&self, raw: u64) -> u64 {
         finalise(raw ^ self.word)
     }

@@ -52,6 +52,7 @@ impl Kind {
     }
 
     /// Returns the kind of cell in its pages. Packed fingerprints are bits as well.
+    #[must_use]
     pub fn cell(self) -> Cell {
         match self {
             Kind::Counting => Cell::Counter,
@@ -75,6 +76,7 @@ impl Kind {
     }
 
     /// Returns its name on the command line.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Kind::Bloom => "bloom",
@@ -92,6 +94,7 @@ impl fmt::Display for Kind {
 }
 
 /// A name that belongs to no kind.
+#[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("no kind `{got}`; there are bloom, counting, scalable and fingerprint", got = Escaped(got))]
 pub struct UnknownKind {

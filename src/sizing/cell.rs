@@ -14,6 +14,7 @@ pub enum Cell {
 
 impl Cell {
     /// Returns the number of bits in one cell.
+    #[must_use]
     pub fn bits(self) -> u32 {
         match self {
             Cell::Bit => 1,
@@ -22,6 +23,7 @@ impl Cell {
     }
 
     /// Returns the number of cells in a page: 32,640 bits, or 8,160 counters.
+    #[must_use]
     pub fn per_page(self) -> u64 {
         PAGE_BITS / u64::from(self.bits())
     }

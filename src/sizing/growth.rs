@@ -9,6 +9,7 @@ use super::{MAX_LAYERS, Plan, SizingError};
 /// How the layers of a growing store follow one another.
 ///
 /// [`Growth::new`] checks the fields. Fields set by hand are not checked, and may make the methods return errors.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Growth {
     /// Capacity of the first layer, in keys, 1 or more.
@@ -57,6 +58,7 @@ impl Growth {
     }
 
     /// Returns the rate that layer `index`, from 0, may have: `p (1 - r) r^index`. Not limited to [`MAX_LAYERS`].
+    #[must_use]
     pub fn layer_rate(&self, index: u32) -> f64 {
         self.fpr * (1.0 - self.tightening) * self.tightening.powf(f64::from(index))
     }
@@ -125,6 +127,7 @@ impl Growth {
 
     /// Returns the maximum number of keys for which the sum of the rates stays at or below `fpr` when every layer has
     /// its regular capacity: the room of all layers above the floor of 64-bit hashes, at most [`MAX_LAYERS`].
+    #[must_use]
     pub fn limit(&self) -> u64 {
         let (mut room, mut last) = (0u64, None);
         for index in 0..MAX_LAYERS {

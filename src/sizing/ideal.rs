@@ -8,6 +8,7 @@ use std::f64::consts::LN_2;
 /// Returns the false-positive rate `(1 - exp(-k / b))^k` of an ideal filter with `b` bits and `k` probes per key.
 ///
 /// 0 bits or fewer (and NaN) give 1, and so do 0 probes: every key looks present.
+#[must_use]
 pub fn ideal_rate(bits_per_key: f64, probes: u32) -> f64 {
     ln_rate(bits_per_key, f64::from(probes)).exp()
 }
@@ -17,6 +18,7 @@ pub fn ideal_rate(bits_per_key: f64, probes: u32) -> f64 {
 /// That is one of the two neighbours of `b ln 2`, whichever [`ideal_rate`] favours; nearly always the nearer one. At
 /// equal rates, fewer probes win. Neither always rounding up nor rounding to the nearest gives the best number: 19.17
 /// bits (`b ln 2` = 13.29) want 13, 20 bits (13.86) want 14. Not limited to [`MAX_PROBES`](super::MAX_PROBES).
+#[must_use]
 pub fn ideal_probes(bits_per_key: f64) -> u32 {
     let real = bits_per_key * LN_2;
     if real.is_nan() || real <= 1.0 {
@@ -34,6 +36,7 @@ pub fn ideal_probes(bits_per_key: f64) -> u32 {
 /// Returns the bits per key of an ideal filter with rate `fpr`: `-ln p / (ln 2)^2`, with unrounded probes.
 ///
 /// A rate of 1 or more takes 0 bits, a rate of 0 or less (and NaN) infinitely many.
+#[must_use]
 pub fn ideal_bits_per_key(fpr: f64) -> f64 {
     if fpr.is_nan() || fpr <= 0.0 {
         f64::INFINITY

@@ -13,6 +13,7 @@ const DEVIATE: f64 = 1.959_963_984_540_054;
 const HALVINGS: u32 = 200;
 
 /// An estimate, and the ends between which the true value lies with 95 % confidence.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Interval {
     /// The most likely value.
@@ -35,6 +36,7 @@ impl Interval {
 
 /// Returns the interval for a total of which `count` were counted, each independently with probability `share`: the
 /// exact interval of the Poisson distribution (to six digits above 1000).
+#[must_use]
 pub fn poisson_interval(count: u64, share: f64) -> Interval {
     let share = share.clamp(f64::MIN_POSITIVE, 1.0);
     poisson(count).scaled(1.0 / share)
@@ -42,6 +44,7 @@ pub fn poisson_interval(count: u64, share: f64) -> Interval {
 
 /// Returns the interval for a share when `count` of `all` had a property: the exact interval of the binomial
 /// distribution (Wilson's score interval above 1000). `count` is at most `all`.
+#[must_use]
 pub fn share_interval(count: u64, all: u64) -> Interval {
     if all == 0 {
         return Interval {

@@ -17,6 +17,7 @@ const FULL: f64 = 45.0;
 const TWO_POW_64: f64 = 18_446_744_073_709_551_616.0;
 
 /// Returns `keys / 2^64`, at most 1: the probability that an absent key has the same 64-bit hash as one of `keys` keys.
+#[must_use]
 pub fn hash_floor(keys: u64) -> f64 {
     keys as f64 / TWO_POW_64
 }
@@ -31,6 +32,7 @@ pub fn hash_floor(keys: u64) -> f64 {
 ///
 /// No keys give 0. Otherwise no pages or no probes give 1. More probes than [`MAX_PROBES`](super::MAX_PROBES) are
 /// accepted, but the result is then an approximation.
+#[must_use]
 pub fn expected_rate(keys: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.expected_rate(keys, pages, probes)
 }
@@ -38,6 +40,7 @@ pub fn expected_rate(keys: u64, pages: u64, probes: u32) -> f64 {
 /// Returns the expected share of set bits, 0 to 1, of a page-local filter.
 ///
 /// No keys or no probes give 0; otherwise no pages give 1.
+#[must_use]
 pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.expected_fill(keys, pages, probes)
 }
@@ -47,12 +50,14 @@ pub fn expected_fill(keys: u64, pages: u64, probes: u32) -> f64 {
 ///
 /// When every bit is set (or more are claimed), all large numbers of keys are equally likely; the estimate is then the
 /// one for half a clear bit. No pages or no probes give 0.
+#[must_use]
 pub fn keys_from_bits_set(bits_set: u64, pages: u64, probes: u32) -> f64 {
     Cell::Bit.keys_from_set(bits_set, pages, probes)
 }
 
 impl Cell {
     /// Returns [`expected_rate`] for a filter of such cells.
+    #[must_use]
     pub fn expected_rate(self, keys: u64, pages: u64, probes: u32) -> f64 {
         if keys == 0 {
             return 0.0;
@@ -70,6 +75,7 @@ impl Cell {
     }
 
     /// Returns [`expected_fill`] for a filter of such cells: the share of cells that are not zero.
+    #[must_use]
     pub fn expected_fill(self, keys: u64, pages: u64, probes: u32) -> f64 {
         if keys == 0 || probes == 0 {
             0.0
@@ -81,6 +87,7 @@ impl Cell {
     }
 
     /// Returns [`keys_from_bits_set`] for a filter of such cells, given how many of them are not zero.
+    #[must_use]
     pub fn keys_from_set(self, set: u64, pages: u64, probes: u32) -> f64 {
         if set == 0 || pages == 0 || probes == 0 {
             return 0.0;

@@ -16,6 +16,7 @@ pub(super) const FLOOR_MARGIN: f64 = 2.0;
 ///
 /// Any two of capacity, rate, bits per key and size make a plan. The fields are plain numbers: values set or changed by
 /// hand are not checked.
+#[non_exhaustive]
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Plan {
     /// The kind of cell in a page.
@@ -122,17 +123,20 @@ impl Plan {
     }
 
     /// Returns the filter bits: pages times [`PAGE_BITS`], without page headers. Saturates in a plan made by hand.
+    #[must_use]
     pub fn bits(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BITS)
     }
 
     /// Returns the bytes of the pages on disk, including page headers. Saturates in a plan made by hand.
+    #[must_use]
     pub fn bytes(&self) -> u64 {
         self.pages.saturating_mul(PAGE_BYTES)
     }
 
     /// Returns the filter bits per key when full, counting all four of a counter; infinite for a plan of capacity 0,
     /// made by hand.
+    #[must_use]
     pub fn bits_per_key(&self) -> f64 {
         if self.capacity == 0 {
             return f64::INFINITY;
@@ -141,6 +145,7 @@ impl Plan {
     }
 
     /// Returns the bits per key of an ideal filter with this plan's expected rate `fpr` (not `target`).
+    #[must_use]
     pub fn ideal_bits_per_key(&self) -> f64 {
         ideal_bits_per_key(self.fpr)
     }

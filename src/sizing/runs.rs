@@ -23,6 +23,7 @@ const _: () = assert!(LINES[0].0 + LINES[1].0 * LINES[1].1 == PAGE_BITS);
 impl Cell {
     /// Returns how many of `probes` probes lie together in one line of the page; the remaining ones lie alone. Bits: 3
     /// up to 20 probes, 2 beyond. Counters all lie alone: 1. (FORMAT.md, "Probes".)
+    #[must_use]
     pub const fn run_length(self, probes: u32) -> u32 {
         match self {
             Cell::Counter => 1,

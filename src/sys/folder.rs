@@ -119,11 +119,13 @@ impl Folder {
     }
 
     /// Returns the path by which it was opened.
+    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
     /// Returns whether a path names a file directly in this folder.
+    #[must_use]
     pub fn holds(&self, path: &Path) -> bool {
         path.parent() == Some(&self.path) && path.file_name().is_some()
     }

@@ -133,6 +133,7 @@ pub trait StorageFile: Send + Sync + Debug {
 }
 
 /// Returns the computer's own file systems.
+#[must_use]
 pub fn disk() -> Arc<dyn Storage> {
     Arc::new(Disk::default())
 }

@@ -21,11 +21,13 @@ pub struct Fullness {
 
 impl Fullness {
     /// Returns how many more keys the store takes.
+    #[must_use]
     pub fn left(&self) -> u64 {
         self.limit.saturating_sub(self.keys)
     }
 
     /// Returns keys over limit: 0 when empty, 1 when full.
+    #[must_use]
     pub fn share(&self) -> f64 {
         self.keys as f64 / self.limit as f64
     }

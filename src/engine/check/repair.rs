@@ -54,6 +54,7 @@ pub struct RepairReport {
 
 impl RepairReport {
     /// Returns whether nothing was damaged.
+    #[must_use]
     pub fn is_whole(&self) -> bool {
         *self == Self::default()
     }

@@ -21,6 +21,7 @@ use crate::storefile::store_file::StoreFile;
 /// The result of [`Store::verify`](crate::Store::verify).
 #[non_exhaustive]
 #[derive(Debug, Clone, PartialEq, Default)]
+#[must_use = "damage is no error: the report lists it"]
 pub struct VerifyReport {
     /// Pages read.
     pub pages: u64,
@@ -49,6 +50,7 @@ pub struct VerifyReport {
 
 impl VerifyReport {
     /// Returns whether no page and no section is damaged.
+    #[must_use]
     pub fn is_ok(&self) -> bool {
         self.damaged.is_empty() && self.segments.is_empty() && self.sections.is_empty()
     }
@@ -56,6 +58,7 @@ impl VerifyReport {
     /// Estimates the distinct keys that the pages were offered, from the bits that are set. Keys wrongly taken for seen
     /// are included; keys in the write buffer are not. In a store of fingerprints this is exact: the fingerprints in good
     /// pages.
+    #[must_use]
     pub fn keys_estimate(&self) -> f64 {
         let layers: f64 = self.layers.iter().map(|layer| layer.keys).sum();
         layers + self.fingerprints as f64
@@ -63,6 +66,7 @@ impl VerifyReport {
 
     /// Returns the rate of wrong "seen" answers of all layers together, from the bits that are set, or the share of all
     /// possible fingerprints that the store has.
+    #[must_use]
     pub fn fpr(&self) -> f64 {
         if self.space > 0 {
             return self.fingerprints as f64 / self.space as f64;

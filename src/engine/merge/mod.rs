@@ -78,6 +78,7 @@ use plan::{Design, check_fit};
 /// one input was created for therefore needs inputs that are large enough, or a larger bound.
 ///
 /// Memory: 2 MiB on top of what the open inputs take, and a few open files for each of them.
+#[must_use = "nothing is merged until an operation is called"]
 pub struct Merge<'a> {
     options: CreateOptions,
     watch: Watch<'a>,
@@ -125,7 +126,6 @@ impl std::fmt::Debug for Merge<'_> {
 
 impl<'a> Merge<'a> {
     /// Returns a merge with the default options.
-    #[must_use]
     pub fn new() -> Self {
         Self {
             options: CreateOptions::new(),
@@ -134,21 +134,18 @@ impl<'a> Merge<'a> {
     }
 
     /// Sets how inputs are opened, and how long the merge waits for them.
-    #[must_use]
     pub fn open_options(mut self, options: OpenOptions) -> Self {
         self.options.open = options;
         self
     }
 
     /// Sets the bound on the false-positive rate of the result, above 0 and below 1.
-    #[must_use]
     pub fn fpr(mut self, rate: f64) -> Self {
         self.options.fpr = Some(rate);
         self
     }
 
     /// Sets whether the result is [transactional](CreateOptions::transactional).
-    #[must_use]
     pub fn transactional(mut self, yes: bool) -> Self {
         self.options.transactional = Some(yes);
         self
@@ -156,7 +153,6 @@ impl<'a> Merge<'a> {
 
     /// Sets a callback that receives, after each mebibyte or so, how many pages of the inputs have been read and how
     /// many will be. If it breaks, the merge ends with [`Error::Cancelled`].
-    #[must_use]
     pub fn watch(mut self, watch: impl FnMut(u64, u64) -> ControlFlow<()> + 'a) -> Self {
         self.watch = Box::new(watch);
         self

@@ -3,6 +3,8 @@
 use crate::error::Error;
 
 /// The outcome of inserting a key.
+///
+/// There are three, and a caller should do something about each: so this is not `non_exhaustive`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Verdict {
     /// The key was absent, and is present from now on. Exactly one caller gets this for a key.

@@ -75,21 +75,25 @@ impl FingerprintPlan {
 
     /// Returns the largest limit for a rate: as many keys as keep it among 2^63 fingerprints. At least 1, with which
     /// [`for_rate`](Self::for_rate) says why a rate is out of reach that not even one key keeps.
+    #[must_use]
     pub fn most_keys(fpr: f64) -> u64 {
         ((MOST_FINGERPRINTS as f64 * fpr) as u64).max(1)
     }
 
     /// Returns the most keys that the store takes.
+    #[must_use]
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
     /// Returns how many fingerprints there are, 1 to 2^63: the limit over the rate.
+    #[must_use]
     pub fn space(&self) -> u64 {
         self.space.count()
     }
 
     /// Returns the rate with this many keys: the share of the space that they take.
+    #[must_use]
     pub fn rate(&self, keys: u64) -> f64 {
         (keys as f64 / self.space.count() as f64).min(1.0)
     }
@@ -113,6 +117,7 @@ impl FingerprintPlan {
     }
 
     /// Returns the pages that this many keys take: their own, those of fences, and both copies of the directory.
+    #[must_use]
     pub fn pages(&self, keys: u64) -> u64 {
         let pages = keys.div_ceil(self.keys_in_page(keys));
         let segments = pages.div_ceil(TARGET_PAGES as u64);
@@ -121,11 +126,13 @@ impl FingerprintPlan {
     }
 
     /// Returns the bytes of the pages that this many keys take.
+    #[must_use]
     pub fn bytes(&self, keys: u64) -> u64 {
         self.pages(keys).saturating_mul(PAGE_BYTES as u64)
     }
 
     /// Returns the bits that each key takes when there are this many, at least one, all pages counted.
+    #[must_use]
     pub fn bits_per_key(&self, keys: u64) -> f64 {
         let bits = self.pages(keys) as f64 * PAGE_BYTES as f64 * 8.0;
         bits / keys.max(1) as f64

@@ -197,8 +197,8 @@ fn values_out_of_their_range() {
 
 #[test]
 fn a_kind_that_does_not_exist() {
-    let got = "cuckoo".to_owned();
-    assert_eq!("cuckoo".parse::<Kind>(), Err(UnknownKind { got }));
+    let UnknownKind { got, .. } = "cuckoo".parse::<Kind>().unwrap_err();
+    assert_eq!(got, "cuckoo");
 }
 
 /// More memory than there is.

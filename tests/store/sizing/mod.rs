@@ -4,7 +4,7 @@
 mod page_local;
 
 use everseen::sizing::{
-    Cell, MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
+    MAX_BYTES, MAX_FOLDS, MAX_PAGES, MAX_PROBES, PAGE_BITS, PAGE_BYTES, Plan, SizingError,
     expected_fill, expected_rate, hash_floor, ideal_bits_per_key, keys_from_bits_set,
 };
 use proptest::prelude::*;
@@ -91,14 +91,9 @@ fn plan_units_and_cross_checks() {
         ),
         "0.0000937"
     );
-    let by_hand = Plan {
-        cell: Cell::Bit,
-        capacity: 0,
-        pages: u64::MAX,
-        probes: 0,
-        target: f64::NAN,
-        fpr: f64::NAN,
-    };
+    let mut by_hand = plan;
+    (by_hand.capacity, by_hand.pages, by_hand.probes) = (0, u64::MAX, 0);
+    (by_hand.target, by_hand.fpr) = (f64::NAN, f64::NAN);
     assert_eq!(
         (by_hand.bits(), by_hand.bytes(), by_hand.bits_per_key()),
         (u64::MAX, u64::MAX, f64::INFINITY)
@@ -263,10 +258,8 @@ fn folds_have_their_limits() {
     let by_bits = Plan::for_bits_per_key(1000, 100.0).unwrap();
     let foldable = by_bits.foldable(3).unwrap();
     assert_eq!((foldable.pages, foldable.target), (8, foldable.fpr));
-    let by_hand = Plan {
-        pages: u64::MAX,
-        ..plan
-    };
+    let mut by_hand = plan;
+    by_hand.pages = u64::MAX;
     assert!(matches!(
         by_hand.foldable(1),
         Err(SizingError::TooLarge { .. })
