@@ -16,6 +16,7 @@ use crate::page::place::{first_hash_of, last_hash_below};
 use crate::page::{self, PAGE_BYTES};
 use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_trigger::Workers;
+use crate::sys::drop_cached;
 use crate::sys::storage::read_exact_at;
 use crate::sys::two_threads::do_both;
 
@@ -214,8 +215,8 @@ impl<'a> BloomPass<'a> {
     fn drop_cached(&self, pages: Range<u64>) {
         if self.access.hints.residency.is_tight() {
             let numbers = self.out.numbers(pages);
-            let file = &self.access.file.raw;
-            file.leave(page_offset(numbers.start)..page_offset(numbers.end));
+            let range = page_offset(numbers.start)..page_offset(numbers.end);
+            drop_cached(&*self.access.file.raw, range);
         }
     }
 

@@ -15,7 +15,7 @@ use crate::page::write_window::{WriteWindow, check_patiently};
 use crate::page::{Binding, Content, PAGE_BYTES, PAGE_WORDS, PageFault, place};
 use crate::sys::storage::StorageFile;
 use crate::sys::sync::{AtomicBool, Ordering};
-use crate::sys::{Map, Region, Words};
+use crate::sys::{Map, Region, Words, drop_cached};
 
 /// A layer's pages, mapped for reading.
 #[derive(Debug)]
@@ -124,7 +124,7 @@ impl LayerPages {
             count as usize * PAGE_WORDS,
         );
         let offset = |page| page_offset(self.first_page + page);
-        file.leave(offset(pages.start)..offset(pages.end));
+        drop_cached(file, offset(pages.start)..offset(pages.end));
     }
 
     /// Returns the offset in the file of a key's page.

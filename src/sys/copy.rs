@@ -4,7 +4,7 @@
 use std::io;
 use std::ops::Range;
 
-use super::storage::{StorageFile, all_at, read_exact_at};
+use super::storage::{StorageFile, read_exact_at, write_all_at};
 
 /// Bytes read and written at a time.
 const COPIED_AT_ONCE: u64 = 1 << 20;
@@ -12,13 +12,39 @@ const COPIED_AT_ONCE: u64 = 1 << 20;
 const BLOCK: usize = 4096;
 
 /// Called after each part with the offset up to which all bytes are copied. An error ends the copying.
-pub(super) type Each<'a> = &'a mut dyn FnMut(u64) -> io::Result<()>;
+type Each<'a> = &'a mut dyn FnMut(u64) -> io::Result<()>;
 
-/// Copies a range by reading, and by `write`, which may write fewer bytes than it receives. Skips blocks of zeros: the
-/// destination is still empty.
-pub(super) fn copy_plainly(
+/// Copies a range of `from`, which has it, to `to`, which is new and empty; that one gets the length of the range's end.
+/// Holes may stay holes, and what lies before the range may be copied too. An error of `each` ends the copying. Returns
+/// whether the two files share their blocks.
+pub(crate) fn copy(
     from: &dyn StorageFile,
-    write: impl Fn(&[u8], u64) -> io::Result<usize>,
+    to: &dyn StorageFile,
+    range: Range<u64>,
+    each: Each<'_>,
+) -> io::Result<bool> {
+    #[cfg_attr(
+        not(target_os = "linux"),
+        expect(unused_mut, reason = "the system copies nothing there")
+    )]
+    let mut done = range.start;
+    #[cfg(target_os = "linux")]
+    if let (Some(from), Some(to)) = (from.as_file(), to.as_file()) {
+        match linux::copy(from, to, range.clone(), each)? {
+            linux::Copied::Shared => return Ok(true),
+            linux::Copied::All => return Ok(false),
+            linux::Copied::UpTo(at) => done = at,
+        }
+    }
+    to.set_length(range.end)?;
+    copy_plainly(from, to, done..range.end, each)?;
+    Ok(false)
+}
+
+/// Copies a range by reading and writing. Skips blocks of zeros: the destination is still empty.
+fn copy_plainly(
+    from: &dyn StorageFile,
+    to: &dyn StorageFile,
     range: Range<u64>,
     each: Each<'_>,
 ) -> io::Result<()> {
@@ -27,18 +53,14 @@ pub(super) fn copy_plainly(
     while at < range.end {
         let piece = &mut bytes[..COPIED_AT_ONCE.min(range.end - at) as usize];
         read_exact_at(from, piece, at)?;
-        write_all_but_zeros(&write, piece, at)?;
+        write_all_but_zeros(to, piece, at)?;
         at += piece.len() as u64;
         each(at)?;
     }
     Ok(())
 }
 
-fn write_all_but_zeros(
-    write: impl Fn(&[u8], u64) -> io::Result<usize>,
-    bytes: &[u8],
-    offset: u64,
-) -> io::Result<()> {
+fn write_all_but_zeros(to: &dyn StorageFile, bytes: &[u8], offset: u64) -> io::Result<()> {
     let is_blank = |block: &[u8]| block.iter().all(|byte| *byte == 0);
     let length_of = |from: usize, blank: bool| {
         let blocks = bytes[from..].chunks(BLOCK);
@@ -49,7 +71,7 @@ fn write_all_but_zeros(
     while start < bytes.len() {
         start += length_of(start, true);
         let end = start + length_of(start, false);
-        all_at(&bytes[start..end], offset + start as u64, &write)?;
+        write_all_at(to, &bytes[start..end], offset + start as u64)?;
         start = end;
     }
     Ok(())
@@ -71,7 +93,7 @@ pub(super) mod linux {
 
     /// The progress of a copy.
     #[derive(Debug, PartialEq, Eq)]
-    pub(in super::super) enum Copied {
+    pub(super) enum Copied {
         /// Everything is copied, and the two files share their blocks.
         Shared,
         All,
@@ -81,7 +103,7 @@ pub(super) mod linux {
 
     /// Copies a range of `from` to the empty file `to`, which gets the length of its end, without holes. Where blocks are
     /// shared, what lies before the range is copied too.
-    pub(in super::super) fn copy(
+    pub(super) fn copy(
         from: &File,
         to: &File,
         range: Range<u64>,
@@ -99,7 +121,7 @@ pub(super) mod linux {
     }
 
     /// Copies the same by `copy_file_range` alone.
-    pub(in super::super) fn copy_data(
+    pub(super) fn copy_data(
         from: &File,
         to: &File,
         range: Range<u64>,
@@ -156,7 +178,7 @@ pub(super) mod linux {
 
 #[cfg(all(test, not(loom)))]
 mod tests {
-    use super::super::storage::{disk, write_all_at};
+    use super::super::storage::disk;
     use super::*;
     use proptest::prelude::*;
 
@@ -191,13 +213,12 @@ mod tests {
             let part = part.min(length);
             let mut reported = Vec::new();
             let best = disk().create_new(&folder.path().join("best")).unwrap();
-            best.copy_from(&*from, 0..part as u64, &mut |at| { reported.push(at); Ok(()) }).unwrap();
+            copy(&*from, &*best, 0..part as u64, &mut |at| { reported.push(at); Ok(()) }).unwrap();
             prop_assert!(reported.is_sorted());
             prop_assert_eq!(reported.last(), Some(&(part as u64)));
             let plain = disk().create_new(&folder.path().join("plain")).unwrap();
             plain.set_length(part as u64).unwrap();
-            let write = |bytes: &[u8], at| plain.write_at(bytes, at);
-            copy_plainly(&*from, write, 0..part as u64, &mut |_| Ok(())).unwrap();
+            copy_plainly(&*from, &*plain, 0..part as u64, &mut |_| Ok(())).unwrap();
             for name in ["best", "plain"] {
                 let copied = std::fs::read(folder.path().join(name)).unwrap();
                 prop_assert!(copied == bytes[..part], "{}", name);
@@ -226,10 +247,9 @@ mod tests {
             let to = disk().create_new(&name).unwrap();
             if plain {
                 to.set_length(64 << 20).unwrap();
-                let write = |bytes: &[u8], at| to.write_at(bytes, at);
-                copy_plainly(&*from, write, 0..64 << 20, &mut |_| Ok(())).unwrap();
+                copy_plainly(&*from, &*to, 0..64 << 20, &mut |_| Ok(())).unwrap();
             } else {
-                to.copy_from(&*from, 0..64 << 20, &mut |_| Ok(())).unwrap();
+                copy(&*from, &*to, 0..64 << 20, &mut |_| Ok(())).unwrap();
             }
             #[cfg(unix)]
             {
@@ -238,7 +258,7 @@ mod tests {
             }
             let again = disk().create_new(&folder.path().join(format!("again {plain}")));
             let mut stop = |_| Err(io::ErrorKind::Other.into());
-            let stopped = again.unwrap().copy_from(&*from, 0..64 << 20, &mut stop);
+            let stopped = copy(&*from, &*again.unwrap(), 0..64 << 20, &mut stop);
             assert_eq!(stopped.unwrap_err().kind(), io::ErrorKind::Other);
         }
     }

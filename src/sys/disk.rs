@@ -8,9 +8,8 @@ use std::path::Path;
 use std::sync::Arc;
 
 use super::append_map::Appending;
-use super::copy::copy_plainly;
 #[cfg(target_os = "linux")]
-use super::copy::linux::{self, Copied};
+use super::copy::linux;
 use super::folder::open_path;
 use super::storage::{Storage, StorageFile};
 use super::{Folder, Map};
@@ -158,34 +157,6 @@ impl StorageFile for DiskFile {
         Ok(())
     }
 
-    fn leave(&self, range: std::ops::Range<u64>) {
-        #[cfg(target_os = "linux")]
-        {
-            let length = std::num::NonZeroU64::new(range.end.saturating_sub(range.start));
-            let advice = rustix::fs::Advice::DontNeed;
-            let _ = rustix::fs::fadvise(&self.file, range.start, length, advice);
-        }
-        #[cfg(not(target_os = "linux"))]
-        let _ = range;
-    }
-
-    /// Finds out by reading the byte unless that would block (`RWF_NOWAIT`).
-    #[cfg(target_os = "linux")]
-    fn is_cached(&self, offset: u64) -> Option<bool> {
-        let mut byte = [0];
-        let read = rustix::io::preadv2(
-            &self.file,
-            &mut [io::IoSliceMut::new(&mut byte)],
-            offset,
-            rustix::io::ReadWriteFlags::NOWAIT,
-        );
-        match read {
-            Ok(1) => Some(true),
-            Err(rustix::io::Errno::AGAIN) => Some(false),
-            _ => None,
-        }
-    }
-
     #[cfg(target_os = "linux")]
     fn next_data(&self, offset: u64) -> io::Result<std::ops::Range<u64>> {
         let length = self.length()?;
@@ -195,31 +166,6 @@ impl StorageFile for DiskFile {
 
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         Map::new(&self.file, offset, length)
-    }
-
-    fn copy_from(
-        &self,
-        other: &dyn StorageFile,
-        range: std::ops::Range<u64>,
-        each: &mut dyn FnMut(u64) -> io::Result<()>,
-    ) -> io::Result<bool> {
-        #[cfg_attr(
-            not(target_os = "linux"),
-            expect(unused_mut, reason = "the system copies nothing there")
-        )]
-        let mut done = range.start;
-        #[cfg(target_os = "linux")]
-        if let Some(other) = other.as_file() {
-            match linux::copy(other, &self.file, range.clone(), each)? {
-                Copied::Shared => return Ok(true),
-                Copied::All => return Ok(false),
-                Copied::UpTo(at) => done = at,
-            }
-        }
-        self.set_length(range.end)?;
-        let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
-        copy_plainly(other, write, done..range.end, each)?;
-        Ok(false)
     }
 
     fn as_file(&self) -> Option<&File> {
@@ -232,7 +178,6 @@ impl StorageFile for DiskFile {
 ///
 /// It does not use fs2, which takes the error from `errno`, where `posix_fallocate` leaves none: a full disk would look
 /// like any other failure.
-/// disk would pass for any other failure.
 #[cfg(target_os = "linux")]
 pub(super) fn allocate(file: &File, length: u64) -> io::Result<bool> {
     let flags = rustix::fs::FallocateFlags::empty();
@@ -291,7 +236,7 @@ pub(super) fn holes_take_room(_: &File) -> bool {
 const TMPFS: u64 = 0x0102_1994;
 
 #[cfg(target_os = "linux")]
-fn system_of(file: &File) -> Option<u64> {
+pub(super) fn system_of(file: &File) -> Option<u64> {
     let system = rustix::fs::fstatfs(file).ok()?;
     Some(system.f_type as u64)
 }
@@ -346,11 +291,7 @@ pub(super) fn keeps_it_whatever_is_copied(_: &File) -> bool {
 
 #[cfg(all(test, target_os = "linux"))]
 mod tests {
-    use std::convert::Infallible;
-    use std::time::Duration;
-
     use super::*;
-    use crate::sys::wait_until;
 
     #[test]
     #[cfg(target_os = "linux")]
@@ -376,30 +317,5 @@ mod tests {
         let mut read = vec![0; bytes.len()];
         assert_eq!(file.read_at(&mut read, 0).unwrap(), bytes.len());
         assert!(read == bytes && file.length().unwrap() == bytes.len() as u64);
-    }
-
-    #[test]
-    fn what_was_given_up_is_not_cached_and_what_was_read_is() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("file");
-        let file = DiskFile::of(File::create_new(&path).unwrap());
-        file.write_at(&vec![1; 1 << 20], 0).unwrap();
-        file.sync().unwrap();
-        let reader = DiskFile::of(File::open(&path).unwrap());
-        const EXT: u64 = 0xEF53;
-        if system_of(&reader.file) != Some(EXT) {
-            // The file may lie in memory alone, or the system can't say.
-            return;
-        }
-        // The system keeps pages that it is still working on, so one call may not be enough.
-        let is_gone = || {
-            file.leave(0..1 << 20);
-            Ok::<_, Infallible>(reader.is_cached(1 << 19) == Some(false))
-        };
-        assert_eq!(wait_until(Duration::from_secs(60), is_gone), Ok(true));
-        let file = reader;
-        file.read_at(&mut [0; 4096], 0).unwrap();
-        assert_eq!(file.is_cached(0), Some(true));
-        assert_eq!(file.is_cached(1 << 20), None, "behind the end");
     }
 }

@@ -4,6 +4,7 @@
 mod access;
 mod address_space;
 mod append_map;
+mod cached;
 mod clofork;
 mod copy;
 mod disk;
@@ -26,6 +27,8 @@ pub(crate) mod two_threads;
 
 pub(crate) use access::expect_to_make_in;
 pub(crate) use address_space::AddressSpace;
+pub(crate) use cached::{drop_cached, is_cached};
+pub(crate) use copy::copy;
 pub(crate) use disk::Disk;
 pub(crate) use folder::{FileId, FileState, Folder, NotAFile, NotOurs, SECOND_MAGIC, state_of};
 pub(crate) use lock::{HeldFile, LockFile, LockWaits, wait_until};

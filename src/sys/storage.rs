@@ -11,7 +11,6 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use super::copy::copy_plainly;
 pub use super::folder::{FileId, Folder, Owner};
 use super::{Disk, LockedFile, Map, RangeLock};
 
@@ -89,19 +88,6 @@ pub trait StorageFile: Send + Sync + Debug {
         Ok(())
     }
 
-    /// Advises the system that this range, which is synced, will not be needed soon, so that its memory can serve other
-    /// data. Affects only speed.
-    fn leave(&self, range: Range<u64>) {
-        let _ = range;
-    }
-
-    /// Returns whether the byte at `offset` is in memory, so that reading it waits for no disk; `None` where the system
-    /// can't say.
-    fn is_cached(&self, offset: u64) -> Option<bool> {
-        let _ = offset;
-        None
-    }
-
     /// Returns the next range from `offset` on that may hold anything but zeros; an empty one if there is none up to
     /// the end of the file. The range includes whatever the system can't judge.
     fn next_data(&self, offset: u64) -> io::Result<Range<u64>> {
@@ -110,21 +96,6 @@ pub trait StorageFile: Send + Sync + Debug {
 
     /// Maps `length` bytes from `offset` for reading. The range must lie within the file.
     fn map(&self, offset: u64, length: u64) -> io::Result<Map>;
-
-    /// Copies to this file, which is new and empty, a range of another, which has it; this one gets the length of its end.
-    /// Holes may stay holes, and what lies before the range may be copied too. The method calls `each` after each part with the offset up to which all bytes are copied;
-    /// an error of `each` ends the copying. Returns whether the two files share their blocks.
-    fn copy_from(
-        &self,
-        other: &dyn StorageFile,
-        range: Range<u64>,
-        each: &mut dyn FnMut(u64) -> io::Result<()>,
-    ) -> io::Result<bool> {
-        self.set_length(range.end)?;
-        let write = |bytes: &[u8], offset| self.write_at(bytes, offset);
-        copy_plainly(other, write, range, each)?;
-        Ok(false)
-    }
 
     /// Returns the system's own file if no wrapper lies in between, for copying without reading.
     fn as_file(&self) -> Option<&File> {
@@ -182,7 +153,7 @@ pub(crate) fn append_all_at(file: &dyn StorageFile, bytes: &[u8], offset: u64) -
     all_at(bytes, offset, |bytes, offset| file.append_at(bytes, offset))
 }
 
-pub(super) fn all_at(
+fn all_at(
     mut bytes: &[u8],
     mut offset: u64,
     write: impl Fn(&[u8], u64) -> io::Result<usize>,

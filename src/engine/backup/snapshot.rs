@@ -28,6 +28,7 @@ use crate::storefile::progress::{Progress, Watched};
 use crate::storefile::section_check::check_sections;
 use crate::storefile::still_file::StillFile;
 use crate::storefile::store_file::StoreFile;
+use crate::sys::copy;
 use crate::sys::storage::{read_exact_at, write_all_at};
 use crate::wal::log_path;
 
@@ -125,10 +126,8 @@ impl Snapshotter<'_> {
                 Err(_) => Err(io::ErrorKind::Other.into()),
             }
         };
-        let copied = self
-            .draft
-            .file
-            .copy_from(&*self.file.raw, PAGES_OFFSET..length, &mut each);
+        let (from, to) = (&*self.file.raw, &*self.draft.file);
+        let copied = copy(from, to, PAGES_OFFSET..length, &mut each);
         ended?;
         let shared = copied.map_err(|error| Error::io("copy to", self.dest, error))?;
         self.copy_front()?;

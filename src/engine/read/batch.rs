@@ -19,6 +19,7 @@ use crate::prefetch::hash_source::{HashSource, SourceTail};
 use crate::prefetch::lookup_order::LookupOrder;
 use crate::prefetch::residency::CountedWalk;
 use crate::prefetch::selection::SelectionVector;
+use crate::sys::is_cached;
 
 /// How often to look up many keys together while other handles rotate.
 pub(crate) const MAX_VIEW_ATTEMPTS: usize = 3;
@@ -151,7 +152,7 @@ impl<C: Fn(Presence) -> Option<bool>> PartLookup<'_, C> {
         let residency = &self.reader.hints.residency;
         let begun = Instant::now();
         let sweeps = walk.has_pages() && self.filter.is_sweep(self.order);
-        let counted = sweeps.then(|| residency.begin_walk(|offset| file.is_cached(offset)));
+        let counted = sweeps.then(|| residency.begin_walk(|offset| is_cached(file, offset)));
         let passed = counted
             .as_ref()
             .map_or(BehindWalk::Kept, CountedWalk::passed);
