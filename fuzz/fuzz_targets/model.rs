@@ -57,10 +57,7 @@ impl Twin {
         let left = most.saturating_sub(self.pending.len() as u64);
         let first = u64::from(first);
         let keys: Vec<u64> = (first..first + left.min(count.into())).collect();
-        let answers = self
-            .store()
-            .insert_batch(&keys)
-            .expect("there is room");
+        let answers = self.store().insert_batch(&keys).expect("there is room");
         for (key, new) in keys.into_iter().zip(answers) {
             assert_eq!(new, self.present.insert(key), "key {key}");
             if new && self.transactional {

@@ -5,8 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use everseen::testing::{LEAST_BUFFER, Options};
 use everseen::Kind;
+use everseen::testing::{LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use crate::disk::SmallDisk;

@@ -31,7 +31,7 @@ pub(crate) enum ChangeSource<'a> {
 pub(crate) struct ChangeStream<'a> {
     source: ChangeSource<'a>,
     space: FingerprintSpace,
-    /// Rounded hashes, and whether the last record of each inserts it.
+    /// Canonical hashes, and whether the last record of each inserts it.
     window: LogWindow<(u64, bool)>,
 }
 
@@ -112,9 +112,9 @@ fn read_lasts(
 ) -> Result<()> {
     let mut full = LEAST_KEPT;
     for_each_change(log, committed, |hash, is_insert| {
-        let rounded = space.rounded(hash);
-        if range.contains(&rounded) {
-            lasts.push((rounded, is_insert));
+        let canonical = space.canonical(hash);
+        if range.contains(&canonical) {
+            lasts.push((canonical, is_insert));
             if lasts.len() >= full {
                 keep_last(lasts);
                 full = LEAST_KEPT.max(lasts.len() * 2);
@@ -127,7 +127,7 @@ fn read_lasts(
 
 /// Sorts keys whose records are in order, and keeps the last record of each.
 fn keep_last(lasts: &mut Vec<(u64, bool)>) {
-    lasts.sort_by_key(|(rounded, _)| *rounded);
+    lasts.sort_by_key(|(canonical, _)| *canonical);
     lasts.dedup_by(|next, kept| {
         let is_same = next.0 == kept.0;
         if is_same {
@@ -168,9 +168,9 @@ mod tests {
             for keys in &records {
                 // Each record is of one kind, and takes its turn with each key.
                 for kind in [false, true] {
-                    let rounded = |key: u64| space.rounded(crate::hash::finalise(key));
-                    let turns = |key: &&(u64, u64)| twin.get(&space.fingerprint(rounded(key.0))) != Some(&kind);
-                    let mut hashes: Vec<u64> = keys.iter().filter(turns).map(|(key, low)| rounded(*key) + low).collect();
+                    let canonical = |key: u64| space.canonical(crate::hash::finalise(key));
+                    let turns = |key: &&(u64, u64)| twin.get(&space.fingerprint(canonical(key.0))) != Some(&kind);
+                    let mut hashes: Vec<u64> = keys.iter().filter(turns).map(|(key, low)| canonical(*key) + low).collect();
                     hashes.sort_unstable();
                     hashes.dedup_by_key(|hash| space.fingerprint(*hash));
                     match kind {

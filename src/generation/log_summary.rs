@@ -206,7 +206,7 @@ impl LogScanner<'_> {
         let (keys, digest) = self.pending.entry(record.handle).or_default();
         *keys += count;
         let model = self.model;
-        digest.add_all(record.hashes().map(|hash| model.rounded(hash)), times);
+        digest.add_all(record.hashes().map(|hash| model.canonical(hash)), times);
     }
 
     fn take_mark(&mut self, record: &Record<'_>, mark: Mark) {

@@ -14,8 +14,8 @@ impl Buffer {
 
     /// Returns the hash under which a key is in the table.
     #[inline]
-    pub(crate) fn rounded(&self, hash: u64) -> u64 {
-        self.model.rounded(hash)
+    pub(crate) fn canonical(&self, hash: u64) -> u64 {
+        self.model.canonical(hash)
     }
 
     /// Returns whether keys can be removed, so that the number of keys is [net](Self::net_keys).

@@ -185,8 +185,8 @@ impl OpenKeys {
     pub(crate) fn digest(&self, buffer: &Buffer) -> Digest {
         let mut digest = Digest::default();
         for (hashes, is_insert) in self.records() {
-            let rounded = hashes.iter().map(|hash| buffer.rounded(*hash));
-            digest.add_all(rounded, if is_insert { 1 } else { -1 });
+            let canonical = hashes.iter().map(|hash| buffer.canonical(*hash));
+            digest.add_all(canonical, if is_insert { 1 } else { -1 });
         }
         digest
     }

@@ -132,7 +132,7 @@ impl Buffer {
     /// Returns the key's slot and state.
     #[inline]
     pub(super) fn find(&self, hash: u64) -> Option<(Slot, u16)> {
-        let hash = self.rounded(hash);
+        let hash = self.canonical(hash);
         let home = self.home(hash);
         for (bucket, words) in self.buckets().iter().enumerate().skip(home) {
             let states = load_states(words);
@@ -151,7 +151,7 @@ impl Buffer {
     /// Claims a slot for the key unless the key is present. Readers don't see it before [`publish`](Self::publish).
     #[inline]
     pub(crate) fn claim(&self, hash: u64) -> Claim {
-        let hash = self.rounded(hash);
+        let hash = self.canonical(hash);
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
         for (bucket, words) in (home..).zip(reach) {
@@ -171,7 +171,7 @@ impl Buffer {
 
     /// Takes a slot for an absent key; returns `None` if there is no room.
     pub(super) fn take_slot(&self, hash: u64, state: u16) -> Option<Slot> {
-        let hash = self.rounded(hash);
+        let hash = self.canonical(hash);
         let home = self.home(hash);
         let reach = &self.buckets()[home..home + REACH as usize];
         let mut used = (home..).zip(reach.iter().map(|words| used_places(load_states(words))));
@@ -181,7 +181,7 @@ impl Buffer {
 
     #[inline]
     fn take(&self, slot: Slot, hash: u64, state: u16) -> Option<Slot> {
-        debug_assert!(state != EMPTY && hash == self.rounded(hash));
+        debug_assert!(state != EMPTY && hash == self.canonical(hash));
         let slots = self.used();
         if slots >= self.limit() {
             return None;

@@ -38,7 +38,7 @@ impl FingerprintSpace {
     /// Returns the smallest hash that has the same fingerprint: two keys share it if and only if they share their
     /// fingerprint.
     #[inline]
-    pub(crate) fn rounded(self, hash: u64) -> u64 {
+    pub(crate) fn canonical(self, hash: u64) -> u64 {
         // The low half of the product falls by the count with each hash below, and the high half stays until it is below
         // the count.
         let least = hash - self.quotient(hash.wrapping_mul(self.count));
@@ -87,14 +87,14 @@ mod tests {
         }
 
         #[test]
-        fn a_rounded_hash_is_the_first_of_its_fingerprint(count in counts(), hash in any::<u64>()) {
+        fn a_canonical_hash_is_the_first_of_its_fingerprint(count in counts(), hash in any::<u64>()) {
             let space = FingerprintSpace::new(count).unwrap();
-            let rounded = space.rounded(hash);
+            let canonical = space.canonical(hash);
             let fingerprint = space.fingerprint(hash);
-            prop_assert_eq!(Some(rounded), first_hash_of(fingerprint, count));
-            prop_assert_eq!(space.fingerprint(rounded), fingerprint);
-            prop_assert!(rounded == 0 || space.fingerprint(rounded - 1) < fingerprint);
-            prop_assert_eq!(space.rounded(rounded), rounded);
+            prop_assert_eq!(Some(canonical), first_hash_of(fingerprint, count));
+            prop_assert_eq!(space.fingerprint(canonical), fingerprint);
+            prop_assert!(canonical == 0 || space.fingerprint(canonical - 1) < fingerprint);
+            prop_assert_eq!(space.canonical(canonical), canonical);
         }
 
         /// The slow twin divides. Multiples of the count are where the quotient changes.
@@ -127,7 +127,7 @@ mod tests {
     fn a_space_has_at_least_one_fingerprint_and_not_too_many() {
         assert_eq!(FingerprintSpace::new(0), None);
         assert_eq!(FingerprintSpace::new(MOST_FINGERPRINTS + 1), None);
-        assert_eq!(FingerprintSpace::new(1).unwrap().rounded(u64::MAX), 0);
+        assert_eq!(FingerprintSpace::new(1).unwrap().canonical(u64::MAX), 0);
         assert_eq!(FingerprintSpace::new(1).unwrap().hashes(0..1), 0..=u64::MAX);
     }
 }

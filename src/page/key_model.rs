@@ -16,10 +16,10 @@ pub(crate) enum KeyModel {
 impl KeyModel {
     /// Returns the hash under which a key is known.
     #[inline]
-    pub(crate) fn rounded(self, hash: u64) -> u64 {
+    pub(crate) fn canonical(self, hash: u64) -> u64 {
         match self {
             Self::GrowOnlySet | Self::Multiset => hash,
-            Self::Set(space) => space.rounded(hash),
+            Self::Set(space) => space.canonical(hash),
         }
     }
 

@@ -29,10 +29,10 @@ impl OpenRecords {
     }
 
     /// Returns which keys differ in the end, and how: that is in the table, which compares fingerprints, while the records
-    /// have whole hashes. `rounded` returns what the table takes for one key, and `change` what it has of that.
+    /// have whole hashes. `canonical` returns what the table takes for one key, and `change` what it has of that.
     fn keys(
         mut self,
-        rounded: impl Fn(u64) -> u64,
+        canonical: impl Fn(u64) -> u64,
         change: impl Fn(u64) -> Option<OpenChange>,
     ) -> OpenKeys {
         let mut keys = OpenKeys::default();
@@ -42,10 +42,10 @@ impl OpenRecords {
             return keys;
         }
         // A stable sort: the last record of a key stays the last.
-        self.hashes.sort_by_key(|(hash, _)| rounded(*hash));
+        self.hashes.sort_by_key(|(hash, _)| canonical(*hash));
         for same in self
             .hashes
-            .chunk_by(|one, next| rounded(one.0) == rounded(next.0))
+            .chunk_by(|one, next| canonical(one.0) == canonical(next.0))
         {
             let last = |wanted| {
                 let of_kind = same.iter().rfind(|(_, is_insert)| *is_insert == wanted);
@@ -84,7 +84,7 @@ impl WriteGuard<'_> {
             let handle = slot.handle();
             let records = records.remove(&handle).unwrap_or_default();
             let change = |hash| old.open_change(hash, handle);
-            let keys = records.keys(|hash| old.rounded(hash), change);
+            let keys = records.keys(|hash| old.canonical(hash), change);
             let handles = self.writer.handle;
             handles.expect_digest(handle, slot.digest(), keys.digest(old))?;
             begin_with(next, handle, &keys)?;
@@ -163,7 +163,7 @@ mod tests {
         ) {
             let space = crate::page::fingerprint_space::FingerprintSpace::new(1 << 20).unwrap();
             let [old, next] = [1, 2].map(|number| Buffer::private(0, number).unwrap().holding(crate::page::key_model::KeyModel::Set(space)));
-            let hash_of = |key: u64, low: u64| space.rounded(crate::hash::finalise(key)) + low;
+            let hash_of = |key: u64, low: u64| space.canonical(crate::hash::finalise(key)) + low;
             for (key, is_insert) in before {
                 if old.contains(hash_of(key, 0)) != is_insert {
                     old.apply(hash_of(key, 0), is_insert).unwrap();
@@ -182,10 +182,10 @@ mod tests {
                 sum.add(hash_of(key, 0), if is_there { -1 } else { 1 });
             }
             let last: Vec<_> = (0..KEYS).map(|key| {
-                let of_key = |record: &&(u64, bool)| space.rounded(record.0) == hash_of(key, 0);
+                let of_key = |record: &&(u64, bool)| space.canonical(record.0) == hash_of(key, 0);
                 records.hashes.iter().rfind(of_key).copied()
             }).collect();
-            let keys = records.keys(|hash| old.rounded(hash), |hash| old.open_change(hash, 7));
+            let keys = records.keys(|hash| old.canonical(hash), |hash| old.open_change(hash, 7));
             prop_assert_eq!(keys.digest(&old), sum);
             prop_assert_eq!(keys.digest(&old), OpenKeys::of(&old, 7).digest(&old));
             begin_with(&next, 7, &keys).unwrap();
@@ -195,7 +195,7 @@ mod tests {
                 .collect();
             for key in 0..KEYS {
                 let hash = hash_of(key, 0);
-                let of_key = |record: &&(u64, bool)| space.rounded(record.0) == hash;
+                let of_key = |record: &&(u64, bool)| space.canonical(record.0) == hash;
                 match old.open_change(hash, 7) {
                     None => prop_assert_eq!(next.lookup(hash), Presence::Absent),
                     Some(_) => prop_assert_eq!(carried.iter().rfind(of_key).copied(), last[key as usize]),

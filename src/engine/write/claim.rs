@@ -148,10 +148,10 @@ impl WriteGuard<'_> {
         }
         let slot = self.slot();
         let mut changes = Digest::default();
-        let rounded = hashes
+        let canonical = hashes
             .iter()
-            .map(|hash| self.view.active.buffer.rounded(*hash));
-        changes.add_all(rounded, times);
+            .map(|hash| self.view.active.buffer.canonical(*hash));
+        changes.add_all(canonical, times);
         let mut digest = slot.digest();
         digest.merge(changes, 1);
         let count = slot.uncommitted().saturating_add(hashes.len() as u64);
@@ -242,10 +242,10 @@ impl WriteGuard<'_> {
     /// Claims a key that this handle itself has removed in its open transaction.
     fn take_back(&self, hash: u64, claims: &mut Claims) -> Outcome {
         let buffer = &self.view.active.buffer;
-        let rounded = buffer.rounded(hash);
+        let canonical = buffer.canonical(hash);
         match buffer.slot_of(hash) {
-            Some(slot) if !claims.taken_back.contains(&rounded) => {
-                claims.taken_back.push(rounded);
+            Some(slot) if !claims.taken_back.contains(&canonical) => {
+                claims.taken_back.push(canonical);
                 Outcome::Claimed(slot)
             }
             _ => Outcome::Verdict(Verdict::Seen),

@@ -91,7 +91,7 @@ impl BatchOperation for RemoveBatch<'_> {
         // A key that is absent still gets its answer.
         if changed.saturating_add(self.hashes.len() as u64) >= quota
             && buffer.is_removable(hash, is_below)
-            && !self.taken_back.contains(&buffer.rounded(hash))
+            && !self.taken_back.contains(&buffer.canonical(hash))
         {
             return Err(Error::TransactionTooLarge { quota });
         }
@@ -99,10 +99,10 @@ impl BatchOperation for RemoveBatch<'_> {
             RemovalClaim::Claimed(slot) => return Ok(self.reserve(slot, turn)),
             RemovalClaim::NoRoom => return Ok(Decision::NoRoom),
             RemovalClaim::Open(handle) if handle == own => {
-                let rounded = buffer.rounded(hash);
+                let canonical = buffer.canonical(hash);
                 match buffer.slot_of(hash) {
-                    Some(slot) if !self.taken_back.contains(&rounded) => {
-                        self.taken_back.push(rounded);
+                    Some(slot) if !self.taken_back.contains(&canonical) => {
+                        self.taken_back.push(canonical);
                         return Ok(self.reserve(slot, turn));
                     }
                     _ => false,

@@ -106,9 +106,9 @@ impl Writer<'_> {
             }
             RecordKind::Insert | RecordKind::Remove => {
                 let is_insert = record.kind == RecordKind::Insert;
-                let rounded = record.hashes().map(|hash| active.buffer.rounded(hash));
+                let canonical = record.hashes().map(|hash| active.buffer.canonical(hash));
                 let pending = logged.pending.entry(record.handle).or_default();
-                pending.add_all(rounded, if is_insert { 1 } else { -1 });
+                pending.add_all(canonical, if is_insert { 1 } else { -1 });
                 if !is_applied && let Some(state) = self.state_of(record.handle) {
                     let hashes = record.hashes();
                     active.buffer.apply_logged(hashes, is_insert, state);
