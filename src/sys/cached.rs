@@ -73,6 +73,6 @@ mod tests {
         assert_eq!(wait_until(Duration::from_secs(60), is_gone), Ok(true));
         reader.read_at(&mut [0; 4096], 0).unwrap();
         assert_eq!(is_cached(&*reader, 0), Some(true));
-        assert_eq!(is_cached(&*reader, 1 << 20), None, "behind the end");
+        assert_eq!(is_cached(&*reader, 1 << 20), None, "after the end");
     }
 }
