@@ -4,6 +4,7 @@ use crate::api::batch::BatchError;
 use crate::api::key::{Key, bits_of};
 use crate::api::store::Store;
 use crate::engine::write::Writer;
+use crate::engine::write::count::Operation;
 use crate::engine::write::verdict::{OnPending, Verdict};
 use crate::error::Result;
 use crate::hash::KeyHasher;
@@ -70,10 +71,15 @@ impl Store {
     ) -> std::result::Result<Vec<Verdict>, BatchError<Verdict>> {
         let writer = Writer::of(&self.engine);
         let on_pending = options.on_pending();
-        self.answers(keys, |part, verdicts| match options.if_absent {
-            _ if on_pending.stops_after(verdicts) => Ok(()),
-            true => writer.claim_unique_part(part, on_pending, verdicts),
-            false => writer.claim_part(part, on_pending, verdicts),
+        let counting = match options.if_absent {
+            true => Operation::InsertUnique,
+            false => Operation::Insert,
+        };
+        self.answers(keys, |part, verdicts| {
+            match on_pending.stops_after(verdicts) {
+                true => Ok(()),
+                false => writer.claim_part(part, counting, on_pending, verdicts),
+            }
         })
     }
 

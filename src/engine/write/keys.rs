@@ -17,12 +17,13 @@ impl Writer<'_> {
     }
 
     /// Inserts the keys of a part in order and appends a verdict for each; with [`OnPending::Stop`] only up to the first
-    /// key that is pending.
+    /// key that is pending. Where keys are counted, `counting` says which ones: all, or those that are absent.
     ///
     /// On an error the verdicts are those of the keys before the one that failed, and those keys are done.
     pub(crate) fn claim_part(
         &self,
         keys: &dyn HashSource,
+        counting: Operation,
         on_pending: OnPending,
         verdicts: &mut Vec<Verdict>,
     ) -> Result<()> {
@@ -30,22 +31,7 @@ impl Writer<'_> {
             KeyModel::GrowOnlySet | KeyModel::Set(_) => {
                 self.claim_part_in_set(keys, on_pending, verdicts)
             }
-            KeyModel::Multiset => self.count_verdicts(Operation::Insert, keys, verdicts),
-        }
-    }
-
-    /// Like `claim_part`, but inserts only keys that are absent.
-    pub(crate) fn claim_unique_part(
-        &self,
-        keys: &dyn HashSource,
-        on_pending: OnPending,
-        verdicts: &mut Vec<Verdict>,
-    ) -> Result<()> {
-        match self.file.model {
-            KeyModel::GrowOnlySet | KeyModel::Set(_) => {
-                self.claim_part_in_set(keys, on_pending, verdicts)
-            }
-            KeyModel::Multiset => self.count_verdicts(Operation::InsertUnique, keys, verdicts),
+            KeyModel::Multiset => self.count_verdicts(counting, keys, verdicts),
         }
     }
 
