@@ -105,13 +105,13 @@ impl Store {
 /// applied again, which may be repeated as often as needed. No handle may have the copy open: writers are kept out,
 /// but readers are not noticed and may get errors.
 ///
-/// # Errors
-/// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
-/// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
-///
 /// `watch` learns the progress from time to time, and may end the call while the delta is checked, with
 /// [`Error::Cancelled`](crate::Error::Cancelled); after that it is not called any more. Of the options, the timeout
 /// applies.
+///
+/// # Errors
+/// [`Error::Delta`](crate::Error::Delta), with the path of the file at fault;
+/// [`Error::Locked`](crate::Error::Locked) if another handle has the copy open for writing; a full or failing disk.
 pub fn apply_delta(
     delta: impl AsRef<Path>,
     copy: impl AsRef<Path>,

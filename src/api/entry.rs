@@ -23,8 +23,8 @@ impl CreateOptions {
     /// # Errors
     /// [`Error::AlreadyExists`], [`Error::DanglingLink`], [`Error::MissingFolder`], [`Error::IsFolder`],
     /// [`Error::Sizing`] and [`Error::InvalidOption`] for invalid parameters, and errors of the operating system. After
-    /// an error there is no store. [`Error::Emptied`] for an empty file that was a store. Of
-    /// the store that it is to be [like](Self::like), [`Error::NotFound`] and [`Error::Format`].
+    /// an error there is no store. [`Error::Emptied`] for an empty file that was a store. Of the store that it is to be
+    /// [like](Self::like), [`Error::NotFound`] and [`Error::Format`].
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Store> {
         self.check()?;
         let like = self.template()?;
@@ -35,8 +35,8 @@ impl CreateOptions {
         )?))
     }
 
-    /// Opens a store, or creates it if there is none, or an empty file. A store that is there
-    /// keeps what it was created with; [`differences`](Self::differences) tells which of these options it does not follow.
+    /// Opens a store, or creates it if there is none, or an empty file. A store that is there keeps what it was created with;
+    /// [`differences`](Self::differences) tells which of these options it does not follow.
     ///
     /// # Errors
     /// The same as [`OpenOptions::open`] and [`create`](Self::create).

@@ -148,7 +148,6 @@ fn bytes_for(keys: u64, bits: u64) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use crate::testing::Appending;
     use std::path::Path;
 
     use tempfile::TempDir;
@@ -157,7 +156,7 @@ mod tests {
     use crate::file::layout::page_offset;
     use crate::hash::HashedKey;
     use crate::sys::storage::write_all_at;
-    use crate::testing::{LEAST_BUFFER, Options};
+    use crate::testing::{Appending, LEAST_BUFFER, Options};
     use crate::{Kind, Store, Verdict};
 
     fn options() -> Options {

@@ -1,10 +1,9 @@
 //! What every user relies on, with buffers so small that checkpoints and growth come often.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::HashSet;
 use std::time::Duration;
 
-use everseen::testing::Options;
 use everseen::{Error, FormatError, Kind, PageState, Store, Verdict};
 use tempfile::TempDir;
 

@@ -1,15 +1,11 @@
 //! Keys that are looked up before their turn, against the slow twin: a set in memory.
 
-use everseen::BatchError;
-use everseen::ClaimOptions;
-
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::{HashSet, VecDeque};
 use std::sync::mpsc::sync_channel;
 
 use everseen::hash::HashedKey;
-use everseen::testing::Options;
-use everseen::{Error, Kind, Precheck, Store, Verdict};
+use everseen::{BatchError, ClaimOptions, Error, Kind, Precheck, Store, Verdict};
 use proptest::prelude::*;
 
 use crate::support::repeating::{insert_by_other, key, numbers, options};

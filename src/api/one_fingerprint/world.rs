@@ -1,9 +1,7 @@
 //! The real store, whose steps are driven by hand.
 
-use crate::BatchError;
-use crate::ClaimOptions;
-use crate::Precheck;
-use crate::testing::Appending;
+use crate::testing::{Appending, Options};
+use crate::{BatchError, ClaimOptions, Kind, Precheck};
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,7 +11,6 @@ use tempfile::TempDir;
 
 use super::model::{EXEMPT, Model};
 use super::{Place, Point, Script, Step};
-use crate::Kind;
 use crate::api::store::Store;
 use crate::engine::checkpoint::run::Checkpointer;
 use crate::engine::read::Reader;
@@ -25,7 +22,6 @@ use crate::error::{Error, Result};
 use crate::hash::{HashedKey, finalise};
 use crate::memtable::Presence;
 use crate::testing::LEAST_BUFFER;
-use crate::testing::Options;
 
 /// The hashes with one fingerprint.
 const HASHES: [u64; 2] = [1 << 63, (1 << 63) + 1];

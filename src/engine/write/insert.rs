@@ -67,8 +67,8 @@ impl Writer<'_> {
         self.claim_ahead(keys, range, &mut ahead, on_pending, verdicts)
     }
 
-    /// Like [`claim_part`](Self::claim_part), for a range of a part's keys. What a look ahead has found is seen; other keys are searched
-    /// where they may be since.
+    /// Like [`claim_part`](Self::claim_part), for a range of a part's keys. What a look ahead has found is seen; other
+    /// keys are searched where they may be since.
     pub(crate) fn claim_ahead(
         &self,
         keys: &dyn HashSource,
@@ -249,13 +249,10 @@ impl Writer<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::BatchError;
-    use crate::ClaimOptions;
-    use crate::Precheck;
+    use crate::{BatchError, ClaimOptions, Precheck, Store};
     use tempfile::TempDir;
 
     use super::*;
-    use crate::Store;
     use crate::hash::HashedKey;
     use crate::testing::Options;
 

@@ -260,9 +260,6 @@ impl WriteGuard<'_> {
 
 #[cfg(test)]
 mod tests {
-    use crate::BatchError;
-    use crate::ClaimOptions;
-    use crate::Precheck;
     use std::path::Path;
 
     use tempfile::TempDir;
@@ -272,7 +269,7 @@ mod tests {
     use crate::engine::write::Writer;
     use crate::engine::write::verdict::Verdict;
     use crate::testing::Options;
-    use crate::{Kind, Store};
+    use crate::{BatchError, ClaimOptions, Kind, Precheck, Store};
 
     /// Two hashes with one fingerprint, in any store that a test makes.
     const KEY: u64 = 1 << 40;

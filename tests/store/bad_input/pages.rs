@@ -1,10 +1,9 @@
 //! Damaged pages.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use everseen::testing::Options;
 use everseen::{Damage, Error, FormatError, Verdict};
 use tempfile::TempDir;
 

@@ -1,9 +1,8 @@
 //! Handles that can't do what they are asked to, and limits that are reached.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::sync::Arc;
 
-use everseen::testing::Options;
 use everseen::{Error, Store, Verdict};
 
 use crate::support::fault::{Call, Failure, Fault, FaultStorage, Rule};

@@ -1,9 +1,7 @@
 //! What each call answers, and what is refused.
 
-use everseen::ClaimOptions;
-use everseen::testing::Appending;
-use everseen::testing::Options;
-use everseen::{Error, Kind, OnDamage, Removal, Store, Verdict};
+use everseen::testing::{Appending, Options};
+use everseen::{ClaimOptions, Error, Kind, OnDamage, Removal, Store, Verdict};
 
 use crate::support::files::{beside, key, keys, place, small};
 

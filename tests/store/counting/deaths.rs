@@ -1,6 +1,5 @@
 //! Processes that share a counting store, killed at any instruction.
 
-use everseen::testing::Appending;
 use std::fs::File;
 use std::io::{PipeReader, Read, Write};
 use std::os::fd::AsFd;
@@ -8,7 +7,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::testing::{Appending, LEAST_BUFFER, Options};
 use everseen::{Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model};

@@ -1,7 +1,6 @@
 //! Each call to the disk fails once, or all from one on.
 
-use everseen::testing::Appending;
-use everseen::testing::Options;
+use everseen::testing::{Appending, Options};
 use everseen::{Error, Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model};

@@ -1,7 +1,6 @@
 //! Random inserts and removes against an exact multiset.
 
-use everseen::testing::Appending;
-use everseen::testing::Options;
+use everseen::testing::{Appending, Options};
 use everseen::{Kind, Store};
 
 use super::number;

@@ -1,13 +1,11 @@
 //! A user of one counting store on a recorded disk.
 
-use everseen::BatchError;
-use everseen::testing::Appending;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use everseen::testing::storage::Storage;
-use everseen::testing::{LEAST_BUFFER, Options};
-use everseen::{Error, Kind, Store};
+use everseen::testing::{Appending, LEAST_BUFFER, Options};
+use everseen::{BatchError, Error, Kind, Store};
 
 use super::model::{Batch, Counts, Crash, Mark, Model, Recorder, Tape};
 use crate::support::numbers::{Random, key};

@@ -1,8 +1,7 @@
 //! Calls to the disk fail while keys are exempted, one after the other, or all from one on, as they do when a process is
 //! killed: one call in eight, with `EVERSEEN_ALL=1` every call.
 
-use everseen::BatchError;
-use everseen::{Error, Kind};
+use everseen::{BatchError, Error, Kind};
 
 use super::setting::{assert_seen, false_positives, filled, hashes, options};
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};

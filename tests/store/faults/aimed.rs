@@ -1,8 +1,7 @@
 //! Disks that fill up or break at one chosen point.
 
-use everseen::testing::Appending;
-use everseen::testing::Options;
 use everseen::testing::storage;
+use everseen::testing::{Appending, Options};
 use everseen::{Error, Kind, Verdict};
 use std::io;
 

@@ -1,12 +1,11 @@
 //! A workload with a model beside it, and what the model allows when a call fails.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use everseen::testing::Options;
 use everseen::testing::storage::disk;
 use everseen::{Error, Kind, Store};
 use tempfile::TempDir;

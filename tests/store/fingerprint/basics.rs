@@ -1,10 +1,9 @@
 //! What a store of fingerprints answers, through checkpoints and reopening, compared with a set.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::{HashMap, HashSet};
 
 use everseen::hash::HashedKey;
-use everseen::testing::Options;
 use everseen::{Error, Kind, OnDamage, Store, Verdict};
 use proptest::prelude::*;
 

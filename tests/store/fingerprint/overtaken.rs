@@ -1,13 +1,12 @@
 //! Opening a store of fingerprints while checkpoints write over the directory that is just being read.
 
-use everseen::testing::Appending;
 use std::io;
 use std::path::Path;
 use std::sync::{Arc, Condvar, Mutex};
 
 use everseen::hash::HashedKey;
 use everseen::testing::storage::{Storage, StorageFile, disk};
-use everseen::testing::{Map, Options};
+use everseen::testing::{Appending, Map, Options};
 use everseen::{Kind, Store, Verdict};
 
 use super::steps;

@@ -1,12 +1,11 @@
 //! What a checkpoint writes over after a death at any of its writes: nothing that either superblock names.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use everseen::hash::HashedKey;
-use everseen::testing::Options;
 use everseen::{Kind, Store};
 
 use crate::support::fault::FaultStorage;

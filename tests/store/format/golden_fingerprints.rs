@@ -1,10 +1,9 @@
 //! The golden store of fingerprints: how it was made, and its part of the dump.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::path::Path;
 
 use everseen::Kind;
-use everseen::testing::Options;
 
 use super::bound;
 use super::doc::Layout;

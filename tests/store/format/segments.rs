@@ -1,13 +1,12 @@
 //! Directories, segments and fences against their tables; stores that another program could have written; and each field
 //! out of its range.
 
-use everseen::testing::Appending;
 use std::collections::BTreeSet;
 use std::path::Path;
 
 use everseen::Store;
 use everseen::hash::HashedKey;
-use everseen::testing::{LEAST_BUFFER, Options};
+use everseen::testing::{Appending, LEAST_BUFFER, Options};
 use tempfile::TempDir;
 
 use super::bytes::{finalise, mix, number, page, page_crc};

@@ -1,13 +1,12 @@
 //! The child: works on the store until it is killed, and tells what has returned.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use everseen::hash::HashedKey;
-use everseen::testing::Options;
 use everseen::testing::storage;
 use everseen::{Kind, Store};
 

@@ -1,11 +1,10 @@
 //! Stores to merge, and the pages of their files.
 
-use everseen::Key;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use everseen::testing::Options;
-use everseen::{Merge, Store};
+use everseen::{Key, Merge, Store};
 use tempfile::TempDir;
 
 use crate::support::files::small;

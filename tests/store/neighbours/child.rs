@@ -1,12 +1,11 @@
 //! The child: works on the store, tells what it is about to do and what came of it, and goes on after errors.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::HashSet;
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::path::PathBuf;
 
-use everseen::testing::Options;
 use everseen::{Error, Kind, Store, Verdict};
 
 use super::task::{ALIAS, Call, Id, NAME, Pipe, SHARED, Task, VARIABLE, Way, What, key};

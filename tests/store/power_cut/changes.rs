@@ -1,10 +1,9 @@
 //! What a session inserts and removes.
 
-use everseen::Error;
 use everseen::testing::Appending;
+use everseen::{Error, Kind};
 use std::sync::Arc;
 
-use everseen::Kind;
 use everseen::hash::HashedKey;
 
 use super::model::Mark;

@@ -1,9 +1,7 @@
 //! How a session commits, and what another handle inserts while the log is synced for it.
 
-use everseen::Error;
+use everseen::{Error, Kind};
 use std::sync::{Arc, Mutex};
-
-use everseen::Kind;
 
 use super::model::{Mark, Recorder};
 use super::session::{Outcome, Session, Stop, wrong};

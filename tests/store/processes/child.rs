@@ -1,12 +1,11 @@
 //! The child: works on the store, tells what it is about to do and what came of it, until it is killed or done.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
 use std::os::fd::AsFd;
 use std::sync::Arc;
 
-use everseen::testing::Options;
 use everseen::testing::storage::{self, Storage};
 use everseen::{Error, Kind, Store, Verdict};
 

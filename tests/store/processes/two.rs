@@ -1,10 +1,9 @@
 //! What two processes see of each other.
 
-use everseen::testing::Appending;
+use everseen::testing::{Appending, Options};
 use std::path::PathBuf;
 use std::time::Duration;
 
-use everseen::testing::Options;
 use everseen::testing::storage::HeldByte;
 use everseen::{Error, Kind, Verdict};
 use tempfile::TempDir;
