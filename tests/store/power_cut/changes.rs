@@ -24,7 +24,7 @@ impl Session<'_> {
         let first = self.random.below(top + 1) as u32;
         let mut numbers: Vec<u32> = (first..first + count as u32).collect();
         // A key that is there twice is removed once. One call may change no more keys than one transaction.
-        if self.random.below(4) == 0 && count + 2 <= self.store()?.uncommitted().unwrap().most {
+        if self.random.below(4) == 0 && count + 2 <= self.quota()? {
             numbers.extend(first..first + 2);
         }
         self.remove(numbers)
@@ -57,7 +57,7 @@ impl Session<'_> {
     /// Removes keys with one call.
     fn remove(&mut self, numbers: Vec<u32>) -> Outcome {
         let count = numbers.len() as u64;
-        if self.uncommitted + count > self.store()?.uncommitted().unwrap().most {
+        if self.uncommitted + count > self.quota()? {
             self.commit()?;
         }
         let keys: Vec<_> = numbers
@@ -103,7 +103,7 @@ impl Session<'_> {
         if full && self.setup.kind != Kind::Scalable {
             return Ok(());
         }
-        let quota = self.store()?.uncommitted().unwrap().most;
+        let quota = self.quota()?;
         if self.uncommitted + count > quota {
             self.commit()?;
         }

@@ -215,6 +215,14 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// The most keys that one transaction may change. A checkpoint of the background may have poisoned the handle.
+    pub(super) fn quota(&self) -> Outcome<u64> {
+        let uncommitted = self.store()?.uncommitted();
+        Ok(uncommitted
+            .map_err(|error| self.failed("uncommitted", &error))?
+            .most)
+    }
+
     pub fn create(&mut self) -> Outcome {
         let options = self.options();
         self.mark(Mark::CreateBegun);
@@ -355,7 +363,7 @@ impl<'a> Session<'a> {
                     false => 60,
                 };
                 let count = 1 + self.random.below(most);
-                let quota = self.store()?.uncommitted().unwrap().most;
+                let quota = self.quota()?;
                 let numbers = self.draw(count.min(quota - 5));
                 self.change(numbers)
             }
