@@ -10,6 +10,7 @@ pub mod keys;
 pub mod machine;
 pub mod mapped;
 pub mod numbers;
+pub mod piped;
 pub mod raw;
 pub mod scratch;
 pub mod worker;

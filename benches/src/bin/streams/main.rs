@@ -4,11 +4,11 @@
 //!
 //! `cargo build --release -p everseen-cli && cargo run --release -p everseen-benches --bin streams -- --keys 10M,100M`
 
-mod process;
 mod report;
 mod scenario;
 
 use std::error::Error;
+use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -16,9 +16,9 @@ use clap::Parser;
 use everseen_benches::cgroup::MemoryGroup;
 use everseen_benches::machine::Machine;
 use everseen_benches::numbers;
+use everseen_benches::piped::{self, Lines, Piped, Usage};
 use everseen_benches::scratch::Scratch;
 
-use process::{Lines, Usage};
 use report::Row;
 use scenario::SCENARIOS;
 
@@ -43,7 +43,7 @@ struct Args {
 
     /// More options of `dedup`, such as --buffer=2G; every store is then measured without and with them
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
-    with: Vec<String>,
+    with: Vec<OsString>,
 
     /// The memory of the process, in MiB: a control group of its own
     #[arg(long, value_parser = numbers::count)]
@@ -82,7 +82,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let command = match args.command.take() {
         Some(command) => command,
-        None => beside_this_program()?,
+        None => piped::beside_this_program()?,
     };
     let folder = Scratch::new(args.dir.as_deref())?;
     println!("{}", Machine::here(folder.path()));
@@ -132,7 +132,16 @@ fn measure(args: &Args, command: &Path, folder: &Scratch, row: &Row) -> io::Resu
     let group = group.transpose().map_err(io::Error::other)?;
     let mut usages = Vec::new();
     for turn in 0..=args.again {
-        let ran = process::dedup(command, &store, row, args.lines, group.as_ref())?;
+        let ran = Piped {
+            command,
+            subcommand: "dedup",
+            options: &row.options,
+            store: &store,
+            numbers: 0..row.keys,
+            lines: args.lines,
+            group: group.as_ref(),
+        }
+        .run()?;
         let expected = if turn == 0 { row.keys } else { 0 };
         if ran.printed > expected || (turn == 0 && ran.printed * 1000 < expected * 999) {
             let wrong = format!("{} of {} lines were new", ran.printed, row.keys);
@@ -141,15 +150,4 @@ fn measure(args: &Args, command: &Path, folder: &Scratch, row: &Row) -> io::Resu
         usages.push(ran);
     }
     Ok(usages)
-}
-
-fn beside_this_program() -> io::Result<PathBuf> {
-    let command = std::env::current_exe()?.with_file_name("everseen");
-    match command.exists() {
-        true => Ok(command),
-        false => Err(io::Error::other(format!(
-            "{} is missing: build it (cargo build --release -p everseen-cli), or name it with --command",
-            command.display()
-        ))),
-    }
 }

@@ -1,8 +1,10 @@
 //! What the runs told, as a table.
 
-use everseen_benches::numbers::median;
+use std::ffi::OsString;
 
-use crate::process::Usage;
+use everseen_benches::numbers::median;
+use everseen_benches::piped::Usage;
+
 use crate::scenario::Scenario;
 
 /// All runs of one store at one size. Of each round there is a run with new lines, and those with the same lines again.
@@ -10,12 +12,12 @@ use crate::scenario::Scenario;
 pub struct Row {
     pub keys: u64,
     pub scenario: Scenario,
-    pub options: Vec<String>,
+    pub options: Vec<OsString>,
     pub runs: Vec<Vec<Usage>>,
 }
 
 impl Row {
-    pub fn new(keys: u64, scenario: Scenario, options: &[String]) -> Self {
+    pub fn new(keys: u64, scenario: Scenario, options: &[OsString]) -> Self {
         Self {
             keys,
             scenario,
@@ -28,7 +30,7 @@ impl Row {
         let mut name = self.scenario.name.to_owned();
         for option in &self.options {
             name += ", ";
-            name += option;
+            name += &option.to_string_lossy();
         }
         name
     }
