@@ -5,7 +5,8 @@ use std::path::Path;
 
 use super::bytes::page_crc;
 use super::doc::Layout;
-use super::golden::{dump, golden, key, options};
+use super::golden::{golden, key, options};
+use super::golden_dump::dump;
 use super::golden_fingerprints::{self, some_fields};
 use super::reader;
 use super::store_file::newest_superblock;

@@ -7,7 +7,8 @@ use everseen::Kind;
 
 use super::bound;
 use super::doc::Layout;
-use super::golden::{dump, dump_fields, golden, key, options};
+use super::golden::{golden, key, options};
+use super::golden_dump::{dump, dump_fields};
 use super::store_file::newest_superblock;
 
 pub(crate) const NAME: &str = "fingerprint.ever";

@@ -14,6 +14,7 @@ mod fingerprint_reader;
 mod fingerprints;
 mod forged_segments;
 mod golden;
+mod golden_dump;
 mod golden_fingerprints;
 pub(crate) mod log;
 mod moments;
