@@ -19,6 +19,7 @@ mod golden_fingerprints;
 pub(crate) mod log;
 mod moments;
 pub(crate) mod reader;
+mod reader_process;
 mod refused;
 mod scratch;
 mod sections;

@@ -10,18 +10,34 @@ use tempfile::TempDir;
 
 use super::bytes::finalise;
 use super::log::{interrupted, log_path};
+use super::reader_process;
 use super::snapshot::copy;
 
 pub(crate) fn run(store: &Path, arguments: &[&str]) -> Output {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/reader.py");
-    let output = Command::new("python3")
-        .arg(script)
-        .arg(store)
-        .args(arguments)
-        .output();
+    let store = store.to_str().expect("a name in UTF-8");
+    let output = reader_process::ask(&[&[store], arguments].concat());
     output.unwrap_or_else(|error| {
         panic!("this test needs python3 (3.8 or later, its standard library alone): {error}")
     })
+}
+
+/// The reader as a user starts it.
+#[test]
+fn the_reader_says_the_same_in_a_process_of_its_own() {
+    let folder = TempDir::new().unwrap();
+    let (path, store) = store_with_log(folder.path());
+    store.close().unwrap();
+    for length in [None, Some(131_072)] {
+        if let Some(length) = length {
+            let file = std::fs::File::options().write(true).open(&path).unwrap();
+            file.set_len(length).unwrap();
+        }
+        let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/reader.py");
+        let alone = Command::new("python3").arg(script).arg(&path).output();
+        let alone = alone.unwrap();
+        assert_eq!(alone.status.success(), length.is_none());
+        assert_eq!(run(&path, &[]), alone);
+    }
 }
 
 /// What the reader answers for hashes as given to `insert_hash`, or with `raw` for mixed ones.
