@@ -9,6 +9,7 @@ use everseen::{Error, FormatError, LogError, Store};
 use tempfile::TempDir;
 
 use super::fault::{Call, Failure, Fault, FaultStorage, Rule};
+use super::unsynced::Unsynced;
 
 /// A key like those that users have.
 pub fn key(number: u64) -> Vec<u8> {
@@ -26,13 +27,15 @@ pub fn ready_keys() -> &'static [Vec<u8>] {
     &KEYS
 }
 
-/// The smallest buffer, no threads, no sample, and a given seed, so that each key is in the same page in every run.
+/// The smallest buffer, no threads, no sample, no waiting for the disk, and a given seed, so that each key is in the same
+/// page in every run.
 pub fn small() -> Options {
     Options::new()
         .buffer(everseen::testing::LEAST_BUFFER)
         .measured(false)
         .seed([7; 32])
         .background(false)
+        .storage(Unsynced::new())
 }
 
 /// A folder and the path of a store in it that is yet to be made.

@@ -1,14 +1,16 @@
-//! The disk without its waits: nothing is synced and no room reserved.
+//! The disk without its waits: nothing is synced and no room reserved. All else goes to the disk as it is.
 //!
 //! What a process leaves behind when it ends or is killed is the same, since the page cache outlives it. A power cut
 //! would tell the difference.
 
+use std::fs::File;
 use std::io;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
 use everseen::testing::Map;
-use everseen::testing::storage::{Storage, StorageFile, disk};
+use everseen::testing::storage::{Folder, Storage, StorageFile, disk};
 
 #[derive(Debug)]
 pub struct Unsynced(Arc<dyn Storage>);
@@ -20,6 +22,11 @@ impl Unsynced {
 }
 
 impl Storage for Unsynced {
+    fn within(&self, folder: &Arc<Folder>) -> Option<Arc<dyn Storage>> {
+        let within = self.0.within(folder)?;
+        Some(Arc::new(Self(within)))
+    }
+
     fn create_new(&self, path: &Path) -> io::Result<Arc<dyn StorageFile>> {
         Ok(Arc::new(UnsyncedFile(self.0.create_new(path)?)))
     }
@@ -61,6 +68,10 @@ impl StorageFile for UnsyncedFile {
         self.0.write_at(bytes, offset)
     }
 
+    fn append_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
+        self.0.append_at(bytes, offset)
+    }
+
     fn set_length(&self, length: u64) -> io::Result<()> {
         self.0.set_length(length)
     }
@@ -76,7 +87,15 @@ impl StorageFile for UnsyncedFile {
         Ok(())
     }
 
+    fn next_data(&self, offset: u64) -> io::Result<Range<u64>> {
+        self.0.next_data(offset)
+    }
+
     fn map(&self, offset: u64, length: u64) -> io::Result<Map> {
         self.0.map(offset, length)
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        self.0.as_file()
     }
 }
