@@ -7,10 +7,13 @@ use super::parent::{Moment, run, with_stores};
 use super::survivor::{Ledger, copy_of};
 use super::task::{MOST_WORKERS, Task, Work};
 use crate::support::segments::count;
-use crate::support::share::Share;
+use crate::support::share::{Share, all_or};
 
 /// Steps between two first kills whose recovery is killed in turn, and between those kills.
-const CI: (usize, usize) = (17, 4);
+fn strides() -> (usize, usize) {
+    (17, all_or(4, 24))
+}
+
 const LONG: (usize, usize) = (5, 1);
 
 /// One step in so many is killed at.
@@ -79,32 +82,32 @@ fn kill_stepwise(kind: Kind, transactional: bool, strides: (usize, usize), mut s
 
 #[test]
 fn kills_at_each_step_of_a_bloom_store() {
-    kill_stepwise(Kind::Bloom, false, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Bloom, false, strides(), Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_bloom_store() {
-    kill_stepwise(Kind::Bloom, true, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Bloom, true, strides(), Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_scalable_store() {
-    kill_stepwise(Kind::Scalable, false, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Scalable, false, strides(), Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_scalable_store() {
-    kill_stepwise(Kind::Scalable, true, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Scalable, true, strides(), Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_store_of_fingerprints() {
-    kill_stepwise(Kind::Fingerprint, false, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Fingerprint, false, strides(), Share::one_in(FEW));
 }
 
 #[test]
 fn kills_at_each_step_of_a_transactional_store_of_fingerprints() {
-    kill_stepwise(Kind::Fingerprint, true, CI, Share::one_in(FEW));
+    kill_stepwise(Kind::Fingerprint, true, strides(), Share::one_in(FEW));
 }
 
 #[test]

@@ -10,18 +10,21 @@ use super::setting::assert_same;
 use crate::support::fault::{Failure, Fault, FaultStorage, Rule};
 use crate::support::files::{beside, place, small};
 use crate::support::forge::u64_at;
-use crate::support::share::Share;
+use crate::support::share::{Share, all_or};
 
-/// Keys that make four segments or more.
-const MANY: u64 = 3_400_000;
+/// Keys that make four segments or more, and the pages of a segment: as users have them, or sixteen times smaller.
+fn size() -> (u64, u64) {
+    all_or((3_400_000, 1020), (220_000, 64))
+}
 
 /// A store of several segments: fingerprints of 63 bits, so that few fill one.
 fn wide_store() -> (tempfile::TempDir, PathBuf, Store) {
     let (folder, path) = place();
-    let options = small().kind(Kind::Fingerprint).buffer(64 << 20);
-    let store = options.capacity(MANY + 10_000).fpr(4e-13).create(&path);
-    let store = store.unwrap();
-    let hashes: Vec<u64> = (0..MANY).map(spread).collect();
+    let (many, pages) = size();
+    let options = small().kind(Kind::Fingerprint).segment_pages(pages);
+    let options = options.buffer(64 << 20).capacity(3_410_000).fpr(4e-13);
+    let store = options.create(&path).unwrap();
+    let hashes: Vec<u64> = (0..many).map(spread).collect();
     for some in hashes.chunks(1 << 20) {
         store.insert_batch(some).unwrap();
     }

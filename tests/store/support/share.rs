@@ -11,6 +11,11 @@ pub fn all_or<T>(all: T, few: T) -> T {
     if is_all { all } else { few }
 }
 
+fn number(variable: &str) -> Option<u64> {
+    let text = std::env::var(variable).ok()?;
+    text.parse().ok()
+}
+
 /// Draws cases.
 pub struct Share {
     random: Random,
@@ -20,12 +25,19 @@ pub struct Share {
 impl Share {
     /// Takes one case in so many.
     pub fn one_in(few: u64) -> Self {
-        let number = |name| std::env::var(name).ok().and_then(|text| text.parse().ok());
-        let seed = number("EVERSEEN_SEED").unwrap_or(1);
         // At least twice as many as by default.
         let most = (few / 2).max(1);
-        let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in: u64| one_in.clamp(1, most));
-        let one_in = all_or(of_all, few);
+        let of_all = number("EVERSEEN_ONE_IN").map_or(1, |one_in| one_in.clamp(1, most));
+        Self::draw(all_or(of_all, few))
+    }
+
+    /// Takes one case in so many, and each with `EVERSEEN_ALL=1`: cases that cost little.
+    pub fn one_in_or_all(few: u64) -> Self {
+        Self::draw(all_or(1, few))
+    }
+
+    fn draw(one_in: u64) -> Self {
+        let seed = number("EVERSEEN_SEED").unwrap_or(1);
         println!("EVERSEEN_SEED={seed}, one case in {one_in}");
         Self {
             random: Random::new(seed),
