@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use everseen::testing::storage::{Storage, StorageFile, disk};
 use everseen::testing::{Map, Options};
-use everseen::{Error, Store};
+use everseen::{Error, Kind, Store};
 
 use super::{KINDS, look_until_it_fails, options};
 use crate::support::files::{held, keys, place};
@@ -73,6 +73,16 @@ fn expect_no_damage(reader: &Store, path: &Path) {
     }
 }
 
+/// Calls `each` for each kind: readers find out by the clock.
+fn at_once(each: impl Fn(Kind) + Sync) {
+    std::thread::scope(|scope| {
+        for kind in KINDS {
+            let each = &each;
+            scope.spawn(move || each(kind));
+        }
+    });
+}
+
 fn make(options: &Options, path: &Path) {
     let store = options.create(path).unwrap();
     store.insert_batch(&keys(0..2000)).unwrap();
@@ -111,14 +121,14 @@ fn read_in_an_overlay() {
         println!("SKIPPED: no overlay can be mounted with {options}");
         return;
     }
-    for kind in KINDS {
+    at_once(|kind| {
         let path = folder.join("merged").join(kind.to_string());
         let before = fs::metadata(&path).unwrap();
         let options = super::options(kind);
         read_beside_the_first_writer(&options, &path);
         // The number of a file that is open tells nothing.
         assert_eq!(fs::metadata(&path).unwrap().ino(), before.ino(), "{kind}");
-    }
+    });
     assert!(
         Command::new("umount")
             .arg(at("merged"))
@@ -247,7 +257,7 @@ impl StorageFile for LayeredFile {
 /// out when it works, not at the next call.
 #[test]
 fn a_map_that_shows_an_older_file_than_reads_do_is_noticed_and_no_damage() {
-    for kind in KINDS {
+    at_once(|kind| {
         let (folder, path) = place();
         let writing = options(kind);
         make(&writing, &path);
@@ -280,5 +290,5 @@ fn a_map_that_shows_an_older_file_than_reads_do_is_noticed_and_no_damage() {
         }
         writer.close().unwrap();
         following.close().unwrap();
-    }
+    });
 }

@@ -4,10 +4,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use everseen::{Error, OnDamage, Store};
+use everseen::{Error, Kind, OnDamage, Store};
 
 use super::{KINDS, look_until_it_fails, options};
-use crate::support::files::{beside, keys, place};
+use crate::support::files::{beside, held, keys, place};
+use crate::support::share::Share;
 
 /// What becomes of the file, and whether its name leads to another one then.
 type Way = (fn(&Path), bool);
@@ -51,45 +52,53 @@ fn expect_lost(error: &Error, path: &Path, is_replaced: bool) {
     assert_eq!(got, path);
 }
 
-/// Calls `each` with a reader whose file was lost in each way, and whether it was replaced.
-fn for_each_way(mut each: impl FnMut(Store, &Path, bool)) {
-    for kind in KINDS {
-        for (way, (go, is_replaced)) in WAYS.into_iter().enumerate() {
-            for (follow, with_writer) in
-                [(false, false), (true, false), (false, true), (true, true)]
-            {
-                println!("{kind}, way {way}, follow {follow}, beside a writer {with_writer}");
-                let (_folder, path) = place();
-                let options = options(kind);
-                for name in [path.clone(), beside(&path, "-another")] {
-                    let store = options.create(name).unwrap();
-                    store.insert_batch(&keys(0..100)).unwrap();
-                    store.close().unwrap();
+/// Whether the reader follows, and whether a writer has the store open beside it.
+const SETTINGS: [(bool, bool); 4] = [(false, false), (true, false), (false, true), (true, true)];
+
+/// Calls `each` with a reader whose file was lost in each way, and whether it was replaced. All lose their files at the
+/// same time: they find out by the clock.
+fn for_each_way(share: &mut Share, each: impl Fn(Store, &Path, bool) + Sync) {
+    let each = &each;
+    std::thread::scope(|scope| {
+        for kind in KINDS {
+            for (way, lost) in WAYS.into_iter().enumerate() {
+                for (follow, with_writer) in SETTINGS.into_iter().filter(|_| share.takes()) {
+                    println!("{kind}, way {way}, follow {follow}, beside a writer {with_writer}");
+                    scope.spawn(move || lose(kind, lost, (follow, with_writer), each));
                 }
-                let writer = with_writer.then(|| options.open(&path).unwrap());
-                let reader = options
-                    .clone()
-                    .follow(follow)
-                    .open_read_only(&path)
-                    .unwrap();
-                assert!(
-                    reader
-                        .contains_batch(&keys(0..100))
-                        .unwrap()
-                        .iter()
-                        .all(|found| *found)
-                );
-                go(&path);
-                each(reader, &path, is_replaced);
-                drop(writer);
             }
         }
+    });
+}
+
+fn lose(
+    kind: Kind,
+    (go, is_replaced): Way,
+    (follow, with_writer): (bool, bool),
+    each: impl Fn(Store, &Path, bool),
+) {
+    let (_folder, path) = place();
+    let options = options(kind);
+    for name in [path.clone(), beside(&path, "-another")] {
+        let store = options.create(name).unwrap();
+        store.insert_batch(&keys(0..100)).unwrap();
+        store.close().unwrap();
     }
+    let writer = with_writer.then(|| options.open(&path).unwrap());
+    let reader = options
+        .clone()
+        .follow(follow)
+        .open_read_only(&path)
+        .unwrap();
+    assert_eq!(held(&reader, &keys(0..100)), 100);
+    go(&path);
+    each(reader, &path, is_replaced);
+    drop(writer);
 }
 
 #[test]
 fn a_reader_reports_at_its_close_that_its_file_has_lost_its_name() {
-    for_each_way(|reader, path, is_replaced| {
+    for_each_way(&mut Share::one_in(1), |reader, path, is_replaced| {
         expect_lost(&reader.close().unwrap_err(), path, is_replaced);
         // It is closed nevertheless.
         reader.close().unwrap();
@@ -99,13 +108,9 @@ fn a_reader_reports_at_its_close_that_its_file_has_lost_its_name() {
 #[test]
 fn a_reader_that_works_notices_and_does_not_go_on() {
     let keys = keys(0..100);
-    let mut turn = 0;
-    for_each_way(|reader, path, is_replaced| {
-        turn += 1;
-        // Each takes a second.
-        if turn % 7 != 0 && std::env::var_os("EVERSEEN_ALL").is_none() {
-            return;
-        }
+    // Each takes a second.
+    let mut share = Share::one_in_or_all(4);
+    for_each_way(&mut share, |reader, path, is_replaced| {
         expect_lost(&look_until_it_fails(&reader, &keys), path, is_replaced);
         for error in [
             reader.contains(b"key").unwrap_err(),
