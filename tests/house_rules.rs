@@ -114,6 +114,11 @@ fn nothing_is_left_unfinished_or_unasserted(path: &str, text: &str) -> Vec<Strin
         if line.starts_with("#[ignore]") {
             complaints.push(format!("{path}:{number}: ignored without a reason"));
         }
+        if line.starts_with("#[test]") && path.starts_with("benches/src/bin/") {
+            complaints.push(format!(
+                "{path}:{number}: benches/Cargo.toml runs no test of it"
+            ));
+        }
     }
     complaints
 }
@@ -165,6 +170,8 @@ fn nothing_is_unfinished() {
             1
         );
     }
+    let measuring = nothing_is_left_unfinished_or_unasserted("benches/src/bin/a.rs", "#[test]");
+    assert_eq!(measuring.len(), 1);
 }
 
 /// What a newcomer reads first is there, and nothing in it leads to this machine.
