@@ -31,6 +31,7 @@ pub(crate) enum ChangeSource<'a> {
 pub(crate) struct ChangeStream<'a> {
     source: ChangeSource<'a>,
     space: FingerprintSpace,
+    most: u64,
     /// Canonical hashes, and whether the last record of each inserts it.
     window: LogWindow<(u64, bool)>,
 }
@@ -41,16 +42,19 @@ impl<'a> ChangeStream<'a> {
         Self {
             source,
             space,
+            most,
             window: LogWindow::new(most),
         }
     }
 
-    /// Returns the keys of the table, if the changes come from one.
-    pub(crate) fn closed(&self) -> Option<&ClosedKeys<'a>> {
-        match &self.source {
-            ChangeSource::Closed(keys) => Some(keys),
-            ChangeSource::Log { .. } => None,
-        }
+    /// Begins to take the same changes again, on another thread. Returns `None` if that would read the whole of a log more
+    /// than once.
+    pub(crate) fn another(&self) -> Option<Self> {
+        let is_cheap = match &self.source {
+            ChangeSource::Closed(_) => true,
+            ChangeSource::Log { count, .. } => *count <= self.most,
+        };
+        is_cheap.then(|| Self::new(self.source.clone(), self.space, self.most))
     }
 
     /// Replaces what `changes` holds by the changes in a range of fingerprints.
@@ -192,7 +196,12 @@ mod tests {
                 ChangeSource::Log { log: Arc::new(log), committed: None, count },
             ];
             for source in sources {
-                let mut stream = ChangeStream::new(source, space, most);
+                let reads_once = matches!(&source, ChangeSource::Log { count, .. } if *count <= most);
+                let is_closed = matches!(source, ChangeSource::Closed(_));
+                let stream = ChangeStream::new(source, space, most);
+                let another = stream.another();
+                prop_assert_eq!(another.is_some(), is_closed || reads_once);
+                let mut stream = another.unwrap_or(stream);
                 let (mut begin, mut got) = (0, BTreeMap::new());
                 for end in &cuts {
                     let mut changes = OwnedChanges { added: vec![7], removed: vec![7] };

@@ -206,20 +206,19 @@ impl<'a> FingerprintPass<'a> {
             false => step.merge.trigger,
         };
         let workers = trigger.workers(self.access.options);
-        match changes.closed() {
-            // Each thread would read the whole of a log.
-            Some(keys) if workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO => {
-                let merge_half = |part: Range<usize>| {
-                    let most = self.access.options.chunk_keys();
-                    let source = ChangeSource::Closed(keys.clone());
-                    let mut changes = ChangeStream::new(source, self.space, most);
+        let by_two = workers == Workers::Two && step.part.len() >= LEAST_FOR_TWO;
+        let halves = by_two.then(|| [(); 2].map(|()| changes.another()));
+        match halves {
+            Some([Some(low), Some(high)]) => {
+                let merge_half = |part: Range<usize>, mut changes: ChangeStream<'_>| {
                     let half = Step { part, ..*step };
                     let pages = self.pages_after(&half);
                     self.merge_part(&half, &mut changes, pages)
                 };
                 let Range { start, end } = step.part;
                 let middle = start + (end - start) / 2;
-                let (first, second) = (|| merge_half(start..middle), || merge_half(middle..end));
+                let first = || merge_half(start..middle, low);
+                let second = || merge_half(middle..end, high);
                 let (mut segments, others) = do_both(first, second)?;
                 segments.extend(others);
                 Ok(segments)

@@ -200,7 +200,8 @@ impl BufferPool {
     }
 }
 
-/// Returns a buffer for a generation that has no log yet, without delay: its first log fills it.
+/// Returns a buffer for a generation that has no log yet, without delay, and without memory where the folder's system
+/// keeps what is reserved.
 pub(crate) fn reserve_buffer(
     store: &Place,
     shared: bool,

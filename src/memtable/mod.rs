@@ -29,7 +29,7 @@ pub(crate) use integrity::{Digest, OpenChange, OpenKeys, ShmCorruption, Sum};
 pub(crate) use removal::RemovalClaim;
 pub(crate) use slot::Slot;
 pub(crate) use state::COMMITTED;
-pub(crate) use table::{Claim, Presence};
+pub(crate) use table::{Claim, POPULATED_FROM, Presence};
 
 const BUFFER_MAGIC: u64 = u64::from_le_bytes(*b"EVERBUF4");
 const HEADER_WORDS: u64 = 64;
@@ -119,7 +119,9 @@ impl Buffer {
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// Creates the same, quickly but slow on first use: the caller calls [`fill`](Self::fill) before the first key.
+    /// Creates the same, quickly, and without memory where the folder's system keeps what is reserved: pages come one by
+    /// one with the keys, until these are many. A caller that knows that many come calls [`fill`](Self::fill) before the
+    /// first.
     pub(crate) fn reserve(
         folder: &Folder,
         path: &Path,
@@ -131,7 +133,7 @@ impl Buffer {
         Ok(Self::begin(region, shape, generation))
     }
 
-    /// Prepares an empty buffer for many keys.
+    /// Prepares a buffer for many keys. It erases those that the buffer has.
     pub(crate) fn fill(&self) -> io::Result<()> {
         self.region.fill()
     }
@@ -408,6 +410,29 @@ mod tests {
             assert!(limit_of(bytes) >= keys, "{keys}");
             assert!(bytes < keys * 20 + 100_000, "{keys}: {bytes}");
         }
+    }
+
+    #[test]
+    fn a_reserved_buffer_keeps_its_keys_when_it_gets_all_of_its_memory() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(temporary.path()).unwrap();
+        let path = temporary.path().join("buffer");
+        let made = Buffer::reserve(folder, &path, 4 << 20, 7).unwrap();
+        // The key that has it come may be of another handle.
+        let opened = Buffer::open(folder, &path, 7, true).unwrap();
+        let hash = |key: u64| crate::hash::finalise(key);
+        for key in 0..POPULATED_FROM + 2 {
+            let buffer = if key % 2 == 0 { &made } else { &opened };
+            let Claim::Claimed(slot) = buffer.claim(hash(key)) else {
+                panic!("there is room for {key}");
+            };
+            buffer.publish(slot, COMMITTED);
+        }
+        for buffer in [&made, &opened] {
+            let held = (0..POPULATED_FROM + 2).filter(|key| buffer.contains(hash(*key)));
+            assert_eq!(held.count() as u64, POPULATED_FROM + 2);
+        }
+        assert_eq!(made.used(), POPULATED_FROM + 2);
     }
 
     #[test]

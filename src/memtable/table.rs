@@ -24,6 +24,10 @@ use crate::sys::sync::Ordering;
 /// checker has no time for that many.)
 pub(super) const REACH: u64 = if cfg!(all(test, loom)) { 2 } else { 128 };
 
+/// With so many keys, a table that was only reserved takes all of its memory at once: they touch so many of its pages that
+/// those of all further keys cost less together than one by one.
+pub(crate) const POPULATED_FROM: u64 = 4096;
+
 /// The outcome of a claim.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Claim {
@@ -194,7 +198,11 @@ impl Buffer {
         }
         self.buckets()[slot.bucket()][slot.place()].store(hash, Ordering::Relaxed);
         self.publish(slot, state);
-        self.set(Word::Used, slots.saturating_add(1));
+        let used = slots.saturating_add(1);
+        self.set(Word::Used, used);
+        if used == POPULATED_FROM {
+            self.region.populate_once();
+        }
         Some(slot)
     }
 

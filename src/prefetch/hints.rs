@@ -1,6 +1,6 @@
 //! What the last look-ups say about the next ones.
 
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 use crate::config::open_options::OpenOptions;
 use crate::error::Result;
@@ -14,6 +14,8 @@ use crate::prefetch::residency::Residency;
 pub(crate) struct LookupHints {
     /// Whether the last batch brought mostly new keys.
     pub(crate) mostly_new: AtomicBool,
+    /// How many keys of the caller's batch will change, about. Only a generation without a log asks for it.
+    pub(crate) coming: AtomicUsize,
     pub(crate) residency: Residency,
     pub(crate) pace: Pace,
 }

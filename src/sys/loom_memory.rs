@@ -70,6 +70,8 @@ impl Region {
 
     pub(crate) fn populate(&self) {}
 
+    pub(crate) fn populate_once(&self) {}
+
     pub(crate) fn file(&self) -> Option<&File> {
         None
     }

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use memmap2::{Advice, MmapOptions, MmapRaw};
 
@@ -17,6 +18,8 @@ pub(crate) struct Region {
     /// The region is mapped read-only: a store into it would be a fault.
     read_only: bool,
     file: Option<File>,
+    /// All pages are in memory as far as this process knows, or come fast enough one by one.
+    is_populated: AtomicBool,
 }
 
 impl Region {
@@ -39,7 +42,8 @@ impl Region {
     }
 
     /// Creates the same, without the slow part where the file's system keeps what is reserved. The first use of a page
-    /// then takes tens of microseconds, unless the caller calls [`fill`](Self::fill) before.
+    /// then takes some microseconds, unless the caller calls [`fill`](Self::fill) or [`populate_once`](Self::populate_once)
+    /// before.
     pub(crate) fn reserve(folder: &Folder, path: &Path, words: u64) -> io::Result<Self> {
         Self::make(folder, path, words, false)
     }
@@ -56,10 +60,12 @@ impl Region {
             }
             let raw = MmapOptions::new().len(bytes).map_raw(&file)?;
             advise(&raw, fill);
-            Ok(raw)
+            Ok((raw, fill))
         });
         match filled {
-            Ok(raw) => Ok(Self::of(raw, bytes, false).with_file(file)),
+            Ok((raw, is_filled)) => Ok(Self::of(raw, bytes, false)
+                .with_file(file)
+                .populated(is_filled)),
             Err(error) => {
                 let _ = folder.remove(path);
                 Err(error)
@@ -67,23 +73,34 @@ impl Region {
         }
     }
 
-    /// Writes zeros to the region's file, except for its first page. Readers already see zeros there; afterwards the
-    /// file's system has allocated room for each.
+    /// Writes zeros to the region's file, except for its first page, which erases all else that it holds. Afterwards its
+    /// pages are in memory, in pieces as large as the system has. Does nothing if all pages are in memory already.
     pub(crate) fn fill(&self) -> io::Result<()> {
         const FIRST_PAGE: usize = 4096;
         let bytes = self.words * 8;
         if let Some(file) = &self.file
             && bytes > FIRST_PAGE
+            && !self.is_populated.load(Ordering::Relaxed)
         {
             write_zeros(file, FIRST_PAGE, bytes)?;
             advise(&self.raw, true);
+            self.is_populated.store(true, Ordering::Relaxed);
         }
         Ok(())
     }
 
-    /// Brings the whole region into memory at once, so that no first use of a page has to wait.
+    /// Brings the whole region into memory at once, so that no first use of a page has to wait. What it holds stays.
     pub(crate) fn populate(&self) {
         have_in_memory(&self.raw);
+        self.is_populated.store(true, Ordering::Relaxed);
+    }
+
+    /// Does the same, unless it was done before, or the pages of the region come fast enough.
+    #[cold]
+    pub(crate) fn populate_once(&self) {
+        if !self.is_populated.load(Ordering::Relaxed) {
+            self.populate();
+        }
     }
 
     /// Opens the region in a file that [`create`](Self::create) created.
@@ -101,13 +118,16 @@ impl Region {
         } else {
             options.map_raw_read_only(&file)?
         };
-        Ok(Self::of(raw, bytes, !write).with_file(file))
+        advise(&raw, false);
+        Ok(Self::of(raw, bytes, !write)
+            .with_file(file)
+            .populated(false))
     }
 
     /// Opens the same for a caller that is going to use all of it.
     pub(crate) fn take_over(folder: &Folder, path: &Path) -> io::Result<Self> {
         let region = Self::open(folder, path, true)?;
-        advise(&region.raw, true);
+        region.populate();
         Ok(region)
     }
 
@@ -118,6 +138,14 @@ impl Region {
             words: bytes / 8,
             read_only,
             file: None,
+            is_populated: AtomicBool::new(true),
+        }
+    }
+
+    fn populated(self, is_populated: bool) -> Self {
+        Self {
+            is_populated: AtomicBool::new(is_populated),
+            ..self
         }
     }
 
@@ -190,4 +218,59 @@ fn write_zeros(file: &File, from: usize, to: usize) -> io::Result<()> {
         at += part;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const WORDS: u64 = 1 << 18;
+
+    /// A reserved region with some words that are not 0, in all of its parts, and those.
+    fn region(folder: &Folder, name: &str) -> (Region, Vec<usize>) {
+        let path = folder.path().join(name);
+        let region = Region::reserve(folder, &path, WORDS).unwrap();
+        let kept: Vec<usize> = (0..WORDS as usize).step_by(1001).collect();
+        for at in &kept {
+            region.words()[*at].store(*at as u64 + 1, Ordering::Release);
+        }
+        (region, kept)
+    }
+
+    fn expect(region: &Region, kept: &[usize]) {
+        let of = |at: usize| region.words()[at].load(Ordering::Acquire);
+        assert!(kept.iter().all(|at| of(*at) == *at as u64 + 1));
+        let there = (0..WORDS as usize).filter(|at| of(*at) != 0);
+        assert_eq!(there.count(), kept.len());
+    }
+
+    #[test]
+    fn what_a_region_holds_stays_when_all_of_it_comes_into_memory() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(temporary.path()).unwrap();
+        let (region, kept) = region(folder, "region");
+        let other = Region::open(folder, &folder.path().join("region"), true).unwrap();
+        for region in [&region, &other] {
+            region.populate_once();
+            region.populate();
+            // Nothing is left to fill.
+            region.fill().unwrap();
+            expect(region, &kept);
+        }
+    }
+
+    /// What keeps a caller from filling a region that holds anything is up to him; where the region is reserved alone, that
+    /// it erases is why.
+    #[test]
+    fn to_fill_a_region_erases_all_but_its_first_page() {
+        let temporary = tempfile::tempdir().unwrap();
+        let folder = &Folder::open(temporary.path()).unwrap();
+        let (region, mut kept) = region(folder, "region");
+        let is_whole = region.is_populated.load(Ordering::Relaxed);
+        region.fill().unwrap();
+        if !is_whole {
+            kept.retain(|at| *at < 512);
+        }
+        expect(&region, &kept);
+    }
 }

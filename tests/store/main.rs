@@ -12,6 +12,7 @@ mod exempt;
 mod existing;
 mod faults;
 mod fingerprint;
+mod first_buffer;
 mod format;
 mod growth;
 mod hash;

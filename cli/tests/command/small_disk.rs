@@ -149,3 +149,38 @@ fn a_store_that_the_disk_has_no_room_for_is_told_of() {
     let [bytes, free] = ["bytes", "disk_free"].map(|field| made[field].as_u64().unwrap());
     assert!(free < 16 << 20 && bytes > 340 << 20, "{made}");
 }
+
+/// A store is open, and its buffer reserved, when the rest of the disk fills up. What was reserved is there for keys; where
+/// their log has no room, none is promised.
+#[test]
+fn what_fills_the_disk_after_a_store_was_opened_ends_nobody() {
+    // The first session has 2 MiB left for logs and pages, the other one nothing.
+    let script = "
+        mkfifo lines
+        for left in 2M 0; do
+            everseen dedup a.ever < lines > ../new 2> ../told &
+            run=$!
+            exec 3> lines
+            until ls a.ever-shm.* > /dev/null 2>&1; do kill -0 $run || exit 1; done
+            head -c 64M /dev/zero > fill 2>/dev/null
+            test $left = 0 || truncate -s -$left fill
+            case $left in 0) seq 100001 120000 >&3;; *) seq 20000 >&3;; esac
+            exec 3>&-
+            wait $run
+            echo left $left $? $(wc -l < ../new)
+            cat ../told
+            rm fill
+        done
+        everseen verify a.ever || exit 1
+        seq 20000 | everseen check a.ever | wc -l
+        seq 100001 120000 | everseen dedup a.ever | wc -l";
+    let Some(said) = on_disk("48m", script) else {
+        return;
+    };
+    let has = |line: &str| assert!(said.lines().any(|said| said == line), "{line}: {said}");
+    has("left 2M 0 20000");
+    has("left 0 2 0");
+    assert!(said.contains("no space left on the disk"), "{said}");
+    let counts: Vec<_> = said.lines().rev().take(2).collect();
+    assert_eq!(counts, ["20000"; 2], "{said}");
+}

@@ -15,7 +15,13 @@ use crate::page_io::PageAccess;
 use crate::page_io::checkpoint_trigger::CheckpointTrigger;
 use crate::page_io::page_checkpoint::ClosedLog;
 use crate::storefile::meta::Meta;
+use crate::wal::file::RECORDS_OFFSET;
 use crate::wal::{Cut, LogError, LogFile};
+
+/// A buffer with at most the keys it has room for divided by this, or a log with at most the buffer's bytes divided by
+/// this, is small.
+const FEW_KEYS_SHARE: u64 = 256;
+const FEW_BYTES_SHARE: u64 = 16;
 
 /// Moves the keys of one closed log into the pages.
 #[derive(Clone, Copy)]
@@ -102,8 +108,9 @@ impl LogApplier<'_> {
         pages.publish(superblock_after(&closed, sections)?)
     }
 
-    /// Returns the buffer, if it holds what its log does, as far as that must be known now. The log is the record of
-    /// what was acknowledged. A buffer that differs from it was damaged, and the log is synced and used instead.
+    /// Returns the buffer, if the keys are to come from it: there are many of them, and it holds what its log does, as far
+    /// as that must be known now. The log is the record of what was acknowledged. A buffer that differs from it was damaged,
+    /// and the log is synced and used instead.
     fn believed<'b>(
         &self,
         buffer: Option<&'b Buffer>,
@@ -111,6 +118,9 @@ impl LogApplier<'_> {
         found: &LogSummary,
         old: &Superblock,
     ) -> Result<Option<&'b Buffer>> {
+        if buffer.is_some_and(|buffer| self.is_nearly_empty(buffer, found)) {
+            return Ok(None);
+        }
         let has_exemptions = found.exempt > 0 || old.section(SectionKind::Exempt).is_some();
         let agreed = buffer.filter(|buffer| self.agrees(buffer, found, has_exemptions));
         if agreed.is_none() && buffer.is_some() {
@@ -118,6 +128,17 @@ impl LogApplier<'_> {
             synced.map_err(|error| Error::sync("sync the log", &log.path, error))?;
         }
         Ok(agreed)
+    }
+
+    /// Returns whether a closed buffer has so few keys that it takes longer to walk over it than to read its log again,
+    /// whose records lie next to each other. The log is durable up to the end that the buffer states.
+    fn is_nearly_empty(&self, buffer: &Buffer, found: &LogSummary) -> bool {
+        let end = found.end.end;
+        buffer.tail().end == end
+            && end.saturating_sub(RECORDS_OFFSET) <= buffer.bytes() / FEW_BYTES_SHARE
+            && found.keys <= buffer.limit() / FEW_KEYS_SHARE
+            // One window on the log has them all.
+            && found.keys <= self.access.options.chunk_keys()
     }
 
     /// Returns whether the closed buffer holds what its log does, as far as that must be known before any of it is used
@@ -179,4 +200,93 @@ fn commits_after(old: &Superblock, new: &Commits) -> Result<Commits> {
         });
     }
     Ok(commits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::checkpoint::run::Checkpointer;
+    use crate::memtable::limit_of;
+    use crate::testing::{LEAST_BUFFER, Options};
+    use crate::{Kind, Store};
+
+    /// Returns whether a checkpoint of what the store's buffer holds would walk over that.
+    fn walks(store: &Store) -> bool {
+        let engine = &store.engine;
+        let active = Arc::clone(&engine.views.cell.load().active);
+        let log = engine.logs.of(&active).unwrap();
+        let meta = engine.file.read_meta().unwrap();
+        let found = summary_of(log, &meta).unwrap();
+        let applier = Checkpointer::of(engine).applier();
+        let buffer = applier.believed(Some(&active.buffer), log, &found, &meta.superblock);
+        buffer.unwrap().is_some()
+    }
+
+    fn insert(store: &Store, count: u64) {
+        let keys: Vec<u64> = (0..count).collect();
+        assert!(store.insert_batch(&keys).unwrap().iter().all(|new| *new));
+    }
+
+    #[test]
+    fn few_keys_come_from_the_log_and_many_from_the_buffer() {
+        const BUFFER: u64 = 4 << 20;
+        let most = limit_of(BUFFER / 16 * 7) / FEW_KEYS_SHARE;
+        assert!(most > 100, "{most}");
+        for kind in [
+            Kind::Bloom,
+            Kind::Counting,
+            Kind::Scalable,
+            Kind::Fingerprint,
+        ] {
+            for exclusive in [false, true] {
+                for (count, is_walked) in [(1, false), (most, false), (most + 1, true)] {
+                    let folder = tempfile::tempdir().unwrap();
+                    let options = Options::new().kind(kind).capacity(100_000).fpr(1e-9);
+                    let options = options.buffer(BUFFER).exclusive(exclusive);
+                    let store = options.create(folder.path().join("store")).unwrap();
+                    insert(&store, count);
+                    assert_eq!(walks(&store), is_walked, "{kind} {exclusive} {count}");
+                }
+            }
+        }
+    }
+
+    /// To read it takes longer than to walk over a small buffer.
+    #[test]
+    fn few_keys_of_a_long_log_come_from_the_buffer() {
+        let folder = tempfile::tempdir().unwrap();
+        let options = Options::new().capacity(1000).buffer(LEAST_BUFFER);
+        let options = options.transactional(true);
+        for (commits, is_walked) in [(1, false), (200, true)] {
+            let path = folder.path().join(commits.to_string());
+            let store = options.create(path).unwrap();
+            insert(&store, 5);
+            for _ in 0..commits {
+                store.commit().unwrap();
+            }
+            assert_eq!(walks(&store), is_walked, "{commits}");
+        }
+    }
+
+    /// Even if it has few keys: where the log ends is not known then, nor how far it was synced.
+    #[test]
+    fn a_buffer_that_states_another_end_is_not_used() {
+        for count in [5, 2000] {
+            let folder = tempfile::tempdir().unwrap();
+            let options = Options::new().capacity(10_000).buffer(1 << 20);
+            let store = options.create(folder.path().join("store")).unwrap();
+            insert(&store, count);
+            let active = Arc::clone(&store.engine.views.cell.load().active);
+            let log = store.engine.logs.of(&active).unwrap();
+            let meta = store.engine.file.read_meta().unwrap();
+            let found = summary_of(log, &meta).unwrap();
+            let mut tail = active.buffer.tail();
+            tail.end += 8;
+            active.buffer.set_tail(tail);
+            let applier = Checkpointer::of(&store.engine).applier();
+            assert!(!applier.is_nearly_empty(&active.buffer, &found));
+            let used = applier.believed(Some(&active.buffer), log, &found, &meta.superblock);
+            assert!(used.unwrap().is_none());
+        }
+    }
 }

@@ -23,6 +23,7 @@ pub(crate) struct LookAhead {
     pub(crate) fresh_from: usize,
     pub(crate) absent: AbsentSince,
     seen: Vec<bool>,
+    count_absent: usize,
     /// How much of the log the active buffer had when it was searched; `None` if it was not. The buffer has an insert
     /// before this moves on, and this moves on before the insert returns.
     applied: Option<u64>,
@@ -34,18 +35,25 @@ impl LookAhead {
         &self.seen[place - self.first..]
     }
 
+    /// Returns how many keys were absent when they were looked up.
+    pub(crate) fn count_absent(&self) -> usize {
+        self.count_absent
+    }
+
     /// Returns the answers for the keys at these places alone; `None` if there is none for one of them.
     pub(crate) fn select(&self, places: &[usize]) -> Option<Self> {
         if places.iter().any(|place| *place < self.fresh_from) {
             return None;
         }
         let seen = |place: &usize| self.seen[place - self.first];
+        let seen: Vec<bool> = places.iter().map(seen).collect();
         Some(Self {
             first: 0,
             fresh_from: 0,
             absent: self.absent,
             applied: self.applied,
-            seen: places.iter().map(seen).collect(),
+            count_absent: count_absent(&seen),
+            seen,
         })
     }
 
@@ -59,6 +67,10 @@ impl LookAhead {
         let buffer = &view.active.buffer;
         self.absent.is_of_active(view) && self.applied == Some(buffer.applied())
     }
+}
+
+fn count_absent(seen: &[bool]) -> usize {
+    seen.iter().filter(|seen| !**seen).count()
 }
 
 impl Reader<'_> {
@@ -90,6 +102,7 @@ impl Reader<'_> {
                     first: keys.first,
                     fresh_from: keys.first,
                     absent,
+                    count_absent: count_absent(&seen),
                     seen,
                     applied: searched.then_some(applied),
                 }));

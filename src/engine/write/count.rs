@@ -104,6 +104,7 @@ impl Writer<'_> {
         out: &mut Vec<Counted>,
     ) -> Result<()> {
         self.handle.check_writable()?;
+        self.expect_changes(|| keys.count());
         let mut hashes = [0; BATCH];
         for at in (0..keys.count()).step_by(BATCH) {
             let batch = &mut hashes[..BATCH.min(keys.count() - at)];

@@ -79,6 +79,11 @@ impl Writer<'_> {
     ) -> Result<()> {
         self.handle.check_writable()?;
         verdicts.reserve(range.len());
+        self.expect_changes(|| match ahead {
+            // Its other ranges follow.
+            Some(part) => part.count_absent(),
+            None => range.len(),
+        });
         let mut hashes = [0; BATCH];
         for at in range.clone().step_by(BATCH) {
             self.refresh(keys, at, ahead)?;

@@ -6,6 +6,7 @@
 //! - Lock: the writer lock. A rotation waits for the previous checkpoint while it holds the lock.
 
 use std::sync::Weak;
+use std::sync::atomic::Ordering;
 
 use crate::config::open_options::OpenOptions;
 use crate::engine::Engine;
@@ -107,6 +108,14 @@ impl<'a> Writer<'a> {
             hints: self.hints,
             state: self.checkpoints,
             engine: self.engine,
+        }
+    }
+
+    /// Notes how many keys a batch is about to change, for the first log of a session, which prepares its buffer for them.
+    #[inline]
+    fn expect_changes(&self, count: impl FnOnce() -> usize) {
+        if !self.views.cell.load().active.has_log() {
+            self.hints.coming.store(count(), Ordering::Relaxed);
         }
     }
 

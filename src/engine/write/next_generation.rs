@@ -1,6 +1,7 @@
 //! The next generation and its log. It begins empty, or with the uncommitted keys of the previous one.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use crate::engine::write::Writer;
 use crate::engine::write::carry::Carried;
@@ -9,7 +10,7 @@ use crate::engine::writer_state::Local;
 use crate::error::{Error, Result};
 use crate::file::Superblock;
 use crate::generation::Generation;
-use crate::memtable::ShmCorruption;
+use crate::memtable::{POPULATED_FROM, ShmCorruption};
 use crate::shm::coordination::MAX_HANDLES;
 use crate::storefile::meta::room_after;
 use crate::sys::lock;
@@ -75,7 +76,7 @@ impl WriteGuard<'_> {
         handle.poison_on_failure(mended)?;
         self.check_view()?;
         let active = Arc::clone(&self.view.active);
-        self.writer.buffers.fill(&active)?;
+        self.prepare_buffer(&active)?;
         let log = self.first_log(active.number(), self.view.superblock.moment)?;
         let superblock = Superblock {
             sequence: self.view.superblock.sequence + 1,
@@ -92,6 +93,17 @@ impl WriteGuard<'_> {
         active.adopt_log(log, begun);
         self.local.end = begun;
         Ok(())
+    }
+
+    /// Takes the memory of a buffer without a key ahead, in one piece, if the caller brings many. Otherwise it comes page by
+    /// page, so that a few keys cost a few pages, and the rest of it with the [first many](POPULATED_FROM) keys.
+    fn prepare_buffer(&self, active: &Generation) -> Result<()> {
+        let coming = self.writer.hints.coming.load(Ordering::Relaxed);
+        // To fill it erases keys. Without a log there are none.
+        if !active.buffer.is_unused() || (coming as u64) < POPULATED_FROM {
+            return Ok(());
+        }
+        self.writer.buffers.fill(active)
     }
 
     /// Adopts a log that another handle created but died before using, if there is one.

@@ -36,6 +36,7 @@ impl Writer<'_> {
     pub(super) fn remove_from_set(&self, keys: &dyn HashSource, out: &mut Vec<bool>) -> Result<()> {
         self.handle.check_writable()?;
         let mut ahead = self.look_below(&SourceTail::all(keys))?;
+        self.expect_changes(|| keys.count());
         let mut hashes = [0; BATCH];
         for at in (0..keys.count()).step_by(BATCH) {
             let batch = &mut hashes[..BATCH.min(keys.count() - at)];

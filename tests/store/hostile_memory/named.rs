@@ -126,7 +126,7 @@ fn each_word_that_is_wrong_is_a_typed_error_and_loses_nothing() {
 
 #[test]
 fn a_checkpoint_believes_the_log_and_not_the_table() {
-    for kind in [Kind::Bloom, Kind::Counting] {
+    for kind in [Kind::Bloom, Kind::Counting, Kind::Fingerprint] {
         let options = options(kind, false);
         for round in 0..3 {
             let (_folder, path, store) = store(&options);

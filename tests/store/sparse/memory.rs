@@ -13,7 +13,7 @@ use crate::support::files::{held, key, keys, small};
 use crate::support::forge;
 
 /// A folder in memory, if the computer has such a place.
-fn place() -> Option<(TempDir, PathBuf)> {
+pub fn place() -> Option<(TempDir, PathBuf)> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
     let there = mounts.lines().any(|mount| {
         let mut fields = mount.split(' ').skip(1);

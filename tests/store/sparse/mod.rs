@@ -5,4 +5,4 @@
 #![cfg(target_os = "linux")]
 
 mod forged;
-mod memory;
+pub mod memory;
