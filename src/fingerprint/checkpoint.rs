@@ -275,6 +275,7 @@ impl<'a> FingerprintPass<'a> {
         drop(room);
         // Without segments there is no directory to write, and no place for one.
         assert!(pages > 0);
+        self.access.state.note_written(2 * pages);
         let (version, path) = (self.next_sequence(), &*file.place);
         write_directory(
             &*file.raw,
@@ -368,9 +369,11 @@ impl PassIo for SegmentIo<'_, '_, '_> {
     }
 
     fn write(&mut self, draft: UnplacedSegment) -> Result<(Segment, Vec<u8>), PassFailure> {
-        let first_page = take(self.access, &mut self.room, draft.pages_in_file())?;
+        let draft_pages = draft.pages_in_file();
+        let first_page = take(self.access, &mut self.room, draft_pages)?;
         let (segment, bytes) = draft.place(self.binding, first_page, self.generation);
         self.writer.write(&bytes, page_offset(first_page))?;
+        self.access.state.note_written(draft_pages);
         Ok((segment, bytes))
     }
 

@@ -2,6 +2,7 @@
 //! is cut off.
 //!
 //! A checkpoint needs room for what it writes in one step. As long as the store is open, the next one uses that room.
+//! So does the next session, if it is no great part of the file: a session that writes little moves little.
 
 use std::ops::Range;
 
@@ -26,7 +27,12 @@ use crate::storefile::meta::Meta;
 use crate::sys::two_threads::do_both;
 
 /// Free room of less than the file divided by this is not worth moving anything.
-const WORTH_SHARE: u64 = 512;
+const WORTH_SHARE: u64 = 64;
+/// The same after a session that has written a great part of the file, which is the file divided by `GREAT_SHARE`, at least.
+const WORTH_SHARE_OF_GREAT: u64 = 512;
+const GREAT_SHARE: u64 = 4;
+/// A session moves as many pages as its checkpoints have written, and this many more.
+const PAGES_MORE: u64 = 256;
 /// How often what is left is moved: what was moved has left room behind.
 const MOST_ROUNDS: usize = 12;
 /// A free run of fewer pages is not worth a segment of its own.
@@ -47,9 +53,10 @@ impl<'a> Compaction<'a> {
     /// Moves segments to the front as long as it pays, and returns the superblock that names them then. The caller holds
     /// the checkpoint lock, and no checkpoint is due.
     pub(crate) fn run(&self) -> Result<()> {
+        let mut budget = self.access.state.pages_written().saturating_add(PAGES_MORE);
         for left in (0..MOST_ROUNDS).rev() {
             // What a split puts behind the end is moved down by the round after it.
-            if !self.round(left > 0)? {
+            if !self.round(left > 0, &mut budget)? {
                 break;
             }
         }
@@ -71,8 +78,8 @@ impl<'a> Compaction<'a> {
     }
 
     /// Moves what fits into free room before it. If nothing does, and it may, splits the last segments so that they do.
-    /// Returns whether anything was moved.
-    fn round(&self, may_split: bool) -> Result<bool> {
+    /// Takes what it writes of the budget, in pages. Returns whether anything was moved.
+    fn round(&self, may_split: bool, budget: &mut u64) -> Result<bool> {
         let file = self.access.file;
         let meta = file.read_meta()?;
         let superblock = &meta.superblock;
@@ -83,10 +90,10 @@ impl<'a> Compaction<'a> {
             read_directory(&*file.raw, &file.place, &directory, (space, self.binding))?.segments;
         let mut room = free_room(&meta, &segments);
         let free: u64 = room.runs().map(|run| run.end - run.start).sum();
-        if !both_name_it || free * WORTH_SHARE < room.end() {
+        if !both_name_it || free * self.worth_share(room.end()) < room.end() {
             return Ok(false);
         }
-        let moves = moves_down(&segments, &mut room);
+        let moves = moves_down(&segments, &mut room, budget);
         if !moves.is_empty() {
             raise_reused(&*file.raw, &file.place, directory.version)?;
         }
@@ -96,12 +103,14 @@ impl<'a> Compaction<'a> {
             moved = true;
         }
         if !moved && may_split {
-            moved = self.split_last(&mut segments, directory.version, space, &mut room)?;
+            moved =
+                self.split_last(&mut segments, (directory.version, space), &mut room, budget)?;
         }
         let pages = directory_pages(segments.len() as u64);
         if !moved || pages == 0 {
             return Ok(false);
         }
+        *budget = budget.saturating_sub(2 * pages);
         let version = superblock.sequence + 1;
         let places = [self.take(&mut room, pages)?, self.take(&mut room, pages)?];
         let numbers = (version, directory.generation);
@@ -123,21 +132,34 @@ impl<'a> Compaction<'a> {
         Ok(true)
     }
 
+    /// Returns what a file of so many pages is divided by for the least free room that is worth moving anything.
+    fn worth_share(&self, end: u64) -> u64 {
+        match self.access.state.pages_written() >= end / GREAT_SHARE {
+            true => WORTH_SHARE_OF_GREAT,
+            false => WORTH_SHARE,
+        }
+    }
+
     /// Splits the last segments of the file, until the free runs before them are full. Returns whether there were any.
     fn split_last(
         &self,
         segments: &mut Vec<Segment>,
-        version: u64,
-        space: FingerprintSpace,
+        (version, space): (u64, FingerprintSpace),
         room: &mut FreeRoom,
+        budget: &mut u64,
     ) -> Result<bool> {
         let mut split = Vec::new();
         for index in from_the_end(segments) {
             let end = range(segments, index, space).end;
+            let left = budget.checked_sub(pages_of(&segments[index]));
+            let Some(left) = left else {
+                break;
+            };
             match self.split(segments[index], end, version, room)? {
                 Some(pieces) => split.push((index, pieces)),
                 None => break,
             }
+            *budget = left;
         }
         let is_any = !split.is_empty();
         // Those behind a segment keep their indexes while it is replaced last.
@@ -277,14 +299,26 @@ fn from_the_end(segments: &[Segment]) -> Vec<usize> {
 }
 
 /// Returns which segments move: those at the end of the file first, each into the first free run before it that has space
-/// for it.
-fn moves_down(segments: &[Segment], room: &mut FreeRoom) -> Vec<Move> {
-    let moves = from_the_end(segments).into_iter().filter_map(|index| {
-        let extent = segments[index].extent();
-        let first_page = room.take_before(extent.end - extent.start, extent.start)?;
-        Some(Move { index, first_page })
-    });
-    moves.collect()
+/// for it, up to one that the budget has no pages for: to move those before it would not make the file shorter.
+fn moves_down(segments: &[Segment], room: &mut FreeRoom, budget: &mut u64) -> Vec<Move> {
+    let mut moves = Vec::new();
+    for index in from_the_end(segments) {
+        let pages = pages_of(&segments[index]);
+        let Some(left) = budget.checked_sub(pages) else {
+            break;
+        };
+        if let Some(first_page) = room.take_before(pages, segments[index].first_page) {
+            moves.push(Move { index, first_page });
+            *budget = left;
+        }
+    }
+    moves
+}
+
+/// Returns the pages that a segment takes in the file.
+fn pages_of(segment: &Segment) -> u64 {
+    let extent = segment.extent();
+    extent.end - extent.start
 }
 
 /// Returns what nothing names.

@@ -40,6 +40,8 @@ pub(crate) struct CheckpointState {
     is_repairing: AtomicBool,
     /// The damaged pages that checkpoints of this handle have rewritten.
     repaired: Mutex<Vec<Damage>>,
+    /// How many pages the checkpoints of this handle have written to free room.
+    pages_written: AtomicU64,
 }
 
 impl CheckpointState {
@@ -111,6 +113,16 @@ impl CheckpointState {
     /// Records that a checkpoint has rewritten a damaged page.
     pub(crate) fn note_repair(&self, layer: u32, page: u64, keys: u64) {
         lock(&self.repaired).push(Damage { layer, page, keys });
+    }
+
+    /// Notes pages that a checkpoint has written to free room.
+    pub(crate) fn note_written(&self, pages: u64) {
+        self.pages_written.fetch_add(pages, Ordering::Relaxed);
+    }
+
+    /// Returns how many these are so far.
+    pub(crate) fn pages_written(&self) -> u64 {
+        self.pages_written.load(Ordering::Relaxed)
     }
 
     /// Returns the repairs recorded so far, and forgets them.

@@ -7,5 +7,6 @@ mod closing;
 mod overtaken;
 mod room;
 mod shared;
+mod small_sessions;
 pub(crate) mod steps;
 mod stopped_readers;
